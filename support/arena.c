@@ -1,0 +1,101 @@
+#include "support.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* Chunks double up to CHUNK_MAX; an allocation larger than a chunk gets one of its own. */
+enum { CHUNK_MIN = 4096, CHUNK_MAX = 1 << 20, ALIGNMENT = 16 };
+
+typedef struct Chunk {
+    struct Chunk *next;
+    size_t size, used; /* of data */
+    _Alignas(ALIGNMENT) unsigned char data[];
+} Chunk;
+
+struct Arena {
+    Chunk *chunks;
+    size_t next_size, bytes;
+    jmp_buf *oom_target;
+};
+
+Arena *arena_create(void) {
+    Arena *arena = calloc(1, sizeof *arena);
+    if (arena) arena->next_size = CHUNK_MIN;
+    return arena;
+}
+
+void arena_destroy(Arena *arena) {
+    if (!arena) return;
+    for (Chunk *chunk = arena->chunks, *next; chunk; chunk = next) {
+        next = chunk->next;
+        free(chunk);
+    }
+    free(arena);
+}
+
+void arena_set_oom_target(Arena *arena, jmp_buf *target) { arena->oom_target = target; }
+
+static _Noreturn void out_of_memory(Arena *arena) {
+    if (arena->oom_target) longjmp(*arena->oom_target, 1);
+    abort();
+}
+
+static Chunk *add_chunk(Arena *arena, size_t size) {
+    size_t room = size > arena->next_size ? size : arena->next_size;
+    if (room > SIZE_MAX - sizeof(Chunk)) out_of_memory(arena);
+    Chunk *chunk = calloc(1, sizeof *chunk + room);
+    if (!chunk) out_of_memory(arena);
+    chunk->size = room;
+    arena->bytes += sizeof *chunk + room;
+    if (arena->next_size < CHUNK_MAX) arena->next_size *= 2;
+    chunk->next = arena->chunks;
+    arena->chunks = chunk;
+    return chunk;
+}
+
+void *arena_alloc(Arena *arena, size_t size) {
+    if (size > SIZE_MAX - ALIGNMENT) out_of_memory(arena);
+    size = (size + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
+    Chunk *chunk = arena->chunks;
+    if (!chunk || chunk->size - chunk->used < size) chunk = add_chunk(arena, size);
+    void *memory = chunk->data + chunk->used;
+    chunk->used += size;
+    return memory;
+}
+
+void *arena_alloc_array(Arena *arena, size_t count, size_t size) {
+    if (size && count > SIZE_MAX / size) out_of_memory(arena);
+    return arena_alloc(arena, count * size);
+}
+
+char *arena_strndup(Arena *arena, const char *text, size_t length) {
+    char *copy = arena_alloc(arena, length + 1);
+    if (length) memcpy(copy, text, length);
+    return copy;
+}
+
+char *arena_strdup(Arena *arena, const char *text) {
+    return arena_strndup(arena, text, strlen(text));
+}
+
+char *arena_printf(Arena *arena, const char *format, ...) {
+    va_list args, again;
+    va_start(args, format);
+    va_copy(again, args);
+    int length = vsnprintf(NULL, 0, format, args);
+    va_end(args);
+    char *text = arena_alloc(arena, (size_t)(length < 0 ? 0 : length) + 1);
+    if (length > 0) vsnprintf(text, (size_t)length + 1, format, again);
+    va_end(again);
+    return text;
+}
+
+size_t arena_bytes(const Arena *arena) { return arena->bytes; }
+
+void *vec_grow(Arena *arena, void *data, size_t len, size_t *cap, size_t element_size) {
+    size_t new_cap = *cap ? *cap * 2 : 8;
+    void *grown = arena_alloc_array(arena, new_cap, element_size);
+    if (len) memcpy(grown, data, len * element_size);
+    *cap = new_cap;
+    return grown;
+}

@@ -1,0 +1,125 @@
+/* support: arenas, strings, vectors, maps, source spans, diagnostics, affine expressions,
+ * subprocesses and JSON. Includes libc only; every other folder may include this header. */
+#ifndef SUPPORT_SUPPORT_H
+#define SUPPORT_SUPPORT_H
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+
+#if defined(__GNUC__)
+#define PRINTF_LIKE(fmt, args) __attribute__((format(printf, fmt, args)))
+#else
+#define PRINTF_LIKE(fmt, args)
+#endif
+#define COUNT_OF(array) (sizeof(array) / sizeof((array)[0]))
+
+/* ---- Arena: memory with one lifetime. Named by lifetime: unit, func, scratch. ---- */
+
+typedef struct Arena Arena;
+
+/* Creates an empty arena; the caller owns it and ends it with arena_destroy. Null when out of
+ * memory. */
+Arena *arena_create(void);
+void arena_destroy(Arena *arena); /* null is allowed */
+
+/* Where to go when memory or a size limit runs out: longjmp(*target, 1). Without a target the
+ * process aborts. The one place where out-of-memory is handled is whoever sets the target. */
+void arena_set_oom_target(Arena *arena, jmp_buf *target);
+
+/* Zeroed memory of `size` bytes, aligned to 16; never null. Lives as long as the arena. */
+void *arena_alloc(Arena *arena, size_t size);
+/* As arena_alloc(count * size), with the product checked for overflow. */
+void *arena_alloc_array(Arena *arena, size_t count, size_t size);
+char *arena_strdup(Arena *arena, const char *text);
+char *arena_strndup(Arena *arena, const char *text, size_t length);
+char *arena_printf(Arena *arena, const char *format, ...) PRINTF_LIKE(2, 3);
+size_t arena_bytes(const Arena *arena); /* bytes taken from the system */
+
+#define ARENA_NEW(arena, T) ((T *)arena_alloc((arena), sizeof(T)))
+#define ARENA_ARRAY(arena, T, count) ((T *)arena_alloc_array((arena), (count), sizeof(T)))
+
+/* ---- Vec: a growing array in an arena. `VEC(T) v = {0};` or a field. ---- */
+
+#define VEC(T)                                                                                     \
+    struct {                                                                                       \
+        T *data;                                                                                   \
+        size_t len, cap;                                                                           \
+    }
+#define VEC_PUSH(arena, v, ...)                                                                    \
+    do {                                                                                           \
+        if ((v)->len == (v)->cap)                                                                  \
+            (v)->data = vec_grow((arena), (v)->data, (v)->len, &(v)->cap, sizeof *(v)->data);      \
+        (v)->data[(v)->len++] = (__VA_ARGS__);                                                     \
+    } while (0)
+void *vec_grow(Arena *arena, void *data, size_t len, size_t *cap, size_t element_size);
+
+/* ---- Str: a growing byte string on the heap; str_init / str_release. Always NUL-terminated. ---- */
+
+typedef struct {
+    char *data; /* "" when empty */
+    size_t len, cap;
+} Str;
+void str_init(Str *s);
+void str_release(Str *s);
+void str_append(Str *s, const char *text);
+void str_append_n(Str *s, const char *bytes, size_t count);
+void str_append_char(Str *s, char c);
+void str_printf(Str *s, const char *format, ...) PRINTF_LIKE(2, 3);
+void str_vprintf(Str *s, const char *format, va_list args);
+/* Appends `text` as a JSON string with quotes. */
+void str_append_json(Str *s, const char *text);
+/* Shortest decimal text that reads back as the same double ("inf", "nan"); locale-independent. */
+void str_append_double(Str *s, double value);
+/* Reads a double from the whole of `text`, locale-independent; false when it is not one. */
+bool parse_double(const char *text, double *value);
+
+/* ---- Map: interned string -> pointer, in an arena. ---- */
+
+typedef struct Map Map;
+Map *map_create(Arena *arena);
+void *map_get(const Map *map, const char *key);           /* null when absent */
+void map_set(Map *map, Arena *arena, const char *key, void *value); /* copies the key */
+
+/* ---- Files ---- */
+
+/* Reads the whole file ("-" is standard input) into `out`. False with errno set; EFBIG above
+ * `limit` bytes. */
+bool file_read(const char *path, size_t limit, Str *out);
+/* Replaces `path` atomically (temporary file in the same folder, fsync, rename); an existing file
+ * stays whole on failure, a symbolic link at `path` is replaced and not followed. False with
+ * errno set. */
+bool file_write_atomic(const char *path, const void *data, size_t size, int mode);
+
+/* ---- Subprocess ---- */
+
+typedef struct {
+    const char *const *argv; /* NULL-terminated; argv[0] looked up in PATH */
+    const char *input;       /* bytes for standard input, may be NULL */
+    size_t input_size;
+    double timeout_s;        /* <= 0: none. On expiry the process group is killed */
+    size_t output_limit;     /* bytes kept of each stream; 0: 1 MiB */
+    const char *const *env_keep; /* NULL: inherit; else only these names are passed on */
+} SubprocessSpec;
+typedef struct {
+    int exit_status;  /* valid when exited */
+    int signal;       /* valid when signaled */
+    bool exited, signaled, timed_out;
+    Str out, err;
+} SubprocessResult;
+/* Runs to the end; false when it could not be started (errno). The caller releases with
+ * subprocess_release. */
+bool subprocess_run(const SubprocessSpec *spec, SubprocessResult *result);
+void subprocess_release(SubprocessResult *result);
+
+/* ---- Hash ---- */
+
+/* 128-bit content hash (not for secrets), stable over platforms and releases. */
+typedef struct { uint64_t lo, hi; } Hash128;
+Hash128 hash128(const void *data, size_t size, Hash128 seed);
+void hash128_hex(Hash128 hash, char out[33]);
+
+#endif
