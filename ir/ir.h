@@ -1,0 +1,304 @@
+/* The IR of sketchc: SSA with structured regions, one data structure for three levels.
+ *
+ *   graph   whole-tensor values: what an `operator` computes
+ *   tile    values are tiles; states: open (symbolic extents), static, mapped (layouts, buffers)
+ *   kernel  one thread's or core's program: scalars, short vectors, register fragments, pointers
+ *
+ * A module owns its arena; every node lives as long as the module. Ops hold operands, results,
+ * attributes and regions; a region is one block, ended by `yield` (or `return` in a function).
+ * The closed set of ops, with operands, attributes, traits and levels, is ops.def; builder,
+ * printer, parser and verifier are driven by it. docs/ir.md is the reference. */
+#ifndef IR_IR_H
+#define IR_IR_H
+
+#include "affine.h"
+#include "diag.h"
+#include "dtype.h"
+#include "support.h"
+
+typedef struct IrModule IrModule;
+typedef struct IrFunc IrFunc;
+typedef struct IrBlock IrBlock;
+typedef struct IrOp IrOp;
+typedef struct IrValue IrValue;
+typedef struct IrType IrType;
+typedef struct Layout Layout; /* layout.h */
+
+/* ---- Types: interned in the module, compared by pointer ---- */
+
+typedef enum {
+    IR_TYPE_SCALAR, /* dtype, or index when is_index; width > 1: vec<width x dtype> */
+    IR_TYPE_TILE,   /* extents (Aff over symbols), dtype; layout in state mapped */
+    IR_TYPE_TENSOR, /* extents (Aff over symbols), dtype: value in graph, reference in tile */
+    IR_TYPE_BUF,    /* stages x extents, dtype, space, layout: staged storage (mapped) */
+    IR_TYPE_FRAG,   /* constant extents, dtype: a thread's register array (CPU: L1 buffer) */
+    IR_TYPE_PTR,    /* dtype, space (kernel) */
+    IR_TYPE_TOKEN   /* an async operation in flight */
+} IrTypeKind;
+
+typedef enum { IR_SPACE_GLOBAL, IR_SPACE_SHARED, IR_SPACE_LOCAL } IrSpace;
+
+struct IrType {
+    IrTypeKind kind;
+    Dtype dtype;
+    bool is_index;      /* SCALAR: the 64-bit index type (dtype is DTYPE_I64) */
+    unsigned width;     /* SCALAR: lanes, 1 for a plain scalar */
+    unsigned rank;      /* TILE, TENSOR, BUF, FRAG */
+    const Aff **extents;
+    unsigned stages;    /* BUF */
+    IrSpace space;      /* BUF, PTR */
+    const Layout *layout; /* TILE (mapped), BUF; may be null */
+};
+
+const IrType *ir_type_index(IrModule *m);
+const IrType *ir_type_scalar(IrModule *m, Dtype dtype);
+const IrType *ir_type_vec(IrModule *m, Dtype dtype, unsigned width); /* width 1: the scalar */
+const IrType *ir_type_tile(IrModule *m, Dtype dtype, unsigned rank, const Aff *const *extents, const Layout *layout);
+const IrType *ir_type_tensor(IrModule *m, Dtype dtype, unsigned rank, const Aff *const *extents);
+const IrType *ir_type_buf(IrModule *m, Dtype dtype, unsigned rank, const Aff *const *extents, unsigned stages,
+                          IrSpace space, const Layout *layout);
+const IrType *ir_type_frag(IrModule *m, Dtype dtype, unsigned rank, const int64_t *extents);
+const IrType *ir_type_ptr(IrModule *m, Dtype dtype, IrSpace space);
+const IrType *ir_type_token(IrModule *m);
+int64_t ir_type_extent(const IrType *t, unsigned axis); /* constant extent, or -1 when symbolic */
+
+/* ---- Ops ---- */
+
+typedef enum {
+#define OP(id, ...) IR_##id,
+#include "ops.def"
+#undef OP
+    IR_OP_COUNT
+} IrOpcode;
+
+enum { IR_LEVEL_GRAPH = 1, IR_LEVEL_TILE = 2, IR_LEVEL_KERNEL = 4 };
+typedef enum { IR_STATE_OPEN, IR_STATE_STATIC, IR_STATE_MAPPED } IrState; /* of tile functions */
+
+enum {
+    IR_PURE = 1,         /* no effect; may be moved, merged, deleted */
+    IR_COMMUTATIVE = 2,
+    IR_ELEMENTWISE = 4,  /* works lane by lane on scalars, vectors, tiles, tensors of one shape */
+    IR_READS = 8,        /* reads memory */
+    IR_WRITES = 16,      /* writes memory or synchronises */
+    IR_COLLECTIVE = 32,  /* must be reached by all threads of its scope */
+    IR_TERMINATOR = 64,
+    IR_LOOP = 128        /* region may run any number of times */
+};
+
+typedef struct {
+    const char *name;     /* text form */
+    unsigned levels;      /* IR_LEVEL_* */
+    int min_operands, max_operands; /* max -1: variadic */
+    int results;          /* -1: any number */
+    int regions;          /* 0..2 */
+    unsigned traits;
+    const char *type_rule; /* names a rule of verify.c: "same", "compare", "any", ... */
+    const char *attrs;    /* "kind:str axes:ints keepdim:bool?" ('?' optional) */
+    const char *summary;
+} IrOpInfo;
+const IrOpInfo *ir_op_info(IrOpcode opcode);
+bool ir_op_find(const char *name, IrOpcode *opcode);
+
+/* ---- Attributes ---- */
+
+typedef enum { IR_ATTR_INT, IR_ATTR_FLOAT, IR_ATTR_BOOL, IR_ATTR_STR, IR_ATTR_INTS, IR_ATTR_STRS, IR_ATTR_TYPE, IR_ATTR_AFF, IR_ATTR_DTYPE } IrAttrKind;
+typedef struct IrAttr {
+    const char *key;
+    IrAttrKind kind;
+    int64_t integer;          /* INT, BOOL, DTYPE */
+    double number;            /* FLOAT */
+    const char *string;       /* STR */
+    size_t count;             /* INTS, STRS */
+    const int64_t *ints;
+    const char *const *strs;
+    const IrType *type;
+    const Aff *aff;
+    struct IrAttr *next;
+} IrAttr;
+
+/* ---- Structure ---- */
+
+typedef struct IrUse {
+    IrOp *op;
+    unsigned index;
+    struct IrUse *next, **prev; /* intrusive list of a value's uses */
+} IrUse;
+
+struct IrValue {
+    const IrType *type;
+    IrOp *def;       /* null for block arguments */
+    IrBlock *block;  /* block arguments: their block */
+    unsigned index;  /* result or argument number */
+    const char *name; /* source name as a hint, may be null; [A-Za-z0-9_]{1,40} */
+    IrUse *uses;
+    unsigned storage; /* kernel level: values of one non-zero storage share an array (coalesce) */
+};
+
+struct IrOp {
+    IrOpcode opcode;
+    IrBlock *block;
+    IrOp *prev, *next;
+    unsigned operand_count, result_count, region_count;
+    IrUse *operand_uses;   /* operand i is used through operand_uses[i] */
+    IrValue **operands;
+    IrValue *results;      /* array of result_count */
+    IrBlock *regions[2];
+    IrAttr *attrs;
+    Span span;
+    uint32_t mark;         /* scratch for analyses */
+};
+
+struct IrBlock {
+    IrOp *parent;       /* the op whose region this is; null for a function body */
+    IrFunc *func;
+    unsigned arg_count;
+    IrValue **args;
+    IrOp *first, *last;
+};
+
+typedef enum { IR_PARAM_TENSOR, IR_PARAM_SYMBOL, IR_PARAM_SCALAR, IR_PARAM_WORKSPACE } IrParamKind;
+typedef enum { IR_DIR_IN = 1, IR_DIR_OUT = 2, IR_DIR_INOUT = 3 } IrDirection;
+typedef struct {
+    IrParamKind kind;
+    const char *name;
+    IrDirection direction; /* TENSOR */
+    const Aff *elements;   /* WORKSPACE: its size in elements, over symbols */
+} IrParam;
+
+/* Arguments of the body block are the parameters, in order: tensors (kernel level: pointers), then
+ * symbols (index), then scalars, then workspaces. */
+struct IrFunc {
+    IrModule *module;
+    const char *name;
+    unsigned level;      /* IR_LEVEL_* */
+    IrState state;
+    unsigned param_count;
+    IrParam *params;
+    IrBlock *body;
+    IrAttr *attrs;       /* e.g. target, num_warps, grid, shared_bytes; see docs/ir.md */
+    const Aff *guard;    /* this version runs when guard > 0; null: always */
+    IrFunc *next;
+};
+
+struct IrModule {
+    Arena *arena;
+    AffCtx *affs;
+    SourceMap *sources;  /* may be null */
+    IrFunc *first, *last;
+    void *interned;      /* private: types, strings */
+};
+
+/* ---- Building ---- */
+
+IrModule *ir_module_create(Arena *arena, SourceMap *sources);
+IrFunc *ir_func_create(IrModule *m, const char *name, unsigned level);
+IrValue *ir_func_add_param(IrFunc *f, IrParamKind kind, const char *name, const IrType *type, IrDirection direction);
+IrValue *ir_func_symbol(IrFunc *f, const char *name); /* the index parameter of a symbol, or null */
+void ir_func_remove(IrFunc *f);
+IrFunc *ir_func_clone(IrFunc *f, const char *name);   /* appended after f */
+
+/* Where ops are inserted: before `before`, or at the end of `block` when null. */
+typedef struct {
+    IrModule *module;
+    IrBlock *block;
+    IrOp *before;
+    Span span;
+} IrBuilder;
+IrBuilder ir_builder_at_end(IrBlock *block);
+IrBuilder ir_builder_before(IrOp *op);
+IrBuilder ir_builder_after(IrOp *op);
+
+/* Creates and inserts an op. Result types must be given when the type rule does not determine
+ * them ("any"); pass null to infer. Regions start with empty blocks (ir_region_add_arg). */
+IrOp *ir_op_create(IrBuilder *b, IrOpcode opcode, unsigned operand_count, IrValue *const *operands,
+                   unsigned result_count, const IrType *const *result_types);
+IrValue *ir_region_add_arg(IrBlock *region, const IrType *type, const char *name);
+IrValue *ir_result(IrOp *op, unsigned index);
+
+void ir_attr_set_int(IrOp *op, const char *key, int64_t value);
+void ir_attr_set_float(IrOp *op, const char *key, double value);
+void ir_attr_set_bool(IrOp *op, const char *key, bool value);
+void ir_attr_set_str(IrOp *op, const char *key, const char *value);
+void ir_attr_set_ints(IrOp *op, const char *key, size_t count, const int64_t *values);
+void ir_attr_set_strs(IrOp *op, const char *key, size_t count, const char *const *values);
+void ir_attr_set_aff(IrOp *op, const char *key, const Aff *value);
+const IrAttr *ir_attr(const IrOp *op, const char *key);          /* null when absent */
+int64_t ir_attr_int(const IrOp *op, const char *key, int64_t fallback);
+const char *ir_attr_str(const IrOp *op, const char *key, const char *fallback);
+bool ir_attr_bool(const IrOp *op, const char *key);              /* absent: false */
+void ir_attr_remove(IrOp *op, const char *key);
+/* The same on functions. */
+void ir_func_attr_set_int(IrFunc *f, const char *key, int64_t value);
+void ir_func_attr_set_str(IrFunc *f, const char *key, const char *value);
+void ir_func_attr_set_aff(IrFunc *f, const char *key, const Aff *value);
+const IrAttr *ir_func_attr(const IrFunc *f, const char *key);
+int64_t ir_func_attr_int(const IrFunc *f, const char *key, int64_t fallback);
+
+/* Short forms. Index arithmetic folds constants as it builds. */
+IrValue *ir_const_index(IrBuilder *b, int64_t value);
+IrValue *ir_const_int(IrBuilder *b, const IrType *type, int64_t value);
+IrValue *ir_const_float(IrBuilder *b, const IrType *type, double value);
+IrValue *ir_unary(IrBuilder *b, IrOpcode opcode, IrValue *a);
+IrValue *ir_binary(IrBuilder *b, IrOpcode opcode, IrValue *x, IrValue *y);
+IrValue *ir_select(IrBuilder *b, IrValue *cond, IrValue *x, IrValue *y);
+IrValue *ir_cast(IrBuilder *b, IrValue *x, const IrType *to);
+/* for(lb, ub, step, inits...): the region has args (i, carried...); the caller fills it and ends
+ * it with ir_yield. */
+IrOp *ir_for(IrBuilder *b, IrValue *lb, IrValue *ub, IrValue *step, unsigned carried, IrValue *const *inits,
+             const char *name);
+/* map over constant extents; region args are the indices. Result types: frags. */
+IrOp *ir_map(IrBuilder *b, unsigned rank, const int64_t *extents, unsigned result_count,
+             const IrType *const *result_types);
+void ir_yield(IrBuilder *b, unsigned count, IrValue *const *values);
+
+/* ---- Affine view of index values (affine_of.c) ---- */
+
+/* The canonical expression of an index value: symbols as AFF_SYM by name, every other leaf (loop
+ * variable, loaded scalar, special) as AFF_VAR with the IrValue as identity. */
+const Aff *ir_aff_of(IrModule *m, IrValue *value);
+/* Emits ops that compute `e`; AFF_SYM leaves become the function's symbol parameters. */
+IrValue *ir_aff_emit(IrBuilder *b, const Aff *e);
+/* What is known at `op`: symbol constraints, ranges of enclosing loop variables, guards. */
+AffFacts *ir_facts_at(Arena *scratch, IrOp *op);
+
+/* ---- Rewriting ---- */
+
+void ir_replace_uses(IrValue *old_value, IrValue *new_value);
+void ir_set_operand(IrOp *op, unsigned index, IrValue *value);
+void ir_op_erase(IrOp *op);                       /* results must be unused */
+void ir_op_move_before(IrOp *op, IrOp *before);
+void ir_op_move_to_end(IrOp *op, IrBlock *block);
+/* Clones with operands mapped by `map` (value -> value, absent: itself); results are added. */
+typedef struct IrValueMap IrValueMap;
+IrValueMap *ir_value_map_create(Arena *scratch);
+void ir_value_map_set(IrValueMap *map, IrValue *from, IrValue *to);
+IrValue *ir_value_map_get(IrValueMap *map, IrValue *from); /* `from` itself when absent */
+IrOp *ir_op_clone(IrBuilder *b, const IrOp *op, IrValueMap *map);
+bool ir_dominates(const IrOp *a, const IrOp *b); /* a is before b in b's block or an enclosing one */
+/* Visits ops in program order, regions inside; the callback may erase the op it is given. */
+typedef void (*IrVisit)(void *ctx, IrOp *op);
+void ir_walk(IrBlock *block, IrVisit visit, void *ctx);
+bool ir_has_trait(const IrOp *op, unsigned trait);
+/* Local cleanups used by many passes: constant folding, CSE, dead code, region simplification. */
+bool ir_simplify(IrFunc *f);
+
+/* ---- Text ---- */
+
+void ir_print(const IrModule *m, Str *out);      /* "sketchc.ir 1" header, all functions */
+void ir_print_func(const IrFunc *f, Str *out);
+void ir_print_op(const IrOp *op, Str *out);
+void ir_print_type(const IrType *t, Str *out);
+/* Parses text form; mistakes go to `diags` and give null. */
+IrModule *ir_parse(Arena *arena, DiagList *diags, const char *path, const char *text, size_t size);
+
+/* ---- Verification ---- */
+
+/* Structure, types, levels and states, attributes, dominance, collectives under uniform control.
+ * False with a bug diagnostic per finding. */
+bool ir_verify(const IrModule *m, DiagList *diags);
+
+/* Uniformity of a scalar: over which group of threads it is the same. */
+typedef enum { IR_UNIFORM_GRID, IR_UNIFORM_CLUSTER, IR_UNIFORM_BLOCK, IR_UNIFORM_ROLE, IR_UNIFORM_WARP, IR_UNIFORM_LANE } IrUniformity;
+IrUniformity ir_uniformity(IrValue *value);
+
+#endif

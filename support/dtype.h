@@ -1,0 +1,40 @@
+/* Storage types and exact conversions between them and double / int64. */
+#ifndef SUPPORT_DTYPE_H
+#define SUPPORT_DTYPE_H
+
+#include "support.h"
+
+typedef enum {
+    DTYPE_NONE,
+#define DTYPE(id, spelling, bits, cls, c, cuda, npy) DTYPE_##id,
+#include "dtypes.def"
+#undef DTYPE
+    DTYPE_COUNT
+} Dtype;
+
+const char *dtype_name(Dtype t);  /* "f32" */
+bool dtype_find(const char *name, Dtype *t);
+unsigned dtype_bits(Dtype t);
+size_t dtype_size(Dtype t);       /* bytes in memory */
+bool dtype_is_float(Dtype t);
+bool dtype_is_int(Dtype t);       /* signed or unsigned, not bool */
+bool dtype_is_signed(Dtype t);    /* floats and signed integers */
+const char *dtype_c_name(Dtype t);
+const char *dtype_cuda_name(Dtype t);
+const char *dtype_npy(Dtype t);
+/* Unit roundoff u = 2^-p with p the precision in bits (f32: 2^-24); 0 for integers. */
+double dtype_unit_roundoff(Dtype t);
+double dtype_max(Dtype t);           /* largest finite value */
+double dtype_min_normal(Dtype t);    /* smallest positive normal; denormals are kept */
+
+/* Reads / writes one element at `memory`. Writing rounds to nearest even (floats; overflow gives
+ * infinity, in f8e4m3 NaN as it has none); integers saturate from double, NaN gives 0. */
+double dtype_read(Dtype t, const void *memory);
+void dtype_write(Dtype t, void *memory, double value);
+/* Integer types without the detour over double; bool counts as 0 or 1. */
+int64_t dtype_read_int(Dtype t, const void *memory);
+void dtype_write_int(Dtype t, void *memory, int64_t value); /* wraps */
+/* The double that `value` becomes when stored as `t` and read back. */
+double dtype_round(Dtype t, double value);
+
+#endif
