@@ -163,7 +163,16 @@ typedef struct {
     const char *name;
     IrDirection direction; /* TENSOR */
     const Aff *elements;   /* WORKSPACE: its size in elements, over symbols */
+    const Aff *derived;    /* SYMBOL computed from others (never bound by a tensor); else null */
+    double fallback;       /* SCALAR: its default, NaN when it has none */
 } IrParam;
+
+/* What must hold of the symbols at launch: expr == 0 when equal, else expr >= 0. */
+typedef struct {
+    const Aff *expr;
+    bool equal;
+    const char *text; /* as the user wrote it */
+} IrConstraint;
 
 /* Arguments of the body block are the parameters, in order: tensors (kernel level: pointers), then
  * symbols (index), then scalars, then workspaces. */
@@ -175,16 +184,36 @@ struct IrFunc {
     unsigned param_count;
     IrParam *params;
     IrBlock *body;
+    size_t constraint_count;
+    IrConstraint *constraints;
     IrAttr *attrs;       /* e.g. target, num_warps, grid, shared_bytes; see docs/ir.md */
     const Aff *guard;    /* this version runs when guard > 0; null: always */
     IrFunc *next;
 };
+
+/* Sizes and data on which an operator is tested and timed (`case` blocks). */
+typedef struct {
+    const char *tensor;
+    const char *generator; /* uniform, normal, randint, ... */
+    size_t arg_count;
+    const double *args;
+} IrCaseData;
+typedef struct {
+    const char *name;
+    size_t symbol_count;
+    const char **symbols;
+    int64_t *values;
+    size_t data_count;
+    IrCaseData *data;
+} IrCase;
 
 struct IrModule {
     Arena *arena;
     AffCtx *affs;
     SourceMap *sources;  /* may be null */
     IrFunc *first, *last;
+    size_t case_count;
+    IrCase *cases;
     void *interned;      /* private: types, strings */
 };
 
@@ -194,6 +223,11 @@ IrModule *ir_module_create(Arena *arena, SourceMap *sources);
 IrFunc *ir_func_create(IrModule *m, const char *name, unsigned level);
 IrValue *ir_func_add_param(IrFunc *f, IrParamKind kind, const char *name, const IrType *type, IrDirection direction);
 IrValue *ir_func_symbol(IrFunc *f, const char *name); /* the index parameter of a symbol, or null */
+void ir_func_add_constraint(IrFunc *f, const Aff *expr, bool equal, const char *text);
+IrCase *ir_module_add_case(IrModule *m, const char *name);
+void ir_case_set_symbol(IrModule *m, IrCase *c, const char *symbol, int64_t value);
+void ir_case_set_data(IrModule *m, IrCase *c, const char *tensor, const char *generator, size_t arg_count,
+                      const double *args);
 void ir_func_remove(IrFunc *f);
 IrFunc *ir_func_clone(IrFunc *f, const char *name);   /* appended after f */
 
