@@ -1,4 +1,4 @@
-#include "support.h"
+#include "support_internal.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -35,10 +35,12 @@ void arena_destroy(Arena *arena) {
 
 void arena_set_oom_target(Arena *arena, jmp_buf *target) { arena->oom_target = target; }
 
-static _Noreturn void out_of_memory(Arena *arena) {
-    if (arena->oom_target) longjmp(*arena->oom_target, 1);
+_Noreturn void support_out_of_memory(jmp_buf *target) {
+    if (target) longjmp(*target, 1);
     abort();
 }
+
+static _Noreturn void out_of_memory(Arena *arena) { support_out_of_memory(arena->oom_target); }
 
 static Chunk *add_chunk(Arena *arena, size_t size) {
     size_t room = size > arena->next_size ? size : arena->next_size;

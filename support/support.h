@@ -4,6 +4,7 @@
 #define SUPPORT_SUPPORT_H
 
 #include <setjmp.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stdbool.h>
 #include <stddef.h>
@@ -70,11 +71,14 @@ void str_append_n(Str *s, const char *bytes, size_t count);
 void str_append_char(Str *s, char c);
 void str_printf(Str *s, const char *format, ...) PRINTF_LIKE(2, 3);
 void str_vprintf(Str *s, const char *format, va_list args);
-/* Appends `text` as a JSON string with quotes. */
+/* Appends `text` as a JSON string with quotes; bytes that are not UTF-8 become U+FFFD. */
 void str_append_json(Str *s, const char *text);
-/* Shortest decimal text that reads back as the same double ("inf", "nan"); locale-independent. */
+void str_append_json_n(Str *s, const char *bytes, size_t count);
+/* The `%g` text with the fewest digits that reads back as the same double ("inf", "-inf", "nan",
+ * "1e+20", "-0"); independent of the locale. An integral value has no ".0". */
 void str_append_double(Str *s, double value);
-/* Reads a double from the whole of `text`, locale-independent; false when it is not one. */
+/* Reads a double from the whole of `text`, independent of the locale: decimal digits with optional
+ * sign, point and exponent, or inf, nan. False when it is not one or is too large for a double. */
 bool parse_double(const char *text, double *value);
 
 /* ---- Map: interned string -> pointer, in an arena. ---- */
@@ -83,14 +87,16 @@ typedef struct Map Map;
 Map *map_create(Arena *arena);
 void *map_get(const Map *map, const char *key);           /* null when absent */
 void map_set(Map *map, Arena *arena, const char *key, void *value); /* copies the key */
+size_t map_count(const Map *map);
 
 /* ---- Files ---- */
 
-/* Reads the whole file ("-" is standard input) into `out`. False with errno set; EFBIG above
- * `limit` bytes. */
+/* Reads the whole file ("-" is standard input) into the initialised `out`, replacing its content.
+ * False with errno set; EFBIG above `limit` bytes. */
 bool file_read(const char *path, size_t limit, Str *out);
 /* Replaces `path` atomically (temporary file in the same folder, fsync, rename); an existing file
- * stays whole on failure, a symbolic link at `path` is replaced and not followed. False with
+ * stays whole on failure, a symbolic link at `path` is replaced and not followed. A device or pipe is
+ * written in place; a link to one is refused (ELOOP). `mode` is subject to the umask. False with
  * errno set. */
 bool file_write_atomic(const char *path, const void *data, size_t size, int mode);
 
@@ -102,23 +108,28 @@ typedef struct {
     size_t input_size;
     double timeout_s;        /* <= 0: none. On expiry the process group is killed */
     size_t output_limit;     /* bytes kept of each stream; 0: 1 MiB */
-    const char *const *env_keep; /* NULL: inherit; else only these names are passed on */
+    const char *const *env_keep; /* NULL: inherit; else a NULL-terminated list of the only names
+                                    passed on */
+    const volatile sig_atomic_t *cancel; /* may be NULL; once non-zero the group is killed */
 } SubprocessSpec;
 typedef struct {
     int exit_status;  /* valid when exited */
     int signal;       /* valid when signaled */
-    bool exited, signaled, timed_out;
+    bool exited, signaled, timed_out, cancelled;
     Str out, err;
 } SubprocessResult;
-/* Runs to the end; false when it could not be started (errno). The caller releases with
- * subprocess_release. */
+/* Runs in a process group of its own to the end of argv[0]; what it leaves behind in that group is
+ * killed. Without input, standard input is /dev/null. False when it could not be started (errno).
+ * The caller releases with subprocess_release, also after false. */
 bool subprocess_run(const SubprocessSpec *spec, SubprocessResult *result);
 void subprocess_release(SubprocessResult *result);
 
 /* ---- Hash ---- */
 
 /* 128-bit content hash (not for secrets), stable over platforms and releases. */
-typedef struct { uint64_t lo, hi; } Hash128;
+typedef struct {
+    uint64_t lo, hi;
+} Hash128;
 Hash128 hash128(const void *data, size_t size, Hash128 seed);
 void hash128_hex(Hash128 hash, char out[33]);
 

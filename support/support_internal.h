@@ -1,0 +1,17 @@
+/* Shared by the files of support/ only. */
+#ifndef SUPPORT_SUPPORT_INTERNAL_H
+#define SUPPORT_SUPPORT_INTERNAL_H
+
+#include "support.h"
+
+/* The one way out when memory or a size limit runs out: to `target`, or abort without one. */
+_Noreturn void support_out_of_memory(jmp_buf *target);
+
+/* Decodes the UTF-8 sequence at `bytes` (size > 0). Returns its length and sets *point; a byte that
+ * starts no well-formed sequence has length 1 and *point == UINT32_MAX. */
+size_t utf8_decode(const char *bytes, size_t size, uint32_t *point);
+
+/* Columns a code point takes on a terminal: 0, 1 or 2. Not wcwidth, which depends on the locale. */
+int utf8_width(uint32_t point);
+
+#endif
