@@ -1,0 +1,170 @@
+/* From an artifact to a checked and timed result, in a disposable worker process. The library
+ * never exits and never prints; every outcome is a status (statuses.def) with a sentence.
+ *
+ * rt_run, rt_verify and rt_bench fork a worker and run everything there: code is loaded and
+ * executed in the child only, so that a kernel that hangs, faults or aborts becomes a status. The
+ * calling process must not have initialised CUDA before. */
+#ifndef RUNTIME_RUNTIME_H
+#define RUNTIME_RUNTIME_H
+
+#include "artifact.h"
+#include "support.h"
+
+typedef enum {
+#define RT_STATUS(id, name, code, summary) RT_##id,
+#include "statuses.def"
+#undef RT_STATUS
+    RT_STATUS_COUNT
+} RtStatus;
+const char *rt_status_name(RtStatus status);    /* "input_modified" */
+const char *rt_status_summary(RtStatus status);
+int rt_status_exit_code(RtStatus status);
+
+enum { RT_TEXT = 512, RT_NAME = 72 };
+typedef struct {
+    RtStatus status;
+    char text[RT_TEXT]; /* a sentence; "" when there is nothing to add */
+} RtError;
+
+typedef struct {
+    const char *name;
+    int64_t value;
+} RtSymbol;
+typedef struct {
+    const char *name;
+    double value;
+} RtScalar;
+typedef struct {
+    const char *name, *path;
+} RtFile;
+
+/* All zero is the default of each. */
+typedef struct {
+    uint64_t seed;
+    double time_limit_s;   /* per case; 0: 60 */
+    uint64_t max_bytes;    /* tensor bytes of a case; 0: a quarter of the device's memory (CPU: of
+                              the available main memory). A larger case is skipped visibly */
+    const char *case_name; /* only this case (never skipped for its size); null: all */
+    size_t symbol_count;   /* override a case's symbols; for run: symbols no tensor binds */
+    const RtSymbol *symbols;
+    size_t scalar_count;
+    const RtScalar *scalars;
+    const char *cache_dir; /* null: $XDG_CACHE_HOME/sketchc or ~/.cache/sketchc; "": no cache */
+    bool no_ragged;        /* verify: the declared cases only */
+    bool warm;             /* bench: leave the L2 cache warm between samples */
+    unsigned samples;      /* bench: 0: as many as fit into about a second, 10 to 100 */
+    unsigned device;       /* CUDA ordinal */
+    unsigned threads;      /* for the reference and inputs; 0: all */
+} RtOptions;
+
+/* ---- run ---- */
+
+/* Runs the artifact once on .npy files; symbols are bound from the inputs' shapes and the options.
+ * Outputs (also inouts) are written to `outputs`' paths, each replaced atomically. An inout tensor
+ * needs an input. Guard zones, poisoned outputs and input hashes are checked as in verify. */
+RtError rt_run(const Artifact *a, const RtOptions *options, size_t input_count, const RtFile *inputs,
+               size_t output_count, const RtFile *outputs);
+
+/* ---- verify ---- */
+
+/* What the worker found for one case. Plain data: it travels through a pipe. */
+typedef struct {
+    RtStatus status;
+    char name[RT_NAME];      /* case name; "ragged 3" for derived sizes */
+    char sizes[256];         /* "B=2 F=7" */
+    char check[RT_NAME];     /* the named check that decided, "" when passed */
+    char text[RT_TEXT];      /* what was found where, or why it was skipped */
+    char tensor[RT_NAME];    /* worst output tensor */
+    double worst_ratio;      /* largest |error| / bound */
+    double rms_ratio;        /* rms of |error| / bound */
+    double max_error;
+    uint64_t compared;       /* elements compared with the reference */
+    uint64_t elements;       /* elements of the outputs */
+    uint64_t undecided;      /* elements at a discontinuity where either outcome passes */
+    bool sampled;            /* compared on samples, not everywhere */
+    bool paper_rule, kernelbench_rule; /* the two published rules, reported beside ours */
+    double seconds;
+} RtVerdict;
+
+typedef struct {
+    RtError error;           /* why nothing could be verified, or the worst case's status */
+    size_t count, passed, failed, skipped;
+    RtVerdict *verdicts;     /* arena */
+} RtVerifyReport;
+/* Runs every fitting case and derived ragged sizes; a passing report has at least one passed case
+ * and none failed. */
+RtVerifyReport rt_verify(const Artifact *a, const RtOptions *options, Arena *arena);
+
+/* ---- bench ---- */
+
+typedef struct {
+    RtStatus status;
+    char name[RT_NAME];
+    char sizes[256];
+    char text[RT_TEXT];
+    unsigned samples;
+    double median_s, p5_s, p95_s;
+    double noise;            /* (p95 - p5) / median */
+    double first_s;          /* first launch, cold start included */
+    uint64_t bytes;          /* each input read once, each output written once */
+    double flops;            /* of contractions; 0: none */
+    double gb_per_s, tflop_per_s;
+    double copy_gb_per_s;    /* measured in the same run, interleaved; 0: not measured */
+    double percent_of_copy;
+    bool warm;
+    bool checked;            /* the timed result was compared with the untimed one */
+} RtTiming;
+
+typedef struct {
+    char entry[RT_NAME];
+    int registers, shared_bytes, local_bytes, max_threads, blocks_per_sm;
+} RtKernelInfo;
+
+enum { RT_MAX_KERNELS = 16 };
+typedef struct {
+    RtError error;
+    char device[128];        /* "NVIDIA H200 (sm_90)", "x86-64 ..., 8 threads" */
+    char code[RT_NAME];      /* how the code was loaded: "ptx by ptxas", "c by cc" */
+    size_t count;
+    RtTiming *timings;       /* arena */
+    unsigned kernel_count;
+    RtKernelInfo kernels[RT_MAX_KERNELS];
+} RtBenchReport;
+RtBenchReport rt_bench(const Artifact *a, const RtOptions *options, Arena *arena);
+
+/* ---- output: one JSON object each, docs/schemas/{run,verify,bench}.schema.json ---- */
+
+void rt_run_json(const Artifact *a, const RtError *error, Str *out);
+void rt_verify_json(const Artifact *a, const RtVerifyReport *report, Str *out);
+void rt_bench_json(const Artifact *a, const RtBenchReport *report, Str *out);
+/* The same for people, one line a case. */
+void rt_verify_text(const Artifact *a, const RtVerifyReport *report, Str *out);
+void rt_bench_text(const Artifact *a, const RtBenchReport *report, Str *out);
+
+/* ---- cache ---- */
+
+typedef struct {
+    char dir[1024];
+    uint64_t entries, bytes, limit;
+} RtCacheInfo;
+bool rt_cache_info(const char *cache_dir, RtCacheInfo *info); /* false: there is none yet */
+/* Removes every entry; the number removed. */
+uint64_t rt_cache_clear(const char *cache_dir);
+
+/* ---- doctor ---- */
+
+typedef struct {
+    bool found;
+    char path[1024];    /* "" when not found */
+    char version[256];  /* or what is missing */
+} RtTool;
+void rt_probe_cc(RtTool *tool);
+void rt_probe_ptxas(RtTool *tool);
+void rt_probe_nvcc(RtTool *tool);
+void rt_probe_nvrtc(RtTool *tool);
+/* Initialises the driver in a worker; version is "NVIDIA H200, sm_90, driver 13.0". */
+void rt_probe_cuda(RtTool *tool);
+/* The architecture of device 0 ("sm_90"), or false. For --arch=native. In a worker. */
+bool rt_native_arch(char arch[32]);
+
+#endif
