@@ -1,0 +1,40 @@
+/* frontend: .sketch text -> checked syntax tree -> IR. Reports into a DiagList, never prints.
+ *
+ *     File *file = frontend_parse(unit, sources, id, diags);
+ *     frontend_check(unit, file, &options, diags);   and, when diags->error_count is 0,
+ *     build.c lowers file->sketch (or file->op) to IR.
+ *
+ * Both may be called on any bytes; a tree with errors in it can be checked further. */
+#ifndef FRONTEND_FRONTEND_H
+#define FRONTEND_FRONTEND_H
+
+#include "ast.h"
+
+typedef struct {
+    const char *name, *value; /* -D name=value, as text */
+} FrontendDefine;
+
+typedef struct {
+    const FrontendDefine *defines;
+    size_t define_count;
+    const char *sketch;     /* null: the first */
+    bool allow_unbound;     /* constexprs may stay unbound (editors, formatter) */
+} FrontendOptions;
+
+/* Limits; beyond them a clear error (E0001, E0002, E0003). */
+enum {
+    FRONTEND_MAX_SOURCE = 1 << 20, /* bytes */
+    FRONTEND_MAX_NESTING = 256,    /* brackets, blocks */
+    FRONTEND_MAX_EXPR_DEPTH = 1000 /* operators in a chain */
+};
+
+/* Never null. What could not be parsed is left out, with errors in `diags`. */
+File *frontend_parse(Arena *unit, SourceMap *sources, uint32_t file, DiagList *diags);
+
+/* Resolves names, shapes, types, presence; picks file->sketch and file->op. True without errors. */
+bool frontend_check(Arena *unit, File *file, const FrontendOptions *options, DiagList *diags);
+
+/* `--emit=ast`: an indented tree, with types where checked. */
+void ast_print(const File *file, Str *out);
+
+#endif
