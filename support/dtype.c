@@ -1,0 +1,227 @@
+#include "dtype.h"
+
+#include <math.h>
+#include <string.h>
+
+typedef enum { CLASS_F, CLASS_I, CLASS_U, CLASS_B } Class;
+
+typedef struct {
+    const char *name;
+    unsigned bits;
+    Class cls;
+    const char *c_name, *cuda_name, *npy;
+} Info;
+
+static const Info infos[DTYPE_COUNT] = {
+    {"none", 0, CLASS_I, "void", "void", ""},
+#define DTYPE(id, spelling, bits, cls, c, cuda, npy) {spelling, bits, CLASS_##cls, c, cuda, npy},
+#include "dtypes.def"
+#undef DTYPE
+};
+
+static const Info *info_of(Dtype t) { return &infos[(unsigned)t < DTYPE_COUNT ? t : DTYPE_NONE]; }
+
+const char *dtype_name(Dtype t) { return info_of(t)->name; }
+
+bool dtype_find(const char *name, Dtype *t) {
+    for (unsigned i = 1; i < DTYPE_COUNT; i++) {
+        if (strcmp(infos[i].name, name) != 0) continue;
+        *t = (Dtype)i;
+        return true;
+    }
+    return false;
+}
+
+unsigned dtype_bits(Dtype t) { return info_of(t)->bits; }
+size_t dtype_size(Dtype t) { return info_of(t)->bits / 8; }
+bool dtype_is_float(Dtype t) { return info_of(t)->cls == CLASS_F; }
+bool dtype_is_int(Dtype t) {
+    return t != DTYPE_NONE && (info_of(t)->cls == CLASS_I || info_of(t)->cls == CLASS_U);
+}
+bool dtype_is_signed(Dtype t) {
+    return t != DTYPE_NONE && (info_of(t)->cls == CLASS_F || info_of(t)->cls == CLASS_I);
+}
+const char *dtype_c_name(Dtype t) { return info_of(t)->c_name; }
+const char *dtype_cuda_name(Dtype t) { return info_of(t)->cuda_name; }
+const char *dtype_npy(Dtype t) { return info_of(t)->npy; }
+
+/* ---- Float formats ---- */
+
+typedef struct {
+    int mantissa; /* stored bits */
+    int bias;
+    double max;
+    bool has_inf; /* f8e4m3 has a single NaN pattern a sign and no infinity */
+} Format;
+
+static Format format_of(Dtype t) {
+    switch (t) {
+    case DTYPE_F64: return (Format){52, 1023, 0x1.fffffffffffffp1023, true};
+    case DTYPE_BF16: return (Format){7, 127, 0x1.fep127, true};
+    case DTYPE_F16: return (Format){10, 15, 65504.0, true};
+    case DTYPE_F8E4M3: return (Format){3, 7, 448.0, false};
+    case DTYPE_F8E5M2: return (Format){2, 15, 57344.0, true};
+    default: return (Format){23, 127, 0x1.fffffep127, true};
+    }
+}
+
+double dtype_unit_roundoff(Dtype t) {
+    return dtype_is_float(t) ? ldexp(1.0, -(format_of(t).mantissa + 1)) : 0.0;
+}
+
+double dtype_max(Dtype t) {
+    if (dtype_is_float(t)) return format_of(t).max;
+    if (t == DTYPE_BOOL) return 1.0;
+    unsigned value_bits = dtype_bits(t) - (dtype_is_signed(t) ? 1 : 0);
+    if (value_bits >= 63) return value_bits == 64 ? 0x1p64 : 0x1p63; /* nearest double */
+    return (double)(((uint64_t)1 << value_bits) - 1);
+}
+
+double dtype_min_normal(Dtype t) {
+    return dtype_is_float(t) ? ldexp(1.0, 1 - format_of(t).bias) : 1.0;
+}
+
+/* Rounds a finite non-zero double to `f` in one rounding: scales the quantum to 1, rounds there. */
+static double round_to_format(Format f, double value) {
+    int exponent = ilogb(value), lowest = 1 - f.bias;
+    int quantum = (exponent < lowest ? lowest : exponent) - f.mantissa;
+    double rounded = ldexp(nearbyint(ldexp(value, -quantum)), quantum);
+    if (fabs(rounded) <= f.max) return rounded;
+    return f.has_inf ? copysign(INFINITY, value) : copysign(NAN, value);
+}
+
+static int64_t saturate(double value, int64_t lo, int64_t hi) {
+    if (isnan(value)) return 0;
+    if (value <= (double)lo) return lo;
+    if (value >= (double)hi) return hi;
+    return (int64_t)value;
+}
+
+static uint64_t saturate_u64(double value) {
+    if (!(value > 0)) return 0;
+    return value >= 0x1p64 ? UINT64_MAX : (uint64_t)value;
+}
+
+static int64_t int_max(Dtype t) {
+    unsigned bits = dtype_bits(t) - (dtype_is_signed(t) ? 1 : 0);
+    return bits >= 63 ? INT64_MAX : ((int64_t)1 << bits) - 1;
+}
+
+static int64_t int_min(Dtype t) { return dtype_is_signed(t) ? -int_max(t) - 1 : 0; }
+
+static double round_float(Dtype t, double value) {
+    if (t == DTYPE_F64) return value;
+    if (t == DTYPE_F32) return (double)(float)value;
+    if (isnan(value) || value == 0) return value;
+    Format f = format_of(t);
+    if (isinf(value)) return f.has_inf ? value : copysign(NAN, value);
+    return round_to_format(f, value);
+}
+
+double dtype_round(Dtype t, double value) {
+    if (dtype_is_float(t)) return round_float(t, value);
+    if (t == DTYPE_BOOL) return value != 0;
+    if (t == DTYPE_U64) return (double)saturate_u64(value);
+    return (double)saturate(value, int_min(t), int_max(t));
+}
+
+/* ---- Small floats as bits (16 and 8 bits wide) ---- */
+
+static unsigned encode_small(Dtype t, double value) {
+    Format f = format_of(t);
+    unsigned bits = dtype_bits(t), exponent_bits = bits - 1 - (unsigned)f.mantissa;
+    unsigned all_ones = (1u << exponent_bits) - 1;
+    unsigned sign = signbit(value) ? 1u << (bits - 1) : 0;
+    value = fabs(round_float(t, value));
+    if (isnan(value)) {
+        unsigned mantissa = f.has_inf ? 1u << (f.mantissa - 1) : (1u << f.mantissa) - 1;
+        return sign | all_ones << f.mantissa | mantissa;
+    }
+    if (isinf(value)) return sign | all_ones << f.mantissa;
+    if (value == 0) return sign;
+    int exponent = ilogb(value), lowest = 1 - f.bias;
+    if (exponent < lowest) return sign | (unsigned)ldexp(value, f.mantissa - lowest);
+    unsigned mantissa = (unsigned)ldexp(value, f.mantissa - exponent) - (1u << f.mantissa);
+    return sign | (unsigned)(exponent + f.bias) << f.mantissa | mantissa;
+}
+
+static double decode_small(Dtype t, unsigned code) {
+    Format f = format_of(t);
+    unsigned bits = dtype_bits(t), all_ones = (1u << (bits - 1 - (unsigned)f.mantissa)) - 1;
+    double sign = code >> (bits - 1) & 1 ? -1.0 : 1.0;
+    unsigned mantissa = code & ((1u << f.mantissa) - 1);
+    unsigned exponent = code >> f.mantissa & all_ones;
+    if (exponent == all_ones) {
+        if (f.has_inf) return mantissa ? copysign(NAN, sign) : sign * INFINITY;
+        if (mantissa == (1u << f.mantissa) - 1) return copysign(NAN, sign);
+    }
+    if (!exponent) return sign * ldexp(mantissa, 1 - f.bias - f.mantissa);
+    return sign * ldexp(mantissa + (1u << f.mantissa), (int)exponent - f.bias - f.mantissa);
+}
+
+/* ---- Memory ---- */
+
+#define LOAD(T, memory) (*(const T *)memcpy(&(T){0}, (memory), sizeof(T)))
+
+double dtype_read(Dtype t, const void *memory) {
+    switch (t) {
+    case DTYPE_F64: return LOAD(double, memory);
+    case DTYPE_F32: return (double)LOAD(float, memory);
+    case DTYPE_BF16:
+    case DTYPE_F16: return decode_small(t, LOAD(uint16_t, memory));
+    case DTYPE_F8E4M3:
+    case DTYPE_F8E5M2: return decode_small(t, LOAD(uint8_t, memory));
+    case DTYPE_U64: return (double)LOAD(uint64_t, memory);
+    default: return (double)dtype_read_int(t, memory);
+    }
+}
+
+void dtype_write(Dtype t, void *memory, double value) {
+    if (!dtype_is_float(t)) {
+        int64_t integer = t == DTYPE_U64    ? (int64_t)saturate_u64(value)
+                          : t == DTYPE_BOOL ? value != 0
+                                            : saturate(value, int_min(t), int_max(t));
+        dtype_write_int(t, memory, integer);
+        return;
+    }
+    float single = (float)value;
+    unsigned code = t == DTYPE_F64 || t == DTYPE_F32 ? 0 : encode_small(t, value);
+    uint16_t half = (uint16_t)code;
+    uint8_t byte = (uint8_t)code;
+    const void *bytes = &value;
+    if (t == DTYPE_F32) bytes = &single;
+    else if (dtype_bits(t) == 16) bytes = &half;
+    else if (dtype_bits(t) == 8) bytes = &byte;
+    memcpy(memory, bytes, dtype_size(t));
+}
+
+int64_t dtype_read_int(Dtype t, const void *memory) {
+    switch (t) {
+    case DTYPE_I64:
+    case DTYPE_U64: return LOAD(int64_t, memory);
+    case DTYPE_I32: return LOAD(int32_t, memory);
+    case DTYPE_I16: return LOAD(int16_t, memory);
+    case DTYPE_I8: return LOAD(int8_t, memory);
+    case DTYPE_U32: return LOAD(uint32_t, memory);
+    case DTYPE_U16: return LOAD(uint16_t, memory);
+    case DTYPE_U8: return LOAD(uint8_t, memory);
+    case DTYPE_BOOL: return LOAD(uint8_t, memory) != 0;
+    default: return saturate(dtype_read(t, memory), INT64_MIN, INT64_MAX);
+    }
+}
+
+void dtype_write_int(Dtype t, void *memory, int64_t value) {
+    if (dtype_is_float(t)) {
+        dtype_write(t, memory, (double)value);
+        return;
+    }
+    if (t == DTYPE_BOOL) value = value != 0;
+    uint32_t word = (uint32_t)value;
+    uint16_t half = (uint16_t)value;
+    uint8_t byte = (uint8_t)value;
+    const void *bytes = &value;
+    if (dtype_bits(t) == 32) bytes = &word;
+    else if (dtype_bits(t) == 16) bytes = &half;
+    else if (dtype_bits(t) == 8) bytes = &byte;
+    memcpy(memory, bytes, dtype_size(t));
+}
