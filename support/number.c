@@ -1,26 +1,21 @@
 /* Doubles as text. snprintf and strtod round correctly but take their decimal point from the
  * locale, so both run under the thread's "C" locale (uselocale changes no other thread). */
-#include "support.h"
+#include "support_internal.h"
 
 #include <errno.h>
-#include <locale.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-typedef struct {
-    locale_t c, saved;
-} LocaleScope;
-
 /* The "C" locale needs no file and, in glibc and musl, no allocation. */
-static LocaleScope enter_c_locale(void) {
+LocaleScope enter_c_locale(void) {
     LocaleScope scope = {newlocale(LC_ALL_MASK, "C", (locale_t)0), (locale_t)0};
     if (scope.c == (locale_t)0) abort();
     scope.saved = uselocale(scope.c);
     return scope;
 }
 
-static void leave_c_locale(LocaleScope scope) {
+void leave_c_locale(LocaleScope scope) {
     uselocale(scope.saved);
     freelocale(scope.c);
 }

@@ -4,6 +4,8 @@
 
 #include "support.h"
 
+#include <locale.h>
+
 /* The one way out when memory or a size limit runs out: to `target`, or abort without one. */
 _Noreturn void support_out_of_memory(jmp_buf *target);
 
@@ -13,5 +15,12 @@ size_t utf8_decode(const char *bytes, size_t size, uint32_t *point);
 
 /* Columns a code point takes on a terminal: 0, 1 or 2. Not wcwidth, which depends on the locale. */
 int utf8_width(uint32_t point);
+
+/* Numbers are read and written between these two: the thread's locale is "C" meanwhile. */
+typedef struct {
+    locale_t c, saved;
+} LocaleScope;
+LocaleScope enter_c_locale(void);
+void leave_c_locale(LocaleScope scope);
 
 #endif
