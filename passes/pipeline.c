@@ -1,0 +1,72 @@
+/* The pipelines, as lists to read, and the names of passes. */
+#include "passes.h"
+
+#include <string.h>
+
+static const PassInfo infos[PASS_COUNT] = {
+#define PASS(id, name, function, needs, keeps, breaks, summary)                                    \
+    {name, function, needs, keeps, breaks, summary},
+#include "passes.def"
+#undef PASS
+};
+
+static const PassId cuda_pipeline[] = {
+    PASS_SIMPLIFY,
+};
+
+static const PassId cpu_pipeline[] = {
+    PASS_SIMPLIFY,
+};
+
+const PassInfo *pass_info(PassId id) {
+    return &infos[id];
+}
+
+bool pass_find(const char *name, PassId *id) {
+    for (unsigned i = 0; i < PASS_COUNT; i++)
+        if (strcmp(infos[i].name, name) == 0) {
+            *id = (PassId)i;
+            return true;
+        }
+    return false;
+}
+
+const PassId *pipeline_for(TargetKind kind, size_t *count) {
+    if (kind == TARGET_CUDA) {
+        *count = COUNT_OF(cuda_pipeline);
+        return cuda_pipeline;
+    }
+    *count = COUNT_OF(cpu_pipeline);
+    return cpu_pipeline;
+}
+
+static void report_unknown(DiagList *diags, const char *name) {
+    const char *names[PASS_COUNT];
+    for (unsigned i = 0; i < PASS_COUNT; i++)
+        names[i] = infos[i].name;
+    const char *close = closest_name(name, names, PASS_COUNT);
+    Diag *d = diag_report(diags, DIAG_unknown_pass, SPAN_NONE, name);
+    if (close)
+        diag_note(diags, d, SPAN_NONE, "did you mean \"%s\"?", close);
+}
+
+bool pipeline_parse(Arena *scratch, DiagList *diags, const char *text, const PassId **passes, size_t *count) {
+    VEC(PassId) list = {0};
+    bool ok = true;
+    while (*text) {
+        size_t length = strcspn(text, ",");
+        char *name = arena_strndup(scratch, text, length);
+        PassId id;
+        if (!pass_find(name, &id)) {
+            report_unknown(diags, name);
+            ok = false;
+        } else {
+            VEC_PUSH(scratch, &list, id);
+        }
+        text += length;
+        text += *text == ',';
+    }
+    *passes = list.data;
+    *count = list.len;
+    return ok;
+}
