@@ -2,10 +2,11 @@
  *
  * Hash-consed: within one AffCtx, two expressions with the same canonical form are the same
  * pointer. Canonical form: a sum of products (integer coefficient times a sorted product of
- * atoms); atoms are symbols, variables, and floordiv/mod/min/max whose arguments are canonical.
- * Arithmetic is exact in int64_t; what overflows becomes AFF_OPAQUE_OVERFLOW facts-free atoms at
- * build time, never a wrong value. Shared by tile extents, index arithmetic, presence, launch
- * formulas and guards.
+ * atoms); atoms are symbols, variables, and floordiv/mod/min whose arguments are canonical. A min is
+ * translation-canonical, x + min(0, y - x), so min((i+1)*T, N) - i*T is min(T, N - i*T); the
+ * printer folds it back. Arithmetic is exact in int64_t; what overflows (or exceeds 256 terms)
+ * becomes a fresh AFF_OVERFLOW at build time, never a wrong value. Shared by tile extents, index
+ * arithmetic, presence, launch formulas and guards.
  *
  * Semantics: floordiv and mod round toward minus infinity, and a zero divisor gives 0, as in the
  * language. Text form (aff_print / aff_parse): `+ - * // % min(a, b) max(a, b) ceildiv(a, b)`,
@@ -15,7 +16,18 @@
 
 #include "support.h"
 
-typedef enum { AFF_CONST, AFF_SYM, AFF_VAR, AFF_SUM, AFF_PRODUCT, AFF_FLOORDIV, AFF_MOD, AFF_MIN, AFF_MAX } AffKind;
+typedef enum {
+    AFF_CONST,
+    AFF_SYM,
+    AFF_VAR,
+    AFF_SUM,
+    AFF_PRODUCT,
+    AFF_FLOORDIV,
+    AFF_MOD,
+    AFF_MIN,
+    AFF_MAX,     /* never in a canonical form: max(a, b) is kept as -min(-a, -b) */
+    AFF_OVERFLOW /* prints as overflow(); absorbs, never evaluates, has no bounds, equals nothing */
+} AffKind;
 
 typedef struct Aff Aff;
 struct Aff {
@@ -39,23 +51,27 @@ const Aff *aff_add(AffCtx *c, const Aff *a, const Aff *b);
 const Aff *aff_sub(AffCtx *c, const Aff *a, const Aff *b);
 const Aff *aff_mul(AffCtx *c, const Aff *a, const Aff *b);
 const Aff *aff_floordiv(AffCtx *c, const Aff *a, const Aff *b);
-const Aff *aff_ceildiv(AffCtx *c, const Aff *a, const Aff *b);
+const Aff *aff_ceildiv(AffCtx *c, const Aff *a, const Aff *b); /* floordiv(a + b - 1, b) */
 const Aff *aff_mod(AffCtx *c, const Aff *a, const Aff *b);
 const Aff *aff_min(AffCtx *c, const Aff *a, const Aff *b);
 const Aff *aff_max(AffCtx *c, const Aff *a, const Aff *b);
 bool aff_is_const(const Aff *e, int64_t *value);
 /* Replaces each AFF_SYM / AFF_VAR for which `find` returns non-null. */
 const Aff *aff_substitute(AffCtx *c, const Aff *e, const Aff *(*find)(void *ctx, const Aff *leaf), void *ctx);
-bool aff_depends_on(const Aff *e, const void *var);
+bool aff_depends_on(const Aff *e, const void *var); /* an AFF_VAR's identity, or a leaf itself */
 
 /* Facts: what is known of the leaves. Symbols are >= 0 unless stated otherwise. */
 typedef struct AffFacts AffFacts;
 AffFacts *aff_facts_create(Arena *arena, AffCtx *c);
 AffFacts *aff_facts_fork(const AffFacts *facts); /* inner scope: adds on top, the outer unchanged */
-void aff_facts_range(AffFacts *f, const Aff *leaf, const Aff *lo, const Aff *hi); /* inclusive; null: unbounded */
+/* lo <= leaf <= hi; a null side states nothing. A stated lo replaces a symbol's default of 0. Any
+ * expression is taken in place of a leaf. */
+void aff_facts_range(AffFacts *f, const Aff *leaf, const Aff *lo, const Aff *hi);
 void aff_facts_multiple(AffFacts *f, const Aff *leaf, int64_t divisor);          /* leaf % divisor == 0 */
 void aff_facts_nonneg(AffFacts *f, const Aff *e);                                 /* e >= 0 holds */
 
+/* e rewritten under the facts: (8*a + b)//8 is a when 0 <= b < 8; drops what cannot be the min. */
+const Aff *aff_simplify(const AffFacts *f, const Aff *e);
 /* Constant bounds; false where none is known. */
 bool aff_lower_bound(const AffFacts *f, const Aff *e, int64_t *lo);
 bool aff_upper_bound(const AffFacts *f, const Aff *e, int64_t *hi);
