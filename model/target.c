@@ -119,8 +119,6 @@ static void read_root(Reader *r, const cJSON *root, Target *t) {
     reject_unknown(r, root, "machine", cuda ? G : C);
     reject_unknown(r, root, "tuning", cuda ? G : C);
     read_features(r, root, t);
-    if (r->ok && t->row_small > t->row_large)
-        complain(r, "\"row_small\" must be at most \"row_large\"");
 }
 
 const Target *target_parse(Arena *arena, DiagList *diags, const char *path, const char *text, size_t size) {
