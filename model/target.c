@@ -1,11 +1,9 @@
 /* Reads target documents (JSON) into Target. */
 #include "target.h"
 
-#include <math.h>
 #include <string.h>
 
-#include <cjson/cJSON.h>
-
+#include "json.h"
 #include "target_data.h"
 
 enum { G = 1, C = 2 }; /* kinds in target_fields.def */
@@ -43,70 +41,63 @@ static void complain(Reader *r, const char *what) {
     r->ok = false;
 }
 
-static const char *read_string(Reader *r, const cJSON *object, const char *key) {
-    const cJSON *item = cJSON_GetObjectItemCaseSensitive(object, key);
-    if (!cJSON_IsString(item) || !item->valuestring[0]) {
-        complain(r, arena_printf(r->arena, "\"%s\" must be a text that is not empty", key));
-        return "";
-    }
+static const char *read_string(Reader *r, const Json *object, const char *key) {
+    const char *text = json_get_string(object, key, "");
+    bool ok = text[0] && text[0] != '-';
     /* Names reach command lines of nvcc and gcc. */
-    for (const char *p = item->valuestring; *p; p++)
-        if (!strchr("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.-", *p) || item->valuestring[0] == '-') {
-            complain(r, arena_printf(r->arena, "\"%s\" may hold letters, digits, '_', '.' and '-' only", key));
-            return "";
-        }
-    return arena_strdup(r->arena, item->valuestring);
+    for (const char *p = text; *p; p++)
+        ok &= strchr("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.-", *p) != NULL;
+    if (!ok)
+        complain(r, arena_printf(r->arena, "\"%s\" must be a name of letters, digits, '_', '.' and '-'", key));
+    return arena_strdup(r->arena, text);
 }
 
-static void read_number(Reader *r, const cJSON *root, const Field *f, Target *t) {
-    const cJSON *group = cJSON_GetObjectItemCaseSensitive(root, f->group);
-    const cJSON *item = cJSON_GetObjectItemCaseSensitive(group, f->name);
-    double v = cJSON_IsNumber(item) ? item->valuedouble : NAN;
-    if (!(v >= (double)f->minimum && v <= (double)f->maximum) || v != floor(v)) {
+static void read_number(Reader *r, const Json *root, const Field *f, Target *t) {
+    int64_t value;
+    if (!json_int(json_get(json_get(root, f->group), f->name), &value) || value < f->minimum || value > f->maximum) {
         complain(r, arena_printf(r->arena, "\"%s\" in \"%s\" must be a whole number from %lld to %lld", f->name, f->group,
                                  (long long)f->minimum, (long long)f->maximum));
         return;
     }
-    int64_t value = (int64_t)v;
     memcpy((char *)t + f->offset, &value, sizeof value);
 }
 
-static void reject_unknown(Reader *r, const cJSON *root, const char *group, unsigned kind) {
-    const cJSON *item;
-    cJSON_ArrayForEach(item, cJSON_GetObjectItemCaseSensitive(root, group)) {
+static void reject_unknown(Reader *r, const Json *root, const char *group, unsigned kind) {
+    for (const Json *item = json_first(json_get(root, group)); item; item = json_next(item)) {
         bool known = false;
         for (size_t i = 0; i < COUNT_OF(fields); i++)
-            known |= (fields[i].kinds & kind) && strcmp(fields[i].group, group) == 0 && strcmp(fields[i].name, item->string) == 0;
+            known |= (fields[i].kinds & kind) && strcmp(fields[i].group, group) == 0 &&
+                     strcmp(fields[i].name, json_key(item)) == 0;
         if (!known)
-            complain(r, arena_printf(r->arena, "\"%s\" has no member \"%s\" for this kind of target", group, item->string));
+            complain(r, arena_printf(r->arena, "\"%s\" has no member \"%s\" for this kind of target", group, json_key(item)));
     }
 }
 
-static void read_features(Reader *r, const cJSON *root, Target *t) {
-    const cJSON *item, *list = cJSON_GetObjectItemCaseSensitive(root, "features");
-    if (!cJSON_IsArray(list))
+static void read_features(Reader *r, const Json *root, Target *t) {
+    const Json *list = json_get(root, "features");
+    if (json_kind(list) != JSON_ARRAY)
         complain(r, "\"features\" must be a list");
-    cJSON_ArrayForEach(item, list) {
+    for (const Json *item = json_first(list); item; item = json_next(item)) {
+        const char *name = json_string(item, "(not a text)");
         bool known = false;
-        for (size_t i = 0; i < COUNT_OF(features) && cJSON_IsString(item); i++)
-            if (strcmp(features[i].name, item->valuestring) == 0) {
+        for (size_t i = 0; i < COUNT_OF(features); i++)
+            if (strcmp(features[i].name, name) == 0) {
                 t->features |= features[i].bit;
                 known = true;
             }
         if (!known)
-            complain(r, arena_printf(r->arena, "unknown feature %s", cJSON_IsString(item) ? item->valuestring : "(no text)"));
+            complain(r, arena_printf(r->arena, "unknown feature \"%s\"", name));
     }
 }
 
-static void read_root(Reader *r, const cJSON *root, Target *t) {
-    const cJSON *format = cJSON_GetObjectItemCaseSensitive(root, "format");
-    if (!cJSON_IsString(format) || strcmp(format->valuestring, "sketchc.target 1") != 0) {
+static void read_root(Reader *r, const Json *root, Target *t) {
+    if (strcmp(json_get_string(root, "format", ""), "sketchc.target 1") != 0) {
         complain(r, "\"format\" must be \"sketchc.target 1\"");
         return;
     }
     t->name = read_string(r, root, "name");
     t->arch = read_string(r, root, "arch");
-    const char *kind = read_string(r, root, "kind");
+    const char *kind = json_get_string(root, "kind", "");
     bool cuda = strcmp(kind, "cuda") == 0;
     if (!cuda && strcmp(kind, "cpu") != 0) {
         complain(r, "\"kind\" must be \"cuda\" or \"cpu\"");
@@ -124,12 +115,15 @@ static void read_root(Reader *r, const cJSON *root, Target *t) {
 const Target *target_parse(Arena *arena, DiagList *diags, const char *path, const char *text, size_t size) {
     Reader r = {arena, diags, path, true};
     Target *t = ARENA_NEW(arena, Target);
-    cJSON *root = cJSON_ParseWithLength(text, size);
-    if (cJSON_IsObject(root))
-        read_root(&r, root, t);
-    else
+    char error[128];
+    Json *root = json_read(text, size, NULL, error);
+    if (!root)
+        complain(&r, error);
+    else if (json_kind(root) != JSON_OBJECT)
         complain(&r, "it is not a JSON object");
-    cJSON_Delete(root);
+    else
+        read_root(&r, root, t);
+    json_release(root);
     return r.ok ? t : NULL;
 }
 
