@@ -1,36 +1,142 @@
 #!/usr/bin/env python3
-"""Runs `meson test` and closes with the line `N passed, N failed, N skipped`.
+"""Builds nothing, runs `meson test` and closes with `N passed, N failed[, N skipped]`.
 
-Each meson test is one program or script; a skip is exit status 77 and is
-printed with its reason, so that what a machine lacks is visible."""
+A meson test is one program or script, or many when it speaks TAP (tests/filecheck.py); those are
+counted one by one. A skip (exit status 77, or SKIP in TAP) is printed with its reason: the last
+line of its output. Where CI is set, a skip of a test in must-not-skip.txt is a failure.
+
+A line `figure: NAME VALUE [UNIT]` in a test's output backs a promise: it is printed at the end and,
+by --long, written to bench/results/long/ with seed, time and commit."""
+import argparse
+import datetime
+import fnmatch
 import json
+import os
 import pathlib
+import re
 import subprocess
 import sys
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
+TAP = re.compile(r"^(ok|not ok) \d+ - (.*?)(?:\s+# SKIP\s*(.*))?$")
+# What CI's machines may lack: `needs a, b` of these only is a skip anywhere.
+CUDA = {"nvcc", "ptxas", "gpu", "compute-sanitizer"}
+FIGURE = re.compile(r"^figure: (\S+) (.+)$", re.M)
+
+
+def commit() -> str:
+    run = subprocess.run(["git", "describe", "--always", "--dirty"], cwd=ROOT, capture_output=True,
+                         text=True)
+    return run.stdout.strip() or "unknown"
+
+
+def results_of(entry: dict) -> list[tuple[str, str, str]]:
+    """(name, ok|skip|fail, reason) of one meson test."""
+    out = entry.get("stdout") or ""
+    name = entry["name"].split(" / ")[-1]
+    suites = entry["name"].split(":")[-1].split(" / ")[0] if " / " in entry["name"] else ""
+    full = f"{suites}/{name}" if suites else name
+    cases = [TAP.match(line) for line in out.splitlines()] if re.search(r"^1\.\.\d+", out, re.M) else []
+    cases = [c for c in cases if c]
+    if cases and (entry["result"] in ("OK", "SKIP") or any(c[1] == "not ok" for c in cases)):
+        return [(f"{full}/{c[2]}", "fail" if c[1] == "not ok" else "ok" if c[3] is None else "skip",
+                 c[3] or "") for c in cases]
+    if entry["result"] == "SKIP":
+        lines = out.strip().splitlines()
+        return [(full, "skip", lines[-1] if lines else "no reason given")]
+    return [(full, "ok" if entry["result"] in ("OK", "EXPECTEDFAIL") else "fail", entry["result"])]
+
+
+def lacks_cuda_only(reason: str) -> bool:
+    return reason.startswith("needs ") and set(reason[6:].split(", ")) <= CUDA
+
+
+def forbid_skips(results: list[tuple[str, str, str]], patterns: list[str]) -> list[tuple[str, str, str]]:
+    return [(name, "fail", f"must not be skipped in CI: {reason}")
+            if kind == "skip" and not lacks_cuda_only(reason)
+            and any(fnmatch.fnmatch(name, p) for p in patterns)
+            else (name, kind, reason) for name, kind, reason in results]
+
+
+def read_patterns() -> list[str]:
+    lines = (ROOT / "tests/must-not-skip.txt").read_text().splitlines()
+    return [line for line in lines if line and not line.startswith("#")]
+
+
+def write_long(seed: str, seconds: float, results: list, figures: list) -> None:
+    now = datetime.datetime.now(datetime.timezone.utc)
+    folder = ROOT / "bench/results/long"
+    folder.mkdir(parents=True, exist_ok=True)
+    record = {"version": 1, "time": now.isoformat(timespec="seconds"), "commit": commit(), "seed": seed,
+              "seconds": round(seconds), "passed": sum(k == "ok" for _, k, _ in results),
+              "failed": [n for n, k, _ in results if k == "fail"],
+              "skipped": {n: r for n, k, r in results if k == "skip"}, "figures": dict(figures)}
+    path = folder / f"{now:%Y%m%d-%H%M%S}.json"
+    path.write_text(json.dumps(record, indent=2) + "\n")
+    print(f"written: {path.relative_to(ROOT)}")
+
+
+def self_check() -> None:
+    """The counting itself: wrong counts would hide failures."""
+    tap = {"name": "sketchc:pass / files", "result": "FAIL", "stdout":
+           "1..3\nok 1 - a\nnot ok 2 - b\nok 3 - c # SKIP needs gpu\n"}
+    assert results_of(tap) == [("pass/files/a", "ok", ""), ("pass/files/b", "fail", ""),
+                               ("pass/files/c", "skip", "needs gpu")]
+    cut = {"name": "x:pass / files", "result": "ERROR", "stdout": "1..3\nok 1 - a\n"}
+    assert results_of(cut) == [("pass/files", "fail", "ERROR")]
+    assert results_of({"name": "t", "result": "TIMEOUT"}) == [("t", "fail", "TIMEOUT")]
+    assert forbid_skips([("unit/a", "skip", "r")], ["unit/*"])[0][1] == "fail"
+    assert forbid_skips([("unit/a", "skip", "needs gpu, nvcc")], ["unit/*"])[0][1] == "skip"
+    assert forbid_skips([("unit/a", "skip", "needs gpu, llvm")], ["unit/*"])[0][1] == "fail"
+    assert forbid_skips([("gpu/a", "skip", "r")], ["unit/*"])[0][1] == "skip"
+
+
+def run_meson(args: argparse.Namespace, seed: str) -> tuple[int, list[dict], float]:
+    suites = [] if args.long else ["--no-suite", "long"]
+    env = dict(os.environ, SKETCHC_TEST_LONG="1" if args.long else "0", SKETCHC_TEST_SEED=seed)
+    if args.asan:
+        env.setdefault("UBSAN_OPTIONS", "halt_on_error=1:print_stacktrace=1")
+    log = ROOT / args.build / "meson-logs/testlog.json"
+    log.unlink(missing_ok=True)
+    begin = datetime.datetime.now()
+    run = subprocess.run(["meson", "test", "-C", args.build, "--no-rebuild", "--print-errorlogs",
+                          *suites, *args.meson], cwd=ROOT, env=env)
+    seconds = (datetime.datetime.now() - begin).total_seconds()
+    entries = [json.loads(line) for line in log.read_text().splitlines()] if log.exists() else []
+    return run.returncode, entries, seconds
 
 
 def main() -> int:
-    args = [a for a in sys.argv[1:] if a != "--long"]
-    setup = ["--suite", "long"] if "--long" in sys.argv else ["--no-suite", "long"]
-    run = subprocess.run(["meson", "test", "-C", "build", "--no-rebuild",
-                          "--print-errorlogs", *setup, *args], cwd=ROOT)
-    log = ROOT / "build/meson-logs/testlog.json"
-    counts = {"OK": 0, "SKIP": 0, "FAIL": 0}
-    for line in log.read_text().splitlines() if log.exists() else []:
-        result = json.loads(line)
-        kind = result["result"]
-        counts[kind if kind in ("OK", "SKIP") else "FAIL"] += 1
-        if kind == "SKIP":
-            reason = (result.get("stdout") or "").strip().splitlines()
-            print(f"skipped: {result['name']}: {reason[-1] if reason else 'no reason given'}")
-    failed = counts["FAIL"]
-    if run.returncode and not failed:
-        failed = 1
-    tail = f", {counts['SKIP']} skipped" if counts["SKIP"] else ""
-    print(f"{counts['OK']} passed, {failed} failed{tail}")
-    return 1 if failed or not counts["OK"] else 0
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--long", action="store_true", help="the full counts")
+    parser.add_argument("--asan", action="store_true", help="the build with ASan and UBSan")
+    parser.add_argument("--build", default="build")
+    parser.add_argument("--seed", default=None)
+    parser.add_argument("meson", nargs="*", help="passed on to meson test, after --")
+    args = parser.parse_args()
+    self_check()
+    seed = args.seed or (str(int(datetime.datetime.now().timestamp())) if args.long else "1")
+    status, entries, seconds = run_meson(args, seed)
+    results = [r for entry in entries for r in results_of(entry)]
+    if os.environ.get("CI"):
+        results = forbid_skips(results, read_patterns())
+    figures = [f for entry in entries for f in FIGURE.findall(entry.get("stdout") or "")]
+    for name, value in figures:
+        print(f"figure: {name} {value}")
+    for name, kind, reason in results:
+        if kind == "skip":
+            print(f"skipped: {name}: {reason}")
+    for name, kind, reason in results:
+        if kind == "fail":
+            print(f"failed: {name}{': ' + reason if reason else ''}")
+    count = {kind: sum(k == kind for _, k, _ in results) for kind in ("ok", "fail", "skip")}
+    if status and not count["fail"]:
+        count["fail"] = 1
+    if args.long:
+        write_long(seed, seconds, results, figures)
+    tail = f", {count['skip']} skipped" if count["skip"] else ""
+    print(f"{count['ok']} passed, {count['fail']} failed{tail}")
+    return 1 if count["fail"] or not count["ok"] else 0
 
 
 if __name__ == "__main__":

@@ -1,0 +1,228 @@
+#!/usr/bin/env python3
+"""Runs the test files below a folder and reports them as TAP.
+
+A test file is one of two kinds:
+
+  RUN lines   `RUN: COMMAND` after a comment leader (#, // or ;), `\\` continues on the next RUN
+              line. Commands run in bash with pipefail in the file's folder. Substituted: %sketchc,
+              %sketch-opt, %s (this file), %t (a temporary path of this test, its folder exists).
+              Helpers: FileCheck; `not CMD` (fails, but without a crash or an internal error);
+              `status N CMD` (exits with exactly N); `golden FILE` (standard input equals FILE).
+  goldens     a .sketch file without RUN lines: `sketchc FILE -o %t ARGS` exits with STATUS and
+              writes exactly FILE.err to standard error. `ARGS:` (default: none) and
+              `STATUS:` (default: 1) are comment lines of the file.
+
+`REQUIRES: a, b` skips the file, with the reason, where a feature is missing: llvm, nvcc, ptxas,
+gpu, compute-sanitizer, gcc. --update-golden (or UPDATE_GOLDEN=1) rewrites goldens."""
+import argparse
+import concurrent.futures
+import ctypes
+import os
+import pathlib
+import re
+import shlex
+import shutil
+import signal
+import subprocess
+import sys
+
+LEADER = r"(?:^|\s)(?:#|//|;)\s*"
+SUFFIXES = {".sketch", ".skir", ".test"}
+OUR_BUG, SANITIZER = 5, 99
+PRELUDE = f"""set -o pipefail
+not() {{ "$@"; local s=$?; [ $s -ne 0 ] && [ $s -ne {OUR_BUG} ] && [ $s -ne {SANITIZER} ] && [ $s -lt 124 ]; }}
+status() {{ local want=$1 s; shift; "$@"; s=$?; [ $s -eq $want ] || {{ echo "exit status $s, not $want" >&2; return 1; }}; }}
+golden() {{
+  if [ -n "${{UPDATE_GOLDEN:-}}" ]; then cat > "$1"; else diff -u "$1" -; fi
+}}
+"""
+
+
+class Skip(Exception):
+    pass
+
+
+def has_gpu() -> bool:
+    try:
+        cuda = ctypes.CDLL("libcuda.so.1")
+    except OSError:
+        return False
+    count = ctypes.c_int(0)
+    return cuda.cuInit(0) == 0 and cuda.cuDeviceGetCount(ctypes.byref(count)) == 0 and count.value > 0
+
+
+def cuda_folders() -> list[str]:
+    homes = [os.environ.get("CUDA_HOME"), os.environ.get("CUDA_PATH"), "/usr/local/cuda"]
+    return [f"{home}/bin" for home in homes if home]
+
+
+def find_features(given: list[str], path: str) -> set[str]:
+    features = set(given)
+    for program in ("nvcc", "ptxas", "compute-sanitizer", "gcc"):
+        if shutil.which(program, path=path):
+            features.add(program)
+    if has_gpu():
+        features.add("gpu")
+    return features
+
+
+def directives(text: str, name: str) -> list[str]:
+    found, joined = [], ""
+    for line in text.splitlines():
+        match = re.search(LEADER + name + r":\s*(.*?)\s*$", line)
+        if not match:
+            continue
+        joined += match.group(1)
+        if joined.endswith("\\"):
+            joined = joined[:-1] + " "
+        else:
+            found.append(joined)
+            joined = ""
+    return found + ([joined] if joined else [])
+
+
+class Runner:
+    def __init__(self, args: argparse.Namespace) -> None:
+        self.args = args
+        self.path = os.pathsep.join([os.environ.get("PATH", ""), *cuda_folders()])
+        self.features = find_features(args.feature, self.path)
+        self.programs = {name: str(pathlib.Path(args.build) / name) for name in args.program}
+
+    def environment(self, folder: pathlib.Path) -> dict[str, str]:
+        env = {k: v for k, v in os.environ.items()
+               if not k.startswith("SKETCHC_") and k not in ("NO_COLOR", "CLICOLOR_FORCE")}
+        env.update(PATH=self.path, LC_ALL="C.UTF-8", TMPDIR=str(folder),
+                   XDG_CACHE_HOME=str(folder / "cache"))
+        for name in ("ASAN_OPTIONS", "UBSAN_OPTIONS", "LSAN_OPTIONS"):
+            extra = "halt_on_error=1:print_stacktrace=1:" if name == "UBSAN_OPTIONS" else ""
+            env[name] = f"{env[name] + ':' if env.get(name) else ''}{extra}exitcode={SANITIZER}"
+        if self.args.update_golden:
+            env["UPDATE_GOLDEN"] = "1"
+        else:
+            env.pop("UPDATE_GOLDEN", None)
+        return env
+
+    def substitute(self, command: str, file: pathlib.Path, temporary: pathlib.Path) -> str:
+        values = {"s": shlex.quote(file.name), "t": shlex.quote(str(temporary / "t"))}
+
+        def value(match: re.Match) -> str:
+            name = match.group(1)
+            if name in values:
+                return values[name]
+            if name not in self.programs:
+                raise Skip(f"{name} is not built")
+            return shlex.quote(self.programs[name])
+        return re.sub(r"%(sketch-opt|sketchc|s|t)\b", value, command)
+
+    def shell(self, script: str, cwd: pathlib.Path, temporary: pathlib.Path):
+        """Exit status, standard output, standard error; 124 after the time limit."""
+        process = subprocess.Popen(["bash", "-c", PRELUDE + script], cwd=cwd, text=True,
+                                   errors="backslashreplace", stdin=subprocess.DEVNULL,
+                                   stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                                   env=self.environment(temporary), start_new_session=True)
+        try:
+            out, err = process.communicate(timeout=self.args.timeout)
+            return process.returncode, out, err
+        except subprocess.TimeoutExpired:
+            os.killpg(process.pid, signal.SIGKILL)
+            out, err = process.communicate()
+            return 124, out, err + f"\nno end within {self.args.timeout} s"
+
+    def run_lines(self, file: pathlib.Path, lines: list[str], temporary: pathlib.Path) -> str | None:
+        for line in lines:
+            command = self.substitute(line, file, temporary)
+            if re.search(r"\bFileCheck\b", command):
+                if not shutil.which(self.args.filecheck):
+                    raise Skip(f"{self.args.filecheck} (LLVM's tools) is missing")
+                command = f'FileCheck() {{ {shlex.quote(self.args.filecheck)} --dump-input-filter=error "$@"; }}\n{command}'
+            status, out, err = self.shell(command, file.parent, temporary)
+            if status:
+                return f"RUN: {line}\nexit status {status}\n{out}\n{err}"
+        return None
+
+    def golden(self, file: pathlib.Path, text: str, temporary: pathlib.Path) -> str | None:
+        arguments = " ".join(directives(text, "ARGS"))
+        want_status = int((directives(text, "STATUS") or ["1"])[0])
+        command = self.substitute(f"%sketchc %s -o %t {arguments}", file, temporary)
+        status, out, err = self.shell(command, file.parent, temporary)
+        if status != want_status:
+            return f"exit status {status}, not {want_status}\n{out}\n{err}"
+        if out:
+            return f"standard output is not empty:\n{out}"
+        golden = file.with_name(file.name + ".err")
+        if self.args.update_golden:
+            golden.write_text(err)
+            return None
+        if not golden.exists():
+            return f"{golden.name} is missing (scripts/test --update-golden makes it):\n{err}"
+        if golden.read_text() == err:
+            return None
+        return f"standard error is not {golden.name}:\n{err}"
+
+    def run(self, file: pathlib.Path) -> str | None:
+        """None when it passes, else what is wrong. Raises Skip."""
+        text = file.read_text(errors="surrogateescape")
+        wanted = {f.strip() for line in directives(text, "REQUIRES") for f in line.split(",")}
+        missing = sorted(wanted - self.features)
+        if missing:
+            raise Skip("needs " + ", ".join(missing))
+        relative = file.relative_to(self.args.folder)
+        temporary = pathlib.Path(self.args.build) / "lit" / self.args.suite / f"{relative}.tmp"
+        shutil.rmtree(temporary, ignore_errors=True)
+        temporary.mkdir(parents=True)
+        lines = directives(text, "RUN")
+        if lines:
+            return self.run_lines(file, lines, temporary)
+        if file.suffix == ".sketch":
+            return self.golden(file, text, temporary)
+        return "no RUN line"
+
+    def report(self, file: pathlib.Path) -> tuple[str, str]:
+        name = str(file.relative_to(self.args.folder)).replace("#", "_")
+        try:
+            problem = self.run(file)
+        except Skip as skip:
+            return f"ok {{}} - {name} # SKIP {skip}", ""
+        except Exception as error:  # a broken test file is a failed test, not a broken run
+            problem = f"{type(error).__name__}: {error}"
+        if problem is None:
+            return f"ok {{}} - {name}", ""
+        return f"not ok {{}} - {name}", problem
+
+
+def find_files(folder: pathlib.Path, pattern: str) -> list[pathlib.Path]:
+    files = [f for f in folder.rglob("*") if f.suffix in SUFFIXES and f.is_file()]
+    hidden = [f for f in files if any(p in ("inputs", "corpus") for p in f.relative_to(folder).parts)]
+    return sorted(f for f in files if f not in hidden and pattern in str(f))
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("folder", type=pathlib.Path)
+    parser.add_argument("--suite", default="files")
+    parser.add_argument("--build", default="build")
+    parser.add_argument("--program", action="append", default=[])
+    parser.add_argument("--feature", action="append", default=[])
+    parser.add_argument("--filecheck", default="FileCheck-22")
+    parser.add_argument("--filter", default=os.environ.get("TEST_FILTER", ""))
+    parser.add_argument("--timeout", type=float, default=120)
+    parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1)
+    parser.add_argument("--update-golden", action="store_true",
+                        default=bool(os.environ.get("UPDATE_GOLDEN")))
+    args = parser.parse_args()
+    args.folder = args.folder.resolve()
+    runner = Runner(args)
+    files = find_files(args.folder, args.filter)
+    print(f"1..{len(files)}" + ("" if files else " # SKIP no test files"), flush=True)
+    failed = 0
+    with concurrent.futures.ThreadPoolExecutor(args.jobs) as pool:
+        for number, (line, problem) in enumerate(pool.map(runner.report, files), 1):
+            for text in problem.splitlines()[:80]:
+                print("#", text)
+            print(line.format(number), flush=True)
+            failed += line.startswith("not ok")
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

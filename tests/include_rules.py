@@ -1,0 +1,198 @@
+#!/usr/bin/env python3
+"""Holds the include table of the architecture: which folder may include which.
+
+Checked are the #include lines of every C source, and the -I paths that the build gives to each
+compilation (a folder that is not on the path cannot be included by accident)."""
+import argparse
+import json
+import pathlib
+import re
+import sys
+import tempfile
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+
+# folder: the folders whose headers it may include (its own always); "folder/header.h" is one header
+RULES = {
+    "support": [],
+    "include": [],
+    "ir": ["support"],
+    "frontend": ["ir", "support"],
+    "model": ["ir", "support"],
+    "passes": ["ir", "model", "support"],
+    "emit": ["ir", "support"],
+    "verify": ["ir", "support"],
+    "runtime": ["emit/artifact.h", "verify", "support"],
+    "api": ["include", "support", "ir", "frontend", "model", "passes", "emit", "verify", "runtime"],
+    "search": ["include", "support"],
+    "llm": ["include", "search", "support"],
+    "tools": ["include"],
+    "bench": ["include"],
+    "examples": ["include"],
+}
+INTERNALS = ["support", "ir", "frontend", "model", "passes", "emit", "verify", "runtime", "api",
+             "include"]
+# Single sources that may include more.
+EXTRA = {
+    "tools/sketchc.c": ["search", "llm"],
+    "tools/sketch-opt.c": INTERNALS,
+    "tools/lsp": INTERNALS,
+}
+# Headers from outside and where they may be included.
+FOREIGN = [
+    (r"llvm-c/.*|llvm/.*", ["emit/ptx"]),
+    (r"mlir-c/.*", ["emit/mlir"]),
+    (r"cjson/.*|cJSON\.h", ["support/json.c"]),
+    (r"curl/.*", ["llm"]),
+    (r"sqlite3\.h|libpq-fe\.h", ["search"]),
+    (r"cuda.*\.h|nvrtc\.h|nvml\.h", []),  # the driver is opened at run time
+]
+INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]', re.M)
+
+
+def folder_of(path: str) -> str:
+    return path.split("/")[0]
+
+
+def sources(root: pathlib.Path) -> list[str]:
+    return sorted(str(f.relative_to(root)) for folder in RULES if (root / folder).is_dir()
+                  for f in (root / folder).rglob("*") if f.suffix in (".c", ".h", ".def", ".y", ".re"))
+
+
+def allowed(source: str) -> list[str]:
+    more = [folder for prefix, folders in EXTRA.items() if source.startswith(prefix)
+            for folder in folders]
+    return [folder_of(source), *RULES[folder_of(source)], *more]
+
+
+def resolve(root: pathlib.Path, source: str, name: str, known: list[str]) -> str | None:
+    """The file of this project that `#include "name"` means, own folder first."""
+    own = pathlib.PurePosixPath(source).parent / name
+    if (root / own).is_file():
+        return str(own)
+    found = [s for s in known if s.endswith("/" + name)]
+    return found[0] if found else None
+
+
+def check_foreign(source: str, name: str) -> list[str]:
+    return [f"{source} includes <{name}>, which belongs in {places or 'no source'}"
+            for pattern, places in FOREIGN
+            if re.fullmatch(pattern, name) and not any(source.startswith(p) for p in places)]
+
+
+def check_source(root: pathlib.Path, source: str, known: list[str]) -> list[str]:
+    problems = []
+    for kind, name in INCLUDE.findall((root / source).read_text(errors="replace")):
+        target = resolve(root, source, name, known)
+        if kind == "<" or not target:
+            problems += check_foreign(source, name)
+            continue
+        if ".." in name:
+            problems.append(f"{source} includes by a path with ..: {name}")
+        if folder_of(target) not in allowed(source) and target not in allowed(source):
+            problems.append(f"{source} includes {target}: {folder_of(source)}/ may include "
+                            f"{', '.join(allowed(source))} only")
+        internal = pathlib.PurePosixPath(target).stem.endswith("_internal")
+        if internal and folder_of(target) != folder_of(source):
+            problems.append(f"{source} includes {target}, which is private to its folder")
+    return problems
+
+
+def closure(folders: list[str]) -> set[str]:
+    """What may be on the path: a header that a folder may include brings its own includes."""
+    seen: set[str] = set()
+    todo = [folder_of(f) for f in folders]
+    while todo:
+        folder = todo.pop()
+        if folder not in seen:
+            seen.add(folder)
+            todo += [folder_of(f) for f in RULES.get(folder, [])]
+    return seen
+
+
+def check_paths(root: pathlib.Path, build: pathlib.Path) -> list[str]:
+    problems = set()
+    for entry in json.loads((build / "compile_commands.json").read_text()):
+        directory = pathlib.Path(entry["directory"])
+        source = (directory / entry["file"]).resolve()
+        if not source.is_relative_to(root) or source.is_relative_to(build):
+            continue
+        source_name = str(source.relative_to(root))
+        if folder_of(source_name) not in RULES:
+            continue
+        may = closure(allowed(source_name))
+        for path in re.findall(r"(?:^|\s)'?\"?-I\s*([^\s'\"]+)", entry["command"]):
+            folder = (directory / path).resolve()
+            base = build if folder.is_relative_to(build) else root
+            if not folder.is_relative_to(base):
+                continue
+            name = folder_of(str(folder.relative_to(base)))
+            if name == ".":
+                problems.add(f"{source_name}: the root of the sources is on the include path")
+            elif name in RULES and name not in may:
+                problems.add(f"{source_name}: {name}/ is on the include path of "
+                             f"{folder_of(source_name)}/")
+    return sorted(problems)
+
+
+def check(root: pathlib.Path, build: pathlib.Path | None) -> list[str]:
+    known = sources(root)
+    problems = [p for source in known for p in check_source(root, source, known)]
+    return problems + (check_paths(root, build) if build else [])
+
+
+SELF_TEST = {  # source: (text, a part of the complaint or None)
+    "support/a.h": ("", None),
+    "support/a_internal.h": ("", None),
+    "support/a.c": ('#include "a_internal.h"\n#include <stdio.h>\n', None),
+    "support/up.c": ('#include "b.h"\n', "may include support only"),
+    "ir/b.h": ('#include "a.h"\n', None),
+    "ir/peek.c": ('#include "a_internal.h"\n', "private to its folder"),
+    "emit/artifact.h": ("", None),
+    "emit/other.h": ("", None),
+    "emit/ptx.c": ('#include <llvm-c/Core.h>\n', None),
+    "emit/c.c": ('#include <llvm-c/Core.h>\n', "belongs in"),
+    "runtime/r.c": ('#include "artifact.h"\n', None),
+    "runtime/s.c": ('#  include "other.h"\n', "includes emit/other.h"),
+    "runtime/t.c": ('#include "b.h"\n', "includes ir/b.h"),
+    "tools/sketchc.c": ('#include "b.h"\n', "includes ir/b.h"),
+    "tools/sketch-opt.c": ('#include "b.h"\n', None),
+    "frontend/dots.c": ('#include "../ir/b.h"\n', "path with .."),
+}
+
+
+def self_test() -> list[str]:
+    wrong = []
+    with tempfile.TemporaryDirectory() as folder:
+        root = pathlib.Path(folder).resolve()
+        commands = []
+        for name, (text, _) in SELF_TEST.items():
+            (root / name).parent.mkdir(exist_ok=True)
+            (root / name).write_text(text)
+        for name, path in (("support/a.c", "ir"), ("ir/peek.c", "support"), ("ir/b2.c", ".")):
+            commands.append({"directory": str(root), "file": name, "command": f"cc -I{path} -c"})
+        (root / "build").mkdir()
+        (root / "build/compile_commands.json").write_text(json.dumps(commands))
+        problems = check(root, None)
+        for name, (_, want) in SELF_TEST.items():
+            found = [p for p in problems if p.startswith(name + " ")]
+            if bool(found) != bool(want) or (want and want not in found[0]):
+                wrong.append(f"{name}: wanted {want}, got {found}")
+        paths = check_paths(root, root / "build")
+        if len(paths) != 2 or "ir/b2.c" not in paths[0] or "support/a.c" not in paths[1]:
+            wrong.append(f"include paths: {paths}")
+    return wrong
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--build", type=pathlib.Path)
+    parser.add_argument("--self-test", action="store_true")
+    args = parser.parse_args()
+    problems = self_test() if args.self_test else check(ROOT, args.build and args.build.resolve())
+    print("\n".join(problems) if problems else "the include table holds")
+    return 1 if problems else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
