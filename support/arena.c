@@ -3,6 +3,22 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* Under AddressSanitizer what is not handed out is poisoned, with a gap behind every allocation, so
+ * that overruns inside an arena are found as on the heap. */
+#if defined(__has_feature)
+#if __has_feature(address_sanitizer)
+#define __SANITIZE_ADDRESS__ 1
+#endif
+#endif
+#ifdef __SANITIZE_ADDRESS__
+#include <sanitizer/asan_interface.h>
+enum { GAP = 16 };
+#else
+#define ASAN_POISON_MEMORY_REGION(memory, size) ((void)(memory), (void)(size))
+#define ASAN_UNPOISON_MEMORY_REGION(memory, size) ((void)(memory), (void)(size))
+enum { GAP = 0 };
+#endif
+
 /* Chunks double up to CHUNK_MAX; an allocation larger than a chunk gets one of its own. */
 enum { CHUNK_MIN = 4096, CHUNK_MAX = 1 << 20, ALIGNMENT = 16 };
 
@@ -28,6 +44,7 @@ void arena_destroy(Arena *arena) {
     if (!arena) return;
     for (Chunk *chunk = arena->chunks, *next; chunk; chunk = next) {
         next = chunk->next;
+        ASAN_UNPOISON_MEMORY_REGION(chunk->data, chunk->size);
         free(chunk);
     }
     free(arena);
@@ -47,6 +64,7 @@ static Chunk *add_chunk(Arena *arena, size_t size) {
     if (room > SIZE_MAX - sizeof(Chunk)) out_of_memory(arena);
     Chunk *chunk = calloc(1, sizeof *chunk + room);
     if (!chunk) out_of_memory(arena);
+    ASAN_POISON_MEMORY_REGION(chunk->data, room);
     chunk->size = room;
     arena->bytes += sizeof *chunk + room;
     if (arena->next_size < CHUNK_MAX) arena->next_size *= 2;
@@ -56,12 +74,13 @@ static Chunk *add_chunk(Arena *arena, size_t size) {
 }
 
 void *arena_alloc(Arena *arena, size_t size) {
-    if (size > SIZE_MAX - ALIGNMENT) out_of_memory(arena);
-    size = (size + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
+    if (size > SIZE_MAX - ALIGNMENT - GAP) out_of_memory(arena);
+    size_t taken = (size + GAP + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
     Chunk *chunk = arena->chunks;
-    if (!chunk || chunk->size - chunk->used < size) chunk = add_chunk(arena, size);
+    if (!chunk || chunk->size - chunk->used < taken) chunk = add_chunk(arena, taken);
     void *memory = chunk->data + chunk->used;
-    chunk->used += size;
+    ASAN_UNPOISON_MEMORY_REGION(memory, size);
+    chunk->used += taken;
     return memory;
 }
 
