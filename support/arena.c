@@ -50,14 +50,18 @@ void arena_destroy(Arena *arena) {
     free(arena);
 }
 
-void arena_set_oom_target(Arena *arena, jmp_buf *target) { arena->oom_target = target; }
+void arena_set_oom_target(Arena *arena, jmp_buf *target) {
+    arena->oom_target = target;
+}
 
 _Noreturn void support_out_of_memory(jmp_buf *target) {
     if (target) longjmp(*target, 1);
     abort();
 }
 
-static _Noreturn void out_of_memory(Arena *arena) { support_out_of_memory(arena->oom_target); }
+static _Noreturn void out_of_memory(Arena *arena) {
+    support_out_of_memory(arena->oom_target);
+}
 
 static Chunk *add_chunk(Arena *arena, size_t size) {
     size_t room = size > arena->next_size ? size : arena->next_size;
@@ -111,7 +115,9 @@ char *arena_printf(Arena *arena, const char *format, ...) {
     return text;
 }
 
-size_t arena_bytes(const Arena *arena) { return arena->bytes; }
+size_t arena_bytes(const Arena *arena) {
+    return arena->bytes;
+}
 
 void *vec_grow(Arena *arena, void *data, size_t len, size_t *cap, size_t element_size) {
     size_t new_cap = *cap ? *cap * 2 : 8;

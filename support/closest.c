@@ -5,10 +5,12 @@
 
 enum { LONGEST_NAME = 64 };
 
-static unsigned least(unsigned a, unsigned b) { return a < b ? a : b; }
+static unsigned least(unsigned a, unsigned b) {
+    return a < b ? a : b;
+}
 
-/* Edits that turn a into b: insertion, deletion, replacement, swap of neighbours (the optimal string
- * alignment distance). Both at most LONGEST_NAME long. */
+/* Edits that turn a into b: insertion, deletion, replacement, swap of neighbours (the optimal
+ * string alignment distance). Both at most LONGEST_NAME long. */
 static unsigned edit_distance(const char *a, const char *b) {
     unsigned rows[3][LONGEST_NAME + 1];
     size_t a_length = strlen(a), b_length = strlen(b);

@@ -14,9 +14,15 @@ static const struct {
 #undef DIAG
 };
 
-const char *diag_code(DiagId id) { return rows[id].code; }
-const char *diag_name(DiagId id) { return rows[id].name; }
-const char *diag_explanation(DiagId id) { return rows[id].explanation; }
+const char *diag_code(DiagId id) {
+    return rows[id].code;
+}
+const char *diag_name(DiagId id) {
+    return rows[id].name;
+}
+const char *diag_explanation(DiagId id) {
+    return rows[id].explanation;
+}
 
 bool diag_find(const char *code, DiagId *id) {
     for (size_t i = 0; i < COUNT_OF(rows); i++)
@@ -56,8 +62,10 @@ Diag *diag_report(DiagList *list, DiagId id, Span span, ...) {
     diag->text = format_text(list->arena, rows[id].format, args);
     va_end(args);
     if (!count(list, diag->severity)) return diag;
-    if (list->last) list->last->next = diag;
-    else list->first = diag;
+    if (list->last)
+        list->last->next = diag;
+    else
+        list->first = diag;
     list->last = diag;
     return diag;
 }

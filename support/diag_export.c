@@ -103,8 +103,10 @@ static void put_uri(Str *out, const char *path) {
     for (const char *c = path; *c; c++) {
         bool letter = (*c >= 'a' && *c <= 'z') || (*c >= 'A' && *c <= 'Z');
         bool plain = letter || (*c >= '0' && *c <= '9') || strchr("-._~/", *c);
-        if (plain) str_append_char(out, *c);
-        else str_printf(out, "%%%02X", (unsigned)(unsigned char)*c);
+        if (plain)
+            str_append_char(out, *c);
+        else
+            str_printf(out, "%%%02X", (unsigned)(unsigned char)*c);
     }
     str_append_char(out, '"');
 }
@@ -164,7 +166,8 @@ static void put_related(Str *out, const DiagList *list, const Diag *diag) {
 
 /* One fix is one change of one file; edits elsewhere are left to our own JSON. */
 static void put_sarif_fix(Str *out, const DiagList *list, const Diag *diag) {
-    const SourceFile *file = diag->fixes ? source_file(list->sources, diag->fixes->span.file) : NULL;
+    const SourceFile *file =
+        diag->fixes ? source_file(list->sources, diag->fixes->span.file) : NULL;
     if (!file) return;
     str_append(out, ",\"fixes\":[{\"description\":{");
     put_field(out, "text", diag->fix_title ? diag->fix_title : "fix");

@@ -47,8 +47,10 @@ static size_t put_character(Str *out, const char *bytes, size_t size, int *colum
     bool shown = !control && point != UINT32_MAX && !is_bidi_control(point);
     *columns = shown ? utf8_width(point) : 1;
     if (!out) return length;
-    if (shown || point == '\t') str_append_n(out, bytes, length);
-    else str_append(out, "\xef\xbf\xbd");
+    if (shown || point == '\t')
+        str_append_n(out, bytes, length);
+    else
+        str_append(out, "\xef\xbf\xbd");
     return length;
 }
 
@@ -69,8 +71,8 @@ static Line line_at(const SourceFile *file, uint32_t offset) {
     Line line;
     source_position(file, offset, &line.number, &column);
     line.begin = file->line_starts[line.number - 1];
-    line.end = line.number < file->line_count ? file->line_starts[line.number] - 1
-                                              : (uint32_t)file->size;
+    line.end =
+        line.number < file->line_count ? file->line_starts[line.number] - 1 : (uint32_t)file->size;
     if (line.end > line.begin && file->text[line.end - 1] == '\r') line.end--;
     return line;
 }

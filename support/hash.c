@@ -6,7 +6,9 @@
 
 static const uint64_t MULTIPLIER_LO = 0x9e3779b97f4a7c15u, MULTIPLIER_HI = 0xd1342543de82ef95u;
 
-static uint64_t rotate(uint64_t x, int bits) { return x << bits | x >> (64 - bits); }
+static uint64_t rotate(uint64_t x, int bits) {
+    return x << bits | x >> (64 - bits);
+}
 
 static uint64_t read_word(const unsigned char *bytes, size_t count) {
     uint64_t word = 0;
@@ -27,7 +29,8 @@ Hash128 hash128(const void *data, size_t size, Hash128 seed) {
     const unsigned char *bytes = data;
     Hash128 h = {seed.lo ^ MULTIPLIER_HI, seed.hi ^ MULTIPLIER_LO};
     size_t at = 0;
-    for (; size - at >= 16; at += 16) mix(&h, read_word(bytes + at, 8), read_word(bytes + at + 8, 8));
+    for (; size - at >= 16; at += 16)
+        mix(&h, read_word(bytes + at, 8), read_word(bytes + at + 8, 8));
     size_t rest = size - at, first = rest < 8 ? rest : 8;
     if (rest) mix(&h, read_word(bytes + at, first), read_word(bytes + at + first, rest - first));
     mix(&h, (uint64_t)size, ~(uint64_t)size);

@@ -10,10 +10,16 @@ enum { DEFAULT_BYTES = 16 << 20, DEFAULT_DEPTH = 64, DEFAULT_VALUES = 500000 };
 static pthread_mutex_t parse_lock = PTHREAD_MUTEX_INITIALIZER;
 
 /* A Json is a cJSON; the type keeps cJSON out of the other folders. */
-static const cJSON *node(const Json *json) { return (const cJSON *)(const void *)json; }
-static const Json *wrap(const cJSON *item) { return (const Json *)(const void *)item; }
+static const cJSON *node(const Json *json) {
+    return (const cJSON *)(const void *)json;
+}
+static const Json *wrap(const cJSON *item) {
+    return (const Json *)(const void *)item;
+}
 
-static size_t or_default(size_t limit, size_t otherwise) { return limit ? limit : otherwise; }
+static size_t or_default(size_t limit, size_t otherwise) {
+    return limit ? limit : otherwise;
+}
 
 /* The end of the string that begins at text[at] == '"', or `size`. */
 static size_t skip_string(const char *text, size_t size, size_t at) {
@@ -60,14 +66,17 @@ Json *json_read(const char *text, size_t size, const JsonLimits *given, char err
     leave_c_locale(scope);
     pthread_mutex_unlock(&parse_lock);
     const char *limit = text + size;
-    while (item && end < limit && (*end == ' ' || *end == '\t' || *end == '\r' || *end == '\n')) end++;
+    while (item && end < limit && (*end == ' ' || *end == '\t' || *end == '\r' || *end == '\n'))
+        end++;
     if (item && end == limit) return (Json *)(void *)item;
     snprintf(error, 128, "not valid JSON at byte %zu", (size_t)(end - text));
     cJSON_Delete(item);
     return NULL;
 }
 
-void json_release(Json *json) { cJSON_Delete((cJSON *)(void *)json); }
+void json_release(Json *json) {
+    cJSON_Delete((cJSON *)(void *)json);
+}
 
 JsonKind json_kind(const Json *json) {
     const cJSON *item = node(json);
@@ -88,7 +97,9 @@ const Json *json_first(const Json *container) {
     return kind == JSON_ARRAY || kind == JSON_OBJECT ? wrap(node(container)->child) : NULL;
 }
 
-const Json *json_next(const Json *member) { return member ? wrap(node(member)->next) : NULL; }
+const Json *json_next(const Json *member) {
+    return member ? wrap(node(member)->next) : NULL;
+}
 
 const char *json_key(const Json *member) {
     return member && node(member)->string ? node(member)->string : "";

@@ -17,7 +17,9 @@ struct Map {
 
 enum { FIRST_CAP = 16 };
 
-Map *map_create(Arena *arena) { return ARENA_NEW(arena, Map); }
+Map *map_create(Arena *arena) {
+    return ARENA_NEW(arena, Map);
+}
 
 static uint64_t key_hash(const char *key) {
     return hash128(key, strlen(key), (Hash128){0, 0}).lo;
@@ -58,4 +60,6 @@ void map_set(Map *map, Arena *arena, const char *key, void *value) {
     slot->value = value;
 }
 
-size_t map_count(const Map *map) { return map->len; }
+size_t map_count(const Map *map) {
+    return map->len;
+}

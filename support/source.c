@@ -42,8 +42,10 @@ void source_position(const SourceFile *file, uint32_t offset, uint32_t *line, ui
     uint32_t low = 0, high = file->line_count; /* line_starts[low] <= offset < line_starts[high] */
     while (high - low > 1) {
         uint32_t middle = low + (high - low) / 2;
-        if (file->line_starts[middle] <= offset) low = middle;
-        else high = middle;
+        if (file->line_starts[middle] <= offset)
+            low = middle;
+        else
+            high = middle;
     }
     *line = low + 1;
     *column = offset - file->line_starts[low] + 1;

@@ -7,7 +7,9 @@
  * every writer goes through reserve() first. */
 static char empty_text[1] = "";
 
-void str_init(Str *s) { *s = (Str){.data = empty_text}; }
+void str_init(Str *s) {
+    *s = (Str){.data = empty_text};
+}
 
 void str_release(Str *s) {
     if (s->cap) free(s->data);
@@ -34,9 +36,13 @@ void str_append_n(Str *s, const char *bytes, size_t count) {
     s->data[s->len] = 0;
 }
 
-void str_append(Str *s, const char *text) { str_append_n(s, text, strlen(text)); }
+void str_append(Str *s, const char *text) {
+    str_append_n(s, text, strlen(text));
+}
 
-void str_append_char(Str *s, char c) { str_append_n(s, &c, 1); }
+void str_append_char(Str *s, char c) {
+    str_append_n(s, &c, 1);
+}
 
 void str_vprintf(Str *s, const char *format, va_list args) {
     va_list again;
@@ -75,12 +81,17 @@ void str_append_json_n(Str *s, const char *bytes, size_t count) {
     for (size_t i = 0; i < count;) {
         uint32_t point;
         size_t length = utf8_decode(bytes + i, count - i, &point);
-        if (point == UINT32_MAX) str_append(s, "\\ufffd");
-        else if (length == 1) append_json_ascii(s, bytes[i]);
-        else str_append_n(s, bytes + i, length);
+        if (point == UINT32_MAX)
+            str_append(s, "\\ufffd");
+        else if (length == 1)
+            append_json_ascii(s, bytes[i]);
+        else
+            str_append_n(s, bytes + i, length);
         i += length;
     }
     str_append_char(s, '"');
 }
 
-void str_append_json(Str *s, const char *text) { str_append_json_n(s, text, strlen(text)); }
+void str_append_json(Str *s, const char *text) {
+    str_append_json_n(s, text, strlen(text));
+}

@@ -99,8 +99,8 @@ static int set_attributes(posix_spawnattr_t *attributes) {
     posix_spawnattr_setpgroup(attributes, 0);
     posix_spawnattr_setsigmask(attributes, &none);
     posix_spawnattr_setsigdefault(attributes, &defaults);
-    return posix_spawnattr_setflags(
-        attributes, POSIX_SPAWN_SETPGROUP | POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF);
+    return posix_spawnattr_setflags(attributes, POSIX_SPAWN_SETPGROUP | POSIX_SPAWN_SETSIGMASK |
+                                                    POSIX_SPAWN_SETSIGDEF);
 }
 
 /* posix_spawnp takes `char *const []` for history's sake and writes to neither array. */
@@ -152,7 +152,8 @@ static void feed(Run *run) {
     ssize_t put = rest ? write(run->parent[TO_STDIN], run->spec->input + run->sent, rest) : 0;
     int error = put < 0 ? errno : 0;
     if (error == EPIPE && !was_pending)
-        while (sigtimedwait(&pipe_signal, NULL, &(struct timespec){0, 0}) < 0 && errno == EINTR) {}
+        while (sigtimedwait(&pipe_signal, NULL, &(struct timespec){0, 0}) < 0 && errno == EINTR) {
+        }
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     if (put > 0) run->sent += (size_t)put;
     bool later = error == EAGAIN || error == EINTR;
@@ -217,8 +218,8 @@ static void wait_for_end(Run *run) {
 
 static void finish(Run *run) {
     kill(-run->pid, SIGKILL);
-    /* What the child wrote before its end is in the pipes; a process that escaped from the group may
-     * hold them open, hence no waiting for the end of file. */
+    /* What the child wrote before its end is in the pipes; a process that escaped from the group
+     * may hold them open, hence no waiting for the end of file. */
     if (!run->result->timed_out && !run->result->cancelled)
         for (int stream = FROM_STDOUT; stream < STREAMS; stream++)
             for (int i = 0; i < 64 && run->parent[stream] >= 0; i++) drain(run, stream);
@@ -239,7 +240,10 @@ bool subprocess_run(const SubprocessSpec *spec, SubprocessResult *result) {
     str_init(&result->out);
     str_init(&result->err);
     double deadline = spec->timeout_s > 0 ? now_s() + spec->timeout_s : 1e300;
-    Run run = {.spec = spec, .result = result, .parent = {-1, -1, -1}, .child = {-1, -1, -1},
+    Run run = {.spec = spec,
+               .result = result,
+               .parent = {-1, -1, -1},
+               .child = {-1, -1, -1},
                .deadline = deadline};
     if (!start(&run)) return false;
     wait_for_end(&run);

@@ -12,7 +12,7 @@ static uint32_t add(const char *path, const char *text) {
 static void check_positions(void) {
     uint32_t id = add("p", "ab\ncd\n\nlast"), line, column;
     const SourceFile *file = source_file(sources, id);
-    static const uint32_t want[][3] = {{0, 1, 1}, {2, 1, 3}, {3, 2, 1}, {6, 3, 1},
+    static const uint32_t want[][3] = {{0, 1, 1}, {2, 1, 3},  {3, 2, 1}, {6, 3, 1},
                                        {7, 4, 1}, {11, 4, 5}, {99, 4, 5}};
     for (size_t i = 0; i < COUNT_OF(want); i++) {
         source_position(file, want[i][0], &line, &column);
@@ -94,7 +94,8 @@ static void check_notes_and_fixes(void) {
     diag_fix(&list, diag, (Span){file, 20, 20}, "b\n", NULL); /* a second line: as a list */
     str_release(&out);
     out = render(&list, true);
-    CHECK(strstr(out.data, "    1:10: replace by range\n") && strstr(out.data, "    2:3: insert b\n"));
+    CHECK(strstr(out.data, "    1:10: replace by range\n") &&
+          strstr(out.data, "    2:3: insert b\n"));
     CHECK(strstr(out.data, "\033[1;31merror[E0101]: "));
     str_release(&out);
 }
@@ -123,14 +124,15 @@ static void check_exports(void) {
     Str out;
     str_init(&out);
     diag_render_json(&list, &out);
-    CHECK_STR(out.data,
-              "{\"version\":1,\"errors\":1,\"warnings\":0,\"diagnostics\":[{\"code\":\"E0101\","
-              "\"name\":\"syntax_error\",\"severity\":\"error\",\"message\":\"say \\\"x\\\"\","
-              "\"location\":{\"file\":\"dir/a b.sketch\",\"begin\":{\"line\":1,\"column\":3,"
-              "\"offset\":2},\"end\":{\"line\":1,\"column\":4,\"offset\":3}},\"notes\":[{"
-              "\"message\":\"why\",\"location\":null}],\"fix\":{\"title\":\"use y\",\"edits\":[{"
-              "\"location\":{\"file\":\"dir/a b.sketch\",\"begin\":{\"line\":1,\"column\":3,"
-              "\"offset\":2},\"end\":{\"line\":1,\"column\":4,\"offset\":3}},\"text\":\"y\"}]}}]}\n");
+    CHECK_STR(
+        out.data,
+        "{\"version\":1,\"errors\":1,\"warnings\":0,\"diagnostics\":[{\"code\":\"E0101\","
+        "\"name\":\"syntax_error\",\"severity\":\"error\",\"message\":\"say \\\"x\\\"\","
+        "\"location\":{\"file\":\"dir/a b.sketch\",\"begin\":{\"line\":1,\"column\":3,"
+        "\"offset\":2},\"end\":{\"line\":1,\"column\":4,\"offset\":3}},\"notes\":[{"
+        "\"message\":\"why\",\"location\":null}],\"fix\":{\"title\":\"use y\",\"edits\":[{"
+        "\"location\":{\"file\":\"dir/a b.sketch\",\"begin\":{\"line\":1,\"column\":3,"
+        "\"offset\":2},\"end\":{\"line\":1,\"column\":4,\"offset\":3}},\"text\":\"y\"}]}}]}\n");
     str_release(&out);
     diag_render_sarif(&list, "1.2.3", &out);
     CHECK(strstr(out.data, "\"uri\":\"dir/a%20b.sketch\""));
@@ -138,7 +140,6 @@ static void check_exports(void) {
     CHECK(strstr(out.data, "\"startColumn\":2,\"endLine\":1,\"endColumn\":3"));
     CHECK(strstr(out.data, "\"version\":\"1.2.3\"") && strstr(out.data, "\"ruleId\":\"E0101\""));
     CHECK(strstr(out.data, "\"insertedContent\":{\"text\":\"y\"}"));
-    fwrite(out.data, 1, out.len, stdout); /* for the test that reads it back as JSON */
     str_release(&out);
 }
 
@@ -166,9 +167,33 @@ static void check_closest(void) {
     CHECK(!closest_name(huge, names, count));
 }
 
-int main(void) {
+/* `test_diag json|sarif` prints a list for the tests that check it against a schema. */
+static void print_list(const char *form) {
+    DiagList list;
+    diag_list_init(&list, arena, sources);
+    uint32_t file = add("dir/a \"b\".sketch", "\xc3\xa9x\nsecond\xff\n");
+    Diag *diag = diag_report(&list, DIAG_syntax_error, (Span){file, 2, 3}, "say \"x\" \xff\n");
+    diag_note(&list, diag, SPAN_NONE, "no place");
+    diag_note(&list, diag, (Span){file, 4, 9}, "a place");
+    diag_fix(&list, diag, (Span){file, 2, 3}, "y\t", "use y");
+    diag_fix(&list, diag, (Span){file, 4, 4}, "z", NULL);
+    diag_report(&list, DIAG_syntax_error, SPAN_NONE, "bare");
+    Str out;
+    str_init(&out);
+    if (strcmp(form, "json") == 0) diag_render_json(&list, &out);
+    else diag_render_sarif(&list, "1.2.3", &out);
+    fwrite(out.data, 1, out.len, stdout);
+    str_release(&out);
+}
+
+int main(int argc, char **argv) {
     arena = arena_create();
     sources = source_map_create(arena);
+    if (argc > 1) {
+        print_list(argv[1]);
+        arena_destroy(arena);
+        return 0;
+    }
     check_positions();
     check_excerpts();
     check_long_line();

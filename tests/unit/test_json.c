@@ -10,7 +10,8 @@ static Json *read(const char *text, char error[128]) {
 static void check_values(void) {
     char error[128];
     Json *json = read(" {\"s\": \"a\\u00e9\", \"n\": 1.5, \"i\": 9007199254740992, \"b\": true,\n"
-                      "\"list\": [1, [2], {}], \"z\": null, \"neg\": -3} \n", error);
+                      "\"list\": [1, [2], {}], \"z\": null, \"neg\": -3} \n",
+                      error);
     CHECK(json && json_kind(json) == JSON_OBJECT && json_count(json) == 7);
     CHECK_STR(json_get_string(json, "s", "?"), "a\xc3\xa9");
     CHECK_STR(json_get_string(json, "n", "?"), "?");
@@ -29,7 +30,7 @@ static void check_values(void) {
 }
 
 static void check_refused(void) {
-    static const char *const bad[] = {"",       "{",     "[1,]",   "{\"a\" 1}", "1 2", "nul",
+    static const char *const bad[] = {"",       "{",    "[1,]",   "{\"a\" 1}", "1 2", "nul",
                                       "\"open", "[1]]", "{a: 1}", "'x'",       "\"\\"};
     char error[128];
     for (size_t i = 0; i < COUNT_OF(bad); i++) CHECK(!read(bad[i], error) && error[0]);
