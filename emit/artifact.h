@@ -31,7 +31,7 @@ typedef enum { ARTIFACT_KERNEL, ARTIFACT_MEMSET, ARTIFACT_STEP_KIND_COUNT } Arti
 typedef struct {
     ArtifactParamKind kind;
     const char *name;
-    const char *graph_name;  /* TENSOR, SYMBOL, SCALAR: the operator's name for it; null: none */
+    const char *graph_name;  /* TENSOR, SYMBOL, SCALAR: what the operator calls it; null: the same */
     Dtype dtype;             /* TENSOR, SCALAR, WORKSPACE */
     unsigned direction;      /* TENSOR: ARTIFACT_IN, _OUT, _INOUT */
     unsigned rank;           /* TENSOR */

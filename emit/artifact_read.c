@@ -1,8 +1,8 @@
 /* Reading `.ska`. Nothing in the file is trusted: sizes are checked before use, every field has a
  * type and a range, formulas may name declared symbols only (artifact_check). */
 #include "artifact_internal.h"
+#include "json.h"
 
-#include <cjson/cJSON.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -34,61 +34,62 @@ static uint64_t get_le(const unsigned char *in, unsigned bytes) {
 
 /* ---- Fields ---- */
 
-static const char *get_string(Reader *r, const cJSON *object, const char *key, bool optional) {
-    const cJSON *item = cJSON_GetObjectItemCaseSensitive(object, key);
+static const char *get_string(Reader *r, const Json *object, const char *key, bool optional) {
+    const Json *item = json_get(object, key);
     if (!item && optional) return NULL;
-    if (!cJSON_IsString(item) || strlen(item->valuestring) > SKA_MAX_TEXT) {
+    const char *text = json_string(item, NULL);
+    if (!text || strlen(text) > SKA_MAX_TEXT) {
         fail(r, "the field '%s' is missing or no text of sensible length", key);
         return "";
     }
-    return arena_strdup(r->arena, item->valuestring);
+    return arena_strdup(r->arena, text);
 }
 
-static uint64_t to_uint(Reader *r, const cJSON *item, const char *what, uint64_t limit) {
-    double v = cJSON_IsNumber(item) ? item->valuedouble : -1;
-    if (!(v >= 0 && v <= 9007199254740992.0 && v == floor(v) && (uint64_t)v <= limit)) {
+static uint64_t to_uint(Reader *r, const Json *item, const char *what, uint64_t limit) {
+    int64_t v = -1;
+    if (!json_int(item, &v) || v < 0 || (uint64_t)v > limit) {
         fail(r, "the field '%s' is missing or out of range", what);
         return 0;
     }
     return (uint64_t)v;
 }
 
-static uint64_t get_uint(Reader *r, const cJSON *object, const char *key, uint64_t limit) {
-    return to_uint(r, cJSON_GetObjectItemCaseSensitive(object, key), key, limit);
+static uint64_t get_uint(Reader *r, const Json *object, const char *key, uint64_t limit) {
+    return to_uint(r, json_get(object, key), key, limit);
 }
 
-static bool get_bool(Reader *r, const cJSON *object, const char *key) {
-    const cJSON *item = cJSON_GetObjectItemCaseSensitive(object, key);
-    if (!cJSON_IsBool(item)) fail(r, "the field '%s' is missing or neither true nor false", key);
-    return cJSON_IsTrue(item);
+static bool get_bool(Reader *r, const Json *object, const char *key) {
+    const Json *item = json_get(object, key);
+    if (json_kind(item) != JSON_BOOL) fail(r, "the field '%s' is missing or neither true nor false", key);
+    return json_bool(item, false);
 }
 
-static const cJSON *get_array(Reader *r, const cJSON *object, const char *key, size_t limit, size_t *count) {
-    const cJSON *item = cJSON_GetObjectItemCaseSensitive(object, key);
-    int size = cJSON_IsArray(item) ? cJSON_GetArraySize(item) : -1;
+static const Json *get_array(Reader *r, const Json *object, const char *key, size_t limit, size_t *count) {
+    const Json *item = json_get(object, key);
     *count = 0;
-    if (size < 0 || (size_t)size > limit) {
+    if (json_kind(item) != JSON_ARRAY || json_count(item) > limit) {
         fail(r, "the field '%s' is missing, no list, or longer than %zu", key, limit);
         return NULL;
     }
-    *count = (size_t)size;
+    *count = json_count(item);
     return item;
 }
 
-static const Aff *to_formula(Reader *r, const cJSON *item, const char *what) {
+static const Aff *to_formula(Reader *r, const Json *item, const char *what) {
     size_t error_at = 0;
-    if (!cJSON_IsString(item) || strlen(item->valuestring) > SKA_MAX_FORMULA) {
+    const char *text = json_string(item, NULL);
+    if (!text || strlen(text) > SKA_MAX_FORMULA) {
         fail(r, "the formula '%s' is missing or too long", what);
         return aff_const(r->a->affs, 0);
     }
-    const Aff *e = aff_parse(r->a->affs, item->valuestring, NULL, NULL, &error_at);
+    const Aff *e = aff_parse(r->a->affs, text, NULL, NULL, &error_at);
     if (e) return e;
-    fail(r, "the formula '%s' is not valid at byte %zu: %.80s", what, error_at, item->valuestring);
+    fail(r, "the formula '%s' is not valid at byte %zu: %.80s", what, error_at, text);
     return aff_const(r->a->affs, 0);
 }
 
-static const Aff *get_formula(Reader *r, const cJSON *object, const char *key, bool optional) {
-    const cJSON *item = cJSON_GetObjectItemCaseSensitive(object, key);
+static const Aff *get_formula(Reader *r, const Json *object, const char *key, bool optional) {
+    const Json *item = json_get(object, key);
     return !item && optional ? NULL : to_formula(r, item, key);
 }
 
@@ -108,14 +109,14 @@ static unsigned to_direction(Reader *r, const char *name) {
     return ARTIFACT_IN;
 }
 
-static void read_tensor(Reader *r, const cJSON *item, ArtifactParam *p) {
+static void read_tensor(Reader *r, const Json *item, ArtifactParam *p) {
     size_t count;
-    const cJSON *extents = get_array(r, item, "extents", ARTIFACT_MAX_RANK, &count), *e;
+    const Json *extents = get_array(r, item, "extents", ARTIFACT_MAX_RANK, &count), *e;
     p->direction = to_direction(r, get_string(r, item, "direction", false));
-    if (extents) cJSON_ArrayForEach(e, extents) p->extents[p->rank++] = to_formula(r, e, "extents");
+    for (e = json_first(extents); e; e = json_next(e)) p->extents[p->rank++] = to_formula(r, e, "extents");
 }
 
-static void read_param(Reader *r, const cJSON *item, ArtifactParam *p) {
+static void read_param(Reader *r, const Json *item, ArtifactParam *p) {
     p->kind = to_param_kind(r, get_string(r, item, "kind", false));
     p->name = get_string(r, item, "name", false);
     p->graph_name = get_string(r, item, "graph", true);
@@ -133,18 +134,18 @@ static void read_param(Reader *r, const cJSON *item, ArtifactParam *p) {
     }
 }
 
-static void read_triple(Reader *r, const cJSON *object, const char *key, unsigned out[3]) {
+static void read_triple(Reader *r, const Json *object, const char *key, unsigned out[3]) {
     size_t count, i = 0;
-    const cJSON *list = get_array(r, object, key, 3, &count), *e;
+    const Json *list = get_array(r, object, key, 3, &count), *e;
     if (count != 3) fail(r, "the field '%s' has not three values", key);
-    if (list) cJSON_ArrayForEach(e, list) out[i++] = (unsigned)to_uint(r, e, key, 1024);
+    for (e = json_first(list); e; e = json_next(e)) out[i++] = (unsigned)to_uint(r, e, key, 1024);
 }
 
-static void read_version(Reader *r, const cJSON *item, ArtifactVersion *v) {
+static void read_version(Reader *r, const Json *item, ArtifactVersion *v) {
     size_t count, i = 0;
-    const cJSON *e, *grid = get_array(r, item, "grid", 3, &count);
+    const Json *e, *grid = get_array(r, item, "grid", 3, &count);
     if (count != 3) fail(r, "a grid has not three extents");
-    if (grid) cJSON_ArrayForEach(e, grid) v->grid[i++] = to_formula(r, e, "grid");
+    for (e = json_first(grid); e; e = json_next(e)) v->grid[i++] = to_formula(r, e, "grid");
     v->entry = get_string(r, item, "entry", false);
     v->guard = get_formula(r, item, "guard", true);
     v->shared_bytes = get_formula(r, item, "shared", false);
@@ -152,14 +153,14 @@ static void read_version(Reader *r, const cJSON *item, ArtifactVersion *v) {
     v->max_registers = (unsigned)get_uint(r, item, "registers", 255);
     v->cooperative = get_bool(r, item, "cooperative");
     read_triple(r, item, "cluster", v->cluster);
-    const cJSON *args = get_array(r, item, "args", ARTIFACT_MAX_PARAMS, &v->arg_count);
+    const Json *args = get_array(r, item, "args", ARTIFACT_MAX_PARAMS, &v->arg_count);
     unsigned *indices = ARENA_ARRAY(r->arena, unsigned, v->arg_count + 1);
     i = 0;
-    if (args) cJSON_ArrayForEach(e, args) indices[i++] = (unsigned)to_uint(r, e, "args", ARTIFACT_MAX_PARAMS);
+    for (e = json_first(args); e; e = json_next(e)) indices[i++] = (unsigned)to_uint(r, e, "args", ARTIFACT_MAX_PARAMS);
     v->args = indices;
 }
 
-static void read_step(Reader *r, const cJSON *item, ArtifactStep *s) {
+static void read_step(Reader *r, const Json *item, ArtifactStep *s) {
     const char *kind = get_string(r, item, "kind", false);
     s->name = get_string(r, item, "name", false);
     if (strcmp(kind, "memset") == 0) {
@@ -170,14 +171,14 @@ static void read_step(Reader *r, const cJSON *item, ArtifactStep *s) {
     }
     if (strcmp(kind, "kernel") != 0) fail(r, "'%.40s' is no kind of step", kind);
     s->kind = ARTIFACT_KERNEL;
-    const cJSON *e, *list = get_array(r, item, "versions", ARTIFACT_MAX_VERSIONS, &s->version_count);
+    const Json *e, *list = get_array(r, item, "versions", ARTIFACT_MAX_VERSIONS, &s->version_count);
     s->versions = ARENA_ARRAY(r->arena, ArtifactVersion, s->version_count + 1);
     size_t i = 0;
-    if (list) cJSON_ArrayForEach(e, list) read_version(r, e, &s->versions[i++]);
+    for (e = json_first(list); e; e = json_next(e)) read_version(r, e, &s->versions[i++]);
 }
 
 /* Copies [offset, offset + size) of the part after the header, NUL-terminated. */
-static const unsigned char *read_bytes(Reader *r, const cJSON *item, size_t *size) {
+static const unsigned char *read_bytes(Reader *r, const Json *item, size_t *size) {
     uint64_t offset = get_uint(r, item, "offset", r->blobs_size);
     uint64_t length = get_uint(r, item, "size", r->blobs_size);
     *size = 0;
@@ -189,17 +190,17 @@ static const unsigned char *read_bytes(Reader *r, const cJSON *item, size_t *siz
     return (const unsigned char *)arena_strndup(r->arena, (const char *)r->blobs + offset, *size);
 }
 
-static void read_blobs(Reader *r, const cJSON *root) {
+static void read_blobs(Reader *r, const Json *root) {
     Artifact *a = r->a;
     size_t size, i = 0;
-    const cJSON *graph = cJSON_GetObjectItemCaseSensitive(root, "graph"), *e;
+    const Json *graph = json_get(root, "graph"), *e;
     if (graph) {
         a->graph = (const char *)read_bytes(r, graph, &size);
         if (strlen(a->graph) != size) fail(r, "the operator's text holds a NUL byte");
     }
-    const cJSON *list = get_array(r, root, "blobs", ARTIFACT_MAX_BLOBS, &a->blob_count);
+    const Json *list = get_array(r, root, "blobs", ARTIFACT_MAX_BLOBS, &a->blob_count);
     a->blobs = ARENA_ARRAY(r->arena, ArtifactBlob, a->blob_count + 1);
-    if (list) cJSON_ArrayForEach(e, list) {
+    for (e = json_first(list); e; e = json_next(e)) {
         ArtifactBlob *b = &a->blobs[i++];
         const char *kind = get_string(r, e, "kind", false);
         if (!artifact_blob_kind_find(kind, &b->kind)) fail(r, "'%.40s' is no kind of code", kind);
@@ -208,23 +209,23 @@ static void read_blobs(Reader *r, const cJSON *root) {
     }
 }
 
-static void read_lists(Reader *r, const cJSON *root) {
+static void read_lists(Reader *r, const Json *root) {
     Artifact *a = r->a;
-    const cJSON *e, *list = get_array(r, root, "constexprs", ARTIFACT_MAX_PARAMS, &a->constexpr_count);
+    const Json *e, *list = get_array(r, root, "constexprs", ARTIFACT_MAX_PARAMS, &a->constexpr_count);
     a->constexprs = ARENA_ARRAY(r->arena, ArtifactConstexpr, a->constexpr_count + 1);
     size_t i = 0;
-    if (list) cJSON_ArrayForEach(e, list) {
+    for (e = json_first(list); e; e = json_next(e)) {
         a->constexprs[i].name = get_string(r, e, "name", false);
         a->constexprs[i++].value = get_string(r, e, "value", false);
     }
     list = get_array(r, root, "params", ARTIFACT_MAX_PARAMS, &a->param_count);
     a->params = ARENA_ARRAY(r->arena, ArtifactParam, a->param_count + 1);
     i = 0;
-    if (list) cJSON_ArrayForEach(e, list) read_param(r, e, &a->params[i++]);
+    for (e = json_first(list); e; e = json_next(e)) read_param(r, e, &a->params[i++]);
     list = get_array(r, root, "constraints", ARTIFACT_MAX_STEPS, &a->constraint_count);
     a->constraints = ARENA_ARRAY(r->arena, ArtifactConstraint, a->constraint_count + 1);
     i = 0;
-    if (list) cJSON_ArrayForEach(e, list) {
+    for (e = json_first(list); e; e = json_next(e)) {
         a->constraints[i].expr = get_formula(r, e, "expr", false);
         a->constraints[i].equal = get_bool(r, e, "equal");
         a->constraints[i++].text = get_string(r, e, "text", false);
@@ -232,10 +233,10 @@ static void read_lists(Reader *r, const cJSON *root) {
     list = get_array(r, root, "steps", ARTIFACT_MAX_STEPS, &a->step_count);
     a->steps = ARENA_ARRAY(r->arena, ArtifactStep, a->step_count + 1);
     i = 0;
-    if (list) cJSON_ArrayForEach(e, list) read_step(r, e, &a->steps[i++]);
+    for (e = json_first(list); e; e = json_next(e)) read_step(r, e, &a->steps[i++]);
 }
 
-static void read_root(Reader *r, const cJSON *root) {
+static void read_root(Reader *r, const Json *root) {
     Artifact *a = r->a;
     a->tool_version = get_string(r, root, "tool", false);
     a->name = get_string(r, root, "name", false);
@@ -279,10 +280,12 @@ Artifact *artifact_read(Arena *arena, const void *data, size_t size, const char 
         const char *text = (const char *)data + SKA_FIXED;
         r.blobs = (const unsigned char *)text + header;
         r.blobs_size = size - SKA_FIXED - header;
-        cJSON *root = cJSON_ParseWithLength(text, header);
-        if (cJSON_IsObject(root)) read_root(&r, root);
-        else fail(&r, "the artifact's header is no JSON object");
-        cJSON_Delete(root);
+        char why[128];
+        JsonLimits limits = {.bytes = SKA_MAX_HEADER, .depth = 8, .values = 100000};
+        Json *root = json_read(text, header, &limits, why);
+        if (json_kind(root) == JSON_OBJECT) read_root(&r, root);
+        else fail(&r, "the artifact's header is no JSON object: %s", root ? "another value" : why);
+        json_release(root);
     }
     *error = r.error;
     return r.error ? NULL : r.a;

@@ -1,0 +1,52 @@
+/* A place where kernels run: the CPU or one CUDA device behind one table of functions. Only the
+ * worker process holds one. Addresses are u64: host or device pointers. */
+#ifndef RUNTIME_DEVICE_H
+#define RUNTIME_DEVICE_H
+
+#include "runtime_internal.h"
+
+typedef struct Device Device;
+typedef struct Program Program; /* an artifact's code, loaded */
+
+typedef struct {
+    RtError (*alloc)(Device *d, uint64_t bytes, uint64_t *address);
+    void (*release)(Device *d, uint64_t address);
+    RtError (*upload)(Device *d, uint64_t to, const void *from, uint64_t bytes);
+    RtError (*download)(Device *d, void *to, uint64_t from, uint64_t bytes);
+    RtError (*copy)(Device *d, uint64_t to, uint64_t from, uint64_t bytes); /* within the device */
+    RtError (*fill)(Device *d, uint64_t to, unsigned byte, uint64_t bytes);
+    RtError (*load)(Device *d, const Artifact *a, const RtOptions *options, Program **program);
+    void (*unload)(Device *d, Program *p);
+    /* Starts one kernel. pointers: by the version's args, tensors and workspaces in order. */
+    RtError (*launch)(Device *d, Program *p, const Launch *l, const Binding *b, const uint64_t *addresses);
+    RtError (*sync)(Device *d);
+    RtError (*time_begin)(Device *d);
+    RtError (*time_end)(Device *d, double *seconds); /* waits */
+    RtError (*flush)(Device *d);                     /* evicts the last-level cache by reading */
+    RtError (*close)(Device *d);
+} DeviceOps;
+
+struct Device {
+    const DeviceOps *ops;
+    void *impl;
+    int64_t num_sms, num_cores;
+    uint64_t memory_bytes; /* in all */
+    uint64_t free_bytes;   /* at opening */
+    char name[128];
+    char arch[32]; /* "sm_90", "x86-64" */
+};
+
+struct Program {
+    void *impl;
+    char how[RT_NAME]; /* "c by cc" */
+    unsigned kernel_count;
+    RtKernelInfo kernels[RT_MAX_KERNELS];
+};
+
+RtError device_open(Device *d, ArtifactTarget target, unsigned ordinal);
+RtError device_open_cpu(Device *d);
+RtError device_open_cuda(Device *d, unsigned ordinal);
+/* Fills `bytes` at `to` with repetitions of a pattern. */
+RtError device_fill_pattern(Device *d, uint64_t to, uint64_t bytes, const void *pattern, uint64_t pattern_bytes);
+
+#endif

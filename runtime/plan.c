@@ -1,0 +1,69 @@
+#include "runtime_internal.h"
+
+#include <string.h>
+
+/* CUDA's limits; on the CPU a grid is not used. */
+static const int64_t grid_limit[3] = {2147483647, 65535, 65535};
+enum { SHARED_LIMIT = 1 << 20 };
+
+static RtError choose_version(const Binding *b, Launch *l) {
+    for (size_t i = 0; i < l->step->version_count; i++) {
+        const ArtifactVersion *v = &l->step->versions[i];
+        int64_t value = 1;
+        if (v->guard && !binding_eval(b, v->guard, &value)) value = 0; /* overflow: not licensed */
+        if (value <= 0) continue;
+        l->version = v;
+        l->version_index = (unsigned)i;
+        return rt_ok();
+    }
+    char sizes[256];
+    binding_print(b, sizes, sizeof sizes);
+    return rt_error(RT_LAUNCH_FAILED, "no version of the kernel '%s' fits %s", l->step->name, sizes);
+}
+
+static RtError size_launch(const Binding *b, Launch *l) {
+    static const char axis[] = "xyz";
+    for (int i = 0; i < 3; i++) {
+        int64_t value;
+        if (!binding_eval(b, l->version->grid[i], &value) || value < 0 || value > grid_limit[i])
+            return rt_error(RT_LAUNCH_FAILED, "the grid's %c extent of '%s' is out of range", axis[i], l->version->entry);
+        l->grid[i] = (uint32_t)value;
+        if (value == 0) l->skip = true;
+    }
+    int64_t shared;
+    if (!binding_eval(b, l->version->shared_bytes, &shared) || shared < 0 || shared > SHARED_LIMIT)
+        return rt_error(RT_LAUNCH_FAILED, "the shared memory of '%s' is out of range", l->version->entry);
+    l->shared_bytes = (uint32_t)shared;
+    for (int i = 0; i < 3 && !l->skip; i++)
+        if (l->grid[i] % l->version->cluster[i])
+            return rt_error(RT_LAUNCH_FAILED, "the grid of '%s' is no multiple of its cluster", l->version->entry);
+    return rt_ok();
+}
+
+RtError plan_launches(const Binding *b, Arena *arena, Launch **launches, size_t *count) {
+    Launch *list = ARENA_ARRAY(arena, Launch, b->a->step_count + 1);
+    for (size_t i = 0; i < b->a->step_count; i++) {
+        list[i].step = &b->a->steps[i];
+        list[i].step_index = (unsigned)i;
+        if (list[i].step->kind != ARTIFACT_KERNEL) continue;
+        RT_TRY(choose_version(b, &list[i]));
+        RT_TRY(size_launch(b, &list[i]));
+    }
+    *launches = list;
+    *count = b->a->step_count;
+    return rt_ok();
+}
+
+RtError plan_check_overlap(const Binding *b, const uint64_t *addresses) {
+    const Artifact *a = b->a;
+    for (size_t i = 0; i < a->param_count; i++) {
+        bool written = a->params[i].kind == ARTIFACT_WORKSPACE ||
+                       (a->params[i].kind == ARTIFACT_TENSOR && (a->params[i].direction & ARTIFACT_OUT));
+        for (size_t j = 0; j < a->param_count && written; j++) {
+            if (i == j || b->bytes[i] == 0 || b->bytes[j] == 0) continue;
+            if (addresses[i] >= addresses[j] + b->bytes[j] || addresses[j] >= addresses[i] + b->bytes[i]) continue;
+            return rt_error(RT_BAD_INPUT, "'%s' is written and overlaps '%s'", a->params[i].name, a->params[j].name);
+        }
+    }
+    return rt_ok();
+}

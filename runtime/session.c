@@ -1,0 +1,103 @@
+#include "session.h"
+#include "verify.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { PIECE = 4 << 20 };
+
+static bool has_memory(const Artifact *a, size_t i) {
+    return a->params[i].kind == ARTIFACT_TENSOR || a->params[i].kind == ARTIFACT_WORKSPACE;
+}
+
+static RtError make_buffer(Session *s, unsigned i) {
+    unsigned char zone[GUARD_BYTES];
+    Device *d = s->device;
+    uint64_t bytes = s->binding->bytes[i];
+    RtError e = d->ops->alloc(d, bytes + 2 * GUARD_BYTES, &s->bases[i]);
+    if (rt_failed(&e)) {
+        s->bases[i] = 0;
+        return e;
+    }
+    s->addresses[i] = s->bases[i] + GUARD_BYTES;
+    guard_fill(zone, sizeof zone);
+    RT_TRY(d->ops->upload(d, s->bases[i], zone, sizeof zone));
+    RT_TRY(d->ops->upload(d, s->addresses[i] + bytes, zone, sizeof zone));
+    return session_poison(s, i);
+}
+
+RtError session_poison(Session *s, unsigned i) {
+    uint64_t bytes = s->binding->bytes[i], n = bytes < PIECE ? bytes : PIECE;
+    unsigned char *pattern = rt_alloc(n);
+    if (!pattern) return rt_error(RT_MISSING, "out of memory");
+    poison_fill(s->a->params[i].dtype, pattern, n);
+    RtError e = device_fill_pattern(s->device, s->addresses[i], bytes, pattern, n);
+    free(pattern);
+    return e;
+}
+
+RtError session_open(Session *s, Arena *arena, Device *d, Program *p, Binding *b) {
+    *s = (Session){.device = d, .program = p, .a = b->a, .binding = b};
+    s->bases = ARENA_ARRAY(arena, uint64_t, b->a->param_count + 1);
+    s->addresses = ARENA_ARRAY(arena, uint64_t, b->a->param_count + 1);
+    RT_TRY(plan_launches(b, arena, &s->launches, &s->launch_count));
+    for (unsigned i = 0; i < b->a->param_count; i++)
+        if (has_memory(b->a, i)) RT_TRY(make_buffer(s, i));
+    return plan_check_overlap(b, s->addresses);
+}
+
+void session_close(Session *s) {
+    for (size_t i = 0; s->bases && i < s->a->param_count; i++)
+        if (s->bases[i]) s->device->ops->release(s->device, s->bases[i]);
+    s->bases = NULL;
+}
+
+RtError session_start(Session *s) {
+    Device *d = s->device;
+    for (size_t i = 0; i < s->launch_count; i++) {
+        const Launch *l = &s->launches[i];
+        if (l->skip) continue;
+        if (l->step->kind == ARTIFACT_MEMSET)
+            RT_TRY(d->ops->fill(d, s->addresses[l->step->param], l->step->byte, s->binding->bytes[l->step->param]));
+        else RT_TRY(d->ops->launch(d, s->program, l, s->binding, s->addresses));
+    }
+    return rt_ok();
+}
+
+RtError session_launch(Session *s) {
+    RT_TRY(session_start(s));
+    return s->device->ops->sync(s->device);
+}
+
+static RtError check_zone(Session *s, unsigned i, uint64_t address, const char *where) {
+    unsigned char zone[GUARD_BYTES];
+    RT_TRY(s->device->ops->download(s->device, zone, address, sizeof zone));
+    int64_t at = guard_find_damage(zone, sizeof zone);
+    if (at < 0) return rt_ok();
+    long long distance = address < s->addresses[i] ? GUARD_BYTES - (long long)at : (long long)at;
+    return rt_error(RT_OUT_OF_BOUNDS, "memory %lld bytes %s '%s' was written", distance, where, s->a->params[i].name);
+}
+
+RtError session_check_guards(Session *s) {
+    for (unsigned i = 0; i < s->a->param_count; i++) {
+        if (!s->bases[i]) continue;
+        RT_TRY(check_zone(s, i, s->bases[i], "before"));
+        RT_TRY(check_zone(s, i, s->addresses[i] + s->binding->bytes[i], "past the end of"));
+    }
+    return rt_ok();
+}
+
+RtError session_hash(Session *s, unsigned i, Hash128 *hash) {
+    unsigned char *piece = rt_alloc(PIECE);
+    if (!piece) return rt_error(RT_MISSING, "out of memory");
+    RtError e = rt_ok();
+    *hash = (Hash128){0, 0};
+    for (uint64_t done = 0; done < s->binding->bytes[i] && !rt_failed(&e);) {
+        uint64_t n = s->binding->bytes[i] - done < PIECE ? s->binding->bytes[i] - done : PIECE;
+        e = s->device->ops->download(s->device, piece, s->addresses[i] + done, n);
+        *hash = hash128(piece, n, *hash);
+        done += n;
+    }
+    free(piece);
+    return e;
+}

@@ -1,0 +1,33 @@
+/* One artifact at one set of sizes on one device: buffers with guard zones, and launches. */
+#ifndef RUNTIME_SESSION_H
+#define RUNTIME_SESSION_H
+
+#include "device.h"
+
+enum { GUARD_BYTES = 256 };
+
+typedef struct {
+    Device *device;
+    Program *program;
+    const Artifact *a;
+    Binding *binding; /* complete */
+    Launch *launches;
+    size_t launch_count;
+    uint64_t *bases;     /* by parameter: the allocation, guard zone first; 0: none */
+    uint64_t *addresses; /* by parameter: the first element */
+} Session;
+
+/* Plans the launches and allocates; buffers have poisoned contents and intact guard zones. */
+RtError session_open(Session *s, Arena *arena, Device *d, Program *p, Binding *b);
+void session_close(Session *s);
+/* Poison for outputs and workspaces, so that what is not written shows. */
+RtError session_poison(Session *s, unsigned param);
+/* All steps in order, then waits. A device fault is FAULT. */
+RtError session_launch(Session *s);
+RtError session_start(Session *s); /* the same without waiting */
+/* OUT_OF_BOUNDS names the tensor and where, when a guard zone was changed. */
+RtError session_check_guards(Session *s);
+/* Hash of a buffer's bytes, read back in pieces. */
+RtError session_hash(Session *s, unsigned param, Hash128 *hash);
+
+#endif

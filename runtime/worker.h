@@ -1,0 +1,30 @@
+/* A disposable process that runs work and reports in frames. The parent never loads or runs a
+ * kernel; a child that hangs, faults or aborts becomes a status. */
+#ifndef RUNTIME_WORKER_H
+#define RUNTIME_WORKER_H
+
+#include "runtime_internal.h"
+
+typedef struct WorkerChannel WorkerChannel; /* the child's end */
+
+typedef struct {
+    /* In the child. What it wants to tell it sends; returning ends the child well. */
+    void (*work)(void *ctx, WorkerChannel *channel);
+    /* In the parent, for each frame; false: the frame makes no sense. */
+    bool (*receive)(void *ctx, const void *data, size_t size);
+    void *ctx;
+} WorkerSpec;
+
+/* Runs the work to its end. OK when the child ended by returning; HANG, FAULT, ABORT, MISSING (no
+ * process, killed from outside) or BUG with a sentence otherwise. */
+RtError worker_run(const WorkerSpec *spec);
+
+/* Child: sends one frame, up to WORKER_MAX_FRAME bytes. */
+enum { WORKER_MAX_FRAME = 1 << 16 };
+void worker_send(WorkerChannel *channel, const void *data, size_t size);
+/* Child: what follows may take this long (and is called so in the status when it does not end).
+ * Without it a phase may take WORKER_PATIENCE seconds. */
+enum { WORKER_PATIENCE = 900 };
+void worker_phase(WorkerChannel *channel, double seconds, const char *what);
+
+#endif
