@@ -140,6 +140,32 @@ int64_t aff_floor_quotient(int64_t a, int64_t b) {
     return a % b < 0 ? q - 1 : q;
 }
 
+/* ---- Order ---- */
+
+static int three_way(int64_t a, int64_t b) {
+    return (a > b) - (a < b);
+}
+
+/* By structure, so that canonical forms and their text do not depend on what was built before;
+ * only variables and overflows, which have no text form, go by age. Different pointers differ, so
+ * that a single path is followed down. */
+static int order(const Aff *a, const Aff *b) {
+    if (a == b) return 0;
+    if (a->kind != b->kind) return three_way((int64_t)a->kind, (int64_t)b->kind);
+    if (a->kind == AFF_SYM) return strcmp(a->name, b->name);
+    if (a->kind == AFF_VAR || a->kind == AFF_OVERFLOW) return three_way(a->id, b->id);
+    for (size_t i = 0; i < a->count && i < b->count; i++) {
+        if (a->args[i] != b->args[i]) return order(a->args[i], b->args[i]);
+        if (a->coefs && a->coefs[i] != b->coefs[i]) return three_way(a->coefs[i], b->coefs[i]);
+    }
+    int by_count = three_way((int64_t)a->count, (int64_t)b->count);
+    return by_count ? by_count : three_way(a->value, b->value);
+}
+
+bool aff_before(const Aff *a, const Aff *b) {
+    return order(a, b) < 0;
+}
+
 /* ---- Sums ---- */
 
 AffView aff_view(const Aff *const *e) {
@@ -165,7 +191,7 @@ static size_t poly_find(const AffPoly *p, const Aff *term) {
     size_t lo = 0, hi = p->count;
     while (lo < hi) {
         size_t mid = lo + (hi - lo) / 2;
-        if (p->terms[mid]->id < term->id)
+        if (aff_before(p->terms[mid], term))
             lo = mid + 1;
         else
             hi = mid;
@@ -323,7 +349,7 @@ int64_t aff_content(const Aff *e, bool with_constant) {
 
 /* ---- Products ---- */
 
-/* Two terms' factors merged by id. Null: more factors than the limit. */
+/* Two terms' factors merged in order. Null: more factors than the limit. */
 static const Aff *term_mul(AffCtx *c, const Aff *a, const Aff *b) {
     enum { LIMIT = 64 };
     const Aff *merged[LIMIT];
@@ -331,7 +357,7 @@ static const Aff *term_mul(AffCtx *c, const Aff *a, const Aff *b) {
     if (x.count + y.count > LIMIT) return NULL;
     size_t i = 0, j = 0, n = 0;
     while (i < x.count || j < y.count) {
-        bool left = j == y.count || (i < x.count && x.terms[i]->id <= y.terms[j]->id);
+        bool left = j == y.count || (i < x.count && !aff_before(y.terms[j], x.terms[i]));
         merged[n++] = left ? x.terms[i++] : y.terms[j++];
     }
     return intern(c, &(Aff){.kind = AFF_PRODUCT, .count = n, .args = merged});

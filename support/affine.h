@@ -32,7 +32,7 @@ typedef enum {
 typedef struct Aff Aff;
 struct Aff {
     AffKind kind;
-    uint32_t id;              /* creation order in its context; the sort key */
+    uint32_t id;              /* creation order in its context */
     int64_t value;            /* AFF_CONST: the value; AFF_SUM: the constant term */
     const char *name;         /* AFF_SYM: the symbol; AFF_VAR: a printing hint */
     const void *var;          /* AFF_VAR: identity (an IrValue, a loop, ...) */

@@ -6,7 +6,10 @@
 
 enum { AFF_TERM_LIMIT = 256, AFF_MIN_LIMIT = 16 };
 
-/* A sum under construction: terms sorted by id, no zero coefficients. */
+/* The order of terms and factors. */
+bool aff_before(const Aff *a, const Aff *b);
+
+/* A sum under construction: terms in order, no zero coefficients. */
 typedef struct {
     int64_t constant;
     size_t count;

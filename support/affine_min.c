@@ -21,8 +21,8 @@ static int compare(const Aff *a, const Aff *b) {
     AffView x = aff_view(&a), y = aff_view(&b);
     size_t i = 0, j = 0;
     while (i < x.count || j < y.count) {
-        bool left = j == y.count || (i < x.count && x.terms[i]->id < y.terms[j]->id);
-        bool right = i == x.count || (j < y.count && y.terms[j]->id < x.terms[i]->id);
+        bool left = j == y.count || (i < x.count && aff_before(x.terms[i], y.terms[j]));
+        bool right = i == x.count || (j < y.count && aff_before(y.terms[j], x.terms[i]));
         int64_t p = right ? 0 : x.coefs[i], q = left ? 0 : y.coefs[j];
         if (p != q) return p < q ? -1 : 1;
         i += !right;

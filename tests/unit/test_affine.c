@@ -89,7 +89,8 @@ static void test_identities(void) {
 }
 
 static void test_printing(void) {
-    prints("min((i+1)*T, N) - i*T", "min(N - i*T, T)");
+    prints("min((i+1)*T, N) - i*T", "min(T, N - T*i)");
+    prints("Z + M + N", "M + N + Z"); /* whatever was built first */
     prints("max(a, 4)", "max(a, 4)");
     prints("(D + 7)//8", "ceildiv(D, 8)");
     prints("3 - 2*(x//5)", "-2*(x//5) + 3");

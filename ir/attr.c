@@ -1,0 +1,118 @@
+#include "ir.h"
+
+#include <string.h>
+
+#include "ir_internal.h"
+
+const IrAttr *ir_attr_in(const IrAttr *list, const char *key) {
+    for (; list; list = list->next)
+        if (strcmp(list->key, key) == 0) return list;
+    return NULL;
+}
+
+IrAttr *ir_attr_slot(IrModule *m, IrAttr **list, const char *key, IrAttrKind kind) {
+    while (*list && strcmp((*list)->key, key) != 0) list = &(*list)->next;
+    if (!*list) *list = ARENA_NEW(m->arena, IrAttr);
+    struct IrAttr *next = (*list)->next;
+    **list = (IrAttr){.key = ir_intern_string(m, key), .kind = kind, .next = next};
+    return *list;
+}
+
+IrAttr *ir_attrs_clone(IrModule *m, const IrAttr *list) {
+    IrAttr *first = NULL, **link = &first;
+    for (; list; list = list->next) {
+        *link = ARENA_NEW(m->arena, IrAttr);
+        **link = *list; /* strings, lists and types are immutable: shared */
+        link = &(*link)->next;
+    }
+    return first;
+}
+
+static IrModule *module_of(const IrOp *op) { return op->block->func->module; }
+
+/* ---- Ops ---- */
+
+void ir_attr_set_int(IrOp *op, const char *key, int64_t value) {
+    ir_attr_slot(module_of(op), &op->attrs, key, IR_ATTR_INT)->integer = value;
+}
+
+void ir_attr_set_float(IrOp *op, const char *key, double value) {
+    ir_attr_slot(module_of(op), &op->attrs, key, IR_ATTR_FLOAT)->number = value;
+}
+
+void ir_attr_set_bool(IrOp *op, const char *key, bool value) {
+    ir_attr_slot(module_of(op), &op->attrs, key, IR_ATTR_BOOL)->integer = value;
+}
+
+void ir_attr_set_str(IrOp *op, const char *key, const char *value) {
+    IrModule *m = module_of(op);
+    ir_attr_slot(m, &op->attrs, key, IR_ATTR_STR)->string = ir_intern_string(m, value);
+}
+
+void ir_attr_set_ints(IrOp *op, const char *key, size_t count, const int64_t *values) {
+    IrModule *m = module_of(op);
+    int64_t *copy = ARENA_ARRAY(m->arena, int64_t, count);
+    if (count) memcpy(copy, values, count * sizeof *copy);
+    IrAttr *attr = ir_attr_slot(m, &op->attrs, key, IR_ATTR_INTS);
+    attr->count = count;
+    attr->ints = copy;
+}
+
+void ir_attr_set_strs(IrOp *op, const char *key, size_t count, const char *const *values) {
+    IrModule *m = module_of(op);
+    const char **copy = ARENA_ARRAY(m->arena, const char *, count);
+    for (size_t i = 0; i < count; i++) copy[i] = ir_intern_string(m, values[i]);
+    IrAttr *attr = ir_attr_slot(m, &op->attrs, key, IR_ATTR_STRS);
+    attr->count = count;
+    attr->strs = copy;
+}
+
+void ir_attr_set_aff(IrOp *op, const char *key, const Aff *value) {
+    ir_attr_slot(module_of(op), &op->attrs, key, IR_ATTR_AFF)->aff = value;
+}
+
+const IrAttr *ir_attr(const IrOp *op, const char *key) { return ir_attr_in(op->attrs, key); }
+
+int64_t ir_attr_int(const IrOp *op, const char *key, int64_t fallback) {
+    const IrAttr *attr = ir_attr(op, key);
+    return attr && attr->kind == IR_ATTR_INT ? attr->integer : fallback;
+}
+
+const char *ir_attr_str(const IrOp *op, const char *key, const char *fallback) {
+    const IrAttr *attr = ir_attr(op, key);
+    return attr && attr->kind == IR_ATTR_STR ? attr->string : fallback;
+}
+
+bool ir_attr_bool(const IrOp *op, const char *key) {
+    const IrAttr *attr = ir_attr(op, key);
+    return attr && attr->kind == IR_ATTR_BOOL && attr->integer;
+}
+
+void ir_attr_remove(IrOp *op, const char *key) {
+    for (IrAttr **link = &op->attrs; *link; link = &(*link)->next) {
+        if (strcmp((*link)->key, key) != 0) continue;
+        *link = (*link)->next;
+        return;
+    }
+}
+
+/* ---- Functions ---- */
+
+void ir_func_attr_set_int(IrFunc *f, const char *key, int64_t value) {
+    ir_attr_slot(f->module, &f->attrs, key, IR_ATTR_INT)->integer = value;
+}
+
+void ir_func_attr_set_str(IrFunc *f, const char *key, const char *value) {
+    ir_attr_slot(f->module, &f->attrs, key, IR_ATTR_STR)->string = ir_intern_string(f->module, value);
+}
+
+void ir_func_attr_set_aff(IrFunc *f, const char *key, const Aff *value) {
+    ir_attr_slot(f->module, &f->attrs, key, IR_ATTR_AFF)->aff = value;
+}
+
+const IrAttr *ir_func_attr(const IrFunc *f, const char *key) { return ir_attr_in(f->attrs, key); }
+
+int64_t ir_func_attr_int(const IrFunc *f, const char *key, int64_t fallback) {
+    const IrAttr *attr = ir_func_attr(f, key);
+    return attr && attr->kind == IR_ATTR_INT ? attr->integer : fallback;
+}
