@@ -209,7 +209,7 @@ static void wait_for_end(Run *run) {
         bool open = run->parent[FROM_STDOUT] >= 0 || run->parent[FROM_STDERR] >= 0;
         double left_ms = 1e3 * (run->deadline - now_s());
         if (left_ms < 1) left_ms = 1;
-        int wait_ms = left_ms < POLL_MS ? (int)left_ms : POLL_MS;
+        int wait_ms = left_ms < (double)POLL_MS ? (int)left_ms : POLL_MS;
         /* With the output closed the end is near: look again soon, but not in a busy loop. */
         if (!open) wait_ms = idle_ms < 10 ? idle_ms++ : 10;
         exchange(run, wait_ms);
