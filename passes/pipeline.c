@@ -11,11 +11,13 @@ static const PassInfo infos[PASS_COUNT] = {
 };
 
 static const PassId cuda_pipeline[] = {
-    PASS_SIMPLIFY,
+    PASS_SIMPLIFY, PASS_OUTLINE_KERNELS, PASS_EXPAND_COUNTS, PASS_STRIP_MINE, PASS_SPLIT_PASSES,
+    PASS_SIMPLIFY, PASS_GRID,            PASS_SIMPLIFY,
 };
 
 static const PassId cpu_pipeline[] = {
-    PASS_SIMPLIFY,
+    PASS_SIMPLIFY, PASS_OUTLINE_KERNELS, PASS_EXPAND_COUNTS, PASS_STRIP_MINE, PASS_SPLIT_PASSES,
+    PASS_SIMPLIFY, PASS_GRID,            PASS_SIMPLIFY,
 };
 
 const PassInfo *pass_info(PassId id) {

@@ -14,7 +14,7 @@ static const char *first_error(const char *text) {
 }
 
 #define HEAD "{\"format\": \"sketchc.target 1\", \"name\": \"a\", \"arch\": \"a\", \"kind\": \"cpu\", "
-#define TUNING "\"tuning\": {\"tile_elements\": 64, \"axis_chunk\": 64, \"row_large\": 64, \"row_chunk\": 64}"
+#define TUNING "\"tuning\": {\"tile_elements\": 64, \"axis_chunk\": 64, \"row_large\": 64, \"row_chunk\": 64, \"gemm_chunk\": 32}"
 
 int main(void) {
     Arena *arena = arena_create();

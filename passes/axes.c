@@ -1,0 +1,294 @@
+/* Axis classes: which tile axes must be cut alike. Union-find over (value, axis) pairs, joined by
+ * the ops that work lane by lane; flags say what stands against cutting a class. */
+#include "passes_internal.h"
+
+struct Axes {
+    Arena *arena;
+    IrModule *module;
+    PointerTable base; /* IrValue* -> node of its axis 0 */
+    struct {
+        IrValue **data;
+        size_t len, cap;
+    } values;
+    struct {
+        uint32_t *data;
+        size_t len, cap;
+    } parent;
+    AxisClass *facts; /* by node; valid at roots */
+    size_t *number;   /* root -> class */
+    size_t *roots;
+    size_t count;
+};
+
+static void add_value(Axes *a, IrValue *v) {
+    if (!is_tile(v))
+        return;
+    pointer_table_set(&a->base, v, (uint32_t)a->parent.len);
+    VEC_PUSH(a->arena, &a->values, v);
+    for (unsigned i = 0; i < v->type->rank; i++) {
+        uint32_t node = (uint32_t)a->parent.len;
+        VEC_PUSH(a->arena, &a->parent, node);
+    }
+}
+
+static void add_values(Axes *a, IrBlock *block) {
+    for (unsigned i = 0; i < block->arg_count; i++)
+        add_value(a, block->args[i]);
+    for (IrOp *op = block->first; op; op = op->next) {
+        for (unsigned i = 0; i < op->result_count; i++)
+            add_value(a, &op->results[i]);
+        for (unsigned r = 0; r < op->region_count; r++)
+            add_values(a, op->regions[r]);
+    }
+}
+
+static uint32_t find(Axes *a, uint32_t node) {
+    while (a->parent.data[node] != node) {
+        a->parent.data[node] = a->parent.data[a->parent.data[node]];
+        node = a->parent.data[node];
+    }
+    return node;
+}
+
+static uint32_t node_of(const Axes *a, const IrValue *v, unsigned axis) {
+    uint32_t base = 0;
+    pointer_table_get(&a->base, v, &base);
+    return base + axis;
+}
+
+static void join(Axes *a, const IrValue *x, unsigned i, const IrValue *y, unsigned j) {
+    uint32_t p = find(a, node_of(a, x, i)), q = find(a, node_of(a, y, j));
+    if (p != q)
+        a->parent.data[p < q ? q : p] = p < q ? p : q;
+}
+
+static void join_all(Axes *a, const IrValue *x, const IrValue *y) {
+    if (!is_tile(x) || !is_tile(y))
+        return;
+    for (unsigned i = 0; i < x->type->rank && i < y->type->rank; i++)
+        join(a, x, i, y, i);
+}
+
+/* ---- What the ops say ---- */
+
+static bool names_axis(const IrOp *op, unsigned axis) {
+    const IrAttr *axes = ir_attr(op, "axes");
+    for (size_t i = 0; axes && i < axes->count; i++)
+        if (axes->ints[i] == (int64_t)axis)
+            return true;
+    return false;
+}
+
+static void join_broadcast(Axes *a, IrOp *op) {
+    IrValue *from = op->operands[0], *to = &op->results[0];
+    const IrAttr *axes = ir_attr(op, "axes");
+    for (unsigned i = 0; is_tile(from) && axes && i < axes->count; i++)
+        if (from->type->extents[i] == to->type->extents[axes->ints[i]])
+            join(a, from, i, to, (unsigned)axes->ints[i]);
+}
+
+static void join_reduce(Axes *a, IrOp *op) {
+    bool keep = ir_attr_bool(op, "keepdim");
+    unsigned to = 0;
+    for (unsigned i = 0; i < op->operands[0]->type->rank; i++) {
+        bool folded = names_axis(op, i);
+        if (!folded)
+            join(a, op->operands[0], i, &op->results[0], to);
+        to += !folded || keep;
+    }
+}
+
+static void join_gemm(Axes *a, IrOp *op) {
+    IrValue *x = op->operands[0], *y = op->operands[1], *acc = op->operands[2], *out = &op->results[0];
+    unsigned r = acc->type->rank, ra = x->type->rank, rb = y->type->rank;
+    bool ta = ir_attr_bool(op, "trans_a"), tb = ir_attr_bool(op, "trans_b");
+    join_all(a, acc, out);
+    join(a, x, ra - (ta ? 1 : 2), acc, r - 2);
+    join(a, y, rb - (tb ? 2 : 1), acc, r - 1);
+    join(a, x, ra - (ta ? 2 : 1), y, rb - (tb ? 1 : 2));
+    for (unsigned i = 0; i + 2 < r; i++) {
+        join(a, x, i, acc, i);
+        join(a, y, i, acc, i);
+    }
+}
+
+static void join_loop(Axes *a, IrOp *op) {
+    IrBlock *body = op->regions[0];
+    for (unsigned i = 0; i < op->result_count; i++) {
+        join_all(a, &op->results[i], op->operands[3 + i]);
+        join_all(a, &op->results[i], body->args[1 + i]);
+        join_all(a, &op->results[i], body->last->operands[i]);
+    }
+}
+
+static void join_if(Axes *a, IrOp *op) {
+    for (unsigned i = 0; i < op->result_count; i++)
+        for (unsigned r = 0; r < 2; r++)
+            join_all(a, &op->results[i], op->regions[r]->last->operands[i]);
+}
+
+static void join_elementwise(Axes *a, IrOp *op) {
+    for (unsigned i = 0; i < op->operand_count; i++)
+        join_all(a, &op->results[0], op->operands[i]);
+}
+
+static void join_op(Axes *a, IrOp *op) {
+    switch (op->opcode) {
+    case IR_TILE_BROADCAST: join_broadcast(a, op); break;
+    case IR_TILE_REDUCE: join_reduce(a, op); break;
+    case IR_TILE_GEMM: join_gemm(a, op); break;
+    case IR_TILE_FILL: join_elementwise(a, op); break;
+    case IR_TILE_TRANSPOSE: {
+        const IrAttr *perm = ir_attr(op, "perm");
+        for (unsigned i = 0; perm && i < op->results[0].type->rank; i++)
+            join(a, &op->results[0], i, op->operands[0], (unsigned)perm->ints[i]);
+        break;
+    }
+    case IR_FOR: join_loop(a, op); break;
+    case IR_IF: join_if(a, op); break;
+    default:
+        if (ir_has_trait(op, IR_ELEMENTWISE) && op->result_count == 1)
+            join_elementwise(a, op);
+    }
+}
+
+static AxisClass *class_at(Axes *a, const IrValue *v, unsigned axis) {
+    return &a->facts[find(a, node_of(a, v, axis))];
+}
+
+static void note_op(Axes *a, IrOp *op) {
+    IrValue *x = op->operand_count ? op->operands[0] : NULL;
+    switch (op->opcode) {
+    case IR_TILE_REDUCE:
+    case IR_TILE_COUNT:
+        for (unsigned i = 0; i < x->type->rank; i++)
+            class_at(a, x, i)->reduced |= names_axis(op, i);
+        break;
+    case IR_TILE_GEMM:
+        class_at(a, x, x->type->rank - (ir_attr_bool(op, "trans_a") ? 2 : 1))->contracted = true;
+        break;
+    case IR_TILE_RESHAPE:
+        for (unsigned i = 0; i < x->type->rank; i++)
+            class_at(a, x, i)->rigid = true;
+        for (unsigned i = 0; i < op->results[0].type->rank; i++)
+            class_at(a, &op->results[0], i)->rigid = true;
+        break;
+    case IR_TILE_LOAD:
+        x = &op->results[0];
+        /* fall through */
+    case IR_TILE_STORE:
+        if (x->type->rank)
+            class_at(a, x, x->type->rank - 1)->innermost = true;
+        for (unsigned i = 0; i < x->type->rank; i++)
+            if (!class_at(a, x, i)->span.file)
+                class_at(a, x, i)->span = op->span;
+        break;
+    default: break;
+    }
+}
+
+/* Classes are numbered in the order of their first value, extents of 1 included. */
+static void number_classes(Axes *a) {
+    size_t nodes = a->parent.len;
+    a->number = ARENA_ARRAY(a->arena, size_t, nodes + 1);
+    a->roots = ARENA_ARRAY(a->arena, size_t, nodes + 1);
+    for (uint32_t n = 0; n < nodes; n++)
+        if (find(a, n) == n) {
+            a->number[n] = a->count;
+            a->roots[a->count++] = n;
+        }
+    for (size_t i = 0; i < a->values.len; i++) {
+        const IrValue *v = a->values.data[i];
+        for (unsigned axis = 0; axis < v->type->rank; axis++) {
+            AxisClass *c = class_at(a, v, axis);
+            if (!c->extent) {
+                c->extent = v->type->extents[axis];
+                c->constant = ir_type_extent(v->type, axis);
+            }
+            /* A tile with the class on two axes (x + its transpose) cannot be cut in one. */
+            for (unsigned before = 0; before < axis; before++)
+                c->rigid |= class_at(a, v, before) == c;
+        }
+    }
+}
+
+Axes *axes_analyse(Arena *scratch, IrFunc *f) {
+    Axes *a = ARENA_NEW(scratch, Axes);
+    a->arena = scratch;
+    a->module = f->module;
+    a->base = pointer_table(scratch);
+    add_values(a, f->body);
+    OpList ops = ops_collect(scratch, f->body);
+    for (size_t i = 0; i < ops.len; i++)
+        join_op(a, ops.data[i]);
+    a->facts = ARENA_ARRAY(scratch, AxisClass, a->parent.len + 1);
+    number_classes(a);
+    for (size_t i = 0; i < ops.len; i++)
+        note_op(a, ops.data[i]);
+    return a;
+}
+
+/* ---- Questions ---- */
+
+size_t axes_count(const Axes *axes) {
+    return axes->count;
+}
+
+AxisClass *axes_class(const Axes *axes, size_t index) {
+    return &axes->facts[axes->roots[index]];
+}
+
+size_t axes_of(const Axes *axes, const IrValue *v, unsigned axis) {
+    uint32_t base;
+    if (!pointer_table_get(&axes->base, v, &base))
+        return SIZE_MAX;
+    return axes->number[find((Axes *)axes, base + axis)];
+}
+
+int axes_find(const Axes *axes, const IrValue *v, size_t index) {
+    for (unsigned i = 0; is_tile(v) && i < v->type->rank; i++)
+        if (axes_of(axes, v, i) == index)
+            return (int)i;
+    return -1;
+}
+
+bool axes_touch(const Axes *axes, const IrOp *op, size_t index) {
+    for (unsigned i = 0; i < op->operand_count; i++)
+        if (axes_find(axes, op->operands[i], index) >= 0)
+            return true;
+    for (unsigned i = 0; i < op->result_count; i++)
+        if (axes_find(axes, &op->results[i], index) >= 0)
+            return true;
+    return false;
+}
+
+static int64_t others_of(const Axes *axes, const IrValue *v, size_t index, int64_t row) {
+    int64_t product = 1;
+    for (unsigned i = 0; i < v->type->rank; i++) {
+        size_t other = axes_of(axes, v, i);
+        const AxisClass *c = axes_class(axes, other);
+        int64_t extent = c->constant >= 0 ? c->constant : c->reduced || c->contracted ? row : 1;
+        if (other != index && extent > 1)
+            product = product > INT64_MAX / extent ? INT64_MAX : product * extent;
+    }
+    return product;
+}
+
+int64_t axes_others(const Axes *axes, size_t index, int64_t row) {
+    int64_t most = 1;
+    for (size_t i = 0; i < axes->values.len; i++) {
+        const IrValue *v = axes->values.data[i];
+        int64_t product = axes_find(axes, v, index) >= 0 ? others_of(axes, v, index, row) : 1;
+        most = product > most ? product : most;
+    }
+    return most;
+}
+
+void axes_set_extent(Axes *axes, size_t index, int64_t extent) {
+    for (size_t i = 0; i < axes->values.len; i++) {
+        IrValue *v = axes->values.data[i];
+        for (unsigned axis = 0; axis < v->type->rank; axis++)
+            if (axes_of(axes, v, axis) == index)
+                v->type = type_with_extent(axes->module, v->type, axis, extent);
+    }
+}

@@ -1,0 +1,199 @@
+/* grid: the outermost parallel loops become the machine's axis.
+ *
+ * The perfect nest of `parallel` at the top of a kernel is its grid; a `parallel` anywhere else, or
+ * one whose trip count depends on an outer loop, becomes a serial `for`. For cuda the grid's loops
+ * are replaced by arithmetic on one block index, innermost loop fastest; for a processor they stay
+ * and the outermost carries `collapse`.
+ *
+ * needs:  tile functions in state static
+ * keeps:  everything else
+ * breaks: cuda: no `parallel` is left; sets the function attribute grid_x
+ * source: loop collapsing
+ *
+ *     parallel(%c0, %B, %c1) (%b: index) {           %p = special() {name = "ctaid.x"} : index
+ *       parallel(%c0, %D, %c128) (%d: index) {  =>   %b = floordiv(%p, ceildiv(D, 128))
+ *         ...                                        %d = mul(mod(%p, ceildiv(D, 128)), 128)
+ */
+#include <string.h>
+
+#include "passes_internal.h"
+
+enum { MAX_NEST = 16 };
+
+typedef struct {
+    IrOp *loops[MAX_NEST];
+    const Aff *trips[MAX_NEST];
+    unsigned depth;
+} Nest;
+
+static bool over_symbols(const Aff *e) {
+    if (e->kind == AFF_VAR)
+        return false;
+    for (size_t i = 0; i < e->count; i++)
+        if (!over_symbols(e->args[i]))
+            return false;
+    return true;
+}
+
+static const Aff *trips_of(IrModule *m, const IrOp *loop) {
+    const Aff *length = aff_sub(m->affs, ir_aff_of(m, loop->operands[1]), ir_aff_of(m, loop->operands[0]));
+    return aff_ceildiv(m->affs, length, ir_aff_of(m, loop->operands[2]));
+}
+
+/* The only `parallel` of a block whose other ops are arithmetic; null when it is no such block. */
+static IrOp *only_parallel(const IrBlock *block) {
+    IrOp *found = NULL;
+    for (IrOp *op = block->first; op; op = op->next) {
+        if (op->opcode == IR_PARALLEL && !found)
+            found = op;
+        else if (!is_terminator(op) && !is_scalar_arithmetic(op))
+            return NULL;
+    }
+    return found;
+}
+
+static Nest find_nest(PassContext *ctx, IrFunc *f) {
+    Nest nest = {0};
+    IrModule *m = ctx->module;
+    const Aff *zero = aff_const(m->affs, 0);
+    for (IrOp *loop = only_parallel(f->body); loop && nest.depth < MAX_NEST;
+         loop = only_parallel(loop->regions[0])) {
+        const Aff *trips = trips_of(m, loop);
+        if (!over_symbols(trips) || !over_symbols(ir_aff_of(m, loop->operands[0])))
+            break;
+        if (!aff_prove_nonneg(ir_facts_at(ctx->scratch, loop), trips))
+            trips = aff_max(m->affs, trips, zero);
+        nest.loops[nest.depth] = loop;
+        nest.trips[nest.depth++] = trips;
+    }
+    return nest;
+}
+
+static bool in_nest(const Nest *nest, const IrOp *op) {
+    for (unsigned i = 0; i < nest->depth; i++)
+        if (nest->loops[i] == op)
+            return true;
+    return false;
+}
+
+/* ---- Serial loops ---- */
+
+static void make_serial(IrOp *loop) {
+    IrBuilder b = ir_builder_before(loop);
+    IrOp *serial = ir_for(&b, loop->operands[0], loop->operands[1], loop->operands[2], 0, NULL,
+                          loop->regions[0]->args[0]->name);
+    ir_replace_uses(loop->regions[0]->args[0], serial->regions[0]->args[0]);
+    for (IrOp *op = loop->regions[0]->first, *next; op; op = next) {
+        next = op->next;
+        ir_op_move_to_end(op, serial->regions[0]);
+    }
+    ir_op_erase(loop);
+}
+
+/* ---- cuda ---- */
+
+/* Values of the loop variables from the block index, outermost first. */
+static void bind_indices(PassContext *ctx, IrFunc *f, const Nest *nest) {
+    IrModule *m = ctx->module;
+    IrBuilder b = ir_builder_before(nest->loops[0]);
+    IrOp *special = ir_op_create(&b, IR_SPECIAL, 0, NULL, 1, (const IrType *[]){ir_type_index(m)});
+    ir_attr_set_str(special, "name", "ctaid.x");
+    IrValue *rest = &special->results[0], *index[MAX_NEST];
+    const Aff *grid = aff_const(m->affs, 1);
+    for (unsigned i = nest->depth; i-- > 0;) {
+        grid = aff_mul(m->affs, grid, nest->trips[i]);
+        IrValue *trips = ir_aff_emit(&b, nest->trips[i]);
+        index[i] = i ? ir_binary(&b, IR_MOD, rest, trips) : rest;
+        rest = i ? ir_binary(&b, IR_FLOORDIV, rest, trips) : rest;
+    }
+    for (unsigned i = 0; i < nest->depth; i++) {
+        IrValue *lb = ir_aff_emit(&b, ir_aff_of(m, nest->loops[i]->operands[0]));
+        IrValue *step = ir_aff_emit(&b, ir_aff_of(m, nest->loops[i]->operands[2]));
+        IrValue *value = ir_binary(&b, IR_ADD, lb, ir_binary(&b, IR_MUL, index[i], step));
+        IrValue *variable = nest->loops[i]->regions[0]->args[0];
+        if (value == &special->results[0] || value->name == NULL)
+            value->name = variable->name;
+        ir_replace_uses(variable, value);
+    }
+    ir_func_attr_set_aff(f, "grid_x", grid);
+}
+
+/* Moves the bodies out, innermost last, and removes the loops. */
+static void flatten(const Nest *nest) {
+    for (unsigned i = 0; i < nest->depth; i++) {
+        IrOp *loop = nest->loops[i];
+        for (IrOp *op = loop->regions[0]->first, *next; op; op = next) {
+            next = op->next;
+            if (is_terminator(op))
+                ir_op_erase(op);
+            else
+                ir_op_move_before(op, loop);
+        }
+        ir_op_erase(loop);
+    }
+}
+
+/* ---- Processor ---- */
+
+static bool depends_on_nest(const IrOp *op, const Nest *nest, unsigned depth) {
+    for (unsigned k = 0; k < op->operand_count; k++) {
+        const IrValue *v = op->operands[k];
+        const IrBlock *from = v->def ? v->def->block : v->block;
+        for (unsigned i = 0; i <= depth; i++)
+            if (from == nest->loops[i]->regions[0])
+                return true;
+    }
+    return false;
+}
+
+/* Arithmetic between the loops of the nest moves in front of it, or behind it when it uses a loop
+ * variable, so that the loops touch. */
+static void hoist_bounds(const Nest *nest) {
+    for (unsigned i = 0; i + 1 < nest->depth; i++) {
+        IrOp *inner_first = nest->loops[i + 1]->regions[0]->first;
+        for (IrOp *op = nest->loops[i]->regions[0]->first, *next; op != nest->loops[i + 1]; op = next) {
+            next = op->next;
+            ir_op_move_before(op, depends_on_nest(op, nest, i) ? inner_first : nest->loops[0]);
+        }
+    }
+}
+
+static void map_to_cores(PassContext *ctx, Nest *nest) {
+    IrModule *m = ctx->module;
+    for (unsigned i = 1; i < nest->depth; i++) {
+        IrBuilder b = ir_builder_before(nest->loops[0]);
+        for (unsigned k = 0; k < 3; k++)
+            ir_set_operand(nest->loops[i], k, ir_aff_emit(&b, ir_aff_of(m, nest->loops[i]->operands[k])));
+    }
+    hoist_bounds(nest);
+    if (nest->depth > 1)
+        ir_attr_set_bool(nest->loops[0], "collapse", true);
+}
+
+static void map_func(PassContext *ctx, IrFunc *f) {
+    Nest nest = find_nest(ctx, f);
+    OpList ops = ops_collect(ctx->scratch, f->body);
+    for (size_t i = ops.len; i-- > 0;)
+        if (ops.data[i]->opcode == IR_PARALLEL && !in_nest(&nest, ops.data[i]))
+            make_serial(ops.data[i]);
+    bool cuda = ctx->target->kind == TARGET_CUDA;
+    ir_func_attr_set_str(f, "target", cuda ? "cuda" : "cpu");
+    if (!cuda) {
+        if (nest.depth)
+            map_to_cores(ctx, &nest);
+        return;
+    }
+    if (nest.depth) {
+        bind_indices(ctx, f, &nest);
+        flatten(&nest);
+    } else {
+        ir_func_attr_set_aff(f, "grid_x", aff_const(ctx->module->affs, 1));
+    }
+}
+
+bool pass_grid(PassContext *ctx) {
+    for (IrFunc *f = ctx->module->first; f; f = f->next)
+        if (f->level == IR_LEVEL_TILE && f->state == IR_STATE_STATIC)
+            map_func(ctx, f);
+    return true;
+}

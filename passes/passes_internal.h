@@ -1,0 +1,81 @@
+/* Shared by the files of passes/ only. */
+#ifndef PASSES_PASSES_INTERNAL_H
+#define PASSES_PASSES_INTERNAL_H
+
+#include "passes.h"
+#include "presence.h"
+
+/* ---- Small helpers (util.c) ---- */
+
+/* A table from pointers to numbers. */
+typedef struct {
+    Arena *arena;
+    const void **keys;
+    uint32_t *values;
+    size_t capacity, used;
+} PointerTable;
+PointerTable pointer_table(Arena *arena);
+void pointer_table_set(PointerTable *t, const void *key, uint32_t value);
+bool pointer_table_get(const PointerTable *t, const void *key, uint32_t *value);
+
+typedef struct {
+    IrOp **data;
+    size_t len, cap;
+} OpList;
+/* Every op of the block and its regions, in program order. */
+OpList ops_collect(Arena *scratch, IrBlock *block);
+
+bool is_tile(const IrValue *v);
+bool is_terminator(const IrOp *op);
+/* No effect and no tile among its results: index and scalar arithmetic, constants. */
+bool is_scalar_arithmetic(const IrOp *op);
+/* Can the op be executed again, or removed when unused? (pure, or a load) */
+bool is_repeatable(const IrOp *op);
+bool is_unused(const IrOp *op); /* it has results, and nobody uses them */
+/* Removes ops whose results nobody uses and that only compute or load. */
+void remove_unused(Arena *scratch, IrBlock *block);
+
+/* Operand position of the begin of range axis `tile_axis` of a tile.load or tile.store (its end is
+ * the next operand) and the tensor axis; false when there is no such axis. */
+bool slice_operand(const IrOp *op, unsigned tile_axis, unsigned *operand, unsigned *tensor_axis);
+int64_t slice_step(const IrOp *op, unsigned tile_axis);
+/* Adds `offset` (lanes along the tile axis) to the begin of a load's or store's slice. */
+void slice_shift(IrOp *op, unsigned tile_axis, IrValue *offset);
+/* A tile type with one extent replaced. */
+const IrType *type_with_extent(IrModule *m, const IrType *t, unsigned axis, int64_t extent);
+/* The neutral element of a reduction kind in a storage type. */
+double reduce_identity(const char *kind, Dtype dtype);
+IrOpcode reduce_opcode(const char *kind);
+/* A tile of `type` that holds `value` everywhere. */
+IrValue *tile_splat(IrBuilder *b, const IrType *type, double value);
+
+void report_unsupported(PassContext *ctx, Span span, const char *what);
+
+/* ---- Axis classes (axes.c) ----
+ * Tile axes that must have one extent and one chunking because ops join them lane by lane. */
+
+typedef struct {
+    const Aff *extent;
+    int64_t constant;   /* the extent, or -1 when symbolic */
+    bool reduced;       /* some op folds along it (reduce, count) */
+    bool contracted;    /* K of a gemm */
+    bool rigid;         /* reshaped: cannot be cut */
+    bool innermost;     /* the last axis of a loaded or stored tile */
+    Span span;          /* of an op that touches it */
+} AxisClass;
+typedef struct Axes Axes;
+Axes *axes_analyse(Arena *scratch, IrFunc *f);
+size_t axes_count(const Axes *axes);
+AxisClass *axes_class(const Axes *axes, size_t index);
+/* The class of one axis of a tile value; SIZE_MAX for values made after the analysis. */
+size_t axes_of(const Axes *axes, const IrValue *v, unsigned axis);
+/* The axis of v that is in the class; -1 when there is none. */
+int axes_find(const Axes *axes, const IrValue *v, size_t index);
+bool axes_touch(const Axes *axes, const IrOp *op, size_t index);
+/* The largest product of the other extents of a tile of the class. Symbolic reduced axes count as
+ * `row`, other symbolic ones as 1. */
+int64_t axes_others(const Axes *axes, size_t index, int64_t row);
+/* Gives every value of the class the extent. */
+void axes_set_extent(Axes *axes, size_t index, int64_t extent);
+
+#endif

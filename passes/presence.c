@@ -1,0 +1,238 @@
+/* Presence of tile values, from the ops that define them. Analysis; changes nothing.
+ *
+ * tile.load gives intervals, elementwise ops intersect, reduce drops axes, gemm takes M from a and N
+ * from b; a carried tile has the intersection of its intervals on entry and on the back edge. */
+#include <string.h>
+
+#include "passes_internal.h"
+
+typedef struct Entry {
+    const IrValue *value;
+    Presence presence;
+} Entry;
+
+struct PresenceCache {
+    PassContext *ctx;
+    AffCtx *affs;
+    PointerTable index; /* IrValue* -> entry */
+    struct {
+        Entry *data;
+        size_t len, cap;
+    } entries;
+    const PresenceCache *outer; /* answers that hold here too */
+};
+
+PresenceCache *presence_cache(PassContext *ctx) {
+    PresenceCache *c = ARENA_NEW(ctx->scratch, PresenceCache);
+    c->ctx = ctx;
+    c->affs = ctx->module->affs;
+    c->index = pointer_table(ctx->scratch);
+    return c;
+}
+
+static bool lookup(const PresenceCache *c, const IrValue *v, Presence *out) {
+    uint32_t at;
+    for (; c; c = c->outer)
+        if (pointer_table_get(&c->index, v, &at)) {
+            *out = c->entries.data[at].presence;
+            return true;
+        }
+    return false;
+}
+
+static void remember(PresenceCache *c, const IrValue *v, Presence p) {
+    pointer_table_set(&c->index, v, (uint32_t)c->entries.len);
+    VEC_PUSH(c->ctx->scratch, &c->entries, ((Entry){v, p}));
+}
+
+static Presence whole(unsigned rank) {
+    return (Presence){.rank = rank};
+}
+
+static PresenceAxis intersect_axis(AffCtx *affs, PresenceAxis a, PresenceAxis b) {
+    if (!a.hi)
+        return b;
+    if (!b.hi)
+        return a;
+    return (PresenceAxis){aff_max(affs, a.lo, b.lo), aff_min(affs, a.hi, b.hi)};
+}
+
+static Presence intersect(AffCtx *affs, Presence a, Presence b) {
+    for (unsigned i = 0; i < a.rank; i++)
+        a.axes[i] = intersect_axis(affs, a.axes[i], b.axes[i]);
+    return a;
+}
+
+/* ---- Loads ---- */
+
+static PresenceAxis load_axis(const PresenceCache *c, IrOp *op, const AffFacts *facts, unsigned axis) {
+    AffCtx *affs = c->affs;
+    unsigned operand, tensor_axis;
+    if (!slice_operand(op, axis, &operand, &tensor_axis))
+        return (PresenceAxis){0};
+    const Aff *begin = ir_aff_of(c->ctx->module, op->operands[operand]);
+    const Aff *end = ir_aff_of(c->ctx->module, op->operands[operand + 1]);
+    const Aff *limit = op->operands[0]->type->extents[tensor_axis];
+    const Aff *extent = op->results[0].type->extents[axis];
+    const Aff *step = aff_const(affs, slice_step(op, axis));
+    if (aff_prove_le(facts, limit, end))
+        end = limit;
+    else if (!aff_prove_le(facts, end, limit))
+        end = aff_min(affs, end, limit);
+    const Aff *zero = aff_const(affs, 0);
+    const Aff *lo = zero;
+    if (!aff_prove_nonneg(facts, begin))
+        lo = aff_max(affs, zero, aff_ceildiv(affs, aff_sub(affs, zero, begin), step));
+    const Aff *hi = aff_ceildiv(affs, aff_sub(affs, end, begin), step);
+    if (lo == zero && aff_prove_le(facts, extent, hi))
+        return (PresenceAxis){0};
+    return (PresenceAxis){lo, hi};
+}
+
+static Presence of_load(const PresenceCache *c, IrOp *op) {
+    Presence p = whole(op->results[0].type->rank);
+    if (ir_attr(op, "pad"))
+        return p;
+    const AffFacts *facts = ir_facts_at(c->ctx->scratch, op);
+    for (unsigned i = 0; i < p.rank; i++)
+        p.axes[i] = load_axis(c, op, facts, i);
+    return p;
+}
+
+/* ---- Shape ops ---- */
+
+static bool in_ints(const IrAttr *list, int64_t value) {
+    for (size_t i = 0; list && i < list->count; i++)
+        if (list->ints[i] == value)
+            return true;
+    return false;
+}
+
+/* A stretched axis of extent 1 is present everywhere or nowhere: hi is 0 or 1 there. */
+static PresenceAxis stretched(AffCtx *affs, PresenceAxis from, const Aff *extent) {
+    if (!from.hi)
+        return from;
+    const Aff *zero = aff_const(affs, 0), *one = aff_const(affs, 1);
+    const Aff *lanes = aff_sub(affs, aff_min(affs, from.hi, one), aff_min(affs, aff_max(affs, from.lo, zero), one));
+    return (PresenceAxis){zero, aff_mul(affs, aff_max(affs, zero, lanes), extent)};
+}
+
+static Presence of_broadcast(PresenceCache *c, IrOp *op) {
+    const IrType *t = op->results[0].type;
+    Presence p = whole(t->rank);
+    if (!is_tile(op->operands[0]))
+        return p;
+    Presence from = presence_in(c, op->operands[0]);
+    const IrAttr *axes = ir_attr(op, "axes");
+    for (unsigned i = 0; axes && i < axes->count && i < from.rank; i++) {
+        unsigned to = (unsigned)axes->ints[i];
+        bool same = op->operands[0]->type->extents[i] == t->extents[to];
+        p.axes[to] = same ? from.axes[i] : stretched(c->affs, from.axes[i], t->extents[to]);
+    }
+    return p;
+}
+
+static Presence of_reduce(PresenceCache *c, IrOp *op) {
+    Presence from = presence_in(c, op->operands[0]);
+    Presence p = whole(op->results[0].type->rank);
+    const IrAttr *axes = ir_attr(op, "axes");
+    bool keep = ir_attr_bool(op, "keepdim");
+    unsigned to = 0;
+    for (unsigned i = 0; i < from.rank; i++) {
+        if (!in_ints(axes, i))
+            p.axes[to++] = from.axes[i];
+        else if (keep)
+            p.axes[to++] = (PresenceAxis){0};
+    }
+    return p;
+}
+
+static Presence of_gemm(PresenceCache *c, IrOp *op) {
+    Presence a = presence_in(c, op->operands[0]), b = presence_in(c, op->operands[1]);
+    Presence p = presence_in(c, op->operands[2]);
+    unsigned m = p.rank - 2, n = p.rank - 1;
+    unsigned am = a.rank - (ir_attr_bool(op, "trans_a") ? 1 : 2);
+    unsigned bn = b.rank - (ir_attr_bool(op, "trans_b") ? 2 : 1);
+    p.axes[m] = intersect_axis(c->affs, p.axes[m], a.axes[am]);
+    p.axes[n] = intersect_axis(c->affs, p.axes[n], b.axes[bn]);
+    for (unsigned i = 0; i < m; i++)
+        p.axes[i] = intersect_axis(c->affs, p.axes[i], intersect_axis(c->affs, a.axes[i], b.axes[i]));
+    return p;
+}
+
+static Presence of_transpose(PresenceCache *c, IrOp *op) {
+    Presence from = presence_in(c, op->operands[0]), p = whole(from.rank);
+    const IrAttr *perm = ir_attr(op, "perm");
+    for (unsigned i = 0; perm && i < p.rank; i++)
+        p.axes[i] = from.axes[perm->ints[i]];
+    return p;
+}
+
+static Presence of_elementwise(PresenceCache *c, IrOp *op) {
+    Presence p = whole(op->results[0].type->rank);
+    for (unsigned i = 0; i < op->operand_count; i++)
+        if (is_tile(op->operands[i]))
+            p = intersect(c->affs, p, presence_in(c, op->operands[i]));
+    return p;
+}
+
+/* ---- Control flow ---- */
+
+/* What the back edge says when nothing is known of the carried tiles themselves. */
+static Presence of_back_edge(const PresenceCache *c, IrOp *loop, unsigned carried) {
+    PresenceCache inner = {.ctx = c->ctx, .affs = c->affs, .index = pointer_table(c->ctx->scratch), .outer = c};
+    IrBlock *body = loop->regions[0];
+    for (unsigned i = 1; i < body->arg_count; i++)
+        if (is_tile(body->args[i]))
+            remember(&inner, body->args[i], whole(body->args[i]->type->rank));
+    return presence_in(&inner, body->last->operands[carried]);
+}
+
+static Presence of_carried(PresenceCache *c, IrOp *loop, unsigned carried) {
+    Presence entry = presence_in(c, loop->operands[3 + carried]);
+    return intersect(c->affs, entry, of_back_edge(c, loop, carried));
+}
+
+static Presence of_if(PresenceCache *c, IrOp *op, unsigned result) {
+    return intersect(c->affs, presence_in(c, op->regions[0]->last->operands[result]),
+                     presence_in(c, op->regions[1]->last->operands[result]));
+}
+
+static Presence compute(PresenceCache *c, IrValue *v) {
+    IrOp *op = v->def;
+    if (!op) {
+        IrOp *loop = v->block->parent;
+        return loop && loop->opcode == IR_FOR ? of_carried(c, loop, v->index - 1) : whole(v->type->rank);
+    }
+    switch (op->opcode) {
+    case IR_TILE_LOAD: return of_load(c, op);
+    case IR_TILE_BROADCAST: return of_broadcast(c, op);
+    case IR_TILE_REDUCE: return of_reduce(c, op);
+    case IR_TILE_GEMM: return of_gemm(c, op);
+    case IR_TILE_TRANSPOSE: return of_transpose(c, op);
+    case IR_TILE_CONVERT: return presence_in(c, op->operands[0]);
+    case IR_FOR: return of_carried(c, op, v->index);
+    case IR_IF: return of_if(c, op, v->index);
+    default: return ir_has_trait(op, IR_ELEMENTWISE) ? of_elementwise(c, op) : whole(v->type->rank);
+    }
+}
+
+Presence presence_in(PresenceCache *cache, IrValue *tile) {
+    Presence p;
+    if (!lookup(cache, tile, &p)) {
+        p = compute(cache, tile);
+        remember(cache, tile, p);
+    }
+    return p;
+}
+
+Presence presence_of(PassContext *ctx, IrValue *tile) {
+    return presence_in(presence_cache(ctx), tile);
+}
+
+bool presence_is_whole(const Presence *p) {
+    for (unsigned i = 0; i < p->rank; i++)
+        if (p->axes[i].hi)
+            return false;
+    return true;
+}

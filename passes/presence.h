@@ -1,0 +1,30 @@
+/* Presence: which lanes of a tile hold data. Per axis one interval [lo, hi), computed from the ops
+ * that define the tile (docs/language.md, "Presence"). */
+#ifndef PASSES_PRESENCE_H
+#define PASSES_PRESENCE_H
+
+#include "passes.h"
+
+enum { PRESENCE_MAX_RANK = 16 };
+
+/* Lanes lo <= l < hi are present; both null: all lanes of the axis. The expressions are over
+ * symbols and, as AFF_VAR, index values of the function (loop variables, loaded scalars). hi may lie
+ * below lo: then nothing is present. */
+typedef struct {
+    const Aff *lo, *hi;
+} PresenceAxis;
+typedef struct {
+    unsigned rank;
+    PresenceAxis axes[PRESENCE_MAX_RANK];
+} Presence;
+
+/* A memory of answers; good until the function changes. */
+typedef struct PresenceCache PresenceCache;
+PresenceCache *presence_cache(PassContext *ctx);
+Presence presence_in(PresenceCache *cache, IrValue *tile);
+
+/* One question without a memory of its own. */
+Presence presence_of(PassContext *ctx, IrValue *tile);
+bool presence_is_whole(const Presence *p);
+
+#endif

@@ -1,0 +1,183 @@
+/* Helpers that several passes share. */
+#include <math.h>
+#include <string.h>
+
+#include "passes_internal.h"
+
+/* ---- Pointer table ---- */
+
+PointerTable pointer_table(Arena *arena) {
+    return (PointerTable){.arena = arena};
+}
+
+static size_t slot_of(const PointerTable *t, const void *key) {
+    uint64_t hash = (uint64_t)(uintptr_t)key * 0x9E3779B97F4A7C15u;
+    size_t i = (size_t)(hash >> 32) & (t->capacity - 1);
+    while (t->keys[i] && t->keys[i] != key)
+        i = (i + 1) & (t->capacity - 1);
+    return i;
+}
+
+static void grow(PointerTable *t) {
+    PointerTable bigger = {.arena = t->arena, .capacity = t->capacity ? 2 * t->capacity : 64};
+    bigger.keys = ARENA_ARRAY(t->arena, const void *, bigger.capacity);
+    bigger.values = ARENA_ARRAY(t->arena, uint32_t, bigger.capacity);
+    for (size_t i = 0; i < t->capacity; i++)
+        if (t->keys[i])
+            pointer_table_set(&bigger, t->keys[i], t->values[i]);
+    *t = bigger;
+}
+
+void pointer_table_set(PointerTable *t, const void *key, uint32_t value) {
+    if (2 * (t->used + 1) > t->capacity)
+        grow(t);
+    size_t i = slot_of(t, key);
+    t->used += !t->keys[i];
+    t->keys[i] = key;
+    t->values[i] = value;
+}
+
+bool pointer_table_get(const PointerTable *t, const void *key, uint32_t *value) {
+    if (!t->capacity)
+        return false;
+    size_t i = slot_of(t, key);
+    if (!t->keys[i])
+        return false;
+    *value = t->values[i];
+    return true;
+}
+
+/* ---- Ops ---- */
+
+static void collect(Arena *scratch, IrBlock *block, OpList *list) {
+    for (IrOp *op = block->first; op; op = op->next) {
+        VEC_PUSH(scratch, list, op);
+        for (unsigned r = 0; r < op->region_count; r++)
+            collect(scratch, op->regions[r], list);
+    }
+}
+
+OpList ops_collect(Arena *scratch, IrBlock *block) {
+    OpList list = {0};
+    collect(scratch, block, &list);
+    return list;
+}
+
+bool is_tile(const IrValue *v) {
+    return v->type->kind == IR_TYPE_TILE;
+}
+
+bool is_terminator(const IrOp *op) {
+    return ir_has_trait(op, IR_TERMINATOR);
+}
+
+bool is_scalar_arithmetic(const IrOp *op) {
+    if (!ir_has_trait(op, IR_PURE) || op->region_count)
+        return false;
+    for (unsigned i = 0; i < op->result_count; i++)
+        if (op->results[i].type->kind != IR_TYPE_SCALAR)
+            return false;
+    for (unsigned i = 0; i < op->operand_count; i++)
+        if (op->operands[i]->type->kind != IR_TYPE_SCALAR)
+            return false;
+    return true;
+}
+
+bool is_repeatable(const IrOp *op) {
+    return ir_has_trait(op, IR_PURE) || op->opcode == IR_TILE_LOAD;
+}
+
+bool is_unused(const IrOp *op) {
+    for (unsigned i = 0; i < op->result_count; i++)
+        if (op->results[i].uses)
+            return false;
+    return op->result_count > 0;
+}
+
+void remove_unused(Arena *scratch, IrBlock *block) {
+    OpList ops = ops_collect(scratch, block);
+    for (size_t i = ops.len; i-- > 0;)
+        if (is_repeatable(ops.data[i]) && is_unused(ops.data[i]))
+            ir_op_erase(ops.data[i]);
+}
+
+/* ---- Slices ---- */
+
+bool slice_operand(const IrOp *op, unsigned tile_axis, unsigned *operand, unsigned *tensor_axis) {
+    const char *axes = ir_attr_str(op, "axes", "");
+    unsigned at = op->opcode == IR_TILE_STORE ? 2 : 1, seen = 0;
+    for (unsigned i = 0; axes[i]; i++) {
+        if (axes[i] == 'r' && seen++ == tile_axis) {
+            *operand = at;
+            *tensor_axis = i;
+            return true;
+        }
+        at += axes[i] == 'r' ? 2 : 1;
+    }
+    return false;
+}
+
+int64_t slice_step(const IrOp *op, unsigned tile_axis) {
+    const IrAttr *steps = ir_attr(op, "steps");
+    unsigned operand, tensor_axis;
+    if (!steps || !slice_operand(op, tile_axis, &operand, &tensor_axis))
+        return 1;
+    /* One entry a tensor axis, or one a range axis. */
+    size_t at = steps->count == strlen(ir_attr_str(op, "axes", "")) ? tensor_axis : tile_axis;
+    return at < steps->count ? steps->ints[at] : 1;
+}
+
+void slice_shift(IrOp *op, unsigned tile_axis, IrValue *offset) {
+    unsigned operand, tensor_axis;
+    if (!slice_operand(op, tile_axis, &operand, &tensor_axis))
+        return;
+    IrBuilder b = ir_builder_before(op);
+    b.span = op->span;
+    IrValue *elements = ir_binary(&b, IR_MUL, offset, ir_const_index(&b, slice_step(op, tile_axis)));
+    ir_set_operand(op, operand, ir_binary(&b, IR_ADD, op->operands[operand], elements));
+}
+
+/* ---- Types and constants ---- */
+
+const IrType *type_with_extent(IrModule *m, const IrType *t, unsigned axis, int64_t extent) {
+    const Aff *extents[PRESENCE_MAX_RANK];
+    for (unsigned i = 0; i < t->rank; i++)
+        extents[i] = i == axis ? aff_const(m->affs, extent) : t->extents[i];
+    return ir_type_tile(m, t->dtype, t->rank, extents, t->layout);
+}
+
+static double lowest(Dtype t) {
+    if (dtype_is_float(t))
+        return -INFINITY;
+    return dtype_is_signed(t) ? -ldexp(1, (int)dtype_bits(t) - 1) : 0;
+}
+
+static double highest(Dtype t) {
+    if (dtype_is_float(t))
+        return INFINITY;
+    return dtype_is_signed(t) ? ldexp(1, (int)dtype_bits(t) - 1) - 1 : ldexp(1, (int)dtype_bits(t)) - 1;
+}
+
+double reduce_identity(const char *kind, Dtype dtype) {
+    if (strcmp(kind, "mul") == 0)
+        return 1;
+    if (strcmp(kind, "max") == 0)
+        return lowest(dtype);
+    return strcmp(kind, "min") == 0 ? highest(dtype) : 0;
+}
+
+IrOpcode reduce_opcode(const char *kind) {
+    if (strcmp(kind, "mul") == 0)
+        return IR_MUL;
+    if (strcmp(kind, "max") == 0)
+        return IR_MAX;
+    return strcmp(kind, "min") == 0 ? IR_MIN : IR_ADD;
+}
+
+IrValue *tile_splat(IrBuilder *b, const IrType *type, double value) {
+    return ir_const_float(b, type, value);
+}
+
+void report_unsupported(PassContext *ctx, Span span, const char *what) {
+    diag_report(ctx->diags, DIAG_not_lowered, span, what);
+}
