@@ -77,7 +77,6 @@ static bool parse_param(Parser *p) {
     if (!type || !parse_param_tail(p, &param)) return false;
     IrValue *arg = ir_func_add_param(f, param.kind, name.text, type, param.direction);
     param.name = arg->name;
-    param.type = type;
     f->params[f->param_count - 1] = param;
     arg->storage = storage;
     return ir_define_value(p, &name, arg);

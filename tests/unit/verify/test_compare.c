@@ -1,0 +1,214 @@
+/* Each named check fails for its own fault and for nothing else. With the argument `json`: prints
+ * a verdict, for the schema's check. */
+#include "graph.h"
+
+#include <math.h>
+
+static const char *const add_text =
+    "sketchc.ir 1\n"
+    "func @g graph (tensor %A: tensor<[N] x f32> in, tensor %B: tensor<[N] x f32> in, "
+    "symbol %N: index) {\n"
+    "  %c = add(%A, %B) : tensor<[N] x f32>\n"
+    "  return(%c) {names = [\"C\"]}\n}\n";
+
+typedef struct {
+    Arena *arena;
+    Evaluator *ev;
+    EvalInput *in;
+    float *got;
+    size_t n;
+} Fixture;
+
+static Fixture make(const char *text, const char *generator, int64_t n, bool exact) {
+    Fixture x = {.arena = arena_create(), .n = (size_t)n};
+    const IrFunc *f = graph_parse(x.arena, text)->first;
+    const Sizes *sizes = graph_sizes(x.arena, f, 1, (SymbolValue[]){{"N", n}});
+    x.ev = graph_bind(x.arena, f, sizes, generator, true, exact, &x.in);
+    x.got = ARENA_ARRAY(x.arena, float, x.n + 1);
+    return x;
+}
+
+static Fixture make_sum(const char *generator, int64_t n, bool exact) {
+    Fixture x = make(add_text, generator, n, exact);
+    const float *a = x.in[0].data, *b = x.in[1].data;
+    for (size_t i = 0; i < x.n; i++) x.got[i] = a[i] + b[i];
+    return x;
+}
+
+static Verdict judge(const Fixture *x, size_t budget, bool exact) {
+    Verdict v;
+    verdict_init(&v, x->arena);
+    CompareOptions options = {.sample_budget = budget, .seed = 5, .exact = exact};
+    verdict_check_output(&v, x->ev, 0, x->got, true, &options);
+    return v;
+}
+
+static void expect(const Verdict *v, CheckId failing) {
+    for (int i = 0; i < CHECK_COUNT; i++) {
+        if (i == CHECK_PAPER_RULE || i == CHECK_ALLCLOSE || i == CHECK_RMS) continue;
+        CHECK((v->checks[i].status == CHECK_FAILED) == (i == (int)failing));
+    }
+    CHECK(verdict_passed(v) == (failing == CHECK_COUNT));
+}
+
+static void check_honest(void) {
+    Fixture x = make_sum("normal", 100000, false);
+    Verdict v = judge(&x, 0, false);
+    expect(&v, CHECK_COUNT);
+    CHECK(v.outputs[0].checked == 100000 && v.outputs[0].rms > 0.2 && v.outputs[0].rms < 0.5);
+    CHECK(v.checks[CHECK_PAPER_RULE].status == CHECK_PASSED);
+    v = judge(&x, 1000, false);
+    expect(&v, CHECK_COUNT);
+    CHECK(v.outputs[0].checked > 300 && v.outputs[0].checked <= 1000);
+    arena_destroy(x.arena);
+}
+
+/* The same error of nearly half an ulp everywhere is honest: one rounding, equal data. */
+static void check_constant_data(void) {
+    Fixture x = make_sum("ones", 5000, false);
+    float *a = (float *)(uintptr_t)x.in[0].data, *b = (float *)(uintptr_t)x.in[1].data;
+    for (size_t i = 0; i < x.n; i++) {
+        a[i] = 1;
+        b[i] = 0x1.fffffcp-25f;
+        x.got[i] = a[i] + b[i];
+    }
+    Verdict v = judge(&x, 0, false);
+    expect(&v, CHECK_COUNT);
+    CHECK(v.outputs[0].rms > 0.6);
+    arena_destroy(x.arena);
+}
+
+static void check_bound_and_poison(void) {
+    Fixture x = make_sum("normal", 3000, false);
+    x.got[1234] += fabsf(x.got[1234]) * 1e-6f;
+    Verdict v = judge(&x, 0, false);
+    CHECK(v.checks[CHECK_BOUND].status == CHECK_FAILED && v.checks[CHECK_BOUND].count == 1);
+    CHECK(v.outputs[0].worst == 1234 && !verdict_passed(&v));
+    poison_fill(DTYPE_F32, &x.got[1234], 3 * sizeof(float));
+    v = judge(&x, 100, false);
+    CHECK(v.checks[CHECK_UNWRITTEN].status == CHECK_FAILED && v.checks[CHECK_UNWRITTEN].count == 3);
+    arena_destroy(x.arena);
+}
+
+static void check_special_values(void) {
+    Fixture x = make_sum("normal", 200, false);
+    float *a = (float *)(uintptr_t)x.in[0].data, *b = (float *)(uintptr_t)x.in[1].data;
+    static const float left[] = {NAN, INFINITY, INFINITY, -INFINITY, 3e38f, 0x1p-149f};
+    static const float right[] = {1, 1, -INFINITY, -INFINITY, 3e38f, 0x1p-149f};
+    for (size_t i = 0; i < COUNT_OF(left); i++) {
+        a[i] = left[i];
+        b[i] = right[i];
+        x.got[i] = a[i] + b[i];
+    }
+    Verdict v = judge(&x, 0, false);
+    CHECK(v.checks[CHECK_BOUND].status == CHECK_PASSED);
+    static const float wrong[] = {0, -INFINITY, INFINITY, 0, 0, 0};
+    for (size_t i = 0; i < 4; i++) {
+        float right_one = x.got[i];
+        x.got[i] = wrong[i];
+        v = judge(&x, 0, false);
+        CHECK(v.checks[CHECK_BOUND].status == CHECK_FAILED);
+        x.got[i] = right_one;
+    }
+    arena_destroy(x.arena);
+}
+
+static void check_exact(void) {
+    Fixture x = make_sum("exact", 2000, true);
+    Verdict v = judge(&x, 0, true);
+    expect(&v, CHECK_COUNT);
+    CHECK(v.checks[CHECK_EXACT].status == CHECK_PASSED && v.outputs[0].rms == 0);
+    x.got[7] = nextafterf(x.got[7], 100);
+    v = judge(&x, 0, true);
+    CHECK(v.checks[CHECK_EXACT].status == CHECK_FAILED);
+    arena_destroy(x.arena);
+    x = make_sum("normal", 2000, true); /* data that do not stay exact are refused */
+    v = judge(&x, 0, true);
+    CHECK(v.checks[CHECK_EXACT].status == CHECK_FAILED && v.checks[CHECK_BOUND].count == 0);
+    arena_destroy(x.arena);
+}
+
+static void check_undecided(void) {
+    Fixture x = make("sketchc.ir 1\n"
+                     "func @g graph (tensor %A: tensor<[N] x f32> in, symbol %N: index) {\n"
+                     "  %k = const() {value = 3.0} : f32\n"
+                     "  %q = div(%A, %k) : tensor<[N] x f32>\n"
+                     "  %c = floor(%q) : tensor<[N] x f32>\n"
+                     "  return(%c) {names = [\"C\"]}\n}\n", "arange", 3000, false);
+    for (size_t i = 0; i < x.n; i++) x.got[i] = floorf((float)i / 3);
+    Verdict v = judge(&x, 0, false);
+    expect(&v, CHECK_UNDECIDED); /* every third element is a tie */
+    CHECK(v.checks[CHECK_UNDECIDED].count >= 999);
+    arena_destroy(x.arena);
+}
+
+static void check_buffers(void) {
+    Fixture x = make_sum("normal", 5000, false);
+    Verdict v = judge(&x, 0, false);
+    float *second = ARENA_ARRAY(x.arena, float, x.n);
+    memcpy(second, x.got, x.n * sizeof *second);
+    verdict_check_second(&v, evaluator_output(x.ev, 0), x.got, second, true);
+    verdict_check_input(&v, x.in[0].spec, x.in[0].data, 2);
+    expect(&v, CHECK_COUNT);
+    second[17] = nextafterf(second[17], 0);
+    Verdict w = v;
+    verdict_check_second(&w, evaluator_output(x.ev, 0), x.got, second, false);
+    CHECK(verdict_passed(&w));
+    verdict_check_second(&w, evaluator_output(x.ev, 0), x.got, second, true);
+    expect(&w, CHECK_SECOND_LAUNCH);
+    w = v;
+    poison_fill(DTYPE_F32, second, x.n * sizeof *second);
+    verdict_check_second(&w, evaluator_output(x.ev, 0), x.got, second, false);
+    expect(&w, CHECK_SECOND_LAUNCH);
+    w = v;
+    ((float *)(uintptr_t)x.in[0].data)[4999] = 0;
+    verdict_check_input(&w, x.in[0].spec, x.in[0].data, 2);
+    expect(&w, CHECK_INPUT_MODIFIED);
+    unsigned char zone[256];
+    guard_fill(zone, sizeof zone);
+    CHECK(guard_find_damage(zone, sizeof zone) == -1);
+    zone[255] = 0;
+    CHECK(guard_find_damage(zone, sizeof zone) == 255);
+    arena_destroy(x.arena);
+}
+
+/* The paper's rule lets a whole wrong stretch pass; ours does not. */
+static void check_paper_rule(void) {
+    Fixture x = make_sum("normal", 10000, false);
+    for (size_t i = 0; i < 9; i++) x.got[i] = 0;
+    Verdict v = judge(&x, 0, false);
+    CHECK(v.checks[CHECK_PAPER_RULE].status == CHECK_PASSED && !verdict_passed(&v));
+    for (size_t i = 0; i < 200; i++) x.got[i] = 0;
+    v = judge(&x, 0, false);
+    CHECK(v.checks[CHECK_PAPER_RULE].status == CHECK_FAILED);
+    CHECK(v.checks[CHECK_ALLCLOSE].status == CHECK_FAILED);
+    arena_destroy(x.arena);
+}
+
+static void print_json(void) {
+    Fixture x = make_sum("normal", 500, false);
+    x.got[3] = INFINITY;
+    Verdict v = judge(&x, 0, false);
+    Str out;
+    str_init(&out);
+    verdict_print_json(&v, &out);
+    fputs(out.data, stdout);
+    str_release(&out);
+    arena_destroy(x.arena);
+}
+
+int main(int argc, char **argv) {
+    if (argc > 1 && strcmp(argv[1], "json") == 0) {
+        print_json();
+        return 0;
+    }
+    check_honest();
+    check_constant_data();
+    check_bound_and_poison();
+    check_special_values();
+    check_exact();
+    check_undecided();
+    check_buffers();
+    check_paper_rule();
+    return 0;
+}

@@ -1,0 +1,158 @@
+/* Data is a pure function of (seed, name, index): element by element, in pieces, over threads. */
+#include "check.h"
+#include "verify.h"
+
+#include <math.h>
+
+static Shape make_shape(const char *name, Dtype dtype, int64_t rows, int64_t columns) {
+    return (Shape){name, dtype, 2, {rows, columns}, rows * columns};
+}
+
+static InputSpec make_spec(const Shape *shape, const char *generator, size_t count,
+                           const double *args) {
+    InputSpec spec;
+    const char *error = NULL;
+    CHECK(input_spec_init(&spec, 7, shape, generator, count, args, &error));
+    return spec;
+}
+
+static double element(const InputSpec *spec, const void *buffer, int64_t i) {
+    return dtype_read(spec->shape.dtype,
+                      (const char *)buffer + (size_t)i * dtype_size(spec->shape.dtype));
+}
+
+static void check_fill(const InputSpec *spec) {
+    int64_t n = spec->shape.elements;
+    size_t size = dtype_size(spec->shape.dtype);
+    char *whole = malloc((size_t)n * size), *pieces = malloc((size_t)n * size);
+    CHECK(whole && pieces);
+    input_fill(spec, whole, 0, n, 4);
+    for (int64_t at = 0; at < n; at += 777)
+        input_fill(spec, pieces + (size_t)at * size, at, at + 777 < n ? at + 777 : n, 1);
+    CHECK(memcmp(whole, pieces, (size_t)n * size) == 0);
+    for (int64_t i = 0; i < n; i += 13) {
+        double want = input_value(spec, i), got = element(spec, whole, i), listed;
+        input_values(spec, 1, &i, &listed);
+        CHECK(got == want && listed == want);
+    }
+    CHECK(input_find_difference(spec, whole, 0, n, 3) == -1);
+    whole[(size_t)(n - 2) * size] ^= 1;
+    CHECK(input_find_difference(spec, whole, 0, n, 3) == n - 2);
+    whole[5 * size] ^= 1;
+    CHECK(input_find_difference(spec, whole, 0, n, 3) == 5);
+    free(whole);
+    free(pieces);
+}
+
+static void check_all_dtypes(void) {
+    static const char *const generators[] = {"uniform", "normal", "exact", "zeros", "ones",
+                                             "arange", "symmetric", "triu", "tril", "softmax"};
+    for (int t = 1; t < DTYPE_COUNT; t++) {
+        Shape shape = make_shape("X", (Dtype)t, 300, 300);
+        for (size_t g = 0; g < COUNT_OF(generators); g++) {
+            InputSpec spec = make_spec(&shape, generators[g], 0, NULL);
+            if (g == 2 || t == DTYPE_F32) check_fill(&spec);
+            double first = input_value(&spec, 12345);
+            CHECK(isnan(first) || first == dtype_round((Dtype)t, first));
+        }
+    }
+}
+
+static void check_moments(const char *generator, const double *args, double mean, double variance) {
+    Shape shape = make_shape("M", DTYPE_F64, 1000, 1000);
+    InputSpec spec = make_spec(&shape, generator, 2, args);
+    double sum = 0, squares = 0, cubes = 0, n = (double)shape.elements;
+    for (int64_t i = 0; i < shape.elements; i++) {
+        double x = input_value(&spec, i) - mean;
+        sum += x;
+        squares += x * x;
+        cubes += x * x * x;
+    }
+    double deviation = sqrt(variance);
+    CHECK(fabs(sum / n) < 5 * deviation / sqrt(n));
+    CHECK(fabs(squares / n - variance) < 10 * variance / sqrt(n));
+    CHECK(fabs(cubes / n) < 20 * variance * deviation / sqrt(n));
+}
+
+/* The share of a Gaussian beyond one, two and four standard deviations. */
+static void check_tails(void) {
+    Shape shape = make_shape("T", DTYPE_F64, 1000, 2000);
+    InputSpec spec = make_spec(&shape, "normal", 0, NULL);
+    double beyond[3] = {0, 0, 0}, limit[3] = {1, 2, 4}, share[3] = {0.317311, 0.0455003, 6.334e-5};
+    for (int64_t i = 0; i < shape.elements; i++)
+        for (int k = 0; k < 3; k++) beyond[k] += fabs(input_value(&spec, i)) > limit[k];
+    for (int k = 0; k < 3; k++) {
+        double want = share[k] * (double)shape.elements;
+        CHECK(fabs(beyond[k] - want) < 5 * sqrt(want));
+    }
+}
+
+static void check_structure(void) {
+    Shape square = make_shape("S", DTYPE_F32, 65, 65), rows = make_shape("P", DTYPE_F32, 9, 31);
+    InputSpec symmetric = make_spec(&square, "symmetric", 0, NULL);
+    InputSpec upper = make_spec(&square, "triu", 0, NULL), soft = make_spec(&rows, "softmax", 0, NULL);
+    for (int64_t i = 0; i < 65; i++)
+        for (int64_t j = 0; j < 65; j++) {
+            CHECK(input_value(&symmetric, i * 65 + j) == input_value(&symmetric, j * 65 + i));
+            CHECK((input_value(&upper, i * 65 + j) == 0) == (j < i));
+        }
+    for (int64_t i = 0; i < 9; i++) {
+        double sum = 0;
+        for (int64_t j = 0; j < 31; j++) {
+            CHECK(input_value(&soft, i * 31 + j) >= 0);
+            sum += input_value(&soft, i * 31 + j);
+        }
+        CHECK(fabs(sum - 1) < 1e-6);
+    }
+}
+
+static void check_integers(void) {
+    double range[2] = {-3, 5};
+    Shape shape = make_shape("I", DTYPE_I32, 100, 100);
+    InputSpec spec = make_spec(&shape, "randint", 2, range);
+    int64_t counts[8] = {0};
+    for (int64_t i = 0; i < shape.elements; i++) {
+        int64_t v = input_value_int(&spec, i);
+        CHECK(v >= -3 && v < 5);
+        counts[v + 3]++;
+    }
+    for (int k = 0; k < 8; k++) CHECK(llabs(counts[k] - 1250) < 200);
+}
+
+static void check_streams_differ(void) {
+    Shape a = make_shape("A", DTYPE_F64, 100, 100), b = make_shape("B", DTYPE_F64, 100, 100);
+    InputSpec x = make_spec(&a, "uniform", 0, NULL), y = make_spec(&b, "uniform", 0, NULL), z = x;
+    input_spec_default(&z, 8, &a);
+    double xy = 0;
+    for (int64_t i = 0; i < a.elements; i++) {
+        CHECK(input_value(&x, i) != input_value(&y, i));
+        CHECK(input_value(&x, i) != input_value(&z, i));
+        xy += (input_value(&x, i) - 0.5) * (input_value(&y, i) - 0.5);
+    }
+    CHECK(fabs(xy) < 5 * sqrt((double)a.elements) / 12);
+}
+
+static void check_errors(void) {
+    Shape flat = {"F", DTYPE_F32, 1, {5}, 5}, oblong = make_shape("O", DTYPE_F32, 4, 5);
+    InputSpec spec;
+    const char *error = NULL;
+    double bad[2] = {3, 3};
+    CHECK(!input_spec_init(&spec, 0, &flat, "gauss", 0, NULL, &error) && error);
+    CHECK(!input_spec_init(&spec, 0, &flat, "const", 0, NULL, &error));
+    CHECK(!input_spec_init(&spec, 0, &flat, "triu", 0, NULL, &error));
+    CHECK(!input_spec_init(&spec, 0, &oblong, "symmetric", 0, NULL, &error));
+    CHECK(!input_spec_init(&spec, 0, &oblong, "randint", 2, bad, &error));
+}
+
+int main(void) {
+    double unit[2] = {0, 1}, normal[2] = {2, 3};
+    check_all_dtypes();
+    check_moments("uniform", unit, 0.5, 1.0 / 12);
+    check_moments("normal", normal, 2, 9);
+    check_tails();
+    check_structure();
+    check_integers();
+    check_streams_differ();
+    check_errors();
+    return 0;
+}

@@ -1,0 +1,18 @@
+#ifndef VERIFY_COMPARE_INTERNAL_H
+#define VERIFY_COMPARE_INTERNAL_H
+
+#include "verify.h"
+
+/* docs/decisions/0003-error-bounds.md has the evidence for these. */
+#define COMPARE_RMS_FIGURE 0.7       /* of error over bound */
+#define COMPARE_UNDECIDED_SHARE 1e-3 /* above, the case is refused */
+enum { COMPARE_RMS_MIN_COUNT = 64 }; /* fewer elements have no meaningful rms */
+
+double compare_paper_tau(Dtype dtype);
+
+/* True when the poison pattern cannot be an honest result of this dtype. */
+bool poison_is_distinctive(Dtype dtype);
+bool poison_at(Dtype dtype, const void *element);
+int64_t poison_count(Dtype dtype, const void *buffer, int64_t elements);
+
+#endif

@@ -1,0 +1,230 @@
+#include "evaluate_internal.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+static void flatten(const Frame *frame, const Shape *shape, int64_t *flat) {
+    memset(flat, 0, frame->count * sizeof *flat);
+    for (unsigned d = 0; d < shape->rank; d++)
+        for (size_t l = 0; l < frame->count; l++)
+            flat[l] = flat[l] * shape->extents[d] + frame->index[d][l];
+}
+
+static void unflatten(const Shape *shape, const int64_t *flat, size_t count, int64_t **index) {
+    for (size_t l = 0; l < count; l++) {
+        int64_t rest = flat[l];
+        for (unsigned d = shape->rank; d-- > 0; rest /= shape->extents[d])
+            index[d][l] = rest % shape->extents[d];
+    }
+}
+
+static void index_arrays(EvalRun *run, unsigned rank, int64_t **arrays) {
+    for (unsigned d = 0; d < rank; d++) arrays[d] = stack_alloc(run, LANES * sizeof(int64_t));
+}
+
+static void read_memory(const Node *node, size_t count, const int64_t *flat, Lanes *out) {
+    const unsigned char *data = node->input->data;
+    Dtype dtype = node->shape.dtype;
+    size_t size = dtype_size(dtype);
+    if (dtype == DTYPE_F32) {
+        const float *floats = node->input->data;
+        for (size_t l = 0; l < count; l++) out->v[l] = floats[flat[l]];
+    } else if (node->is_real) {
+        for (size_t l = 0; l < count; l++)
+            out->v[l] = dtype_read(dtype, data + (size_t)flat[l] * size);
+    } else {
+        for (size_t l = 0; l < count; l++)
+            out->i[l] = dtype_read_int(dtype, data + (size_t)flat[l] * size);
+    }
+}
+
+static Lanes *evaluate_input(Frame *frame, const Node *node) {
+    int64_t *flat = stack_alloc(frame->run, LANES * sizeof *flat);
+    Lanes *out = lanes_create(frame->run);
+    flatten(frame, &node->shape, flat);
+    if (node->input->data) {
+        read_memory(node, frame->count, flat, out);
+    } else if (node->is_real) {
+        input_values(node->input->spec, frame->count, flat, out->v);
+    } else {
+        for (size_t l = 0; l < frame->count; l++)
+            out->i[l] = input_value_int(node->input->spec, flat[l]);
+    }
+    return out;
+}
+
+static Lanes *evaluate_splat(Frame *frame, const Node *node) {
+    Lanes *out = lanes_create(frame->run);
+    for (size_t l = 0; l < frame->count; l++) {
+        if (node->kind == NODE_INDEX) out->i[l] = frame->index[node->axis][l];
+        else if (node->is_real) out->v[l] = node->value;
+        else out->i[l] = node->integer;
+    }
+    return out;
+}
+
+static Lanes *evaluate_lanewise(Frame *frame, const Node *node) {
+    const Lanes *operands[3] = {NULL, NULL, NULL};
+    for (unsigned i = 0; i < node->operand_count; i++)
+        operands[i] = evaluate_node(frame, node->operands[i]);
+    Lanes *out = lanes_create(frame->run);
+    lanes_compute(frame->run->ev, node, operands, frame->count, out);
+    return out;
+}
+
+static const Lanes *evaluate_move(Frame *frame, const Node *node) {
+    const Node *from = node->operands[0];
+    Frame *inner = frame_create(frame->run, frame->count);
+    int64_t *zeros = NULL;
+    for (unsigned d = 0; d < from->shape.rank; d++) {
+        if (node->map[0][d] >= 0) {
+            inner->index[d] = frame->index[node->map[0][d]];
+            continue;
+        }
+        if (!zeros) {
+            zeros = stack_alloc(frame->run, LANES * sizeof *zeros);
+            memset(zeros, 0, LANES * sizeof *zeros);
+        }
+        inner->index[d] = zeros;
+    }
+    return evaluate_node(inner, from);
+}
+
+static const Lanes *evaluate_reshape(Frame *frame, const Node *node) {
+    const Node *from = node->operands[0];
+    Frame *inner = frame_create(frame->run, frame->count);
+    int64_t *flat = stack_alloc(frame->run, LANES * sizeof *flat), *index[VERIFY_MAX_RANK];
+    index_arrays(frame->run, from->shape.rank, index);
+    flatten(frame, &node->shape, flat);
+    unflatten(&from->shape, flat, frame->count, index);
+    for (unsigned d = 0; d < from->shape.rank; d++) inner->index[d] = index[d];
+    return evaluate_node(inner, from);
+}
+
+/* Reads at computed indices: outside lanes read element 0 and are replaced by the pad. */
+static Lanes *evaluate_element(Frame *frame, const Node *node) {
+    const Node *from = node->operands[0];
+    size_t count = frame->count;
+    Frame *inner = frame_create(frame->run, count);
+    int64_t *index[VERIFY_MAX_RANK];
+    uint8_t *outside = stack_alloc(frame->run, LANES), *unsure = stack_alloc(frame->run, LANES);
+    memset(outside, 0, LANES);
+    memset(unsure, 0, LANES);
+    index_arrays(frame->run, from->shape.rank, index);
+    for (unsigned d = 0; d < from->shape.rank; d++) {
+        const Lanes *at = evaluate_node(frame, node->operands[d + 1]);
+        for (size_t l = 0; l < count; l++) {
+            bool in = at->i[l] >= 0 && at->i[l] < from->shape.extents[d];
+            index[d][l] = in ? at->i[l] : 0;
+            outside[l] |= !in;
+            unsure[l] |= at->e[l] > 0;
+        }
+        inner->index[d] = index[d];
+    }
+    Lanes *out = lanes_create(frame->run);
+    const Lanes *read = from->shape.elements ? evaluate_node(inner, from) : out;
+    for (size_t l = 0; l < count; l++) {
+        if (node->is_real) out->v[l] = outside[l] ? node->value : read->v[l];
+        else out->i[l] = outside[l] ? node->integer : read->i[l];
+        out->e[l] = unsure[l] ? INFINITY : outside[l] ? 0 : read->e[l];
+        out->tie[l] = unsure[l] || (!outside[l] && read->tie[l]);
+    }
+    return out;
+}
+
+const Lanes *evaluate_node(Frame *frame, const Node *node) {
+    if (frame->done[node->id]) return frame->done[node->id];
+    const Lanes *out = NULL;
+    switch (node->kind) {
+    case NODE_SPLAT: case NODE_INDEX: out = evaluate_splat(frame, node); break;
+    case NODE_INPUT: out = evaluate_input(frame, node); break;
+    case NODE_LANEWISE: out = evaluate_lanewise(frame, node); break;
+    case NODE_MOVE: out = evaluate_move(frame, node); break;
+    case NODE_RESHAPE: out = evaluate_reshape(frame, node); break;
+    case NODE_ELEMENT: out = evaluate_element(frame, node); break;
+    case NODE_REDUCE: out = evaluate_reduction(frame, node); break;
+    case NODE_BODY: out = evaluate_node(frame, node->operands[0]); break;
+    }
+    frame->done[node->id] = (Lanes *)(uintptr_t)out;
+    return out;
+}
+
+/* ---- Runs ---- */
+
+Evaluator *evaluator_create(Arena *arena, const IrFunc *f, const EvalBinding *binding,
+                            const char **error) {
+    return evaluator_build(arena, f, binding, error);
+}
+
+unsigned evaluator_output_count(const Evaluator *ev) { return ev->output_count; }
+
+const Shape *evaluator_output(const Evaluator *ev, unsigned output) {
+    return &ev->output_shapes[output];
+}
+
+EvalRun *eval_run_create(const Evaluator *ev) {
+    EvalRun *run = calloc(1, sizeof *run);
+    if (!run) return NULL;
+    run->ev = ev;
+    run->memos = calloc(ev->node_count + 1, sizeof *run->memos);
+    if (run->memos) return run;
+    free(run);
+    return NULL;
+}
+
+void eval_run_destroy(EvalRun *run) {
+    if (!run) return;
+    for (unsigned i = 0; i < run->ev->node_count; i++) free(run->memos[i].entries);
+    free(run->memos);
+    stack_destroy(run);
+    free(run);
+}
+
+static void store_real(const Evaluator *ev, const Node *node, double v, double e, double *value,
+                       double *bound) {
+    Dtype dtype = node->shape.dtype;
+    double u = dtype_unit_roundoff(dtype), largest = dtype_max(dtype);
+    bool stored = u <= node->unit || node->kind == NODE_INPUT || node->kind == NODE_SPLAT;
+    if (ev->exact && e == 0) v = dtype_round(dtype, v);
+    else if (!stored) e += BOUND_SLACK * u * fabs(v) + dtype_min_normal(dtype) * u;
+    if (isfinite(v) && fabs(v) + e > largest) {
+        bool certain = fabs(v) - e > largest * (1 + u);
+        if (certain) v = dtype_round(dtype, copysign(INFINITY, v));
+        e = certain ? 0 : e == 0 ? 0 : INFINITY;
+        if (!certain && e == 0) v = dtype_round(dtype, v);
+    }
+    *value = v;
+    *bound = e;
+}
+
+static void store_results(const EvalRun *run, const Node *node, const Lanes *lanes, size_t count,
+                          size_t at, EvalResult *result) {
+    for (size_t l = 0; l < count; l++) {
+        if (node->is_real) {
+            store_real(run->ev, node, lanes->v[l], lanes->e[l], &result->value[at + l],
+                       &result->bound[at + l]);
+        } else {
+            result->integer[at + l] = lanes->i[l];
+            result->bound[at + l] = lanes->e[l] > 0 ? INFINITY : 0;
+        }
+        result->undecided[at + l] = lanes->tie[l] || result->bound[at + l] == INFINITY;
+    }
+}
+
+bool eval_run(EvalRun *run, unsigned output, size_t count, const int64_t *flat,
+              EvalResult *result) {
+    const Node *node = run->ev->outputs[output];
+    for (size_t at = 0; at < count; at += LANES) {
+        size_t lanes = count - at < LANES ? count - at : LANES;
+        StackMark mark = stack_mark(run);
+        int64_t *index[VERIFY_MAX_RANK];
+        Frame *frame = frame_create(run, lanes);
+        index_arrays(run, node->shape.rank, index);
+        unflatten(&node->shape, flat + at, lanes, index);
+        for (unsigned d = 0; d < node->shape.rank; d++) frame->index[d] = index[d];
+        store_results(run, node, evaluate_node(frame, node), lanes, at, result);
+        stack_release(run, mark);
+    }
+    return true;
+}

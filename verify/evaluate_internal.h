@@ -1,0 +1,136 @@
+/* The reference evaluator's own program: a graph function decoded into nodes at concrete sizes.
+ * Evaluation is driven by demand: a frame is a batch of up to LANES index tuples; a node is
+ * evaluated over a frame at most once, reductions and products are remembered per run. */
+#ifndef VERIFY_EVALUATE_INTERNAL_H
+#define VERIFY_EVALUATE_INTERNAL_H
+
+#include "verify.h"
+
+enum { LANES = 256, DOMAIN_RANK = 16 };
+
+/* Constants of docs/decisions/0003-error-bounds.md. */
+#define BOUND_SLACK 1.5      /* of one rounding: keeps the rms of honest elementwise code below 2/3 */
+#define BOUND_CONTRACT_C 2.0 /* |err| <= c sqrt(K) u (|A||B|) */
+#define BOUND_TENSOR_CORE_U 0x1p-23 /* accumulators that truncate */
+enum { BOUND_TENSOR_CORE_STEP = 8 };   /* products summed per truncation */
+
+typedef enum {
+    NODE_SPLAT,   /* constant, symbol or scalar */
+    NODE_INPUT,
+    NODE_INDEX,   /* index `axis` of a generic's domain */
+    NODE_LANEWISE,
+    NODE_MOVE,    /* broadcast, transpose: operand axis i is at result axis map[i], -1: 0 */
+    NODE_RESHAPE,
+    NODE_ELEMENT,
+    NODE_REDUCE,  /* reduce, contract, generic */
+    NODE_BODY     /* a generic without reduced axes: its body over the same frame */
+} NodeKind;
+
+typedef enum { REDUCE_ADD, REDUCE_MEAN, REDUCE_MUL, REDUCE_MAX, REDUCE_MIN } ReduceKind;
+
+typedef struct Node Node;
+struct Node {
+    NodeKind kind;
+    IrOpcode opcode;
+    Shape shape;
+    bool is_real;        /* floats; else integers, bool, index */
+    unsigned id, operand_count;
+    Node **operands;
+    double value;        /* SPLAT of a float; pad of ELEMENT */
+    int64_t integer;     /* SPLAT */
+    const EvalInput *input;
+    unsigned axis;
+    int map[2][DOMAIN_RANK]; /* MOVE; REDUCE: per operand (contract has two) and axis: the result
+                                axis, or -1 - r for reduced number r */
+    ReduceKind reduce;
+    unsigned reduced_rank;
+    int64_t reduced[DOMAIN_RANK], reduced_count;
+    double unit, largest, tiny; /* of the precision this node rounds to */
+    bool contract;       /* a sum of products: its bound is the contraction's */
+    bool tensor_core;    /* products of narrow floats: accumulators may truncate */
+    double input_unit;   /* rounding of a product's operands, 0: none */
+};
+
+typedef struct {
+    union {
+        double *v;  /* floats */
+        int64_t *i; /* everything else */
+    };
+    double *e;     /* error bound; integers: 0 unless undecided */
+    uint8_t *tie;  /* hangs on a near tie */
+} Lanes;
+
+struct Evaluator {
+    Arena *arena;
+    const Sizes *sizes;
+    const EvalBinding *binding;
+    bool exact;
+    unsigned node_count;
+    unsigned output_count;
+    Node **outputs;
+    Shape *output_shapes;
+};
+
+/* Memory of a run: a stack of blocks, released to a mark. */
+typedef struct StackBlock StackBlock;
+typedef struct {
+    StackBlock *block;
+    size_t used;
+} StackMark;
+
+typedef struct {
+    int64_t key; /* flat index of the result, -1: empty */
+    union {
+        double v;
+        int64_t i;
+    };
+    double e;
+    int32_t pending; /* its number in the batch being computed, -1: done */
+} MemoEntry;
+typedef struct {
+    MemoEntry *entries;
+    size_t capacity, count;
+} Memo;
+
+struct EvalRun {
+    const Evaluator *ev;
+    StackBlock *stack;
+    size_t stack_used;
+    Memo *memos; /* by node id */
+};
+
+typedef struct {
+    EvalRun *run;
+    size_t count;
+    const int64_t *index[DOMAIN_RANK];
+    Lanes **done; /* by node id */
+} Frame;
+
+/* evaluate_memory.c */
+void *stack_alloc(EvalRun *run, size_t bytes); 
+StackMark stack_mark(EvalRun *run);
+void stack_release(EvalRun *run, StackMark mark);
+void stack_destroy(EvalRun *run);
+Lanes *lanes_create(EvalRun *run);
+Frame *frame_create(EvalRun *run, size_t count);
+/* Room for `extra` more entries, growing or emptying the memo. */
+bool memo_reserve(Memo *memo, size_t extra);
+MemoEntry *memo_find(Memo *memo, int64_t key, bool *found); /* the entry, or where it goes */
+
+/* evaluate_lanes.c: elementwise arithmetic on (value, error). */
+void lanes_compute(const Evaluator *ev, const Node *node, const Lanes *const *operands,
+                   size_t count, Lanes *out);
+/* Adds a rounding of `units` half-ulps of the node's precision to an error. */
+double error_settle(const Node *node, double value, double error, double units);
+int64_t integer_wrap(Dtype dtype, int64_t value);
+
+/* evaluate_reduce.c */
+Lanes *evaluate_reduction(Frame *frame, const Node *node);
+/* evaluate.c */
+const Lanes *evaluate_node(Frame *frame, const Node *node);
+
+/* evaluate_build.c: null and *error when an op has no meaning at graph level. */
+Evaluator *evaluator_build(Arena *arena, const IrFunc *f, const EvalBinding *binding,
+                           const char **error);
+
+#endif

@@ -1,0 +1,294 @@
+/* Reductions and products. The results wanted by a frame are looked up in the run's memo; the
+ * missing ones are computed with either the reduced points or the wanted results as lanes. */
+#include "evaluate_internal.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+typedef struct {
+    double sum, magnitude, error, walk; /* walk: sum of |partial sums| at truncation points */
+    int64_t integer, terms;
+    double largest_error;
+    bool uncertain, fractional;
+} Acc;
+
+typedef struct {
+    EvalRun *run;
+    const Node *node;
+    size_t key_count;
+    int64_t *key_index[DOMAIN_RANK]; /* by result axis: one per key */
+    Acc *acc;
+} Work;
+
+static int64_t integer_limit(Dtype dtype, bool lowest) {
+    if (dtype == DTYPE_BOOL) return !lowest;
+    unsigned bits = dtype_bits(dtype);
+    if (!dtype_is_signed(dtype)) return lowest ? 0 : integer_wrap(dtype, -1);
+    int64_t top = bits == 64 ? INT64_MAX : ((int64_t)1 << (bits - 1)) - 1;
+    return lowest ? -top - 1 : top;
+}
+
+static Acc acc_identity(const Node *node) {
+    Acc acc = {0};
+    switch (node->reduce) {
+    case REDUCE_MUL: acc.sum = 1; acc.integer = 1; break;
+    case REDUCE_MAX:
+        acc.sum = -INFINITY;
+        acc.integer = integer_limit(node->shape.dtype, true);
+        break;
+    case REDUCE_MIN:
+        acc.sum = INFINITY;
+        acc.integer = integer_limit(node->shape.dtype, false);
+        break;
+    default: break;
+    }
+    return acc;
+}
+
+static inline void acc_sum(Acc *acc, const Node *node, double v, double e) {
+    acc->sum += v;
+    acc->magnitude += fabs(v);
+    acc->error += e;
+    acc->fractional |= v != rint(v);
+    acc->terms++;
+    if (node->tensor_core && acc->terms % BOUND_TENSOR_CORE_STEP == 0) acc->walk += fabs(acc->sum);
+}
+
+static void acc_real(Acc *acc, const Node *node, double v, double e) {
+    switch (node->reduce) {
+    case REDUCE_ADD: case REDUCE_MEAN: acc_sum(acc, node, v, e); return;
+    case REDUCE_MUL:
+        acc->error = acc->error * fabs(v) + fabs(acc->sum) * e + acc->error * e;
+        acc->sum *= v;
+        break;
+    case REDUCE_MAX:
+        if (isnan(v) || v > acc->sum) acc->sum = v;
+        break;
+    case REDUCE_MIN:
+        if (isnan(v) || v < acc->sum) acc->sum = v;
+        break;
+    }
+    acc->terms++;
+    acc->largest_error = fmax(acc->largest_error, e);
+}
+
+static void acc_integer(Acc *acc, const Node *node, int64_t v, double e) {
+    Dtype dtype = node->shape.dtype;
+    bool lower = dtype_is_signed(dtype) ? v < acc->integer : (uint64_t)v < (uint64_t)acc->integer;
+    acc->uncertain |= e > 0;
+    switch (node->reduce) {
+    case REDUCE_MUL: acc->integer = (int64_t)((uint64_t)acc->integer * (uint64_t)v); break;
+    case REDUCE_MAX: acc->integer = lower ? acc->integer : v; break;
+    case REDUCE_MIN: acc->integer = lower ? v : acc->integer; break;
+    default: acc->integer = (int64_t)((uint64_t)acc->integer + (uint64_t)v);
+    }
+    acc->integer = integer_wrap(dtype, acc->integer);
+}
+
+/* The bound of a sum of n terms in any order; u's share of the reference included. */
+static double sum_bound(const Node *node, const Acc *acc) {
+    double n = (double)acc->terms, u = node->unit + 0x1p-53;
+    if (!node->contract) return fmin(n, 8 + 4 * sqrt(n)) * u * acc->magnitude;
+    if (!node->tensor_core) return BOUND_CONTRACT_C * sqrt(n) * u * acc->magnitude;
+    double bound = BOUND_CONTRACT_C * sqrt(n) * BOUND_TENSOR_CORE_U * acc->magnitude;
+    bound += BOUND_TENSOR_CORE_U * acc->walk;
+    return bound + (2 + node->input_unit) * node->input_unit * acc->magnitude;
+}
+
+static void acc_finish(const Evaluator *ev, const Node *node, Acc *acc, MemoEntry *entry) {
+    double v = acc->sum, e = acc->error;
+    if (!node->is_real) {
+        entry->i = acc->integer;
+        entry->e = acc->uncertain ? INFINITY : 0;
+        return;
+    }
+    switch (node->reduce) {
+    case REDUCE_ADD: case REDUCE_MEAN: {
+        bool exact = ev->exact && e == 0 && !acc->fractional && acc->magnitude * node->unit <= 1;
+        if (!exact) e += sum_bound(node, acc);
+        if (node->reduce == REDUCE_ADD) break;
+        v /= (double)acc->terms;
+        e = error_settle(node, v, e / (double)acc->terms, 1);
+        break;
+    }
+    case REDUCE_MUL: e = error_settle(node, v, e, (double)acc->terms); break;
+    default: e = acc->largest_error;
+    }
+    entry->v = v;
+    entry->e = error_settle(node, v, e, 0);
+}
+
+/* ---- Terms ---- */
+
+static void multiply(const Node *node, const Lanes *a, const Lanes *b, size_t count, Lanes *out) {
+    for (size_t l = 0; l < count && node->is_real; l++) {
+        double x = a->v[l], y = b->v[l], ex = a->e[l], ey = b->e[l];
+        out->v[l] = x * y;
+        out->e[l] = ex == 0 && ey == 0 ? 0 : fabs(x) * ey + fabs(y) * ex + ex * ey;
+    }
+    for (size_t l = 0; l < count && !node->is_real; l++) {
+        out->i[l] = (int64_t)((uint64_t)a->i[l] * (uint64_t)b->i[l]);
+        out->e[l] = a->e[l] + b->e[l];
+    }
+}
+
+/* The terms at `count` points, given the result's and the reduced indices. */
+static const Lanes *compute_terms(Work *w, const int64_t *const *result,
+                                  const int64_t *const *reduced, size_t count) {
+    const Node *node = w->node;
+    const Lanes *lanes[2] = {NULL, NULL};
+    for (unsigned t = 0; t < node->operand_count; t++) {
+        Frame *frame = frame_create(w->run, count);
+        for (unsigned d = 0; d < DOMAIN_RANK; d++)
+            frame->index[d] = node->map[t][d] >= 0 ? result[node->map[t][d]]
+                                                   : reduced[-1 - node->map[t][d]];
+        lanes[t] = evaluate_node(frame, node->operands[t]);
+    }
+    if (node->operand_count == 1) return lanes[0];
+    Lanes *product = lanes_create(w->run);
+    multiply(node, lanes[0], lanes[1], count, product);
+    return product;
+}
+
+static void splat(int64_t *array, int64_t value, size_t count) {
+    for (size_t l = 0; l < count; l++) array[l] = value;
+}
+
+/* Fills the reduced indices of positions [begin, begin + count) of the reduced domain. */
+static void fill_positions(const Node *node, int64_t begin, size_t count, int64_t *const *out) {
+    int64_t at[DOMAIN_RANK] = {0}, rest = begin;
+    for (unsigned r = node->reduced_rank; r-- > 0; rest /= node->reduced[r])
+        at[r] = rest % node->reduced[r];
+    for (size_t l = 0; l < count; l++) {
+        for (unsigned r = 0; r < node->reduced_rank; r++) out[r][l] = at[r];
+        for (unsigned r = node->reduced_rank; r-- > 0;) {
+            if (++at[r] < node->reduced[r]) break;
+            at[r] = 0;
+        }
+    }
+}
+
+static void index_arrays(EvalRun *run, unsigned rank, int64_t **arrays) {
+    int64_t *unused = stack_alloc(run, LANES * sizeof(int64_t));
+    splat(unused, 0, LANES);
+    for (unsigned d = 0; d < DOMAIN_RANK; d++)
+        arrays[d] = d < rank ? stack_alloc(run, LANES * sizeof(int64_t)) : unused;
+}
+
+static void accumulate(Work *w, Acc *acc, const Lanes *terms, size_t count, bool one) {
+    for (size_t l = 0; l < count; l++) {
+        Acc *to = one ? acc : &acc[l];
+        if (w->node->is_real) acc_real(to, w->node, terms->v[l], terms->e[l]);
+        else acc_integer(to, w->node, terms->i[l], terms->e[l]);
+    }
+}
+
+/* One result at a time, its reduced points as lanes. */
+static void reduce_by_rows(Work *w) {
+    const Node *node = w->node;
+    StackMark outer = stack_mark(w->run);
+    int64_t *result[DOMAIN_RANK], *reduced[DOMAIN_RANK];
+    index_arrays(w->run, node->shape.rank, result);
+    index_arrays(w->run, node->reduced_rank, reduced);
+    for (size_t k = 0; k < w->key_count; k++) {
+        for (unsigned d = 0; d < node->shape.rank; d++) splat(result[d], w->key_index[d][k], LANES);
+        for (int64_t at = 0; at < node->reduced_count; at += LANES) {
+            int64_t left = node->reduced_count - at;
+            size_t count = left < LANES ? (size_t)left : LANES;
+            StackMark mark = stack_mark(w->run);
+            fill_positions(node, at, count, reduced);
+            const Lanes *terms = compute_terms(w, (const int64_t *const *)result,
+                                               (const int64_t *const *)reduced, count);
+            accumulate(w, &w->acc[k], terms, count, true);
+            stack_release(w->run, mark);
+        }
+    }
+    stack_release(w->run, outer);
+}
+
+/* All wanted results as lanes, one reduced point after another. */
+static void reduce_by_columns(Work *w) {
+    const Node *node = w->node;
+    StackMark outer = stack_mark(w->run);
+    int64_t *reduced[DOMAIN_RANK], one[DOMAIN_RANK][1], *point[DOMAIN_RANK];
+    index_arrays(w->run, node->reduced_rank, reduced);
+    for (unsigned r = 0; r < DOMAIN_RANK; r++) point[r] = one[r];
+    for (int64_t at = 0; at < node->reduced_count; at++) {
+        fill_positions(node, at, 1, point);
+        for (unsigned r = 0; r < node->reduced_rank; r++) splat(reduced[r], one[r][0], w->key_count);
+        StackMark mark = stack_mark(w->run);
+        const Lanes *terms = compute_terms(w, (const int64_t *const *)w->key_index,
+                                           (const int64_t *const *)reduced, w->key_count);
+        accumulate(w, w->acc, terms, w->key_count, false);
+        stack_release(w->run, mark);
+    }
+    stack_release(w->run, outer);
+}
+
+/* ---- The memo ---- */
+
+static int64_t result_key(const Frame *frame, const Shape *shape, size_t lane) {
+    int64_t flat = 0;
+    for (unsigned d = 0; d < shape->rank; d++)
+        flat = flat * shape->extents[d] + frame->index[d][lane];
+    return flat;
+}
+
+/* Per lane: the key; and the list of keys that have to be computed. */
+static void collect_missing(const Frame *frame, Work *w, Memo *memo, int64_t *keys,
+                            int64_t *missing) {
+    for (size_t l = 0; l < frame->count; l++) {
+        bool found;
+        keys[l] = result_key(frame, &w->node->shape, l);
+        if (l > 0 && keys[l] == keys[l - 1]) continue;
+        MemoEntry *entry = memo_find(memo, keys[l], &found);
+        if (found) continue;
+        *entry = (MemoEntry){.key = keys[l], .pending = (int32_t)w->key_count};
+        memo->count++;
+        for (unsigned d = 0; d < w->node->shape.rank; d++)
+            w->key_index[d][w->key_count] = frame->index[d][l];
+        w->acc[w->key_count] = acc_identity(w->node);
+        missing[w->key_count++] = keys[l];
+    }
+}
+
+static void compute_missing(Work *w, Memo *memo, const int64_t *missing) {
+    if (w->key_count >= 32 && (int64_t)w->key_count * 4 > w->node->reduced_count)
+        reduce_by_columns(w);
+    else if (w->key_count >= 128)
+        reduce_by_columns(w);
+    else
+        reduce_by_rows(w);
+    for (size_t k = 0; k < w->key_count; k++) {
+        bool found;
+        MemoEntry *entry = memo_find(memo, missing[k], &found);
+        acc_finish(w->run->ev, w->node, &w->acc[k], entry);
+        entry->pending = -1;
+    }
+}
+
+Lanes *evaluate_reduction(Frame *frame, const Node *node) {
+    EvalRun *run = frame->run;
+    Lanes *out = lanes_create(run);
+    Memo *memo = &run->memos[node->id];
+    StackMark mark = stack_mark(run);
+    if (!memo_reserve(memo, LANES)) abort();
+    Work work = {.run = run, .node = node, .acc = stack_alloc(run, LANES * sizeof(Acc))};
+    int64_t *keys = stack_alloc(run, LANES * sizeof *keys);
+    int64_t *missing = stack_alloc(run, LANES * sizeof *missing);
+    index_arrays(run, node->shape.rank, work.key_index);
+    collect_missing(frame, &work, memo, keys, missing);
+    if (work.key_count) compute_missing(&work, memo, missing);
+    MemoEntry *entry = NULL;
+    for (size_t l = 0; l < frame->count; l++) {
+        bool found;
+        if (!entry || keys[l] != keys[l - 1]) entry = memo_find(memo, keys[l], &found);
+        if (node->is_real) out->v[l] = entry->v;
+        else out->i[l] = entry->i;
+        out->e[l] = entry->e;
+        out->tie[l] = entry->e == INFINITY;
+    }
+    stack_release(run, mark);
+    return out;
+}

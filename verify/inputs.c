@@ -1,0 +1,284 @@
+/* The generator is a counter-based 64-bit hash: the finaliser of splitmix64 (Steele, Lea, Flood
+ * 2014; Stafford's mix 13) over key0 + index * golden ratio, with a second key between its rounds.
+ * Normal numbers are its inverse distribution by Wichura's AS 241 (PPND7) with a logarithm of our
+ * own, so that no math library's last bit enters: the same data on every machine. */
+#include "verify.h"
+
+#include <math.h>
+#include <stdatomic.h>
+#include <string.h>
+
+typedef struct {
+    const char *name;
+    unsigned min_args, max_args;
+    double a, b;
+} InputInfo;
+static const InputInfo input_infos[INPUT_COUNT] = {
+#define INPUT(id, name, min_args, max_args, a, b, summary) {name, min_args, max_args, a, b},
+#include "inputs.def"
+#undef INPUT
+};
+
+static inline uint64_t mix(const InputSpec *s, int64_t index) {
+    uint64_t z = s->key[0] + (uint64_t)index * UINT64_C(0x9E3779B97F4A7C15);
+    z = (z ^ (z >> 30)) * UINT64_C(0xBF58476D1CE4E5B9);
+    z ^= s->key[1];
+    z = (z ^ (z >> 27)) * UINT64_C(0x94D049BB133111EB);
+    return z ^ (z >> 31);
+}
+
+/* [0, 1) with 53 bits. */
+static inline double unit(const InputSpec *s, int64_t index) {
+    return (double)(int64_t)(mix(s, index) >> 11) * 0x1p-53;
+}
+
+static double own_log(double x) { /* x in (0, 1), relative error near 1e-15 */
+    int exponent;
+    double m = frexp(x, &exponent);
+    if (m < 0.70710678118654752) {
+        m *= 2;
+        exponent--;
+    }
+    double f = (m - 1) / (m + 1), f2 = f * f, sum = 0;
+    for (int k = 19; k >= 1; k -= 2) sum = sum * f2 + 1.0 / k;
+    return exponent * 0.69314718055994530942 + 2 * f * sum;
+}
+
+static double normal_quantile(double p) {
+    double q = p - 0.5;
+    if (fabs(q) <= 0.425) {
+        double r = 0.180625 - q * q;
+        return q *
+               (((59.109374720 * r + 159.29113202) * r + 50.434271938) * r + 3.3871327179) /
+               (((67.187563600 * r + 78.757757664) * r + 17.895169469) * r + 1.0);
+    }
+    double r = sqrt(-own_log(q < 0 ? p : 1 - p)), x;
+    if (r <= 5) {
+        r -= 1.6;
+        x = (((0.17023821103 * r + 1.3067284816) * r + 2.7568153900) * r + 1.4234372777) /
+            ((0.12021132975 * r + 0.73700164250) * r + 1.0);
+    } else {
+        r -= 5;
+        x = (((0.017337203997 * r + 0.42868294337) * r + 3.0812263860) * r + 6.6579051150) /
+            ((0.012258202635 * r + 0.24197894225) * r + 1.0);
+    }
+    return q < 0 ? -x : x;
+}
+
+static double spread(const InputSpec *s, int64_t index) {
+    return s->a + (s->b - s->a) * unit(s, index);
+}
+
+/* Generators over the last two axes: the element's matrix, row and column. */
+static double matrix_value(const InputSpec *s, int64_t index) {
+    unsigned rank = s->shape.rank;
+    int64_t columns = s->shape.extents[rank - 1], rows = s->shape.extents[rank - 2];
+    int64_t column = index % columns, row = index / columns % rows;
+    if (s->kind == INPUT_TRIU && column < row) return 0;
+    if (s->kind == INPUT_TRIL && column > row) return 0;
+    if (s->kind == INPUT_SYMMETRIC && column < row)
+        index += (column - row) * columns + (row - column);
+    return spread(s, index);
+}
+
+/* Neighbours 2k, 2k+1 of a row get (1 +- u) / n: the row's sum is 1 whatever u is. */
+static double softmax_value(const InputSpec *s, int64_t index) {
+    unsigned rank = s->shape.rank;
+    int64_t n = rank ? s->shape.extents[rank - 1] : 1, column = index % n;
+    if (column == n - 1 && n % 2) return 1.0 / (double)n;
+    double u = unit(s, index - column % 2);
+    return (column % 2 ? 1 - u : 1 + u) / (double)n;
+}
+
+static bool makes_integers(const InputSpec *s) {
+    return s->kind == INPUT_RANDINT || s->kind == INPUT_EXACT;
+}
+
+static int64_t integer_value(const InputSpec *s, int64_t index) {
+    bool positive = !dtype_is_signed(s->shape.dtype);
+    int64_t lo = s->kind == INPUT_RANDINT ? (int64_t)s->a : positive ? 0 : -(int64_t)s->a;
+    int64_t hi = s->kind == INPUT_RANDINT ? (int64_t)s->b : (int64_t)s->a + 1;
+    uint64_t range = (uint64_t)hi - (uint64_t)lo;
+    return lo + (int64_t)(((mix(s, index) >> 32) * range) >> 32);
+}
+
+static double real_value(const InputSpec *s, int64_t index) {
+    switch (s->kind) {
+    case INPUT_UNIFORM: return spread(s, index);
+    case INPUT_NORMAL: return s->a + s->b * normal_quantile(unit(s, index) + 0x1p-54);
+    case INPUT_ZEROS: case INPUT_ONES: case INPUT_CONST: return s->a;
+    case INPUT_ARANGE: return s->a + s->b * (double)index;
+    case INPUT_SYMMETRIC: case INPUT_TRIU: case INPUT_TRIL: return matrix_value(s, index);
+    case INPUT_SOFTMAX: return softmax_value(s, index);
+    default: return (double)integer_value(s, index);
+    }
+}
+
+static void write_element(const InputSpec *s, void *memory, int64_t index) {
+    Dtype dtype = s->shape.dtype;
+    if (makes_integers(s) && !dtype_is_float(dtype))
+        dtype_write_int(dtype, memory, integer_value(s, index));
+    else
+        dtype_write(dtype, memory, real_value(s, index));
+}
+
+double input_value(const InputSpec *spec, int64_t index) {
+    unsigned char memory[16];
+    write_element(spec, memory, index);
+    return dtype_read(spec->shape.dtype, memory);
+}
+
+int64_t input_value_int(const InputSpec *spec, int64_t index) {
+    unsigned char memory[16];
+    write_element(spec, memory, index);
+    return dtype_read_int(spec->shape.dtype, memory);
+}
+
+void input_values(const InputSpec *spec, size_t count, const int64_t *indices, double *values) {
+    if (spec->kind == INPUT_UNIFORM && spec->shape.dtype == DTYPE_F32) {
+        for (size_t i = 0; i < count; i++) values[i] = (float)spread(spec, indices[i]);
+        return;
+    }
+    for (size_t i = 0; i < count; i++) values[i] = input_value(spec, indices[i]);
+}
+
+/* ---- Specs ---- */
+
+static void set_keys(InputSpec *spec, uint64_t seed, const char *name) {
+    Hash128 hash = hash128(name, strlen(name), (Hash128){seed, UINT64_C(0x736b65746368)});
+    spec->key[0] = hash.lo;
+    spec->key[1] = hash.hi;
+}
+
+static bool arguments_fit(const InputSpec *spec, const char **error) {
+    unsigned rank = spec->shape.rank;
+    bool matrix = spec->kind == INPUT_SYMMETRIC || spec->kind == INPUT_TRIU ||
+                  spec->kind == INPUT_TRIL;
+    if (matrix && rank < 2) {
+        *error = "this generator needs a tensor of rank 2 or more";
+    } else if (spec->kind == INPUT_SYMMETRIC &&
+               spec->shape.extents[rank - 1] != spec->shape.extents[rank - 2]) {
+        *error = "symmetric needs its last two extents equal";
+    } else if (spec->kind == INPUT_RANDINT &&
+               !(fabs(spec->a) <= 0x1p31 && fabs(spec->b) <= 0x1p31 && floor(spec->a) == spec->a &&
+                 floor(spec->b) == spec->b && spec->a < spec->b)) {
+        *error = "randint needs integers lo < hi within 2^31";
+    } else if (spec->kind == INPUT_EXACT &&
+               !(spec->a >= 0 && spec->a <= 0x1p20 && floor(spec->a) == spec->a)) {
+        *error = "exact needs an integer from 0 to 2^20";
+    } else {
+        return true;
+    }
+    return false;
+}
+
+bool input_spec_init(InputSpec *spec, uint64_t seed, const Shape *shape, const char *generator,
+                     size_t arg_count, const double *args, const char **error) {
+    int kind = 0;
+    while (kind < INPUT_COUNT && strcmp(input_infos[kind].name, generator) != 0) kind++;
+    if (kind == INPUT_COUNT) {
+        *error = "unknown generator";
+        return false;
+    }
+    const InputInfo *info = &input_infos[kind];
+    if (arg_count < info->min_args || arg_count > info->max_args) {
+        *error = "wrong number of arguments to the generator";
+        return false;
+    }
+    *spec = (InputSpec){.kind = (InputKind)kind, .shape = *shape, .a = info->a, .b = info->b};
+    if (arg_count > 0) spec->a = args[0];
+    if (arg_count > 1) spec->b = args[1];
+    set_keys(spec, seed, shape->name);
+    return arguments_fit(spec, error);
+}
+
+void input_spec_default(InputSpec *spec, uint64_t seed, const Shape *shape) {
+    *spec = (InputSpec){.kind = INPUT_RANDINT, .shape = *shape, .a = -8, .b = 8};
+    if (dtype_is_float(shape->dtype)) {
+        spec->kind = INPUT_UNIFORM;
+        spec->a = -1;
+        spec->b = 1;
+    } else if (!dtype_is_signed(shape->dtype)) {
+        spec->a = 0;
+        spec->b = shape->dtype == DTYPE_BOOL ? 2 : 16;
+    }
+    set_keys(spec, seed, shape->name);
+}
+
+void input_spec_exact(InputSpec *spec, uint64_t seed, const Shape *shape) {
+    double bound = shape->dtype == DTYPE_BOOL ? 1 : input_infos[INPUT_EXACT].a;
+    *spec = (InputSpec){.kind = INPUT_EXACT, .shape = *shape, .a = bound};
+    set_keys(spec, seed, shape->name);
+}
+
+/* ---- Filling ---- */
+
+typedef struct {
+    const InputSpec *spec;
+    unsigned char *buffer; /* element `begin` of the tensor first */
+    int64_t begin;
+    atomic_llong difference; /* the least index found */
+} Fill;
+
+enum { GRAIN = 1 << 16, STRIP = 512 };
+
+static void fill_uniform_f32(const InputSpec *spec, float *out, int64_t begin, int64_t end) {
+    const InputSpec s = *spec;
+    const double scale = s.b - s.a;
+    for (int64_t i = begin; i < end; i++)
+        out[i - begin] = (float)(s.a + scale * ((double)(int64_t)(mix(&s, i) >> 11) * 0x1p-53));
+}
+
+static void fill_strip(const InputSpec *spec, unsigned char *out, int64_t begin, int64_t end) {
+    size_t size = dtype_size(spec->shape.dtype);
+    if (spec->kind == INPUT_UNIFORM && spec->shape.dtype == DTYPE_F32) {
+        fill_uniform_f32(spec, (float *)(void *)out, begin, end);
+        return;
+    }
+    for (int64_t i = begin; i < end; i++)
+        write_element(spec, out + (size_t)(i - begin) * size, i);
+}
+
+static void fill_piece(void *ctx, int64_t begin, int64_t end) {
+    Fill *fill = ctx;
+    size_t size = dtype_size(fill->spec->shape.dtype);
+    fill_strip(fill->spec, fill->buffer + (size_t)begin * size, fill->begin + begin,
+               fill->begin + end);
+}
+
+void input_fill(const InputSpec *spec, void *buffer, int64_t begin, int64_t end,
+                unsigned threads) {
+    Fill fill = {.spec = spec, .buffer = buffer, .begin = begin};
+    verify_parallel(end - begin, GRAIN, threads, fill_piece, &fill);
+}
+
+static void note_difference(Fill *fill, long long index) {
+    long long seen = atomic_load(&fill->difference);
+    while ((seen < 0 || index < seen) &&
+           !atomic_compare_exchange_weak(&fill->difference, &seen, index)) {}
+}
+
+static void compare_piece(void *ctx, int64_t begin, int64_t end) {
+    Fill *fill = ctx;
+    size_t size = dtype_size(fill->spec->shape.dtype);
+    double aligned[STRIP];
+    unsigned char *strip = (unsigned char *)aligned;
+    for (int64_t at = begin; at < end; at += STRIP) {
+        int64_t count = end - at < STRIP ? end - at : STRIP;
+        fill_strip(fill->spec, strip, fill->begin + at, fill->begin + at + count);
+        const unsigned char *have = fill->buffer + (size_t)at * size;
+        if (memcmp(strip, have, (size_t)count * size) == 0) continue;
+        int64_t i = 0;
+        while (memcmp(strip + (size_t)i * size, have + (size_t)i * size, size) == 0) i++;
+        note_difference(fill, fill->begin + at + i);
+        return;
+    }
+}
+
+int64_t input_find_difference(const InputSpec *spec, const void *buffer, int64_t begin, int64_t end,
+                              unsigned threads) {
+    Fill fill = {.spec = spec, .buffer = (unsigned char *)(uintptr_t)buffer, .begin = begin};
+    atomic_init(&fill.difference, -1);
+    verify_parallel(end - begin, GRAIN, threads, compare_piece, &fill);
+    return (int64_t)atomic_load(&fill.difference);
+}

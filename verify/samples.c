@@ -1,0 +1,174 @@
+#include "verify.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- Samples ---- */
+
+typedef struct {
+    uint64_t state;
+} Random;
+
+static uint64_t next_random(Random *r) {
+    uint64_t z = r->state += UINT64_C(0x9E3779B97F4A7C15);
+    z = (z ^ (z >> 30)) * UINT64_C(0xBF58476D1CE4E5B9);
+    z = (z ^ (z >> 27)) * UINT64_C(0x94D049BB133111EB);
+    return z ^ (z >> 31);
+}
+
+static int64_t random_below(Random *r, int64_t n) {
+    return (int64_t)(next_random(r) % (uint64_t)n);
+}
+
+static int64_t clamp(int64_t at, int64_t extent) {
+    return at < 0 ? 0 : at >= extent ? extent - 1 : at;
+}
+
+/* A coordinate where tiles go wrong: the ends, the neighbours of a multiple of a tile size, the
+ * start of the last partial tile. */
+static int64_t edge_coordinate(Random *r, int64_t extent) {
+    int64_t tile = (int64_t)8 << random_below(r, 6); /* 8..256 */
+    switch (random_below(r, 4)) {
+    case 0: return clamp(random_below(r, 2), extent);
+    case 1: return clamp(extent - 1 - random_below(r, 2), extent);
+    case 2: return clamp((extent - 1) / tile * tile + random_below(r, 3) - 1, extent);
+    default:
+        return clamp(random_below(r, extent / tile + 1) * tile + random_below(r, 3) - 1, extent);
+    }
+}
+
+static int64_t random_sample(Random *r, const Shape *shape, unsigned style) {
+    int64_t flat = 0;
+    for (unsigned d = 0; d < shape->rank; d++) {
+        int64_t extent = shape->extents[d];
+        bool edge = style == 0 || (style == 1 && next_random(r) % 2);
+        flat = flat * extent + (edge ? edge_coordinate(r, extent) : random_below(r, extent));
+    }
+    return flat;
+}
+
+static size_t add_corners(const Shape *shape, int64_t *flat) {
+    size_t count = (size_t)1 << shape->rank;
+    for (size_t corner = 0; corner < count; corner++) {
+        int64_t at = 0;
+        for (unsigned d = 0; d < shape->rank; d++)
+            at = at * shape->extents[d] + (corner >> d & 1 ? shape->extents[d] - 1 : 0);
+        flat[corner] = at;
+    }
+    return count;
+}
+
+static int compare_indices(const void *a, const void *b) {
+    int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
+    return (x > y) - (x < y);
+}
+
+Samples samples_choose(Arena *arena, const Shape *shape, size_t budget, uint64_t seed) {
+    if ((uint64_t)shape->elements <= budget) return (Samples){(size_t)shape->elements, NULL};
+    size_t corners = (size_t)1 << shape->rank, wanted = budget > corners ? budget : corners;
+    int64_t *flat = ARENA_ARRAY(arena, int64_t, wanted);
+    Random random = {seed ^ UINT64_C(0x73616D706C6573)};
+    size_t count = add_corners(shape, flat);
+    for (unsigned style = 0; count < wanted; style = (style + 1) % 3)
+        flat[count++] = random_sample(&random, shape, style);
+    qsort(flat, count, sizeof *flat, compare_indices);
+    size_t distinct = 0;
+    for (size_t i = 0; i < count; i++)
+        if (i == 0 || flat[i] != flat[i - 1]) flat[distinct++] = flat[i];
+    return (Samples){distinct, flat};
+}
+
+/* ---- Ragged sizes ---- */
+
+typedef struct {
+    Arena *arena;
+    const IrFunc *f;
+    const Sizes *base;
+    int64_t max_elements;
+    VEC(const Sizes *) found;
+} Ragged;
+
+static bool is_free_symbol(const IrFunc *f, const char *name) {
+    for (unsigned i = 0; i < f->param_count; i++)
+        if (f->params[i].kind == IR_PARAM_SYMBOL && strcmp(f->params[i].name, name) == 0)
+            return !f->params[i].derived;
+    return false;
+}
+
+static bool small_enough(const Ragged *g, const Sizes *sizes) {
+    int64_t total = 0;
+    for (unsigned i = 0; i < g->f->param_count; i++) {
+        const IrType *type = g->f->body->args[i]->type;
+        Shape shape;
+        if (type->kind != IR_TYPE_TENSOR) continue;
+        if (!shape_of(sizes, NULL, type, &shape)) return false;
+        if (__builtin_add_overflow(total, shape.elements, &total)) return false;
+    }
+    return total <= g->max_elements;
+}
+
+static bool seen(const Ragged *g, const Sizes *sizes) {
+    for (size_t i = 0; i < g->found.len; i++) {
+        const Sizes *other = g->found.data[i];
+        bool same = other->count == sizes->count;
+        for (size_t k = 0; same && k < sizes->count; k++)
+            same = other->values[k].value == sizes->values[k].value;
+        if (same) return true;
+    }
+    return false;
+}
+
+static void offer(Ragged *g, const Sizes *given) {
+    const char *error = NULL;
+    const Sizes *bound = sizes_bind(g->arena, g->f, given, &error);
+    if (!bound || !small_enough(g, bound) || seen(g, bound)) return;
+    VEC_PUSH(g->arena, &g->found, bound);
+}
+
+/* The others of a variation: at most `cap`, so that the product stays small. */
+static void shrink(const Ragged *g, Sizes *sizes, int64_t cap) {
+    for (size_t i = 0; i < sizes->count; i++) {
+        sizes->values[i] = g->base->values[i];
+        if (is_free_symbol(g->f, sizes->values[i].name) && sizes->values[i].value > cap)
+            sizes->values[i].value = cap;
+    }
+}
+
+static void vary_one(Ragged *g, Sizes *sizes, size_t symbol, int64_t value) {
+    static const int64_t caps[] = {INT64_MAX, 64, 37, 16, 3, 1};
+    for (size_t i = 0; i < COUNT_OF(caps); i++) {
+        size_t before = g->found.len;
+        shrink(g, sizes, caps[i]);
+        sizes->values[symbol].value = value;
+        offer(g, sizes);
+        if (g->found.len > before && caps[i] < INT64_MAX) return; /* the largest that fits */
+    }
+}
+
+static void vary_all(Ragged *g, Sizes *sizes, int64_t value, int64_t step) {
+    for (size_t i = 0; i < sizes->count; i++) {
+        sizes->values[i] = g->base->values[i];
+        if (!is_free_symbol(g->f, sizes->values[i].name)) continue;
+        sizes->values[i].value = value;
+        value += step;
+    }
+    offer(g, sizes);
+}
+
+SizeList samples_ragged_sizes(Arena *arena, const IrFunc *f, const Sizes *base, size_t tile_count,
+                              const int64_t *tiles, int64_t max_elements) {
+    static const int64_t plain[] = {0, 1, 2, 3, 7, 31, 127, 257, 1009};
+    Ragged g = {.arena = arena, .f = f, .base = base, .max_elements = max_elements};
+    Sizes sizes = {base->count, ARENA_ARRAY(arena, SymbolValue, base->count + 1)};
+    for (size_t s = 0; s < base->count; s++) {
+        if (!is_free_symbol(f, base->values[s].name)) continue;
+        for (size_t i = 0; i < COUNT_OF(plain); i++) vary_one(&g, &sizes, s, plain[i]);
+        for (size_t i = 0; i < tile_count; i++)
+            for (int64_t d = -1; d <= 1; d++)
+                if (tiles[i] + d >= 0) vary_one(&g, &sizes, s, tiles[i] + d);
+    }
+    for (size_t i = 0; i < COUNT_OF(plain); i++) vary_all(&g, &sizes, plain[i], 0);
+    vary_all(&g, &sizes, 2, 3); /* 2, 5, 8, ...: all different */
+    vary_all(&g, &sizes, 29, 2);
+    return (SizeList){g.found.len, g.found.data};
+}

@@ -1,0 +1,212 @@
+/* verify: the judge of every kernel. Input data as a pure function of (seed, tensor, index), a
+ * reference evaluator of operators that carries (value, error bound) per element, comparison with
+ * named checks, the choice of samples and ragged sizes, and an interpreter of tile and kernel IR.
+ *
+ * Nothing here looks at a sketch: the bound belongs to the operator. docs/decisions/0003 has the
+ * constants and their evidence. Functions that can fail return false or null and put a sentence
+ * into `*error` (owned by the arena they were given). */
+#ifndef VERIFY_VERIFY_H
+#define VERIFY_VERIFY_H
+
+#include "ir.h"
+
+enum { VERIFY_MAX_RANK = 8 };
+
+/* ---- Sizes ---- */
+
+typedef struct {
+    const char *name;
+    int64_t value;
+} SymbolValue;
+typedef struct {
+    size_t count;
+    SymbolValue *values;
+} Sizes;
+
+/* The value of `e` under `sizes`; false on an unknown leaf or overflow. */
+bool sizes_eval(const Sizes *sizes, const Aff *e, int64_t *value);
+/* Completes `given` with the derived symbols of `f`. Null and *error when a symbol has no value, an
+ * extent is negative or a constraint does not hold. */
+const Sizes *sizes_bind(Arena *arena, const IrFunc *f, const Sizes *given, const char **error);
+
+/* A tensor at concrete sizes. */
+typedef struct {
+    const char *name;
+    Dtype dtype;
+    unsigned rank;
+    int64_t extents[VERIFY_MAX_RANK];
+    int64_t elements;
+} Shape;
+bool shape_of(const Sizes *sizes, const char *name, const IrType *type, Shape *shape);
+
+/* ---- Inputs (inputs.c) ---- */
+
+typedef enum {
+#define INPUT(id, ...) INPUT_##id,
+#include "inputs.def"
+#undef INPUT
+    INPUT_COUNT
+} InputKind;
+
+typedef struct {
+    InputKind kind;
+    Shape shape;
+    uint64_t key[2]; /* from seed and name */
+    double a, b;
+} InputSpec;
+
+/* False and *error (a constant text) on an unknown generator or wrong arguments. */
+bool input_spec_init(InputSpec *spec, uint64_t seed, const Shape *shape, const char *generator,
+                     size_t arg_count, const double *args, const char **error);
+/* The data of a tensor no case speaks of: uniform(-1, 1); integers in [-8, 8), unsigned [0, 16). */
+void input_spec_default(InputSpec *spec, uint64_t seed, const Shape *shape);
+/* The default for exact mode. */
+void input_spec_exact(InputSpec *spec, uint64_t seed, const Shape *shape);
+/* The element as stored (rounded to the dtype), integers as int64_t. */
+double input_value(const InputSpec *spec, int64_t index);
+int64_t input_value_int(const InputSpec *spec, int64_t index);
+/* input_value at `count` indices. */
+void input_values(const InputSpec *spec, size_t count, const int64_t *indices, double *values);
+/* Writes elements [begin, end) to buffer (which holds element `begin` first). Threads 0: as many as
+ * the size and the machine suggest. */
+void input_fill(const InputSpec *spec, void *buffer, int64_t begin, int64_t end, unsigned threads);
+/* The first index in [begin, end) where the buffer differs from the data, or -1. */
+int64_t input_find_difference(const InputSpec *spec, const void *buffer, int64_t begin, int64_t end,
+                              unsigned threads);
+
+/* Runs work(ctx, begin, end) over [0, count) in pieces of at least `grain` on up to `threads`
+ * threads (0: the machine's). */
+void verify_parallel(int64_t count, int64_t grain, unsigned threads,
+                     void (*work)(void *ctx, int64_t begin, int64_t end), void *ctx);
+
+/* ---- Reference (evaluate*.c) ---- */
+
+/* Where a graph's input comes from: memory, or generated on the fly when data is null. */
+typedef struct {
+    Shape shape;
+    const void *data;
+    const InputSpec *spec;
+} EvalInput;
+typedef struct {
+    const char *name;
+    double value;
+} EvalScalar;
+
+typedef struct {
+    const Sizes *sizes; /* complete: from sizes_bind */
+    size_t input_count, scalar_count;
+    const EvalInput *inputs;
+    const EvalScalar *scalars; /* those missing take their default */
+    bool exact;         /* sums and products of small integers have bound 0 */
+} EvalBinding;
+
+typedef struct Evaluator Evaluator;
+/* Prepares a graph-level function. The evaluator lives in the arena; it is read-only afterwards and
+ * may be used by several threads. */
+Evaluator *evaluator_create(Arena *arena, const IrFunc *f, const EvalBinding *binding,
+                            const char **error);
+unsigned evaluator_output_count(const Evaluator *ev);
+const Shape *evaluator_output(const Evaluator *ev, unsigned output); /* named as in `return` */
+
+/* Reference values at `count` flat indices of an output. Floats: value, bound (of the absolute
+ * error, the output's rounding included; infinite: nothing can be said). Integers: integer, bound
+ * 0 unless undecided. undecided: the element hangs on a near tie of a discontinuity. */
+typedef struct {
+    double *value;
+    int64_t *integer;
+    double *bound;
+    bool *undecided;
+} EvalResult;
+/* A thread's evaluation state with its cache of reductions and products. */
+typedef struct EvalRun EvalRun;
+EvalRun *eval_run_create(const Evaluator *ev); /* on the heap */
+void eval_run_destroy(EvalRun *run);
+bool eval_run(EvalRun *run, unsigned output, size_t count, const int64_t *flat, EvalResult *result);
+
+/* ---- Samples and sizes (samples.c) ---- */
+
+typedef struct {
+    size_t count;
+    int64_t *flat; /* ascending, distinct; null: all of [0, count) */
+} Samples;
+/* All elements when there are at most `budget`, else about `budget` of them: corners, first and last
+ * rows, neighbours of multiples of 8..256 on every axis, the rest at random. */
+Samples samples_choose(Arena *arena, const Shape *shape, size_t budget, uint64_t seed);
+
+typedef struct {
+    size_t count;
+    const Sizes **sizes; /* each complete, within constraints */
+} SizeList;
+/* Ragged variations of `base`: each symbol in turn 0, 1, primes, tile +-1, the others small; and
+ * all together. Sizes that break a constraint or need more than `max_elements` are left out. */
+SizeList samples_ragged_sizes(Arena *arena, const IrFunc *f, const Sizes *base, size_t tile_count,
+                              const int64_t *tiles, int64_t max_elements);
+
+/* ---- Comparison (compare.c) ---- */
+
+typedef enum {
+#define VERIFY_CHECK(id, ...) CHECK_##id,
+#include "checks.def"
+#undef VERIFY_CHECK
+    CHECK_COUNT
+} CheckId;
+typedef enum { CHECK_NOT_RUN, CHECK_PASSED, CHECK_FAILED } CheckStatus;
+
+const char *check_name(CheckId id);
+const char *check_summary(CheckId id);
+
+typedef struct {
+    CheckStatus status;
+    int64_t count;      /* of what was found wrong */
+    const char *detail; /* a sentence, or null */
+} CheckResult;
+
+typedef struct {
+    const char *name;
+    Dtype dtype;
+    int64_t elements, checked, undecided, outside; /* outside: beyond the bound */
+    double rms, max_ratio;       /* of error over bound */
+    double max_error;            /* absolute */
+    int64_t worst;               /* flat index of max_ratio, -1 when none */
+    double worst_got, worst_want, worst_bound;
+    double paper_fraction, paper_tau;
+} OutputVerdict;
+
+typedef struct {
+    Arena *arena;
+    CheckResult checks[CHECK_COUNT];
+    size_t output_count;
+    OutputVerdict *outputs;
+} Verdict;
+
+typedef struct {
+    size_t sample_budget; /* elements compared with the reference per output; 0: all */
+    uint64_t seed;
+    unsigned threads;     /* 0: the machine's */
+    bool exact;           /* the evaluator was made with `exact` */
+} CompareOptions;
+
+void verdict_init(Verdict *v, Arena *arena);
+bool verdict_passed(const Verdict *v); /* no judging check failed, and `bound` ran */
+/* Marks a check passed unless it failed before; or failed with a sentence. */
+void verdict_pass(Verdict *v, CheckId id);
+void verdict_fail(Verdict *v, CheckId id, int64_t count, const char *format, ...)
+    PRINTF_LIKE(4, 5);
+/* Compares a whole output buffer with the reference: bound, rms, undecided, unwritten (when
+ * `poisoned`), exact, paper_rule, allclose. */
+void verdict_check_output(Verdict *v, const Evaluator *ev, unsigned output, const void *got,
+                          bool poisoned, const CompareOptions *options);
+/* After a second launch from the same state: equal bytes when `deterministic`, and no poison. */
+void verdict_check_second(Verdict *v, const Shape *shape, const void *first, const void *second,
+                          bool deterministic);
+void verdict_check_input(Verdict *v, const InputSpec *spec, const void *buffer, unsigned threads);
+void verdict_print_json(const Verdict *v, Str *out); /* docs/schemas/verify.schema.json */
+void verdict_print_text(const Verdict *v, Str *out); /* one line a check that ran */
+
+/* Poison: a byte pattern no honest result holds (floats: NaN). */
+void poison_fill(Dtype dtype, void *buffer, size_t bytes);
+/* Guard zones: `size` bytes of a pattern before and after a buffer. */
+void guard_fill(void *zone, size_t size);
+int64_t guard_find_damage(const void *zone, size_t size); /* first changed byte, or -1 */
+
+#endif
