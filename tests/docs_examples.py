@@ -1,0 +1,71 @@
+#!/usr/bin/env python3
+"""The examples in documents are true. In README.md and docs/*.md:
+
+  ```sketch    compiles: the block alone, as `sketchc FILE --emit=ast`
+  ```console   `$ COMMAND` lines run in the root of the sources and succeed; the lines up to the next
+               one are their output, where a line `...` stands for any lines and `...` in a line for
+               any text
+
+    docs_examples.py SOURCE_ROOT BUILD_ROOT"""
+import os
+import pathlib
+import re
+import subprocess
+import sys
+import tempfile
+
+BLOCK = re.compile(r"^```(sketch|console)\n(.*?)^```", re.M | re.S)
+
+
+def matches(want: str, got: str) -> bool:
+    pattern = re.escape(want.strip()).replace(r"\.\.\.", ".*")
+    return re.fullmatch(pattern, got.strip(), re.S) is not None
+
+
+def commands(block: str) -> list[tuple[str, str]]:
+    parts = re.split(r"^\$ (.*)\n", block, flags=re.M)
+    return list(zip(parts[1::2], parts[2::2]))
+
+
+def run_console(block: str, source: pathlib.Path, env: dict) -> list[str]:
+    problems = []
+    for command, want in commands(block):
+        run = subprocess.run(["bash", "-c", command], cwd=source, env=env, text=True, check=False,
+                             stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=300)
+        if run.returncode:
+            problems.append(f"$ {command}: status {run.returncode}\n{run.stdout}")
+        elif not matches(want, run.stdout):
+            problems.append(f"$ {command} prints\n{run.stdout}\nbut the document says\n{want}")
+    return problems
+
+
+def run_sketch(block: str, build: pathlib.Path, folder: pathlib.Path) -> list[str]:
+    path = folder / "example.sketch"
+    path.write_text(block)
+    run = subprocess.run([build / "sketchc", path, "--emit=ast", "-o", folder / "out"], text=True,
+                         capture_output=True, check=False)
+    return [f"a sketch does not compile:\n{run.stderr}"] if run.returncode else []
+
+
+def main() -> int:
+    source, build = pathlib.Path(sys.argv[1]), pathlib.Path(sys.argv[2])
+    assert matches("a ... c\n...\nd", "a b c\n1\n2\nd\n") and not matches("a", "b")
+    assert commands("$ x\n1\n2\n$ y\n") == [("x", "1\n2\n"), ("y", "")]
+    problems, count = [], 0
+    with tempfile.TemporaryDirectory() as name:
+        folder = pathlib.Path(name)
+        # The documents say build/, wherever this build stands.
+        env = dict(os.environ, XDG_CACHE_HOME=str(folder), PATH=f"{build}:{os.environ['PATH']}")
+        for document in [source / "README.md", *sorted((source / "docs").glob("*.md"))]:
+            for kind, block in BLOCK.findall(document.read_text()):
+                count += 1
+                block = block.replace("build/sketch", f"{build}/sketch") if kind == "console" else block
+                found = (run_console(block, source, env) if kind == "console"
+                         else run_sketch(block, build, folder))
+                problems += [f"{document.name}: {p.replace(str(build), 'build')}" for p in found]
+    print("\n".join(problems) if problems else f"{count} examples")
+    return 1 if problems else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
