@@ -135,11 +135,11 @@ static void flatten(const Nest *nest) {
 
 /* ---- Processor ---- */
 
-static bool depends_on_nest(const IrOp *op, const Nest *nest, unsigned depth) {
+static bool depends_on_nest(const IrOp *op, const Nest *nest) {
     for (unsigned k = 0; k < op->operand_count; k++) {
         const IrValue *v = op->operands[k];
         const IrBlock *from = v->def ? v->def->block : v->block;
-        for (unsigned i = 0; i <= depth; i++)
+        for (unsigned i = 0; i < nest->depth; i++)
             if (from == nest->loops[i]->regions[0])
                 return true;
     }
@@ -153,7 +153,7 @@ static void hoist_bounds(const Nest *nest) {
         IrOp *inner_first = nest->loops[i + 1]->regions[0]->first;
         for (IrOp *op = nest->loops[i]->regions[0]->first, *next; op != nest->loops[i + 1]; op = next) {
             next = op->next;
-            ir_op_move_before(op, depends_on_nest(op, nest, i) ? inner_first : nest->loops[0]);
+            ir_op_move_before(op, depends_on_nest(op, nest) ? inner_first : nest->loops[0]);
         }
     }
 }

@@ -51,6 +51,10 @@ IrValue *tile_splat(IrBuilder *b, const IrType *type, double value);
 
 void report_unsupported(PassContext *ctx, Span span, const char *what);
 
+/* A cache that gives the interval of a load even where it fills the axis today: what holds when the
+ * axis gets a longer constant extent. */
+PresenceCache *presence_cache_with_ends(PassContext *ctx);
+
 /* ---- Axis classes (axes.c) ----
  * Tile axes that must have one extent and one chunking because ops join them lane by lane. */
 

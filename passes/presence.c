@@ -20,6 +20,7 @@ struct PresenceCache {
         size_t len, cap;
     } entries;
     const PresenceCache *outer; /* answers that hold here too */
+    bool keep_ends;             /* the interval of a load even where it fills the axis */
 };
 
 PresenceCache *presence_cache(PassContext *ctx) {
@@ -27,6 +28,12 @@ PresenceCache *presence_cache(PassContext *ctx) {
     c->ctx = ctx;
     c->affs = ctx->module->affs;
     c->index = pointer_table(ctx->scratch);
+    return c;
+}
+
+PresenceCache *presence_cache_with_ends(PassContext *ctx) {
+    PresenceCache *c = presence_cache(ctx);
+    c->keep_ends = true;
     return c;
 }
 
@@ -84,7 +91,7 @@ static PresenceAxis load_axis(const PresenceCache *c, IrOp *op, const AffFacts *
     if (!aff_prove_nonneg(facts, begin))
         lo = aff_max(affs, zero, aff_ceildiv(affs, aff_sub(affs, zero, begin), step));
     const Aff *hi = aff_ceildiv(affs, aff_sub(affs, end, begin), step);
-    if (lo == zero && aff_prove_le(facts, extent, hi))
+    if (lo == zero && !c->keep_ends && aff_prove_le(facts, extent, hi))
         return (PresenceAxis){0};
     return (PresenceAxis){lo, hi};
 }
@@ -180,7 +187,8 @@ static Presence of_elementwise(PresenceCache *c, IrOp *op) {
 
 /* What the back edge says when nothing is known of the carried tiles themselves. */
 static Presence of_back_edge(const PresenceCache *c, IrOp *loop, unsigned carried) {
-    PresenceCache inner = {.ctx = c->ctx, .affs = c->affs, .index = pointer_table(c->ctx->scratch), .outer = c};
+    PresenceCache inner = {.ctx = c->ctx, .affs = c->affs, .index = pointer_table(c->ctx->scratch), .outer = c,
+                           .keep_ends = c->keep_ends};
     IrBlock *body = loop->regions[0];
     for (unsigned i = 1; i < body->arg_count; i++)
         if (is_tile(body->args[i]))

@@ -55,7 +55,7 @@ static bool ends_at(PassContext *ctx, PresenceCache *cache, IrOp *op, unsigned o
 /* In a tile of a constant extent there are lanes at and past the symbolic one: wherever something
  * folds along the axis they must be absent (of a gemm: in one operand). */
 static bool folds_end_there(PassContext *ctx, const OpList *ops, const Axes *axes, size_t index) {
-    PresenceCache *cache = presence_cache(ctx);
+    PresenceCache *cache = presence_cache_with_ends(ctx);
     for (size_t i = 0; i < ops->len; i++) {
         IrOp *op = ops->data[i];
         if (!is_fold(axes, op, index) || ends_at(ctx, cache, op, 0, axes, index) ||

@@ -1,0 +1,62 @@
+/* Shared by build.c, build_expr.c, build_graph.c and build_tile.c. */
+#ifndef FRONTEND_BUILD_INTERNAL_H
+#define FRONTEND_BUILD_INTERNAL_H
+
+#include "build.h"
+
+typedef struct {
+    const Decl *decl;
+    IrValue *value;
+} NameValue;
+
+typedef struct {
+    Arena *unit;
+    SourceMap *sources;
+    const File *file;
+    const Block *block; /* operator or sketch that is built */
+    DiagList *diags;
+    IrModule *m;
+    IrFunc *f;
+    IrBuilder b;
+    bool graph;         /* whole tensors, not tiles */
+    bool under_serial;  /* tile: inside a loop that is not parallel, or an `if` */
+    bool ok;
+    struct {
+        NameValue *data;
+        size_t len, cap;
+    } env; /* what each name holds now; a later entry hides an earlier one */
+} Build;
+
+/* Reports E0724 once a place and fails the build; returns null for convenience. */
+IrValue *build_unsupported(Build *c, Span span, const char *what);
+
+IrValue *build_get(const Build *c, const Decl *d); /* null when nothing is bound */
+void build_set(Build *c, const Decl *d, IrValue *v);
+
+/* ---- Sizes (build.c) ---- */
+
+const Aff *build_aff(Build *c, const Aff *e, Span span);       /* into the module's context */
+IrValue *build_index(Build *c, const Aff *e, Span span);       /* emitted as an index value */
+const IrType *build_type(Build *c, const Type *t, Dtype dtype, Span span); /* tile, tensor or scalar */
+const char *build_name(Build *c, const char *name);            /* [A-Za-z0-9_]{1,40} */
+void build_symbols(Build *c);  /* symbol and scalar parameters, constraints of the block */
+
+/* ---- Expressions (build_expr.c) ---- */
+
+/* The value of an expression in the type that sema gave it: a tile, a tensor or a scalar. Null
+ * after an error. */
+IrValue *build_expr(Build *c, const Expr *e);
+/* The same, converted. Scalars are made in that type directly. */
+IrValue *build_operand(Build *c, const Expr *e, Dtype dtype);
+/* Broadcast (right-aligned) to the extents of `shape` (a tile or tensor type); scalars stay. */
+IrValue *build_broadcast(Build *c, IrValue *v, const IrType *shape, Span span);
+IrValue *build_cast(Build *c, IrValue *v, Dtype dtype);
+IrValue *build_splat(Build *c, const IrType *type, double value);
+
+void build_operator(Build *c); /* build_graph.c */
+void build_sketch(Build *c);   /* build_tile.c */
+IrValue *build_contract(Build *c, const Expr *e, IrValue *acc); /* gemm, matmul; acc: of gemm */
+IrValue *build_notation(Build *c, const Stmt *s);               /* index notation (build_graph.c) */
+IrValue *build_element(Build *c, const Expr *e);                /* X[i, j] inside it */
+
+#endif

@@ -1,0 +1,363 @@
+/* `sketch` blocks to tile functions in state open. Tiles are names with value meaning: each write
+ * makes a new SSA value; loops carry what they write. */
+#include "build_internal.h"
+
+#include <string.h>
+
+static void build_body(Build *c, const Body *body);
+
+static const IrType *tile_type(Build *c, const Decl *d) {
+    return build_type(c, &d->type, d->type.dtype, d->span);
+}
+
+/* Writes a tile: the value in the tile's own type and shape. */
+static void write_tile(Build *c, const Decl *d, IrValue *v, Span span) {
+    if (!v)
+        return;
+    const IrType *t = tile_type(c, d);
+    if (d->is_workspace) {
+        build_unsupported(c, span, "workspaces (a top-level alloc that loop nests share)");
+        return;
+    }
+    v = build_cast(c, v, d->type.dtype);
+    if (v->type->kind == IR_TYPE_SCALAR) {
+        c->b.span = span;
+        IrOp *op = ir_op_create(&c->b, IR_TILE_BROADCAST, 1, &v, 1, &t);
+        ir_attr_set_ints(op, "axes", 0, NULL);
+        v = &op->results[0];
+    }
+    v = build_broadcast(c, v, t, span);
+    if (!v)
+        return;
+    if (!v->name)
+        v->name = build_name(c, d->name);
+    build_set(c, d, v);
+}
+
+/* What a tile holds; one that nobody wrote holds nothing that anyone may read. */
+static IrValue *read_tile(Build *c, const Decl *d) {
+    IrValue *v = build_get(c, d);
+    if (!v) {
+        v = build_splat(c, tile_type(c, d), 0);
+        v->name = build_name(c, d->name);
+    }
+    return v;
+}
+
+static void build_alloc(Build *c, const Stmt *s) {
+    const Decl *d = s->targets[0];
+    build_set(c, d, NULL); /* a new tile in every run of its block */
+    if (!d->has_init)
+        return;
+    double init = d->init.kind == CONST_FLOAT ? d->init.f : (double)d->init.i;
+    c->b.span = s->span;
+    write_tile(c, d, build_splat(c, tile_type(c, d), init), s->span);
+}
+
+/* ---- Slices ---- */
+
+typedef struct {
+    IrValue *operands[2 * AST_MAX_RANK + 2];
+    unsigned count, ranges;
+    char axes[AST_MAX_RANK + 1];
+    int64_t steps[AST_MAX_RANK]; /* one a tensor axis */
+    bool has_step;
+} SliceOperands;
+
+static bool slice_axis(Build *c, const AxisIndex *axis, unsigned at, SliceOperands *s) {
+    s->steps[at] = 1;
+    if (axis->kind == AXIS_GATHER || !axis->start || (axis->kind == AXIS_RANGE && !axis->end)) {
+        build_unsupported(c, axis->span, axis->kind == AXIS_GATHER ? "gather and scatter" : "this index");
+        return false;
+    }
+    s->axes[at] = axis->kind == AXIS_POINT ? 'p' : 'r';
+    s->operands[s->count++] = build_index(c, axis->start, axis->span);
+    if (axis->kind == AXIS_POINT)
+        return c->ok;
+    s->ranges++;
+    s->operands[s->count++] = build_index(c, axis->end, axis->span);
+    int64_t step = 1;
+    if (axis->step && !aff_is_const(axis->step, &step)) {
+        build_unsupported(c, axis->span, "a step that is no constant");
+        return false;
+    }
+    s->steps[at] = step;
+    s->has_step |= step != 1;
+    return c->ok;
+}
+
+static bool slice_operands(Build *c, const Expr *e, SliceOperands *s) {
+    if (e->kind != EXPR_INDEX || !e->decl || e->decl->kind != DECL_TENSOR) {
+        build_unsupported(c, e->span, e->decl && e->decl->kind == DECL_VIEW ? "views" : "slices of tiles");
+        return false;
+    }
+    s->operands[s->count++] = build_get(c, e->decl);
+    for (size_t i = 0; i < e->axis_count; i++)
+        if (!slice_axis(c, &e->axes[i], (unsigned)i, s))
+            return false;
+    return true;
+}
+
+static void slice_attributes(IrOp *op, const SliceOperands *s) {
+    ir_attr_set_str(op, "axes", s->axes);
+    if (s->has_step)
+        ir_attr_set_ints(op, "steps", strlen(s->axes), s->steps);
+}
+
+static void build_load(Build *c, const Stmt *s) {
+    const Decl *d = s->target_count ? s->targets[0] : s->into->decl;
+    if (s->value->kind == EXPR_NAME && s->value->decl && s->value->decl->kind == DECL_TILE) {
+        write_tile(c, d, build_expr(c, s->value), s->span);
+        return;
+    }
+    SliceOperands slice = {0};
+    if (!slice_operands(c, s->value, &slice))
+        return;
+    if (slice.ranges != d->type.rank) {
+        build_unsupported(c, s->span, "a load into a tile of another rank");
+        return;
+    }
+    const IrType *t = ir_type_with_dtype(c->m, tile_type(c, d), s->value->decl->type.dtype);
+    c->b.span = s->span;
+    IrOp *op = ir_op_create(&c->b, IR_TILE_LOAD, slice.count, slice.operands, 1, &t);
+    slice_attributes(op, &slice);
+    if (s->pad && s->pad->value.kind == CONST_FLOAT)
+        ir_attr_set_float(op, "pad", s->pad->value.f);
+    else if (s->pad)
+        ir_attr_set_float(op, "pad", (double)s->pad->value.i);
+    op->results[0].name = build_name(c, d->name);
+    write_tile(c, d, &op->results[0], s->span);
+}
+
+static void build_store(Build *c, const Stmt *s) {
+    static const char *const modes[] = {"set", "add", "max", "min"};
+    SliceOperands slice = {.count = 1};
+    if (!slice_operands(c, s->into, &slice))
+        return;
+    IrValue *v = build_cast(c, build_expr(c, s->value), s->into->decl->type.dtype);
+    if (!v)
+        return;
+    if (v->type->kind != IR_TYPE_TILE || v->type->rank != slice.ranges) {
+        build_unsupported(c, s->span, "a store from a tile of another rank");
+        return;
+    }
+    slice.operands[0] = v;
+    c->b.span = s->span;
+    IrOp *op = ir_op_create(&c->b, IR_TILE_STORE, slice.count, slice.operands, 0, NULL);
+    slice_attributes(op, &slice);
+    if (s->mode != STORE_SET)
+        ir_attr_set_str(op, "mode", modes[s->mode]);
+    if (s->unique)
+        ir_attr_set_bool(op, "unique", true);
+}
+
+/* ---- Compute ---- */
+
+static void build_compute(Build *c, const Stmt *s) {
+    const Decl *d = s->targets[0];
+    if (s->target_count != 1) {
+        build_unsupported(c, s->span, "operations with several results");
+        return;
+    }
+    IrValue *v = s->value->builtin == BUILTIN_GEMM ? build_contract(c, s->value, read_tile(c, d))
+                                                   : build_expr(c, s->value);
+    write_tile(c, d, v, s->span);
+}
+
+static void build_scalars(Build *c, const Stmt *s) {
+    for (size_t i = 0; i < s->target_count; i++) {
+        const Decl *d = s->targets[i];
+        const Expr *e = s->u.assign.values[i];
+        if (!d->affine && d->constant.kind == CONST_NONE)
+            build_set(c, d, build_expr(c, e));
+    }
+}
+
+/* ---- Control flow ---- */
+
+static void loop_attributes(IrOp *op, const LoopInfo *info) {
+    const char *grid = info->grid_axis == 'x' ? "grid.x" : info->grid_axis == 'y' ? "grid.y" : "grid.z";
+    if (op->opcode == IR_PARALLEL && info->grid_axis)
+        ir_attr_set_str(op, "axis", grid);
+    if (op->opcode == IR_FOR && info->pipeline)
+        ir_attr_set_int(op, "pipeline", info->stages > 0 ? info->stages : 2);
+    if (op->opcode == IR_FOR && info->unroll)
+        ir_attr_set_int(op, "unroll", info->factor > 0 ? info->factor : -1);
+}
+
+static bool loop_bounds(Build *c, const Stmt *s, IrValue *bounds[3]) {
+    const LoopInfo *info = s->loop;
+    if (!info->lo || !info->hi || !info->step) {
+        build_unsupported(c, s->span, "a loop bound that is no affine expression");
+        return false;
+    }
+    bounds[0] = build_index(c, info->lo, s->span);
+    bounds[1] = build_index(c, info->hi, s->span);
+    bounds[2] = build_index(c, info->step, s->span);
+    return c->ok;
+}
+
+static void parallel_loop(Build *c, const Stmt *s, IrValue *bounds[3]) {
+    c->b.span = s->span;
+    IrOp *op = ir_op_create(&c->b, IR_PARALLEL, 3, bounds, 0, NULL);
+    IrBuilder outside = c->b;
+    c->b = ir_builder_at_end(op->regions[0]);
+    const char *name = build_name(c, s->u.loop.var);
+    build_set(c, s->loop->var, ir_region_add_arg(op->regions[0], ir_type_index(c->m), name));
+    loop_attributes(op, s->loop);
+    build_body(c, &s->u.loop.body);
+    ir_yield(&c->b, 0, NULL);
+    c->b = outside;
+}
+
+static void serial_loop(Build *c, const Stmt *s, IrValue *bounds[3]) {
+    const LoopInfo *info = s->loop;
+    unsigned count = (unsigned)info->carried_count;
+    IrValue **carried = ARENA_ARRAY(c->unit, IrValue *, count + 1);
+    for (unsigned i = 0; i < count; i++)
+        carried[i] = read_tile(c, info->carried[i]);
+    c->b.span = s->span;
+    IrOp *op = ir_for(&c->b, bounds[0], bounds[1], bounds[2], count, carried, build_name(c, s->u.loop.var));
+    loop_attributes(op, info);
+    IrBuilder outside = c->b;
+    bool was_serial = c->under_serial;
+    c->under_serial = true;
+    c->b = ir_builder_at_end(op->regions[0]);
+    build_set(c, info->var, op->regions[0]->args[0]);
+    for (unsigned i = 0; i < count; i++) {
+        op->regions[0]->args[i + 1]->name = build_name(c, info->carried[i]->name);
+        build_set(c, info->carried[i], op->regions[0]->args[i + 1]);
+    }
+    build_body(c, &s->u.loop.body);
+    for (unsigned i = 0; i < count; i++)
+        carried[i] = build_get(c, info->carried[i]);
+    if (c->ok)
+        ir_yield(&c->b, count, carried);
+    c->b = outside;
+    c->under_serial = was_serial;
+    for (unsigned i = 0; i < count; i++) {
+        op->results[i].name = build_name(c, info->carried[i]->name);
+        build_set(c, info->carried[i], &op->results[i]);
+    }
+}
+
+static void build_loop(Build *c, const Stmt *s) {
+    IrValue *bounds[3];
+    if (!loop_bounds(c, s, bounds))
+        return;
+    const LoopInfo *info = s->loop;
+    bool free = info->parallel != PARALLEL_NONE || (info->proved_parallel && !c->under_serial);
+    if (free && info->carried_count == 0)
+        parallel_loop(c, s, bounds);
+    else
+        serial_loop(c, s, bounds);
+}
+
+/* One branch; `values` receives what the assigned tiles hold behind it. */
+static void build_branch(Build *c, const Stmt *s, IrBlock *region, const Body *body, IrValue **values) {
+    IrBuilder outside = c->b;
+    bool was_serial = c->under_serial;
+    c->under_serial = true;
+    c->b = ir_builder_at_end(region);
+    build_body(c, body);
+    for (size_t i = 0; i < s->assigned_count; i++)
+        values[i] = read_tile(c, s->assigned[i]);
+    if (c->ok)
+        ir_yield(&c->b, (unsigned)s->assigned_count, values);
+    c->b = outside;
+    c->under_serial = was_serial;
+}
+
+static void build_if(Build *c, const Stmt *s) {
+    IrValue *condition = build_operand(c, s->u.branch.condition, DTYPE_BOOL);
+    if (!condition)
+        return;
+    if (condition->type->kind != IR_TYPE_SCALAR) {
+        build_unsupported(c, s->span, "a condition on a loaded scalar");
+        return;
+    }
+    size_t count = s->assigned_count;
+    const IrType **types = ARENA_ARRAY(c->unit, const IrType *, count + 1);
+    IrValue **before = ARENA_ARRAY(c->unit, IrValue *, count + 1);
+    IrValue **values = ARENA_ARRAY(c->unit, IrValue *, count + 1);
+    for (size_t i = 0; i < count; i++) {
+        types[i] = tile_type(c, s->assigned[i]);
+        before[i] = build_get(c, s->assigned[i]);
+    }
+    c->b.span = s->span;
+    IrOp *op = ir_op_create(&c->b, IR_IF, 1, &condition, (unsigned)count, types);
+    for (unsigned r = 0; r < 2; r++) {
+        const Body *body = r ? &s->u.branch.else_body : &s->u.branch.then_body;
+        for (size_t i = 0; i < count; i++)
+            build_set(c, s->assigned[i], before[i]);
+        if (r == 0 || body->count || count)
+            build_branch(c, s, op->regions[r], body, values);
+    }
+    for (size_t i = 0; i < count; i++)
+        build_set(c, s->assigned[i], &op->results[i]);
+}
+
+static void build_stmt(Build *c, const Stmt *s) {
+    if (s->kind == STMT_FOR) {
+        build_loop(c, s);
+        return;
+    }
+    if (s->kind == STMT_IF) {
+        build_if(c, s);
+        return;
+    }
+    switch (s->action) {
+    case ACTION_NONE: break;
+    case ACTION_ALLOC: build_alloc(c, s); break;
+    case ACTION_LOAD: build_load(c, s); break;
+    case ACTION_STORE: build_store(c, s); break;
+    case ACTION_COMPUTE: build_compute(c, s); break;
+    case ACTION_SCALAR: build_scalars(c, s); break;
+    case ACTION_EQUATION: build_unsupported(c, s->span, "an equation in a sketch"); break;
+    }
+}
+
+static void build_body(Build *c, const Body *body) {
+    for (size_t i = 0; i < body->count && c->ok; i++)
+        build_stmt(c, body->data[i]);
+}
+
+/* ---- The sketch ---- */
+
+static void build_tensors(Build *c) {
+    for (size_t i = 0; i < c->block->decl_count; i++) {
+        const Decl *d = c->block->decls[i];
+        if (d->kind == DECL_VIEW)
+            build_unsupported(c, d->span, "views");
+        if (d->kind != DECL_TENSOR)
+            continue;
+        if (d->stride_affs)
+            build_unsupported(c, d->span, "tensors with strides");
+        IrDirection direction = d->direction == DIR_OUT     ? IR_DIR_OUT
+                                : d->direction == DIR_INOUT ? IR_DIR_INOUT
+                                                            : IR_DIR_IN;
+        const IrType *t = build_type(c, &d->type, d->type.dtype, d->span);
+        build_set(c, d, ir_func_add_param(c->f, IR_PARAM_TENSOR, d->name, t, direction));
+    }
+}
+
+/* Tensors go by name: the operator's must be the sketch's. */
+static void check_bindings(Build *c) {
+    for (size_t i = 0; i < c->block->binding_count; i++) {
+        const Binding *b = &c->block->bindings[i];
+        if (b->op_decl && b->sketch_decl && strcmp(b->op_decl->name, b->sketch_decl->name) != 0)
+            build_unsupported(c, b->sketch_decl->span, "a sketch that renames its operator's tensors");
+        if (b->is_reshape)
+            build_unsupported(c, c->block->implements.span, "a sketch that reshapes its operator's tensors");
+    }
+}
+
+void build_sketch(Build *c) {
+    check_bindings(c);
+    build_symbols(c);
+    build_tensors(c);
+    build_body(c, &c->block->body);
+    c->b.span = c->block->name_span;
+    if (c->ok)
+        ir_op_create(&c->b, IR_RETURN, 0, NULL, 0, NULL);
+}
