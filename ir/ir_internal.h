@@ -80,6 +80,10 @@ bool ir_fold_identity(IrOpcode opcode, IrValue *x, IrValue *y, const IrType *res
                       IrConst *c);
 int64_t ir_wrap_int(Dtype t, int64_t value);
 
+/* ---- Simplification ---- */
+
+bool ir_merge_equal(IrFunc *f, Arena *scratch); /* cse.c; true when something changed */
+
 /* ---- Pointer map ---- */
 
 typedef struct {

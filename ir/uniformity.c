@@ -1,0 +1,72 @@
+/* Uniformity: over which group of threads a scalar is the same. Nothing makes a value more uniform
+ * than what it is computed from, so it is the least uniform leaf that the value reaches. */
+#include <string.h>
+
+#include "ir_internal.h"
+
+typedef struct {
+    Arena *arena;
+    PtrMap seen;
+    VEC(const IrValue *) work;
+    IrUniformity result;
+} Search;
+
+static void reach(Search *s, const IrValue *v) {
+    if (ptr_map_get(&s->seen, v)) return;
+    ptr_map_set(&s->seen, v, s);
+    VEC_PUSH(s->arena, &s->work, v);
+}
+
+static void lower(Search *s, IrUniformity u) {
+    if (u > s->result) s->result = u;
+}
+
+static IrUniformity special_uniformity(const char *name) {
+    if (strncmp(name, "ctaid", 5) == 0) return IR_UNIFORM_BLOCK;
+    if (strncmp(name, "nctaid", 6) == 0) return IR_UNIFORM_GRID;
+    if (strcmp(name, "warp") == 0) return IR_UNIFORM_WARP;
+    return IR_UNIFORM_LANE; /* lane, tid.x, and what is not known */
+}
+
+static void reach_yielded(Search *s, const IrBlock *region, unsigned index) {
+    const IrOp *last = region->last;
+    if (last && last->opcode == IR_YIELD && index < last->operand_count) reach(s, last->operands[index]);
+}
+
+/* Arguments: of functions the same everywhere; loop variables as the bounds; carried values as what
+ * comes in and what is yielded. */
+static void visit_argument(Search *s, const IrValue *v) {
+    const IrOp *parent = v->block->parent;
+    if (!parent) return;
+    if (parent->opcode == IR_PARALLEL) lower(s, IR_UNIFORM_BLOCK);
+    if (parent->opcode != IR_FOR && parent->opcode != IR_PARALLEL) return;
+    for (unsigned i = 0; i < 3 && i < parent->operand_count; i++) reach(s, parent->operands[i]);
+    if (!v->index || parent->opcode != IR_FOR) return;
+    if (v->index + 2 < parent->operand_count) reach(s, parent->operands[v->index + 2]);
+    reach_yielded(s, v->block, v->index - 1);
+}
+
+static void visit_result(Search *s, const IrValue *v) {
+    const IrOp *op = v->def;
+    if (op->opcode == IR_SPECIAL) lower(s, special_uniformity(ir_attr_str(op, "name", "")));
+    if (op->opcode == IR_SHUFFLE_XOR || op->opcode == IR_ATOM) lower(s, IR_UNIFORM_LANE);
+    /* Of a loop only the bounds and this result's own chain count, of the rest every operand. */
+    bool loop = op->opcode == IR_FOR;
+    for (unsigned i = 0; i < op->operand_count; i++)
+        if (!loop || i < 3 || i == v->index + 3) reach(s, op->operands[i]);
+    if (op->opcode == IR_FOR || op->opcode == IR_IF || op->opcode == IR_MAP)
+        for (unsigned i = 0; i < op->region_count; i++) reach_yielded(s, op->regions[i], v->index);
+}
+
+IrUniformity ir_uniformity(IrValue *value) {
+    Search s = {.arena = arena_create(), .result = IR_UNIFORM_GRID};
+    ptr_map_init(&s.seen, s.arena);
+    reach(&s, value);
+    while (s.work.len && s.result != IR_UNIFORM_LANE) {
+        const IrValue *v = s.work.data[--s.work.len];
+        if (v->def) visit_result(&s, v);
+        else visit_argument(&s, v);
+    }
+    arena_destroy(s.arena);
+    return s.result;
+}

@@ -1,0 +1,48 @@
+/* Shared by the files of the verifier only. */
+#ifndef IR_VERIFY_INTERNAL_H
+#define IR_VERIFY_INTERNAL_H
+
+#include "ir_internal.h"
+
+typedef struct {
+    IrModule *module;
+    DiagList *diags;
+    Arena *scratch;
+    IrFunc *func;
+    PtrMap types;   /* of the function that were checked */
+    PtrMap control; /* op -> uniformity of what decides about its regions, plus 1 */
+    uint32_t clock; /* numbers ops in program order */
+    unsigned findings;
+} Verifier;
+
+/* Reports a finding at an op (null: the function) and returns false. */
+bool ir_finding(Verifier *v, const IrOp *op, const char *format, ...) PRINTF_LIKE(3, 4);
+/* Stops a check at its first finding. */
+#define NEED(v, op, condition, ...)                                                                \
+    do {                                                                                           \
+        if (!(condition)) return ir_finding((v), (op), __VA_ARGS__);                               \
+    } while (0)
+
+typedef bool (*IrCheck)(Verifier *v, const IrOp *op);
+
+/* ---- verify_types.c ---- */
+
+bool ir_check_type(Verifier *v, const IrOp *op, const IrType *t);
+bool ir_check_aff(Verifier *v, const IrOp *op, const Aff *e);
+bool ir_check_attrs(Verifier *v, const IrOp *op);
+bool ir_check_type_rule(Verifier *v, const IrOp *op);
+bool ir_same_shape(const IrType *a, const IrType *b); /* extents only */
+
+/* ---- verify_control.c, verify_tensor.c, verify_kernel.c: an op's own rule, or null ---- */
+
+IrCheck ir_control_check(IrOpcode opcode);
+IrCheck ir_tensor_check(IrOpcode opcode);
+IrCheck ir_kernel_check(IrOpcode opcode);
+
+/* The list attribute of this key, its values inside [0, limit) and different. */
+bool ir_check_axes(Verifier *v, const IrOp *op, const char *key, unsigned limit, const IrAttr **axes);
+bool ir_check_index_operands(Verifier *v, const IrOp *op, unsigned from);
+/* Is `text` one of the words in `words` (spaces between)? */
+bool ir_one_of(const char *text, const char *words);
+
+#endif
