@@ -82,7 +82,7 @@ IrValue *ir_func_add_param(IrFunc *f, IrParamKind kind, const char *name, const 
     IrParam *params = ARENA_ARRAY(m->arena, IrParam, f->param_count + 1);
     if (at) memcpy(params, f->params, at * sizeof *params);
     params[at] = (IrParam){.kind = kind, .name = ir_intern_string(m, name), .direction = direction,
-                           .fallback = NAN};
+                           .type = type, .fallback = NAN};
     if (f->param_count > at)
         memcpy(params + at + 1, f->params + at, (f->param_count - at) * sizeof *params);
     f->params = params;

@@ -163,6 +163,9 @@ typedef struct {
     IrParamKind kind;
     const char *name;
     IrDirection direction; /* TENSOR */
+    const IrType *type;    /* as declared; a tensor keeps its shape here when the kernel-level
+                              argument is a pointer (text: `in of tensor<...>`). Set by
+                              ir_func_add_param; may be null */
     const Aff *elements;   /* WORKSPACE: its size in elements, over symbols */
     const Aff *derived;    /* SYMBOL computed from others (never bound by a tensor); else null */
     double fallback;       /* SCALAR: its default, NaN when it has none */

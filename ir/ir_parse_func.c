@@ -53,7 +53,8 @@ static bool parse_direction(Parser *p, IrDirection *direction) {
 }
 
 static bool parse_param_tail(Parser *p, IrParam *param) {
-    if (param->kind == IR_PARAM_TENSOR) return parse_direction(p, &param->direction);
+    if (param->kind == IR_PARAM_TENSOR && !parse_direction(p, &param->direction)) return false;
+    if (ir_accept_name(p, "of") && !(param->type = ir_parse_type(p))) return false;
     if (param->kind == IR_PARAM_SYMBOL && ir_accept(p, '='))
         return (param->derived = ir_parse_aff(p)) != NULL;
     if (param->kind == IR_PARAM_SCALAR && ir_accept(p, '=')) return ir_parse_number(p, &param->fallback);

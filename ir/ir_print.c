@@ -251,6 +251,10 @@ static void print_param(Printer *p, const IrParam *param, const IrValue *arg) {
     str_append(p->out, ": ");
     ir_print_type(arg->type, p->out);
     if (param->kind == IR_PARAM_TENSOR) str_append(p->out, directions[param->direction & 3]);
+    if (param->type && param->type != arg->type) {
+        str_append(p->out, " of ");
+        ir_print_type(param->type, p->out);
+    }
     if (param->derived) {
         str_append(p->out, " = ");
         aff_print(param->derived, p->out);

@@ -202,6 +202,10 @@ static bool check_param(Verifier *v, unsigned i) {
          "parameter %s has no direction", p->name);
     if (p->elements && !ir_check_aff(v, NULL, p->elements)) return false;
     if (p->derived && !ir_check_aff(v, NULL, p->derived)) return false;
+    NEED(v, NULL, !p->type || p->type->dtype == f->body->args[i]->type->dtype,
+         "parameter %s is declared with another dtype", p->name);
+    for (unsigned k = 0; p->type && k < p->type->rank; k++)
+        if (!ir_check_aff(v, NULL, p->type->extents[k])) return false;
     return ir_check_type(v, NULL, f->body->args[i]->type);
 }
 
