@@ -69,7 +69,8 @@ static double ratio_of(double error, double bound) {
     return error == 0 ? 0 : bound == 0 ? INFINITY : error / bound;
 }
 
-/* Eq. 2 of the paper: the relative error, of the reference or, where that is tiny, of the result. */
+/* Eq. 2 of the paper: the relative error, of the reference or, where that is tiny, of the result.
+ */
 static bool paper_off(double got, double want, double tau) {
     double error = error_of(got, want), base = fabs(want) > 1e-8 ? fabs(want) : fabs(got);
     return error != 0 && !(error / base <= tau);
@@ -185,11 +186,18 @@ static OutputVerdict *add_output(Verdict *v, const Shape *shape, const Tally *t)
     if (v->output_count) memcpy(grown, v->outputs, v->output_count * sizeof *grown);
     v->outputs = grown;
     OutputVerdict *o = &v->outputs[v->output_count++];
-    *o = (OutputVerdict){.name = shape->name, .dtype = shape->dtype, .elements = shape->elements,
-                         .checked = t->checked, .undecided = t->undecided, .outside = t->outside,
+    *o = (OutputVerdict){.name = shape->name,
+                         .dtype = shape->dtype,
+                         .elements = shape->elements,
+                         .checked = t->checked,
+                         .undecided = t->undecided,
+                         .outside = t->outside,
                          .rms = t->rated ? sqrt(t->ratio_squares / (double)t->rated) : 0,
-                         .max_ratio = t->max_ratio, .max_error = t->max_error, .worst = t->worst,
-                         .worst_got = t->worst_got, .worst_want = t->worst_want,
+                         .max_ratio = t->max_ratio,
+                         .max_error = t->max_error,
+                         .worst = t->worst,
+                         .worst_got = t->worst_got,
+                         .worst_want = t->worst_want,
                          .worst_bound = t->worst_bound,
                          .paper_tau = compare_paper_tau(shape->dtype)};
     o->paper_fraction = t->checked ? (double)t->paper_off / (double)t->checked : 0;
@@ -200,14 +208,14 @@ static void judge_bounds(Verdict *v, const OutputVerdict *o, const Tally *t) {
     if (o->outside)
         verdict_fail(v, CHECK_BOUND, o->outside,
                      "%s: %lld of %lld elements are outside their bound; worst at %lld: got %.9g, "
-                     "want %.9g within %.3g", o->name, (long long)o->outside,
-                     (long long)o->checked, (long long)o->worst, o->worst_got, o->worst_want,
-                     o->worst_bound);
+                     "want %.9g within %.3g",
+                     o->name, (long long)o->outside, (long long)o->checked, (long long)o->worst,
+                     o->worst_got, o->worst_want, o->worst_bound);
     verdict_pass(v, CHECK_BOUND);
     if (t->rated >= COMPARE_RMS_MIN_COUNT) {
-        if (!(o->rms < COMPARE_RMS_FIGURE))
+        if (!(o->rms < VERIFY_RMS_FIGURE))
             verdict_fail(v, CHECK_RMS, 1, "%s: rms of error over bound is %.3g, allowed %.3g",
-                         o->name, o->rms, COMPARE_RMS_FIGURE);
+                         o->name, o->rms, VERIFY_RMS_FIGURE);
         verdict_pass(v, CHECK_RMS);
     }
     if ((double)o->undecided > COMPARE_UNDECIDED_SHARE * (double)o->checked)
@@ -231,12 +239,12 @@ static void judge_exact(Verdict *v, const OutputVerdict *o, const Tally *t) {
 static void judge_other_rules(Verdict *v, const OutputVerdict *o, const Tally *t) {
     if (!(o->paper_fraction <= o->paper_tau))
         verdict_fail(v, CHECK_PAPER_RULE, t->paper_off,
-                     "%s: a fraction of %.3g is off by more than %.3g", o->name,
-                     o->paper_fraction, o->paper_tau);
+                     "%s: a fraction of %.3g is off by more than %.3g", o->name, o->paper_fraction,
+                     o->paper_tau);
     verdict_pass(v, CHECK_PAPER_RULE);
     if (t->allclose_off)
-        verdict_fail(v, CHECK_ALLCLOSE, t->allclose_off, "%s: %lld elements are not close",
-                     o->name, (long long)t->allclose_off);
+        verdict_fail(v, CHECK_ALLCLOSE, t->allclose_off, "%s: %lld elements are not close", o->name,
+                     (long long)t->allclose_off);
     verdict_pass(v, CHECK_ALLCLOSE);
 }
 
@@ -254,8 +262,13 @@ void verdict_check_output(Verdict *v, const Evaluator *ev, unsigned output, cons
     const Shape *shape = evaluator_output(ev, output);
     size_t budget = options->sample_budget ? options->sample_budget : SIZE_MAX;
     Samples samples = samples_choose(v->arena, shape, budget, options->seed);
-    Compare c = {.ev = ev, .output = output, .shape = shape, .got = got, .samples = &samples,
-                 .poisoned = poisoned, .exact = options->exact};
+    Compare c = {.ev = ev,
+                 .output = output,
+                 .shape = shape,
+                 .got = got,
+                 .samples = &samples,
+                 .poisoned = poisoned,
+                 .exact = options->exact};
     Tally t;
     if (!run_compare(&c, options->threads, &t)) {
         verdict_fail(v, CHECK_BOUND, 0, "%s: out of memory for the reference", shape->name);

@@ -3,8 +3,6 @@
 
 #include "verify.h"
 
-/* docs/decisions/0003-error-bounds.md has the evidence for these. */
-#define COMPARE_RMS_FIGURE 0.7       /* of error over bound */
 #define COMPARE_UNDECIDED_SHARE 1e-3 /* above, the case is refused */
 enum { COMPARE_RMS_MIN_COUNT = 64 }; /* fewer elements have no meaningful rms */
 

@@ -57,9 +57,12 @@ static Lanes *evaluate_input(Frame *frame, const Node *node) {
 static Lanes *evaluate_splat(Frame *frame, const Node *node) {
     Lanes *out = lanes_create(frame->run);
     for (size_t l = 0; l < frame->count; l++) {
-        if (node->kind == NODE_INDEX) out->i[l] = frame->index[node->axis][l];
-        else if (node->is_real) out->v[l] = node->value;
-        else out->i[l] = node->integer;
+        if (node->kind == NODE_INDEX)
+            out->i[l] = frame->index[node->axis][l];
+        else if (node->is_real)
+            out->v[l] = node->value;
+        else
+            out->i[l] = node->integer;
     }
     return out;
 }
@@ -125,8 +128,10 @@ static Lanes *evaluate_element(Frame *frame, const Node *node) {
     Lanes *out = lanes_create(frame->run);
     const Lanes *read = from->shape.elements ? evaluate_node(inner, from) : out;
     for (size_t l = 0; l < count; l++) {
-        if (node->is_real) out->v[l] = outside[l] ? node->value : read->v[l];
-        else out->i[l] = outside[l] ? node->integer : read->i[l];
+        if (node->is_real)
+            out->v[l] = outside[l] ? node->value : read->v[l];
+        else
+            out->i[l] = outside[l] ? node->integer : read->i[l];
         out->e[l] = unsure[l] ? INFINITY : outside[l] ? 0 : read->e[l];
         out->tie[l] = unsure[l] || (!outside[l] && read->tie[l]);
     }
@@ -137,14 +142,31 @@ const Lanes *evaluate_node(Frame *frame, const Node *node) {
     if (frame->done[node->id]) return frame->done[node->id];
     const Lanes *out = NULL;
     switch (node->kind) {
-    case NODE_SPLAT: case NODE_INDEX: out = evaluate_splat(frame, node); break;
-    case NODE_INPUT: out = evaluate_input(frame, node); break;
-    case NODE_LANEWISE: out = evaluate_lanewise(frame, node); break;
-    case NODE_MOVE: out = evaluate_move(frame, node); break;
-    case NODE_RESHAPE: out = evaluate_reshape(frame, node); break;
-    case NODE_ELEMENT: out = evaluate_element(frame, node); break;
-    case NODE_REDUCE: out = evaluate_reduction(frame, node); break;
-    case NODE_BODY: out = evaluate_node(frame, node->operands[0]); break;
+    case NODE_SPLAT:
+    case NODE_INDEX:
+        out = evaluate_splat(frame, node);
+        break;
+    case NODE_INPUT:
+        out = evaluate_input(frame, node);
+        break;
+    case NODE_LANEWISE:
+        out = evaluate_lanewise(frame, node);
+        break;
+    case NODE_MOVE:
+        out = evaluate_move(frame, node);
+        break;
+    case NODE_RESHAPE:
+        out = evaluate_reshape(frame, node);
+        break;
+    case NODE_ELEMENT:
+        out = evaluate_element(frame, node);
+        break;
+    case NODE_REDUCE:
+        out = evaluate_reduction(frame, node);
+        break;
+    case NODE_BODY:
+        out = evaluate_node(frame, node->operands[0]);
+        break;
     }
     frame->done[node->id] = (Lanes *)(uintptr_t)out;
     return out;
@@ -157,7 +179,9 @@ Evaluator *evaluator_create(Arena *arena, const IrFunc *f, const EvalBinding *bi
     return evaluator_build(arena, f, binding, error);
 }
 
-unsigned evaluator_output_count(const Evaluator *ev) { return ev->output_count; }
+unsigned evaluator_output_count(const Evaluator *ev) {
+    return ev->output_count;
+}
 
 const Shape *evaluator_output(const Evaluator *ev, unsigned output) {
     return &ev->output_shapes[output];
@@ -186,8 +210,10 @@ static void store_real(const Evaluator *ev, const Node *node, double v, double e
     Dtype dtype = node->shape.dtype;
     double u = dtype_unit_roundoff(dtype), largest = dtype_max(dtype);
     bool stored = u <= node->unit || node->kind == NODE_INPUT || node->kind == NODE_SPLAT;
-    if (ev->exact && e == 0) v = dtype_round(dtype, v);
-    else if (!stored) e += BOUND_SLACK * u * fabs(v) + dtype_min_normal(dtype) * u;
+    if (ev->exact && e == 0)
+        v = dtype_round(dtype, v);
+    else if (!stored)
+        e += BOUND_SLACK * u * fabs(v) + dtype_min_normal(dtype) * u;
     if (isfinite(v) && fabs(v) + e > largest) {
         bool certain = fabs(v) - e > largest * (1 + u);
         if (certain) v = dtype_round(dtype, copysign(INFINITY, v));

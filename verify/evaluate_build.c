@@ -98,13 +98,21 @@ static void decode_param(Build *b, unsigned i) {
     const IrParam *param = &b->f->params[i];
     const IrValue *arg = b->f->body->args[i];
     if (!arg->uses) return; /* an output that the graph function also lists */
-    Node *node = new_node(b, param->kind == IR_PARAM_TENSOR ? NODE_INPUT : NODE_SPLAT, IR_CONST,
-                          arg->type);
+    Node *node =
+        new_node(b, param->kind == IR_PARAM_TENSOR ? NODE_INPUT : NODE_SPLAT, IR_CONST, arg->type);
     switch (param->kind) {
-    case IR_PARAM_TENSOR: bind_input(b, node, param); break;
-    case IR_PARAM_SYMBOL: bind_symbol(b, node, param); break;
-    case IR_PARAM_SCALAR: bind_scalar(b, node, param); break;
-    case IR_PARAM_WORKSPACE: fail(b, "a graph has no workspaces", param->name); break;
+    case IR_PARAM_TENSOR:
+        bind_input(b, node, param);
+        break;
+    case IR_PARAM_SYMBOL:
+        bind_symbol(b, node, param);
+        break;
+    case IR_PARAM_SCALAR:
+        bind_scalar(b, node, param);
+        break;
+    case IR_PARAM_WORKSPACE:
+        fail(b, "a graph has no workspaces", param->name);
+        break;
     }
     know(b, arg, node);
 }
@@ -137,8 +145,8 @@ static void decode_const(Build *b, Node *node, const IrOp *op) {
 
 static void decode_lanewise(Build *b, Node *node) {
     static const IrOpcode integer_only[] = {IR_AND, IR_OR, IR_XOR, IR_NOT, IR_SHL, IR_SHR};
-    static const IrOpcode real_only[] = {IR_SQRT, IR_RSQRT, IR_EXP, IR_EXP2, IR_LOG, IR_TANH,
-                                         IR_ERF, IR_SIGMOID, IR_POW};
+    static const IrOpcode real_only[] = {IR_SQRT, IR_RSQRT, IR_EXP,     IR_EXP2, IR_LOG,
+                                         IR_TANH, IR_ERF,   IR_SIGMOID, IR_POW};
     const char *name = ir_op_info(node->opcode)->name;
     node->kind = NODE_LANEWISE;
     if (node->operand_count == 0 || node->operand_count > 3) {
@@ -229,7 +237,9 @@ static bool decode_reduce(Build *b, Node *node, const IrOp *op) {
     return reduce_kind(b, node, ir_attr_str(op, "kind", "add"));
 }
 
-static bool narrow_float(Dtype dtype) { return dtype_is_float(dtype) && dtype_bits(dtype) < 32; }
+static bool narrow_float(Dtype dtype) {
+    return dtype_is_float(dtype) && dtype_bits(dtype) < 32;
+}
 
 static bool contract_precision(Build *b, Node *node, const IrOp *op) {
     Dtype from = node->operands[0]->shape.dtype, to;
@@ -237,9 +247,12 @@ static bool contract_precision(Build *b, Node *node, const IrOp *op) {
     const char *precision = ir_attr_str(op, "precision", own && own->string ? own->string : "f32");
     node->contract = node->is_real;
     if (!node->is_real || from == DTYPE_F64) return true;
-    if (strcmp(precision, "tf32") == 0) node->input_unit = 0x1p-11;
-    else if (dtype_find(precision, &to)) node->input_unit = dtype_unit_roundoff(to);
-    else return fail(b, "the evaluator knows no such precision", precision);
+    if (strcmp(precision, "tf32") == 0)
+        node->input_unit = 0x1p-11;
+    else if (dtype_find(precision, &to))
+        node->input_unit = dtype_unit_roundoff(to);
+    else
+        return fail(b, "the evaluator knows no such precision", precision);
     bool lowered = node->input_unit > dtype_unit_roundoff(DTYPE_F32);
     node->tensor_core = lowered || narrow_float(from);
     if (node->input_unit <= dtype_unit_roundoff(from)) node->input_unit = 0; /* as stored */
@@ -256,9 +269,12 @@ static bool decode_contract(Build *b, Node *node, const IrOp *op) {
         const IrAttr *batch = ir_attr(op, keys[t][0]), *sum = ir_attr(op, keys[t][1]);
         if (t == 0) next = batch ? (int)batch->count : 0;
         for (unsigned i = 0, at; i < from->rank; i++) {
-            if (contains(batch, from->rank, i, &at)) node->map[t][i] = (int)at;
-            else if (contains(sum, from->rank, i, &at)) node->map[t][i] = -1 - (int)at;
-            else node->map[t][i] = next++;
+            if (contains(batch, from->rank, i, &at))
+                node->map[t][i] = (int)at;
+            else if (contains(sum, from->rank, i, &at))
+                node->map[t][i] = -1 - (int)at;
+            else
+                node->map[t][i] = next++;
         }
         for (size_t i = 0; t == 0 && sum && i < sum->count; i++)
             add_reduced(node, from->extents[normal_axis(sum->ints[i], from->rank)]);
@@ -307,8 +323,10 @@ static bool decode_generic(Build *b, Node *node, const IrOp *op) {
         const Node *extent = node->operands[i];
         if (extent->kind != NODE_SPLAT)
             return fail(b, "an extent is not a number at these sizes", "graph.generic");
-        if (i < outer) node->map[0][i] = (int)i;
-        else node->map[0][i] = -1 - (int)node->reduced_rank, add_reduced(node, extent->integer);
+        if (i < outer)
+            node->map[0][i] = (int)i;
+        else
+            node->map[0][i] = -1 - (int)node->reduced_rank, add_reduced(node, extent->integer);
         Node *index = new_node(b, NODE_INDEX, IR_CONST, body->args[i]->type);
         index->axis = i;
         know(b, body->args[i], index);
@@ -349,13 +367,27 @@ static bool decode_op(Build *b, const IrOp *op) {
     Node *node = new_node(b, NODE_SPLAT, op->opcode, op->results[0].type);
     if (!decode_operands(b, node, op)) return false;
     switch (op->opcode) {
-    case IR_CONST: decode_const(b, node, op); break;
-    case IR_GRAPH_BROADCAST: decode_broadcast(b, node, op); break;
-    case IR_GRAPH_REDUCE: decode_reduce(b, node, op); break;
-    case IR_GRAPH_CONTRACT: decode_contract(b, node, op); break;
-    case IR_GRAPH_GENERIC: decode_generic(b, node, op); break;
-    case IR_GRAPH_ELEMENT: decode_element(b, node, op); break;
-    case IR_GRAPH_TRANSPOSE: decode_transpose(b, node, op); break;
+    case IR_CONST:
+        decode_const(b, node, op);
+        break;
+    case IR_GRAPH_BROADCAST:
+        decode_broadcast(b, node, op);
+        break;
+    case IR_GRAPH_REDUCE:
+        decode_reduce(b, node, op);
+        break;
+    case IR_GRAPH_CONTRACT:
+        decode_contract(b, node, op);
+        break;
+    case IR_GRAPH_GENERIC:
+        decode_generic(b, node, op);
+        break;
+    case IR_GRAPH_ELEMENT:
+        decode_element(b, node, op);
+        break;
+    case IR_GRAPH_TRANSPOSE:
+        decode_transpose(b, node, op);
+        break;
     case IR_GRAPH_RESHAPE:
         node->kind = NODE_RESHAPE;
         if (node->shape.elements != node->operands[0]->shape.elements)
@@ -383,7 +415,8 @@ static bool decode_block(Build *b, const IrBlock *block, const IrOp **last) {
 
 static bool decode_outputs(Build *b, const IrOp *ret) {
     const IrAttr *names = ret ? ir_attr(ret, "names") : NULL;
-    if (!ret || ret->opcode != IR_RETURN) return fail(b, "the function returns nothing", b->f->name);
+    if (!ret || ret->opcode != IR_RETURN)
+        return fail(b, "the function returns nothing", b->f->name);
     Evaluator *ev = b->ev;
     ev->output_count = ret->operand_count;
     ev->outputs = ARENA_ARRAY(b->arena, Node *, ret->operand_count + 1);
@@ -401,8 +434,8 @@ static bool decode_outputs(Build *b, const IrOp *ret) {
 Evaluator *evaluator_build(Arena *arena, const IrFunc *f, const EvalBinding *binding,
                            const char **error) {
     Build b = {.arena = arena, .f = f, .binding = binding, .ev = ARENA_NEW(arena, Evaluator)};
-    *b.ev = (Evaluator){.arena = arena, .sizes = binding->sizes, .binding = binding,
-                        .exact = binding->exact};
+    *b.ev = (Evaluator){
+        .arena = arena, .sizes = binding->sizes, .binding = binding, .exact = binding->exact};
     for (unsigned i = 0; i < f->param_count && !b.error; i++) decode_param(&b, i);
     const IrOp *last = NULL;
     if (!b.error && decode_block(&b, f->body, &last)) decode_outputs(&b, last);

@@ -9,21 +9,21 @@
 enum { LANES = 256, DOMAIN_RANK = 16 };
 
 /* Constants of docs/decisions/0003-error-bounds.md. */
-#define BOUND_SLACK 1.5      /* of one rounding: keeps the rms of honest elementwise code below 2/3 */
-#define BOUND_CONTRACT_C 2.0 /* |err| <= c sqrt(K) u (|A||B|) */
-#define BOUND_TENSOR_CORE_U 0x1p-23 /* accumulators that truncate */
-enum { BOUND_TENSOR_CORE_STEP = 8 };   /* products summed per truncation */
+#define BOUND_SLACK 1.5 /* of one rounding: keeps the rms of honest elementwise code below 2/3 */
+#define BOUND_CONTRACT_C 2.0         /* |err| <= c sqrt(K) u (|A||B|) */
+#define BOUND_TENSOR_CORE_U 0x1p-23  /* accumulators that truncate */
+enum { BOUND_TENSOR_CORE_STEP = 8 }; /* products summed per truncation */
 
 typedef enum {
-    NODE_SPLAT,   /* constant, symbol or scalar */
+    NODE_SPLAT, /* constant, symbol or scalar */
     NODE_INPUT,
-    NODE_INDEX,   /* index `axis` of a generic's domain */
+    NODE_INDEX, /* index `axis` of a generic's domain */
     NODE_LANEWISE,
-    NODE_MOVE,    /* broadcast, transpose: operand axis i is at result axis map[i], -1: 0 */
+    NODE_MOVE, /* broadcast, transpose: operand axis i is at result axis map[i], -1: 0 */
     NODE_RESHAPE,
     NODE_ELEMENT,
-    NODE_REDUCE,  /* reduce, contract, generic */
-    NODE_BODY     /* a generic without reduced axes: its body over the same frame */
+    NODE_REDUCE, /* reduce, contract, generic */
+    NODE_BODY    /* a generic without reduced axes: its body over the same frame */
 } NodeKind;
 
 typedef enum { REDUCE_ADD, REDUCE_MEAN, REDUCE_MUL, REDUCE_MAX, REDUCE_MIN } ReduceKind;
@@ -33,11 +33,11 @@ struct Node {
     NodeKind kind;
     IrOpcode opcode;
     Shape shape;
-    bool is_real;        /* floats; else integers, bool, index */
+    bool is_real; /* floats; else integers, bool, index */
     unsigned id, operand_count;
     Node **operands;
-    double value;        /* SPLAT of a float; pad of ELEMENT */
-    int64_t integer;     /* SPLAT */
+    double value;    /* SPLAT of a float; pad of ELEMENT */
+    int64_t integer; /* SPLAT */
     const EvalInput *input;
     unsigned axis;
     int map[2][DOMAIN_RANK]; /* MOVE; REDUCE: per operand (contract has two) and axis: the result
@@ -46,9 +46,9 @@ struct Node {
     unsigned reduced_rank;
     int64_t reduced[DOMAIN_RANK], reduced_count;
     double unit, largest, tiny; /* of the precision this node rounds to */
-    bool contract;       /* a sum of products: its bound is the contraction's */
-    bool tensor_core;    /* products of narrow floats: accumulators may truncate */
-    double input_unit;   /* rounding of a product's operands, 0: none */
+    bool contract;              /* a sum of products: its bound is the contraction's */
+    bool tensor_core;           /* products of narrow floats: accumulators may truncate */
+    double input_unit;          /* rounding of a product's operands, 0: none */
 };
 
 typedef struct {
@@ -56,8 +56,8 @@ typedef struct {
         double *v;  /* floats */
         int64_t *i; /* everything else */
     };
-    double *e;     /* error bound; integers: 0 unless undecided */
-    uint8_t *tie;  /* hangs on a near tie */
+    double *e;    /* error bound; integers: 0 unless undecided */
+    uint8_t *tie; /* hangs on a near tie */
 } Lanes;
 
 struct Evaluator {
@@ -107,7 +107,7 @@ typedef struct {
 } Frame;
 
 /* evaluate_memory.c */
-void *stack_alloc(EvalRun *run, size_t bytes); 
+void *stack_alloc(EvalRun *run, size_t bytes);
 StackMark stack_mark(EvalRun *run);
 void stack_release(EvalRun *run, StackMark mark);
 void stack_destroy(EvalRun *run);

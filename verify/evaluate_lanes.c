@@ -9,8 +9,8 @@
 /* Own rounding in units of half an ulp: 1 for correctly rounded operations, 4 (two ulp) for
  * expansions of transcendental functions, 0 for exact ones. */
 static const unsigned char own_units[IR_OP_COUNT] = {
-    [IR_ADD] = 1, [IR_SUB] = 1, [IR_MUL] = 1, [IR_DIV] = 1, [IR_FMA] = 1, [IR_SQRT] = 1,
-    [IR_CAST] = 1, [IR_MOD] = 1, [IR_RSQRT] = 3, [IR_EXP] = 4, [IR_EXP2] = 4, [IR_LOG] = 4,
+    [IR_ADD] = 1,  [IR_SUB] = 1, [IR_MUL] = 1,     [IR_DIV] = 1,  [IR_FMA] = 1,  [IR_SQRT] = 1,
+    [IR_CAST] = 1, [IR_MOD] = 1, [IR_RSQRT] = 3,   [IR_EXP] = 4,  [IR_EXP2] = 4, [IR_LOG] = 4,
     [IR_TANH] = 4, [IR_ERF] = 4, [IR_SIGMOID] = 4, [IR_POW] = 16,
 };
 
@@ -51,10 +51,18 @@ static double real_binary(IrOpcode op, double a, double ea, double b, double eb,
                           bool *tie) {
     double v;
     switch (op) {
-    case IR_ADD: *e = ea + eb; return a + b;
-    case IR_SUB: *e = ea + eb; return a - b;
-    case IR_MUL: *e = fabs(a) * eb + fabs(b) * ea + ea * eb; return a * b;
-    case IR_DIV: *e = divide_error(a, ea, b, eb); return a / b;
+    case IR_ADD:
+        *e = ea + eb;
+        return a + b;
+    case IR_SUB:
+        *e = ea + eb;
+        return a - b;
+    case IR_MUL:
+        *e = fabs(a) * eb + fabs(b) * ea + ea * eb;
+        return a * b;
+    case IR_DIV:
+        *e = divide_error(a, ea, b, eb);
+        return a / b;
     case IR_FLOORDIV:
         v = divide_error(a, ea, b, eb) + 0x1p-52 * fabs(a / b);
         *e = floor_error(a / b, ea + eb > 0 ? v : 0, tie);
@@ -66,10 +74,18 @@ static double real_binary(IrOpcode op, double a, double ea, double b, double eb,
         double r = fmod(a, b);
         return r != 0 && (r < 0) != (b < 0) ? r + b : r;
     }
-    case IR_MAX: *e = fmax(ea, eb); return real_max(a, b);
-    case IR_MIN: *e = fmax(ea, eb); return -real_max(-a, -b);
-    case IR_MAXNUM: *e = fmax(ea, eb); return isnan(a) ? b : isnan(b) ? a : real_max(a, b);
-    case IR_MINNUM: *e = fmax(ea, eb); return isnan(a) ? b : isnan(b) ? a : -real_max(-a, -b);
+    case IR_MAX:
+        *e = fmax(ea, eb);
+        return real_max(a, b);
+    case IR_MIN:
+        *e = fmax(ea, eb);
+        return -real_max(-a, -b);
+    case IR_MAXNUM:
+        *e = fmax(ea, eb);
+        return isnan(a) ? b : isnan(b) ? a : real_max(a, b);
+    case IR_MINNUM:
+        *e = fmax(ea, eb);
+        return isnan(a) ? b : isnan(b) ? a : -real_max(-a, -b);
     default: /* IR_POW */
         v = pow(a, b);
         *e = pow_error(a, ea, b, eb, v);
@@ -80,8 +96,12 @@ static double real_binary(IrOpcode op, double a, double ea, double b, double eb,
 static double real_unary(IrOpcode op, double a, double ea, double *e, bool *tie) {
     double v, low = fmax(0, fabs(a) - ea); /* the steepest point of functions flat at infinity */
     switch (op) {
-    case IR_NEG: *e = ea; return -a;
-    case IR_ABS: *e = ea; return fabs(a);
+    case IR_NEG:
+        *e = ea;
+        return -a;
+    case IR_ABS:
+        *e = ea;
+        return fabs(a);
     case IR_SQRT:
         v = sqrt(a);
         *e = ea == 0 ? 0 : ea < a ? ea / (v + sqrt(a - ea)) : sqrt(fabs(a) + ea);
@@ -90,17 +110,34 @@ static double real_unary(IrOpcode op, double a, double ea, double *e, bool *tie)
         v = 1 / sqrt(a);
         *e = ea == 0 ? 0 : ea < a ? 1 / sqrt(a - ea) - v : INFINITY;
         return v;
-    case IR_EXP: v = exp(a); *e = ea == 0 ? 0 : v * expm1(ea); return v;
-    case IR_EXP2: v = exp2(a); *e = ea == 0 ? 0 : v * expm1(ea * 0.693147180559945310); return v;
-    case IR_LOG: *e = ea == 0 ? 0 : ea < a ? -log1p(-ea / a) : INFINITY; return log(a);
-    case IR_TANH: v = tanh(low); *e = ea * (1 - v * v); return tanh(a);
-    case IR_ERF: *e = ea * 1.1283791670955126 * exp(-low * low); return erf(a);
+    case IR_EXP:
+        v = exp(a);
+        *e = ea == 0 ? 0 : v * expm1(ea);
+        return v;
+    case IR_EXP2:
+        v = exp2(a);
+        *e = ea == 0 ? 0 : v * expm1(ea * 0.693147180559945310);
+        return v;
+    case IR_LOG:
+        *e = ea == 0 ? 0 : ea < a ? -log1p(-ea / a) : INFINITY;
+        return log(a);
+    case IR_TANH:
+        v = tanh(low);
+        *e = ea * (1 - v * v);
+        return tanh(a);
+    case IR_ERF:
+        *e = ea * 1.1283791670955126 * exp(-low * low);
+        return erf(a);
     case IR_SIGMOID:
         v = 1 / (1 + exp(-a));
         *e = ea * fmin(0.25, v * (1 - v) * exp(ea));
         return v;
-    case IR_FLOOR: *e = floor_error(a, ea, tie); return floor(a);
-    default: *e = floor_error(a + 0.5, ea, tie); return rint(a); /* IR_RINT */
+    case IR_FLOOR:
+        *e = floor_error(a, ea, tie);
+        return floor(a);
+    default:
+        *e = floor_error(a + 0.5, ea, tie);
+        return rint(a); /* IR_RINT */
     }
 }
 
@@ -109,9 +146,14 @@ static double real_unary(IrOpcode op, double a, double ea, double *e, bool *tie)
 static bool stays_exact(const Evaluator *ev, const Node *node, double v, double propagated) {
     if (!ev->exact || propagated != 0) return false;
     switch (node->opcode) {
-    case IR_ADD: case IR_SUB: case IR_MUL: case IR_FMA: case IR_CAST:
+    case IR_ADD:
+    case IR_SUB:
+    case IR_MUL:
+    case IR_FMA:
+    case IR_CAST:
         return dtype_round(node->unit < 0x1p-30 ? DTYPE_F64 : node->shape.dtype, v) == v;
-    default: return false;
+    default:
+        return false;
     }
 }
 
@@ -122,8 +164,8 @@ static void finish_real(const Evaluator *ev, const Node *node, Lanes *out, size_
     out->e[l] = error_settle(node, v, e, units);
 }
 
-static void compute_real(const Evaluator *ev, const Node *node, const Lanes *const *x,
-                         size_t count, Lanes *out) {
+static void compute_real(const Evaluator *ev, const Node *node, const Lanes *const *x, size_t count,
+                         Lanes *out) {
     for (size_t l = 0; l < count; l++) {
         bool tie = x[0]->tie[l] || (node->operand_count > 1 && x[1]->tie[l]);
         double e, v;
@@ -135,8 +177,7 @@ static void compute_real(const Evaluator *ev, const Node *node, const Lanes *con
             e = fabs(a) * eb + fabs(b) * ea + ea * eb + x[2]->e[l];
             tie = tie || x[2]->tie[l];
         } else {
-            v = real_binary(node->opcode, x[0]->v[l], x[0]->e[l], x[1]->v[l], x[1]->e[l], &e,
-                            &tie);
+            v = real_binary(node->opcode, x[0]->v[l], x[0]->e[l], x[1]->v[l], x[1]->e[l], &e, &tie);
         }
         finish_real(ev, node, out, l, v, e);
         out->tie[l] = tie;
@@ -153,9 +194,15 @@ int64_t integer_wrap(Dtype dtype, int64_t value) {
     return dtype_is_signed(dtype) ? (int64_t)low >> (64 - bits) : (int64_t)(low >> (64 - bits));
 }
 
-static int64_t wide_add(int64_t a, int64_t b) { return (int64_t)((uint64_t)a + (uint64_t)b); }
-static int64_t wide_sub(int64_t a, int64_t b) { return (int64_t)((uint64_t)a - (uint64_t)b); }
-static int64_t wide_mul(int64_t a, int64_t b) { return (int64_t)((uint64_t)a * (uint64_t)b); }
+static int64_t wide_add(int64_t a, int64_t b) {
+    return (int64_t)((uint64_t)a + (uint64_t)b);
+}
+static int64_t wide_sub(int64_t a, int64_t b) {
+    return (int64_t)((uint64_t)a - (uint64_t)b);
+}
+static int64_t wide_mul(int64_t a, int64_t b) {
+    return (int64_t)((uint64_t)a * (uint64_t)b);
+}
 
 static int64_t floor_divide(bool is_signed, int64_t a, int64_t b) {
     if (b == 0) return 0;
@@ -179,38 +226,65 @@ static int64_t shift(IrOpcode op, const Node *node, int64_t a, int64_t b) {
 static int64_t integer_binary(const Node *node, int64_t a, int64_t b) {
     bool is_signed = dtype_is_signed(node->shape.dtype);
     switch (node->opcode) {
-    case IR_ADD: return wide_add(a, b);
-    case IR_SUB: return wide_sub(a, b);
-    case IR_MUL: return wide_mul(a, b);
+    case IR_ADD:
+        return wide_add(a, b);
+    case IR_SUB:
+        return wide_sub(a, b);
+    case IR_MUL:
+        return wide_mul(a, b);
     case IR_DIV: /* integers have no true division; the front end casts */
-    case IR_FLOORDIV: return floor_divide(is_signed, a, b);
-    case IR_MOD: return b ? wide_sub(a, wide_mul(floor_divide(is_signed, a, b), b)) : 0;
-    case IR_MIN: case IR_MINNUM: return less(is_signed, a, b) ? a : b;
-    case IR_MAX: case IR_MAXNUM: return less(is_signed, a, b) ? b : a;
-    case IR_AND: return a & b;
-    case IR_OR: return a | b;
-    case IR_XOR: return a ^ b;
-    default: return shift(node->opcode, node, a, b);
+    case IR_FLOORDIV:
+        return floor_divide(is_signed, a, b);
+    case IR_MOD:
+        return b ? wide_sub(a, wide_mul(floor_divide(is_signed, a, b), b)) : 0;
+    case IR_MIN:
+    case IR_MINNUM:
+        return less(is_signed, a, b) ? a : b;
+    case IR_MAX:
+    case IR_MAXNUM:
+        return less(is_signed, a, b) ? b : a;
+    case IR_AND:
+        return a & b;
+    case IR_OR:
+        return a | b;
+    case IR_XOR:
+        return a ^ b;
+    default:
+        return shift(node->opcode, node, a, b);
     }
 }
 
 static int64_t integer_unary(const Node *node, int64_t a) {
     switch (node->opcode) {
-    case IR_NEG: return wide_sub(0, a);
-    case IR_ABS: return dtype_is_signed(node->shape.dtype) && a < 0 ? wide_sub(0, a) : a;
-    case IR_NOT: return node->shape.dtype == DTYPE_BOOL ? !a : ~a;
-    default: return a; /* floor, rint */
+    case IR_NEG:
+        return wide_sub(0, a);
+    case IR_ABS:
+        return dtype_is_signed(node->shape.dtype) && a < 0 ? wide_sub(0, a) : a;
+    case IR_NOT:
+        return node->shape.dtype == DTYPE_BOOL ? !a : ~a;
+    default:
+        return a; /* floor, rint */
     }
 }
 
 static double integer_error(IrOpcode op, int64_t a, double ea, int64_t b, double eb) {
     if (ea == 0 && eb == 0) return 0;
     switch (op) {
-    case IR_ADD: case IR_SUB: return ea + eb;
-    case IR_MIN: case IR_MAX: return fmax(ea, eb);
-    case IR_AND: return (ea == 0 && a == 0) || (eb == 0 && b == 0) ? 0 : INFINITY;
-    case IR_NEG: case IR_ABS: case IR_FLOOR: case IR_RINT: return ea;
-    default: return INFINITY;
+    case IR_ADD:
+    case IR_SUB:
+        return ea + eb;
+    case IR_MIN:
+    case IR_MAX:
+        return fmax(ea, eb);
+    case IR_AND:
+        return (ea == 0 && a == 0) || (eb == 0 && b == 0) ? 0 : INFINITY;
+    case IR_NEG:
+    case IR_ABS:
+    case IR_FLOOR:
+    case IR_RINT:
+        return ea;
+    default:
+        return INFINITY;
     }
 }
 
@@ -230,19 +304,27 @@ static void compute_integer(const Node *node, const Lanes *const *x, size_t coun
 
 static bool compare_real(IrOpcode op, double a, double b) {
     switch (op) {
-    case IR_LT: return a < b;
-    case IR_LE: return a <= b;
-    case IR_EQ: return a == b;
-    default: return a != b;
+    case IR_LT:
+        return a < b;
+    case IR_LE:
+        return a <= b;
+    case IR_EQ:
+        return a == b;
+    default:
+        return a != b;
     }
 }
 
 static bool compare_integer(IrOpcode op, bool is_signed, int64_t a, int64_t b) {
     switch (op) {
-    case IR_LT: return less(is_signed, a, b);
-    case IR_LE: return !less(is_signed, b, a);
-    case IR_EQ: return a == b;
-    default: return a != b;
+    case IR_LT:
+        return less(is_signed, a, b);
+    case IR_LE:
+        return !less(is_signed, b, a);
+    case IR_EQ:
+        return a == b;
+    default:
+        return a != b;
     }
 }
 
@@ -252,8 +334,7 @@ static void compute_compare(const Node *node, const Lanes *a, const Lanes *b, si
     bool is_signed = dtype_is_signed(node->operands[0]->shape.dtype);
     for (size_t l = 0; l < count; l++) {
         double reach = a->e[l] + b->e[l];
-        double distance = real ? fabs(a->v[l] - b->v[l])
-                               : fabs((double)a->i[l] - (double)b->i[l]);
+        double distance = real ? fabs(a->v[l] - b->v[l]) : fabs((double)a->i[l] - (double)b->i[l]);
         out->i[l] = real ? compare_real(node->opcode, a->v[l], b->v[l])
                          : compare_integer(node->opcode, is_signed, a->i[l], b->i[l]);
         out->tie[l] = reach > 0 && !(distance > reach);
@@ -269,8 +350,8 @@ static void compute_select(const Node *node, const Lanes *c, const Lanes *x, con
         out->e[l] = taken->e[l];
         out->tie[l] = taken->tie[l];
         if (c->e[l] == 0) continue;
-        double gap = node->is_real ? fabs(x->v[l] - y->v[l])
-                                   : fabs((double)x->i[l] - (double)y->i[l]);
+        double gap =
+            node->is_real ? fabs(x->v[l] - y->v[l]) : fabs((double)x->i[l] - (double)y->i[l]);
         out->e[l] = isnan(gap) ? INFINITY : gap + fmax(x->e[l], y->e[l]);
         out->tie[l] = 1;
     }
@@ -312,15 +393,22 @@ static void compute_cast(const Evaluator *ev, const Node *node, const Lanes *x, 
 void lanes_compute(const Evaluator *ev, const Node *node, const Lanes *const *operands,
                    size_t count, Lanes *out) {
     switch (node->opcode) {
-    case IR_LT: case IR_LE: case IR_EQ: case IR_NE:
+    case IR_LT:
+    case IR_LE:
+    case IR_EQ:
+    case IR_NE:
         compute_compare(node, operands[0], operands[1], count, out);
         break;
     case IR_SELECT:
         compute_select(node, operands[0], operands[1], operands[2], count, out);
         break;
-    case IR_CAST: compute_cast(ev, node, operands[0], count, out); break;
+    case IR_CAST:
+        compute_cast(ev, node, operands[0], count, out);
+        break;
     default:
-        if (node->is_real) compute_real(ev, node, operands, count, out);
-        else compute_integer(node, operands, count, out);
+        if (node->is_real)
+            compute_real(ev, node, operands, count, out);
+        else
+            compute_integer(node, operands, count, out);
     }
 }

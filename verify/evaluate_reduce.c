@@ -32,7 +32,10 @@ static int64_t integer_limit(Dtype dtype, bool lowest) {
 static Acc acc_identity(const Node *node) {
     Acc acc = {0};
     switch (node->reduce) {
-    case REDUCE_MUL: acc.sum = 1; acc.integer = 1; break;
+    case REDUCE_MUL:
+        acc.sum = 1;
+        acc.integer = 1;
+        break;
     case REDUCE_MAX:
         acc.sum = -INFINITY;
         acc.integer = integer_limit(node->shape.dtype, true);
@@ -41,7 +44,8 @@ static Acc acc_identity(const Node *node) {
         acc.sum = INFINITY;
         acc.integer = integer_limit(node->shape.dtype, false);
         break;
-    default: break;
+    default:
+        break;
     }
     return acc;
 }
@@ -57,7 +61,10 @@ static inline void acc_sum(Acc *acc, const Node *node, double v, double e) {
 
 static void acc_real(Acc *acc, const Node *node, double v, double e) {
     switch (node->reduce) {
-    case REDUCE_ADD: case REDUCE_MEAN: acc_sum(acc, node, v, e); return;
+    case REDUCE_ADD:
+    case REDUCE_MEAN:
+        acc_sum(acc, node, v, e);
+        return;
     case REDUCE_MUL:
         acc->error = acc->error * fabs(v) + fabs(acc->sum) * e + acc->error * e;
         acc->sum *= v;
@@ -78,10 +85,17 @@ static void acc_integer(Acc *acc, const Node *node, int64_t v, double e) {
     bool lower = dtype_is_signed(dtype) ? v < acc->integer : (uint64_t)v < (uint64_t)acc->integer;
     acc->uncertain |= e > 0;
     switch (node->reduce) {
-    case REDUCE_MUL: acc->integer = (int64_t)((uint64_t)acc->integer * (uint64_t)v); break;
-    case REDUCE_MAX: acc->integer = lower ? acc->integer : v; break;
-    case REDUCE_MIN: acc->integer = lower ? v : acc->integer; break;
-    default: acc->integer = (int64_t)((uint64_t)acc->integer + (uint64_t)v);
+    case REDUCE_MUL:
+        acc->integer = (int64_t)((uint64_t)acc->integer * (uint64_t)v);
+        break;
+    case REDUCE_MAX:
+        acc->integer = lower ? acc->integer : v;
+        break;
+    case REDUCE_MIN:
+        acc->integer = lower ? v : acc->integer;
+        break;
+    default:
+        acc->integer = (int64_t)((uint64_t)acc->integer + (uint64_t)v);
     }
     acc->integer = integer_wrap(dtype, acc->integer);
 }
@@ -104,7 +118,8 @@ static void acc_finish(const Evaluator *ev, const Node *node, Acc *acc, MemoEntr
         return;
     }
     switch (node->reduce) {
-    case REDUCE_ADD: case REDUCE_MEAN: {
+    case REDUCE_ADD:
+    case REDUCE_MEAN: {
         bool exact = ev->exact && e == 0 && !acc->fractional && acc->magnitude * node->unit <= 1;
         if (!exact) e += sum_bound(node, acc);
         if (node->reduce == REDUCE_ADD) break;
@@ -112,8 +127,11 @@ static void acc_finish(const Evaluator *ev, const Node *node, Acc *acc, MemoEntr
         e = error_settle(node, v, e / (double)acc->terms, 1);
         break;
     }
-    case REDUCE_MUL: e = error_settle(node, v, e, (double)acc->terms); break;
-    default: e = acc->largest_error;
+    case REDUCE_MUL:
+        e = error_settle(node, v, e, (double)acc->terms);
+        break;
+    default:
+        e = acc->largest_error;
     }
     entry->v = v;
     entry->e = error_settle(node, v, e, 0);
@@ -141,8 +159,8 @@ static const Lanes *compute_terms(Work *w, const int64_t *const *result,
     for (unsigned t = 0; t < node->operand_count; t++) {
         Frame *frame = frame_create(w->run, count);
         for (unsigned d = 0; d < DOMAIN_RANK; d++)
-            frame->index[d] = node->map[t][d] >= 0 ? result[node->map[t][d]]
-                                                   : reduced[-1 - node->map[t][d]];
+            frame->index[d] =
+                node->map[t][d] >= 0 ? result[node->map[t][d]] : reduced[-1 - node->map[t][d]];
         lanes[t] = evaluate_node(frame, node->operands[t]);
     }
     if (node->operand_count == 1) return lanes[0];
@@ -179,8 +197,10 @@ static void index_arrays(EvalRun *run, unsigned rank, int64_t **arrays) {
 static void accumulate(Work *w, Acc *acc, const Lanes *terms, size_t count, bool one) {
     for (size_t l = 0; l < count; l++) {
         Acc *to = one ? acc : &acc[l];
-        if (w->node->is_real) acc_real(to, w->node, terms->v[l], terms->e[l]);
-        else acc_integer(to, w->node, terms->i[l], terms->e[l]);
+        if (w->node->is_real)
+            acc_real(to, w->node, terms->v[l], terms->e[l]);
+        else
+            acc_integer(to, w->node, terms->i[l], terms->e[l]);
     }
 }
 
@@ -216,7 +236,8 @@ static void reduce_by_columns(Work *w) {
     for (unsigned r = 0; r < DOMAIN_RANK; r++) point[r] = one[r];
     for (int64_t at = 0; at < node->reduced_count; at++) {
         fill_positions(node, at, 1, point);
-        for (unsigned r = 0; r < node->reduced_rank; r++) splat(reduced[r], one[r][0], w->key_count);
+        for (unsigned r = 0; r < node->reduced_rank; r++)
+            splat(reduced[r], one[r][0], w->key_count);
         StackMark mark = stack_mark(w->run);
         const Lanes *terms = compute_terms(w, (const int64_t *const *)w->key_index,
                                            (const int64_t *const *)reduced, w->key_count);
@@ -284,8 +305,10 @@ Lanes *evaluate_reduction(Frame *frame, const Node *node) {
     for (size_t l = 0; l < frame->count; l++) {
         bool found;
         if (!entry || keys[l] != keys[l - 1]) entry = memo_find(memo, keys[l], &found);
-        if (node->is_real) out->v[l] = entry->v;
-        else out->i[l] = entry->i;
+        if (node->is_real)
+            out->v[l] = entry->v;
+        else
+            out->i[l] = entry->i;
         out->e[l] = entry->e;
         out->tie[l] = entry->e == INFINITY;
     }

@@ -48,8 +48,7 @@ static double normal_quantile(double p) {
     double q = p - 0.5;
     if (fabs(q) <= 0.425) {
         double r = 0.180625 - q * q;
-        return q *
-               (((59.109374720 * r + 159.29113202) * r + 50.434271938) * r + 3.3871327179) /
+        return q * (((59.109374720 * r + 159.29113202) * r + 50.434271938) * r + 3.3871327179) /
                (((67.187563600 * r + 78.757757664) * r + 17.895169469) * r + 1.0);
     }
     double r = sqrt(-own_log(q < 0 ? p : 1 - p)), x;
@@ -104,13 +103,24 @@ static int64_t integer_value(const InputSpec *s, int64_t index) {
 
 static double real_value(const InputSpec *s, int64_t index) {
     switch (s->kind) {
-    case INPUT_UNIFORM: return spread(s, index);
-    case INPUT_NORMAL: return s->a + s->b * normal_quantile(unit(s, index) + 0x1p-54);
-    case INPUT_ZEROS: case INPUT_ONES: case INPUT_CONST: return s->a;
-    case INPUT_ARANGE: return s->a + s->b * (double)index;
-    case INPUT_SYMMETRIC: case INPUT_TRIU: case INPUT_TRIL: return matrix_value(s, index);
-    case INPUT_SOFTMAX: return softmax_value(s, index);
-    default: return (double)integer_value(s, index);
+    case INPUT_UNIFORM:
+        return spread(s, index);
+    case INPUT_NORMAL:
+        return s->a + s->b * normal_quantile(unit(s, index) + 0x1p-54);
+    case INPUT_ZEROS:
+    case INPUT_ONES:
+    case INPUT_CONST:
+        return s->a;
+    case INPUT_ARANGE:
+        return s->a + s->b * (double)index;
+    case INPUT_SYMMETRIC:
+    case INPUT_TRIU:
+    case INPUT_TRIL:
+        return matrix_value(s, index);
+    case INPUT_SOFTMAX:
+        return softmax_value(s, index);
+    default:
+        return (double)integer_value(s, index);
     }
 }
 
@@ -152,8 +162,8 @@ static void set_keys(InputSpec *spec, uint64_t seed, const char *name) {
 
 static bool arguments_fit(const InputSpec *spec, const char **error) {
     unsigned rank = spec->shape.rank;
-    bool matrix = spec->kind == INPUT_SYMMETRIC || spec->kind == INPUT_TRIU ||
-                  spec->kind == INPUT_TRIL;
+    bool matrix =
+        spec->kind == INPUT_SYMMETRIC || spec->kind == INPUT_TRIU || spec->kind == INPUT_TRIL;
     if (matrix && rank < 2) {
         *error = "this generator needs a tensor of rank 2 or more";
     } else if (spec->kind == INPUT_SYMMETRIC &&
@@ -235,8 +245,7 @@ static void fill_strip(const InputSpec *spec, unsigned char *out, int64_t begin,
         fill_uniform_f32(spec, (float *)(void *)out, begin, end);
         return;
     }
-    for (int64_t i = begin; i < end; i++)
-        write_element(spec, out + (size_t)(i - begin) * size, i);
+    for (int64_t i = begin; i < end; i++) write_element(spec, out + (size_t)(i - begin) * size, i);
 }
 
 static void fill_piece(void *ctx, int64_t begin, int64_t end) {
@@ -246,8 +255,7 @@ static void fill_piece(void *ctx, int64_t begin, int64_t end) {
                fill->begin + end);
 }
 
-void input_fill(const InputSpec *spec, void *buffer, int64_t begin, int64_t end,
-                unsigned threads) {
+void input_fill(const InputSpec *spec, void *buffer, int64_t begin, int64_t end, unsigned threads) {
     Fill fill = {.spec = spec, .buffer = buffer, .begin = begin};
     verify_parallel(end - begin, GRAIN, threads, fill_piece, &fill);
 }
@@ -255,7 +263,8 @@ void input_fill(const InputSpec *spec, void *buffer, int64_t begin, int64_t end,
 static void note_difference(Fill *fill, long long index) {
     long long seen = atomic_load(&fill->difference);
     while ((seen < 0 || index < seen) &&
-           !atomic_compare_exchange_weak(&fill->difference, &seen, index)) {}
+           !atomic_compare_exchange_weak(&fill->difference, &seen, index)) {
+    }
 }
 
 static void compare_piece(void *ctx, int64_t begin, int64_t end) {

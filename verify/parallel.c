@@ -35,8 +35,7 @@ void verify_parallel(int64_t count, int64_t grain, unsigned threads,
     Job job = {.count = count, .grain = grain, .work = work, .ctx = ctx};
     pthread_t ids[MAX_THREADS];
     int64_t started = 0;
-    while (started < wanted - 1 &&
-           pthread_create(&ids[started], NULL, run_pieces, &job) == 0)
+    while (started < wanted - 1 && pthread_create(&ids[started], NULL, run_pieces, &job) == 0)
         started++;
     run_pieces(&job); /* the caller works too, and alone if no thread could be had */
     for (int64_t i = 0; i < started; i++) pthread_join(ids[i], NULL);

@@ -34,7 +34,9 @@ int64_t poison_count(Dtype dtype, const void *buffer, int64_t elements) {
     return count;
 }
 
-void guard_fill(void *zone, size_t size) { memset(zone, GUARD_BYTE, size); }
+void guard_fill(void *zone, size_t size) {
+    memset(zone, GUARD_BYTE, size);
+}
 
 int64_t guard_find_damage(const void *zone, size_t size) {
     const unsigned char *bytes = zone;

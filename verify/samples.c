@@ -29,9 +29,12 @@ static int64_t clamp(int64_t at, int64_t extent) {
 static int64_t edge_coordinate(Random *r, int64_t extent) {
     int64_t tile = (int64_t)8 << random_below(r, 6); /* 8..256 */
     switch (random_below(r, 4)) {
-    case 0: return clamp(random_below(r, 2), extent);
-    case 1: return clamp(extent - 1 - random_below(r, 2), extent);
-    case 2: return clamp((extent - 1) / tile * tile + random_below(r, 3) - 1, extent);
+    case 0:
+        return clamp(random_below(r, 2), extent);
+    case 1:
+        return clamp(extent - 1 - random_below(r, 2), extent);
+    case 2:
+        return clamp((extent - 1) / tile * tile + random_below(r, 3) - 1, extent);
     default:
         return clamp(random_below(r, extent / tile + 1) * tile + random_below(r, 3) - 1, extent);
     }

@@ -32,8 +32,8 @@ static bool bind_symbol(Arena *arena, const Sizes *given, Sizes *bound, const Ir
     }
     if (!found) *error = arena_printf(arena, "the symbol %s has no value", param->name);
     if (found && value < 0) {
-        *error = arena_printf(arena, "the symbol %s is negative: %lld", param->name,
-                              (long long)value);
+        *error =
+            arena_printf(arena, "the symbol %s is negative: %lld", param->name, (long long)value);
         found = false;
     }
     bound->values[bound->count++] = (SymbolValue){param->name, value};
@@ -69,8 +69,8 @@ const Sizes *sizes_bind(Arena *arena, const IrFunc *f, const Sizes *given, const
         if (param->kind != IR_PARAM_TENSOR || f->body->args[i]->type->kind != IR_TYPE_TENSOR)
             continue;
         if (shape_of(bound, param->name, f->body->args[i]->type, &shape)) continue;
-        *error = arena_printf(arena, "the tensor %s has no valid shape at these sizes",
-                              param->name);
+        *error =
+            arena_printf(arena, "the tensor %s has no valid shape at these sizes", param->name);
         return NULL;
     }
     return bound;

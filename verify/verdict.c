@@ -13,8 +13,12 @@ static const CheckInfo check_infos[CHECK_COUNT] = {
 #undef VERIFY_CHECK
 };
 
-const char *check_name(CheckId id) { return check_infos[id].name; }
-const char *check_summary(CheckId id) { return check_infos[id].summary; }
+const char *check_name(CheckId id) {
+    return check_infos[id].name;
+}
+const char *check_summary(CheckId id) {
+    return check_infos[id].summary;
+}
 
 void verdict_init(Verdict *v, Arena *arena) {
     *v = (Verdict){.arena = arena};
@@ -80,17 +84,20 @@ static const char *status_name(CheckStatus status) {
 
 static void print_number(Str *out, const char *key, double value) {
     str_printf(out, ", \"%s\": ", key);
-    if (!isfinite(value)) str_append_json(out, isnan(value) ? "nan" : value > 0 ? "inf" : "-inf");
-    else str_append_double(out, value);
+    if (!isfinite(value))
+        str_append_json(out, isnan(value) ? "nan" : value > 0 ? "inf" : "-inf");
+    else
+        str_append_double(out, value);
 }
 
 static void print_output(const OutputVerdict *o, Str *out) {
     str_append(out, "{\"name\": ");
     str_append_json(out, o->name);
-    str_printf(out, ", \"dtype\": \"%s\", \"elements\": %lld, \"checked\": %lld, "
-                    "\"undecided\": %lld, \"outside\": %lld", dtype_name(o->dtype),
-               (long long)o->elements, (long long)o->checked, (long long)o->undecided,
-               (long long)o->outside);
+    str_printf(out,
+               ", \"dtype\": \"%s\", \"elements\": %lld, \"checked\": %lld, "
+               "\"undecided\": %lld, \"outside\": %lld",
+               dtype_name(o->dtype), (long long)o->elements, (long long)o->checked,
+               (long long)o->undecided, (long long)o->outside);
     print_number(out, "rms", o->rms);
     print_number(out, "max_ratio", o->max_ratio);
     print_number(out, "max_error", o->max_error);

@@ -12,6 +12,9 @@
 
 enum { VERIFY_MAX_RANK = 8 };
 
+/* A result's rms of error over bound stays below this; docs/decisions/0003 has the evidence. */
+#define VERIFY_RMS_FIGURE 0.7
+
 /* ---- Sizes ---- */
 
 typedef struct {
@@ -97,7 +100,7 @@ typedef struct {
     size_t input_count, scalar_count;
     const EvalInput *inputs;
     const EvalScalar *scalars; /* those missing take their default */
-    bool exact;         /* sums and products of small integers have bound 0 */
+    bool exact;                /* sums and products of small integers have bound 0 */
 } EvalBinding;
 
 typedef struct Evaluator Evaluator;
@@ -129,8 +132,8 @@ typedef struct {
     size_t count;
     int64_t *flat; /* ascending, distinct; null: all of [0, count) */
 } Samples;
-/* All elements when there are at most `budget`, else about `budget` of them: corners, first and last
- * rows, neighbours of multiples of 8..256 on every axis, the rest at random. */
+/* All elements when there are at most `budget`, else about `budget` of them: corners, first and
+ * last rows, neighbours of multiples of 8..256 on every axis, the rest at random. */
 Samples samples_choose(Arena *arena, const Shape *shape, size_t budget, uint64_t seed);
 
 typedef struct {
@@ -165,9 +168,9 @@ typedef struct {
     const char *name;
     Dtype dtype;
     int64_t elements, checked, undecided, outside; /* outside: beyond the bound */
-    double rms, max_ratio;       /* of error over bound */
-    double max_error;            /* absolute */
-    int64_t worst;               /* flat index of max_ratio, -1 when none */
+    double rms, max_ratio;                         /* of error over bound */
+    double max_error;                              /* absolute */
+    int64_t worst;                                 /* flat index of max_ratio, -1 when none */
     double worst_got, worst_want, worst_bound;
     double paper_fraction, paper_tau;
 } OutputVerdict;
@@ -182,16 +185,15 @@ typedef struct {
 typedef struct {
     size_t sample_budget; /* elements compared with the reference per output; 0: all */
     uint64_t seed;
-    unsigned threads;     /* 0: the machine's */
-    bool exact;           /* the evaluator was made with `exact` */
+    unsigned threads; /* 0: the machine's */
+    bool exact;       /* the evaluator was made with `exact` */
 } CompareOptions;
 
 void verdict_init(Verdict *v, Arena *arena);
 bool verdict_passed(const Verdict *v); /* no judging check failed, and `bound` ran */
 /* Marks a check passed unless it failed before; or failed with a sentence. */
 void verdict_pass(Verdict *v, CheckId id);
-void verdict_fail(Verdict *v, CheckId id, int64_t count, const char *format, ...)
-    PRINTF_LIKE(4, 5);
+void verdict_fail(Verdict *v, CheckId id, int64_t count, const char *format, ...) PRINTF_LIKE(4, 5);
 /* Compares a whole output buffer with the reference: bound, rms, undecided, unwritten (when
  * `poisoned`), exact, paper_rule, allclose. */
 void verdict_check_output(Verdict *v, const Evaluator *ev, unsigned output, const void *got,

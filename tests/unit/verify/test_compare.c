@@ -134,7 +134,8 @@ static void check_undecided(void) {
                      "  %k = const() {value = 3.0} : f32\n"
                      "  %q = div(%A, %k) : tensor<[N] x f32>\n"
                      "  %c = floor(%q) : tensor<[N] x f32>\n"
-                     "  return(%c) {names = [\"C\"]}\n}\n", "arange", 3000, false);
+                     "  return(%c) {names = [\"C\"]}\n}\n",
+                     "arange", 3000, false);
     for (size_t i = 0; i < x.n; i++) x.got[i] = floorf((float)i / 3);
     Verdict v = judge(&x, 0, false);
     expect(&v, CHECK_UNDECIDED); /* every third element is a tie */

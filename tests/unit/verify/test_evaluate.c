@@ -9,7 +9,8 @@ static const char *const rms_norm =
     "func @g graph (tensor %X: tensor<[B, F, D] x f32> in, symbol %B: index, symbol %F: index, "
     "symbol %D: index, scalar %eps: f32 = 1e-05) {\n"
     "  %q = mul(%X, %X) : tensor<[B, F, D] x f32>\n"
-    "  %m = graph.reduce(%q) {kind = \"mean\", axes = [1], keepdim = true} : tensor<[B, 1, D] x f32>\n"
+    "  %m = graph.reduce(%q) {kind = \"mean\", axes = [1], keepdim = true} : tensor<[B, 1, D] x "
+    "f32>\n"
     "  %s = add(%m, %eps) : tensor<[B, 1, D] x f32>\n"
     "  %r = sqrt(%s) : tensor<[B, 1, D] x f32>\n"
     "  %w = graph.broadcast(%r) {axes = [0, 1, 2]} : tensor<[B, F, D] x f32>\n"
@@ -94,8 +95,7 @@ static void check_softmax(int64_t columns) {
         long double sum = 0;
         float top = -INFINITY;
         for (int64_t k = 0; k < columns; k++) top = fmaxf(top, x[row * columns + k]);
-        for (int64_t k = 0; k < columns; k++)
-            sum += expl((long double)x[row * columns + k] - top);
+        for (int64_t k = 0; k < columns; k++) sum += expl((long double)x[row * columns + k] - top);
         for (int64_t k = 0; k < columns; k++) {
             int64_t i = row * columns + k;
             long double want = expl((long double)x[i] - top) / sum;
@@ -127,8 +127,10 @@ static const char *with_dtypes(Arena *arena, const char *text, const char *dt, c
     str_init(&out);
     for (const char *p = text; *p; p++) {
         bool mark = (p[0] == 'D' || p[0] == 'R') && p[1] == 'T' && p[2] != '_';
-        if (mark) str_append(&out, *p++ == 'D' ? dt : rt);
-        else str_append_char(&out, *p);
+        if (mark)
+            str_append(&out, *p++ == 'D' ? dt : rt);
+        else
+            str_append_char(&out, *p);
     }
     const char *copy = arena_strdup(arena, out.data);
     str_release(&out);
@@ -225,7 +227,8 @@ static void check_windows(void) {
     const Sizes *sizes = graph_sizes(arena, f, 1, (SymbolValue[]){{"N", 12}});
     EvalInput *in;
     Evaluator *ev = graph_bind(arena, f, sizes, "normal", true, false, &in);
-    EvalResult r = graph_all(arena, ev, 0), t = graph_all(arena, ev, 1), u = graph_all(arena, ev, 2);
+    EvalResult r = graph_all(arena, ev, 0), t = graph_all(arena, ev, 1),
+               u = graph_all(arena, ev, 2);
     const float *x = in[0].data;
     double product = 1, least = INFINITY;
     for (int i = 0; i < 12; i++) {

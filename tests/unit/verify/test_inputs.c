@@ -45,8 +45,8 @@ static void check_fill(const InputSpec *spec) {
 }
 
 static void check_all_dtypes(void) {
-    static const char *const generators[] = {"uniform", "normal", "exact", "zeros", "ones",
-                                             "arange", "symmetric", "triu", "tril", "softmax"};
+    static const char *const generators[] = {"uniform", "normal",    "exact", "zeros", "ones",
+                                             "arange",  "symmetric", "triu",  "tril",  "softmax"};
     for (int t = 1; t < DTYPE_COUNT; t++) {
         Shape shape = make_shape("X", (Dtype)t, 300, 300);
         for (size_t g = 0; g < COUNT_OF(generators); g++) {
@@ -90,7 +90,8 @@ static void check_tails(void) {
 static void check_structure(void) {
     Shape square = make_shape("S", DTYPE_F32, 65, 65), rows = make_shape("P", DTYPE_F32, 9, 31);
     InputSpec symmetric = make_spec(&square, "symmetric", 0, NULL);
-    InputSpec upper = make_spec(&square, "triu", 0, NULL), soft = make_spec(&rows, "softmax", 0, NULL);
+    InputSpec upper = make_spec(&square, "triu", 0, NULL),
+              soft = make_spec(&rows, "softmax", 0, NULL);
     for (int64_t i = 0; i < 65; i++)
         for (int64_t j = 0; j < 65; j++) {
             CHECK(input_value(&symmetric, i * 65 + j) == input_value(&symmetric, j * 65 + i));
