@@ -364,6 +364,7 @@ typedef struct {
     int64_t stages, width, factor, group, split, cluster_size; /* 0: not said */
     Decl **carried;            /* tiles from outside that the body writes, by declaration order */
     size_t carried_count;
+    AffFacts *facts;           /* what is known inside: ranges of this and the outer variables */
 } LoopInfo;
 
 struct Stmt {
@@ -408,7 +409,6 @@ struct Stmt {
     LoopInfo *loop;       /* STMT_FOR */
     Decl **assigned;      /* STMT_IF: tiles from outside that a branch writes */
     size_t assigned_count;
-    const Aff *condition; /* unused where the condition is not affine: see u.branch.condition */
 };
 
 /* ---- Cases, blocks, file ---- */
@@ -450,6 +450,13 @@ typedef struct {
     bool is_reshape;     /* tensor: same elements, another shape */
 } Binding;
 
+/* What must hold of the symbols at launch: expr == 0 when equal, else expr >= 0. */
+typedef struct {
+    const Aff *expr;
+    bool equal;
+    Span span; /* as the user wrote it */
+} Condition;
+
 struct Block {
     BlockKind kind;
     const char *name; /* "" for a sketch without a name */
@@ -472,8 +479,8 @@ struct Block {
     Block *op;              /* SKETCH: what it implements, or null */
     Binding *bindings;      /* SKETCH with op: for each symbol, scalar, tensor of the operator */
     size_t binding_count;
-    const Aff **conditions; /* each >= 0 at launch, by constraints and dims that are expressions */
-    Span *condition_spans;
+    Condition *conditions;  /* from constraints of symbols; dims that are expressions are checked
+                               against the tensor's type at launch */
     size_t condition_count;
     Decl **values;          /* OPERATOR: undeclared whole-tensor names, in order */
     size_t value_count;

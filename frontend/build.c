@@ -142,8 +142,8 @@ void build_symbols(Build *c) {
         if (block->decls[i]->kind == DECL_SCALAR)
             build_scalar_param(c, block->decls[i]);
     for (size_t i = 0; i < block->condition_count; i++) {
-        Span span = block->condition_spans[i];
-        ir_func_add_constraint(c->f, build_aff(c, block->conditions[i], span), false, text_of(c, span));
+        const Condition *k = &block->conditions[i];
+        ir_func_add_constraint(c->f, build_aff(c, k->expr, k->span), k->equal, text_of(c, k->span));
     }
 }
 
