@@ -46,11 +46,11 @@ static const char *format_text(Arena *arena, const char *format, va_list args) {
     return copy;
 }
 
-/* Counts it; false when it is one error too many to keep. */
+/* Counts it; false when it is one too many of its kind to keep. */
 static bool count(DiagList *list, Severity severity) {
-    if (severity == SEVERITY_WARNING) list->warning_count++;
-    if (severity < SEVERITY_ERROR) return true;
     unsigned limit = list->error_limit ? list->error_limit : DEFAULT_ERROR_LIMIT;
+    if (severity == SEVERITY_WARNING) return list->warning_count++ < limit;
+    if (severity < SEVERITY_ERROR) return true;
     return list->error_count++ < limit;
 }
 

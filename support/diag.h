@@ -63,7 +63,7 @@ typedef struct {
     SourceMap *sources;
     Diag *first, *last;
     unsigned error_count, warning_count;
-    unsigned error_limit; /* 0: 50; beyond it errors are counted, not kept */
+    unsigned error_limit; /* 0: 50; beyond it errors, and warnings, are counted but not kept */
 } DiagList;
 void diag_list_init(DiagList *list, Arena *unit, SourceMap *sources);
 

@@ -214,16 +214,24 @@ static void put_fixes(const Renderer *r, const Diag *diag) {
         if (fix->span.file == diag->fixes->span.file) put_edit(r, file, fix);
 }
 
+static void put_rest(Str *out, unsigned count, unsigned kept, const char *what) {
+    if (count <= kept) return;
+    unsigned more = count - kept;
+    const char *are = more == 1 ? " is" : "s are";
+    str_printf(out, "sketchc: %u more %s%s not shown\n", more, what, are);
+}
+
 void diag_render_text(const DiagList *list, bool color, Str *out) {
     Renderer r = {list, color, out};
-    unsigned errors_kept = 0;
+    unsigned errors_kept = 0, warnings_kept = 0;
     for (const Diag *diag = list->first; diag; diag = diag->next) {
         put_head(&r, diag->span, diag->severity, diag_code(diag->id), diag->text);
         for (const DiagNote *note = diag->notes; note; note = note->next)
             put_head(&r, note->span, SEVERITY_NOTE, NULL, note->text);
         if (diag->fixes) put_fixes(&r, diag);
         errors_kept += diag->severity >= SEVERITY_ERROR;
+        warnings_kept += diag->severity == SEVERITY_WARNING;
     }
-    if (errors_kept < list->error_count)
-        str_printf(out, "sketchc: %u more errors are not shown\n", list->error_count - errors_kept);
+    put_rest(out, list->error_count, errors_kept, "error");
+    put_rest(out, list->warning_count, warnings_kept, "warning");
 }
