@@ -1,0 +1,190 @@
+/* The C family printer: shared by its files. One printer, a dialect table per language. */
+#ifndef EMIT_C_INTERNAL_H
+#define EMIT_C_INTERNAL_H
+
+#include "emit_internal.h"
+
+enum { C_LINE_WIDTH = 100, C_INLINE_LIMIT = 56 };
+
+/* ---- Dialect ---- */
+
+struct CPrinter;
+typedef struct {
+    const char *target;      /* in diagnostics */
+    bool gpu;
+    unsigned mask;           /* bit of c_helpers.def */
+    const char *index_type;  /* the 64-bit index type */
+    const char *restrict_word;
+    const char *helper_prefix; /* of device helpers */
+    const char *shared_prefix; /* of helpers that host code uses as well */
+    const char *builtin;       /* prefix of library functions: "__builtin_" */
+    void (*print)(struct CPrinter *p);                 /* all functions */
+    void (*print_head)(struct CPrinter *p, Str *head); /* what stands before the helpers */
+} CDialect;
+extern const CDialect c_dialect_cuda, c_dialect_openmp;
+
+/* ---- Helpers that the emitted text needs (c_helpers.c) ---- */
+
+enum { C_OPENMP = 1, C_CUDA = 2 };
+typedef enum {
+#define HELPER(id, ...) C_HELPER_##id,
+#include "c_helpers.def"
+#undef HELPER
+    C_HELPER_COUNT
+} CHelper;
+
+typedef struct {
+    CHelper id;
+    Dtype a, b; /* DTYPE_NONE as `a`: the index type */
+} CHelperUse;
+
+/* ---- Expressions ---- */
+
+enum {
+    C_PREC_COND = 3, C_PREC_OR, C_PREC_AND, C_PREC_BIT_OR, C_PREC_BIT_XOR, C_PREC_BIT_AND,
+    C_PREC_EQ, C_PREC_REL, C_PREC_SHIFT, C_PREC_ADD, C_PREC_MUL, C_PREC_UNARY, C_PREC_PRIMARY
+};
+
+/* Where a vector's lane number goes in its lane expression. */
+#define C_LANE '\1'
+
+typedef struct {
+    const char *text;
+    int prec;
+} CExpr;
+
+/* What the printer knows of an IR value. */
+typedef struct {
+    const IrValue *value;
+    bool deferrable;     /* may be printed where it is used */
+    bool inlined;        /* expr is a formula, not a variable: it may be replaced by one */
+    CExpr expr;          /* scalar: its expression; vec: the lane C_LANE of it; null text: unbound */
+    const char *address; /* vec: address of its first lane, when they lie in memory in a row */
+    const char *array;   /* frag: its array */
+    const IrOp *pending; /* vec: the op that makes it, printed straight into its place */
+    Range range;         /* of an integer scalar */
+} CValue;
+
+/* Arrays that several fragments share (IrValue.storage). */
+typedef struct {
+    unsigned storage;
+    const IrType *type;
+    const char *hint;
+    const IrBlock *block; /* the innermost one around all its values and their uses */
+    const IrOp *first;    /* declared before this op of `block` */
+    const char *array;    /* null until declared */
+} CGroup;
+
+typedef struct CPrinter {
+    Arena *arena;
+    const CDialect *dialect;
+    const IrModule *module;
+    const IrFunc *func;
+    const EmitOptions *options;
+    DiagList *diags;
+    bool failed;
+    Str *out;
+    unsigned indent;
+    size_t statements;       /* complete statements printed so far, to know a single one */
+    size_t lines;
+    NameScope names;
+    CValue **table;          /* IrValue -> CValue, open addressing */
+    size_t table_size, table_used;
+    VEC(CGroup) groups;
+    VEC(CHelperUse) helpers;
+    VEC(const AtomInfo *) atoms;
+    uint32_t types_used;     /* bit per Dtype */
+    uint32_t line_file, line; /* of the last comment */
+    const char *comment;     /* to be printed before the next line */
+    unsigned parallel_depth;
+    const IrOp *skip;        /* the inner loop of a nest whose outer body is being printed */
+    bool smem_declared;
+    uint32_t alias_types; /* bit per Dtype: pointers into shared memory on the CPU */
+} CPrinter;
+
+void c_fail(CPrinter *p, const IrOp *op, const char *what);
+
+/* c_expr.c */
+CValue *c_value(CPrinter *p, const IrValue *v);
+CExpr c_use(CPrinter *p, const IrValue *v);            /* of an operand; constants included */
+Range c_range(CPrinter *p, const IrValue *v);
+const char *c_text(CPrinter *p, CExpr e, int min_prec); /* in parentheses when it binds less */
+CExpr c_make(CPrinter *p, int prec, const char *format, ...) PRINTF_LIKE(3, 4);
+CExpr c_pure(CPrinter *p, const IrOp *op);             /* value of an elementwise or pure scalar op */
+const char *c_lane(CPrinter *p, CExpr e, const char *lane); /* with C_LANE replaced */
+const char *c_type(CPrinter *p, Dtype t);              /* in memory and arrays */
+const char *c_scalar_type(CPrinter *p, const IrValue *v); /* of a variable */
+const char *c_int_text(CPrinter *p, int64_t value);
+const char *c_float_text(CPrinter *p, Dtype t, double value);
+const char *c_helper(CPrinter *p, CHelper id, Dtype a, Dtype b); /* its name, noted as used */
+CExpr c_aff(CPrinter *p, const Aff *e);                /* over symbols, for the host */
+bool c_aff_nonneg(const Aff *e);
+
+/* c_memory.c: loads, stores, vectors, atoms, shared memory */
+const char *c_element(CPrinter *p, const IrValue *ptr, const IrValue *offset); /* p[off] */
+CExpr c_load_scalar(CPrinter *p, const IrOp *op);
+void c_store(CPrinter *p, const IrOp *op);
+void c_vec_into(CPrinter *p, const IrOp *op, const char *address); /* makes op's vec at address */
+const char *c_vec_address(CPrinter *p, const IrValue *v);          /* materialised if need be */
+void c_vec_copy(CPrinter *p, const IrValue *v, const char *address);
+void c_atom(CPrinter *p, const IrOp *op);
+void c_async_copy(CPrinter *p, const IrOp *op);
+const char *c_join(CPrinter *p, const char *address, const char *lane); /* element of an address */
+
+/* c_stmt.c */
+void c_line(CPrinter *p, const char *format, ...) PRINTF_LIKE(2, 3);      /* one line */
+void c_statement(CPrinter *p, const char *format, ...) PRINTF_LIKE(2, 3); /* a complete statement */
+void c_pragma(CPrinter *p, const char *format, ...) PRINTF_LIKE(2, 3);
+void c_loop_open(CPrinter *p, const char *format, ...) PRINTF_LIKE(2, 3);
+void c_block(CPrinter *p, const IrBlock *block); /* all but the terminator */
+const char *c_declare_var(CPrinter *p, const IrValue *v, const char *hint);
+const char *c_declare_array(CPrinter *p, const IrType *t, const char *hint);
+void c_materialise(CPrinter *p, const IrValue *v);
+void c_materialise_as(CPrinter *p, const IrValue *v, const char *hint); /* its name when it has none */
+/* A body of one short statement goes on the line of its head. */
+typedef struct {
+    Str *saved, body;
+    size_t statements, lines, names;
+    const char *head;
+} CBody;
+void c_body_begin(CPrinter *p, CBody *b, const char *head);
+void c_body_end(CPrinter *p, CBody *b);
+
+/* c_loops.c */
+void c_for(CPrinter *p, const IrOp *op);
+void c_parallel(CPrinter *p, const IrOp *op);
+void c_if(CPrinter *p, const IrOp *op);
+void c_map(CPrinter *p, const IrOp *op);
+
+/* c_plan.c */
+void c_plan(CPrinter *p, const IrFunc *f); /* what is deferrable, shared arrays */
+
+/* c_helpers.c */
+void c_print_helpers(CPrinter *p, Str *out);
+const char *c_helper_name(CPrinter *p, CHelperUse use);
+const char *c_atom_name(CPrinter *p, const AtomInfo *atom);
+
+/* c_family.c */
+typedef struct {
+    const char *const *items;
+    size_t count;
+} CList;
+/* Prints `head name(items...)tail` as clang-format breaks it; `split`: the name may stand on a line
+ * of its own. */
+void c_print_call(CPrinter *p, const char *head, const char *name, CList items, const char *tail, bool split);
+CList c_parameters(CPrinter *p, const IrFunc *f, bool restricted, const char *extra);
+CList c_arguments(CPrinter *p, const IrFunc *f);
+/* Makes `f` the printer's function: forgets the last one, names the parameters. */
+void c_enter(CPrinter *p, const IrFunc *f);
+void c_print_body(CPrinter *p, const IrFunc *f); /* between the function's braces */
+/* The conditions under which a launch is refused, each an `if` with `action`. */
+void c_print_checks(CPrinter *p, const IrFunc *f, const char *action);
+bool c_first_of_step(const IrFunc *f);
+const IrFunc *c_next_version(const IrFunc *f); /* of the same step; null: none */
+const Aff *c_func_aff(CPrinter *p, const IrFunc *f, const char *key, int64_t fallback);
+bool c_emit(const IrModule *m, const CDialect *dialect, const EmitOptions *options, Str *out, DiagList *diags);
+
+/* c_launch.c */
+void c_print_launchers(CPrinter *p);
+
+#endif

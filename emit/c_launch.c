@@ -1,0 +1,104 @@
+/* The host launcher of each step: chooses the version, computes the grid, checks what it can. */
+#include "c_internal.h"
+
+#include <string.h>
+
+/* Pointers that a version reads or writes 4 to 16 bytes at a time must be aligned to that. */
+static const char *alignment_condition(CPrinter *p, const IrFunc *f) {
+    const char *text = "";
+    for (size_t bytes = 16; bytes >= 2; bytes /= 2) {
+        const char *sum = "";
+        unsigned count = 0;
+        for (unsigned i = 0; i < f->body->arg_count; i++) {
+            const IrValue *v = f->body->args[i];
+            if (v->type->kind != IR_TYPE_PTR || param_access_bytes(f, i) != bytes || dtype_size(v->type->dtype) == bytes) continue;
+            sum = arena_printf(p->arena, "%s%s(size_t)%s", sum, count ? " | " : "", c_use(p, v).text);
+            count++;
+        }
+        if (count) text = arena_printf(p->arena, count > 1 ? "%s%s(%s) %% %zu == 0" : "%s%s%s %% %zu == 0", text, *text ? " && " : "", sum, bytes);
+    }
+    return *text ? text : NULL;
+}
+
+static const char *version_condition(CPrinter *p, const IrFunc *f) {
+    const char *aligned = alignment_condition(p, f);
+    if (!f->guard) return aligned;
+    const char *guard = arena_printf(p->arena, "%s > 0", c_text(p, c_aff(p, f->guard), C_PREC_ADD));
+    return aligned ? arena_printf(p->arena, "%s && %s", guard, aligned) : guard;
+}
+
+static const char *launch_dim(CPrinter *p, const IrFunc *f, const char *key) {
+    return c_aff(p, c_func_aff(p, f, key, 1)).text;
+}
+
+static void print_shared(CPrinter *p, const char *entry, const char *bytes) {
+    const char *name = name_claim(&p->names, "error");
+    const char *items[] = {entry, "cudaFuncAttributeMaxDynamicSharedMemorySize", bytes};
+    char head[64];
+    snprintf(head, sizeof head, "const cudaError_t %s =", name);
+    size_t flat = 4 * p->indent + strlen(head) + strlen("cudaFuncSetAttribute") + strlen(entry) + strlen(items[1]) + strlen(bytes) + 8;
+    if (flat > C_LINE_WIDTH) { /* as clang-format does it: the call on a line of its own */
+        c_line(p, "%s", head);
+        c_line(p, "    cudaFuncSetAttribute(%s, %s, %s);", items[0], items[1], items[2]);
+    } else {
+        c_print_call(p, head, "cudaFuncSetAttribute", (CList){items, 3}, ");", false);
+    }
+    c_line(p, "if (%s != cudaSuccess) return %s;", name, name);
+}
+
+static void print_launch(CPrinter *p, const IrFunc *f) {
+    const char *x = name_claim(&p->names, "grid_x"), *y = name_claim(&p->names, "grid_y"), *z = name_claim(&p->names, "grid_z");
+    const char *const dims[3] = {launch_dim(p, f, "grid_x"), launch_dim(p, f, "grid_y"), launch_dim(p, f, "grid_z")};
+    c_line(p, "const long long %s = %s;", x, dims[0]);
+    c_line(p, "const long long %s = %s, %s = %s;", y, dims[1], z, dims[2]);
+    c_line(p, "if (%s <= 0 || %s <= 0 || %s <= 0) return cudaSuccess;", x, y, z);
+    c_line(p, "if (%s > 2147483647 || %s > 65535 || %s > 65535) return cudaErrorInvalidConfiguration;", x, y, z);
+    const char *entry = emit_entry_name(p->arena, f), *grid = name_claim(&p->names, "grid");
+    c_line(p, "const dim3 %s((unsigned int)%s, (unsigned int)%s, (unsigned int)%s);", grid, x, y, z);
+    const Aff *shared = c_func_aff(p, f, "shared_bytes", 0);
+    const char *bytes = c_aff(p, shared).text;
+    int64_t constant;
+    /* up to 48 KiB need no attribute */
+    if (!aff_is_const(shared, &constant) || constant > 49152) print_shared(p, entry, bytes);
+    const char *launch = arena_printf(p->arena, "%s<<<%s, %lld, %s, stream>>>", entry, grid, (long long)func_threads(f), bytes);
+    c_print_call(p, "", launch, c_arguments(p, f), ");", false);
+    c_line(p, "return cudaGetLastError();");
+}
+
+static void print_launcher(CPrinter *p, const IrFunc *first) {
+    c_enter(p, first);
+    const char *name = arena_printf(p->arena, "%s_launch", emit_step_name(p->arena, first));
+    c_print_call(p, "extern \"C\" cudaError_t", name, c_parameters(p, first, false, "cudaStream_t stream"), ") {", false);
+    p->indent++;
+    c_print_checks(p, first, "return cudaErrorInvalidValue;");
+    bool open = true;
+    for (const IrFunc *f = first; f && open; f = c_next_version(f)) {
+        c_enter(p, f);
+        const char *condition = version_condition(p, f);
+        if (condition) {
+            c_line(p, "if (%s) {", condition);
+            p->indent++;
+        }
+        print_launch(p, f);
+        if (condition) {
+            p->indent--;
+            c_line(p, "}");
+        }
+        open = condition;
+    }
+    if (open) c_line(p, "return cudaErrorInvalidValue;");
+    p->indent--;
+    c_line(p, "}");
+}
+
+void c_print_launchers(CPrinter *p) {
+    str_append(p->out, "\n#ifndef __CUDACC_RTC__\n");
+    const char *separator = "";
+    for (const IrFunc *f = p->module->first; f && !p->failed; f = f->next) {
+        if (f->level != IR_LEVEL_KERNEL || !c_first_of_step(f)) continue;
+        str_append(p->out, separator);
+        print_launcher(p, f);
+        separator = "\n";
+    }
+    str_append(p->out, "#endif\n");
+}

@@ -1,0 +1,49 @@
+/* CUDA C: the dialect and the kernels. */
+#include "c_internal.h"
+
+static void print_kernel(CPrinter *p, const IrFunc *f) {
+    c_enter(p, f);
+    long long threads = func_threads(f), min_blocks = ir_func_attr_int(f, "min_blocks", 0);
+    const char *bounds = min_blocks > 0 ? arena_printf(p->arena, "%lld, %lld", threads, min_blocks) : arena_printf(p->arena, "%lld", threads);
+    const char *head = arena_printf(p->arena, "extern \"C\" __global__ void __launch_bounds__(%s)", bounds);
+    c_print_call(p, head, emit_entry_name(p->arena, f), c_parameters(p, f, true, NULL), ") {", true);
+    p->indent++;
+    c_print_body(p, f);
+    p->indent--;
+    c_line(p, "}");
+}
+
+static void print(CPrinter *p) {
+    const char *separator = "";
+    for (const IrFunc *f = p->module->first; f && !p->failed; f = f->next) {
+        if (f->level != IR_LEVEL_KERNEL) continue;
+        str_append(p->out, separator);
+        print_kernel(p, f);
+        separator = "\n";
+    }
+    if (!p->options->no_launcher && !p->failed) c_print_launchers(p);
+}
+
+static void print_head(CPrinter *p, Str *head) {
+    str_append(head, "// nvcc -fmad=false -ftz=false -prec-div=true -prec-sqrt=true\n");
+    if (p->types_used & 1u << DTYPE_BF16) str_append(head, "#include <cuda_bf16.h>\n");
+    if (p->types_used & 1u << DTYPE_F16) str_append(head, "#include <cuda_fp16.h>\n");
+    str_append_char(head, '\n');
+}
+
+const CDialect c_dialect_cuda = {
+    .target = "cuda",
+    .gpu = true,
+    .mask = C_CUDA,
+    .index_type = "long long",
+    .restrict_word = "__restrict__ ",
+    .helper_prefix = "static __device__ __forceinline__",
+    .shared_prefix = "static __host__ __device__ inline",
+    .builtin = "",
+    .print = print,
+    .print_head = print_head,
+};
+
+bool emit_cuda(const IrModule *m, const EmitOptions *options, Str *out, DiagList *diags) {
+    return c_emit(m, &c_dialect_cuda, options, out, diags);
+}

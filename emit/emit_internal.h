@@ -1,0 +1,63 @@
+/* What the emitters share: legal names, scopes, atoms, small analyses of kernel functions. */
+#ifndef EMIT_EMIT_INTERNAL_H
+#define EMIT_EMIT_INTERNAL_H
+
+#include "emit.h"
+
+/* ---- names.c ---- */
+
+enum { NAME_MAX_LENGTH = 40 };
+
+/* `hint` as an identifier of [A-Za-z0-9_]{1,40} that is no keyword, macro or CUDA name. */
+const char *name_legal(Arena *arena, const char *hint);
+
+/* The names visible at one place, innermost last. */
+typedef struct {
+    Arena *arena;
+    VEC(const char *) names;
+} NameScope;
+/* A legal name like `hint` that differs from all visible ones. */
+const char *name_claim(NameScope *scope, const char *hint);
+size_t name_mark(const NameScope *scope);
+void name_release(NameScope *scope, size_t mark); /* forgets the names claimed since `mark` */
+
+/* ---- atoms.c ---- */
+
+typedef struct {
+    const char *name;     /* "mma.m16n8k16.f32.f16" */
+    const char *results;  /* classes, see ir/atoms.def */
+    const char *operands;
+    const char *ptx;
+    bool is_volatile;
+} AtomInfo;
+const AtomInfo *atom_find(const char *name); /* null when there is none */
+
+/* One operand class of an atom: `count` registers of `dtype`; shared: a (pointer, offset) pair. */
+typedef struct {
+    unsigned count;
+    Dtype dtype;
+    bool vector, shared;
+} AtomClass;
+/* Reads the next class from *text and advances it; false at the end. */
+bool atom_next_class(const char **text, AtomClass *cls);
+
+/* ---- facts.c ---- */
+
+typedef struct {
+    int64_t lo, hi; /* inclusive; INT64_MIN / INT64_MAX: unknown */
+} Range;
+#define RANGE_ALL ((Range){INT64_MIN, INT64_MAX})
+/* Bounds of an integer op from those of its operands. */
+Range range_of_op(const IrOp *op, const Range *operands);
+bool range_fits_int(Range r);
+bool range_is_const(Range r);
+
+/* Whether memory behind parameter `index` is only read. */
+bool param_is_read_only(const IrFunc *f, unsigned index);
+/* The widest access through parameter `index` in bytes (what its pointer must be aligned to). */
+size_t param_access_bytes(const IrFunc *f, unsigned index);
+int64_t func_threads(const IrFunc *f);
+bool is_vec(const IrType *t);
+const char *step_of(const IrFunc *f); /* the attribute `kernel`, else the function's name */
+
+#endif

@@ -1,0 +1,83 @@
+/* C17 with OpenMP: the dialect, the functions and the choice among versions. */
+#include "c_internal.h"
+
+#include <string.h>
+
+static void print_version(CPrinter *p, const IrFunc *f) {
+    c_enter(p, f);
+    c_print_call(p, "int", emit_entry_name(p->arena, f), c_parameters(p, f, true, NULL), ") {", false);
+    p->indent++;
+    c_print_checks(p, f, "return 1;");
+    for (unsigned i = 0; i < f->body->arg_count; i++) {
+        bool symbol = i < f->param_count && f->params[i].kind == IR_PARAM_SYMBOL;
+        if (!f->body->args[i]->uses && !symbol) c_line(p, "(void)%s;", c_use(p, f->body->args[i]).text);
+    }
+    c_print_body(p, f);
+    c_line(p, "return 0;");
+    p->indent--;
+    c_line(p, "}");
+}
+
+/* The step chooses the first version whose guard holds. */
+static void print_step(CPrinter *p, const IrFunc *first) {
+    const char *step = emit_step_name(p->arena, first);
+    if (!c_next_version(first) && !first->guard && strcmp(step, emit_entry_name(p->arena, first)) == 0) return;
+    c_enter(p, first);
+    str_append_char(p->out, '\n');
+    c_print_call(p, "int", step, c_parameters(p, first, true, NULL), ") {", false);
+    p->indent++;
+    bool open = true;
+    for (const IrFunc *f = first; f && open; f = c_next_version(f)) {
+        c_enter(p, f);
+        if (strcmp(step, emit_entry_name(p->arena, f)) == 0) c_fail(p, NULL, "a guarded version with the name of its step");
+        const char *call = arena_printf(p->arena, "%s", emit_entry_name(p->arena, f));
+        const char *head = "return";
+        if (f->guard) head = arena_printf(p->arena, "if (%s > 0) return", c_text(p, c_aff(p, f->guard), C_PREC_ADD));
+        c_print_call(p, head, call, c_arguments(p, f), ");", false);
+        open = f->guard;
+    }
+    if (open) c_line(p, "return 1;");
+    p->indent--;
+    c_line(p, "}");
+}
+
+static void print(CPrinter *p) {
+    const char *separator = "";
+    for (const IrFunc *f = p->module->first; f && !p->failed; f = f->next) {
+        if (f->level != IR_LEVEL_KERNEL) continue;
+        str_append(p->out, separator);
+        print_version(p, f);
+        separator = "\n";
+    }
+    for (const IrFunc *f = p->module->first; f && !p->failed; f = f->next)
+        if (f->level == IR_LEVEL_KERNEL && c_first_of_step(f)) print_step(p, f);
+}
+
+static void print_head(CPrinter *p, Str *head) {
+    str_append(head, "// cc -std=c17 -O3 -ffp-contract=off -fopenmp\n");
+    str_append(head, "#include <stdbool.h>\n#include <stdint.h>\n\n");
+    size_t before = head->len;
+    if (p->types_used & 1u << DTYPE_BF16) str_append(head, "typedef uint16_t sk_bf16;\n");
+    if (p->types_used & 1u << DTYPE_F16) str_append(head, "typedef uint16_t sk_f16;\n");
+    for (unsigned t = 0; t < DTYPE_COUNT; t++)
+        if (p->alias_types & 1u << t)
+            str_printf(head, "typedef %s __attribute__((may_alias)) sk_alias_%s;\n", dtype_c_name((Dtype)t), dtype_name((Dtype)t));
+    if (head->len > before) str_append_char(head, '\n');
+}
+
+const CDialect c_dialect_openmp = {
+    .target = "openmp",
+    .gpu = false,
+    .mask = C_OPENMP,
+    .index_type = "int64_t",
+    .restrict_word = "restrict ",
+    .helper_prefix = "static inline",
+    .shared_prefix = "static inline",
+    .builtin = "__builtin_",
+    .print = print,
+    .print_head = print_head,
+};
+
+bool emit_openmp(const IrModule *m, const EmitOptions *options, Str *out, DiagList *diags) {
+    return c_emit(m, &c_dialect_openmp, options, out, diags);
+}
