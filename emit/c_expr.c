@@ -51,7 +51,7 @@ static const char *shortest_float(CPrinter *p, float value) {
         for (char *c = text; *c; c++)
             if (*c == ',') *c = '.'; /* a locale's decimal point */
         double back;
-        if (!parse_double(text, &back) || fabs(back - (double)value) >= half_ulp * 0.49) continue;
+        if (!parse_double(text, &back) || fabs(back - (double)value) >= half_ulp * 0.99) continue;
         Str s;
         str_init(&s);
         str_append_double(&s, back);
@@ -252,7 +252,8 @@ static CExpr division(CPrinter *p, const IrOp *op, Dtype t) {
         if (t == DTYPE_NONE && range_is_const(y) && y.lo == 1 && divide) return c_use(p, op->operands[0]);
         return infix(p, op, divide ? "/" : "%", C_PREC_MUL, C_PREC_MUL, C_PREC_MUL + 1);
     }
-    if (t != DTYPE_NONE && !dtype_is_signed(t)) return helper_call(p, divide ? C_HELPER_UDIV : C_HELPER_UMOD, op);
+    if ((t != DTYPE_NONE && !dtype_is_signed(t)) || (x.lo >= 0 && y.lo >= 0))
+        return helper_call(p, divide ? C_HELPER_UDIV : C_HELPER_UMOD, op);
     return helper_call(p, divide ? C_HELPER_FLOORDIV : C_HELPER_FLOORMOD, op);
 }
 

@@ -122,7 +122,7 @@ static void print_conditions(CPrinter *p, const char *const *conditions, size_t 
         const char *text = conditions[i++];
         while (i < count && 4 * p->indent + strlen(text) + strlen(conditions[i]) + strlen(action) + 10 <= C_LINE_WIDTH)
             text = arena_printf(p->arena, "%s || %s", text, conditions[i++]);
-        c_line(p, "if (%s) %s", text, action);
+        c_if_line(p, text, action);
     }
 }
 

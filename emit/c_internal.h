@@ -4,7 +4,7 @@
 
 #include "emit_internal.h"
 
-enum { C_LINE_WIDTH = 100, C_INLINE_LIMIT = 56 };
+enum { C_LINE_WIDTH = 100 };
 
 /* ---- Dialect ---- */
 
@@ -60,7 +60,8 @@ typedef struct {
     bool inlined;        /* expr is a formula, not a variable: it may be replaced by one */
     CExpr expr;          /* scalar: its expression; vec: the lane C_LANE of it; null text: unbound */
     const char *address; /* vec: address of its first lane, when they lie in memory in a row */
-    const char *array;   /* frag: its array */
+    const char *array;   /* frag: its array, by the name that the value is printed under */
+    const char *home;    /* frag: the array that this name stands for */
     const IrOp *pending; /* vec: the op that makes it, printed straight into its place */
     Range range;         /* of an integer scalar */
 } CValue;
@@ -73,6 +74,7 @@ typedef struct {
     const IrBlock *block; /* the innermost one around all its values and their uses */
     const IrOp *first;    /* declared before this op of `block` */
     const char *array;    /* null until declared */
+    bool carried;         /* hint is a loop argument's */
 } CGroup;
 
 typedef struct CPrinter {
@@ -132,12 +134,14 @@ void c_async_copy(CPrinter *p, const IrOp *op);
 const char *c_join(CPrinter *p, const char *address, const char *lane); /* element of an address */
 
 /* c_stmt.c */
+void c_if_line(CPrinter *p, const char *condition, const char *action); /* on one line if it fits */
 void c_line(CPrinter *p, const char *format, ...) PRINTF_LIKE(2, 3);      /* one line */
 void c_statement(CPrinter *p, const char *format, ...) PRINTF_LIKE(2, 3); /* a complete statement */
 void c_pragma(CPrinter *p, const char *format, ...) PRINTF_LIKE(2, 3);
 void c_loop_open(CPrinter *p, const char *format, ...) PRINTF_LIKE(2, 3);
 void c_block(CPrinter *p, const IrBlock *block); /* all but the terminator */
 const char *c_declare_var(CPrinter *p, const IrValue *v, const char *hint);
+void c_bind_frag(CPrinter *p, const IrValue *v, const char *home);
 const char *c_declare_array(CPrinter *p, const IrType *t, const char *hint);
 void c_materialise(CPrinter *p, const IrValue *v);
 void c_materialise_as(CPrinter *p, const IrValue *v, const char *hint); /* its name when it has none */

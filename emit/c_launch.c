@@ -27,10 +27,6 @@ static const char *version_condition(CPrinter *p, const IrFunc *f) {
     return aligned ? arena_printf(p->arena, "%s && %s", guard, aligned) : guard;
 }
 
-static const char *launch_dim(CPrinter *p, const IrFunc *f, const char *key) {
-    return c_aff(p, c_func_aff(p, f, key, 1)).text;
-}
-
 static void print_shared(CPrinter *p, const char *entry, const char *bytes) {
     const char *name = name_claim(&p->names, "error");
     const char *items[] = {entry, "cudaFuncAttributeMaxDynamicSharedMemorySize", bytes};
@@ -46,15 +42,44 @@ static void print_shared(CPrinter *p, const char *entry, const char *bytes) {
     c_line(p, "if (%s != cudaSuccess) return %s;", name, name);
 }
 
+typedef struct {
+    const char *text;  /* the extent as an argument of dim3 */
+    const char *empty, *excess; /* conditions; null: it is a constant */
+} GridDim;
+
+static GridDim grid_dim(CPrinter *p, const IrFunc *f, unsigned axis) {
+    static const char *const keys[] = {"grid_x", "grid_y", "grid_z"};
+    static const long long limits[] = {2147483647, 65535, 65535};
+    const Aff *e = c_func_aff(p, f, keys[axis], 1);
+    int64_t constant;
+    if (aff_is_const(e, &constant) && constant > 0 && constant <= limits[axis]) return (GridDim){.text = c_int_text(p, constant)};
+    const char *extent = c_aff(p, e).text, *name = name_claim(&p->names, keys[axis]);
+    c_line(p, "const long long %s = %s;", name, extent);
+    return (GridDim){arena_printf(p->arena, "(unsigned int)%s", name), arena_printf(p->arena, "%s <= 0", name),
+                     arena_printf(p->arena, "%s > %lld", name, limits[axis])};
+}
+
+static const char *join_or(CPrinter *p, const char *a, const char *b) {
+    return !a ? b : !b ? a : arena_printf(p->arena, "%s || %s", a, b);
+}
+
+static const char *print_grid(CPrinter *p, const IrFunc *f) {
+    GridDim dims[3];
+    const char *empty = NULL, *excess = NULL;
+    for (unsigned i = 0; i < 3; i++) {
+        dims[i] = grid_dim(p, f, i);
+        empty = join_or(p, empty, dims[i].empty);
+        excess = join_or(p, excess, dims[i].excess);
+    }
+    if (empty) c_if_line(p, empty, "return cudaSuccess;");
+    if (excess) c_if_line(p, excess, "return cudaErrorInvalidConfiguration;");
+    const char *grid = name_claim(&p->names, "grid");
+    c_line(p, "const dim3 %s(%s, %s, %s);", grid, dims[0].text, dims[1].text, dims[2].text);
+    return grid;
+}
+
 static void print_launch(CPrinter *p, const IrFunc *f) {
-    const char *x = name_claim(&p->names, "grid_x"), *y = name_claim(&p->names, "grid_y"), *z = name_claim(&p->names, "grid_z");
-    const char *const dims[3] = {launch_dim(p, f, "grid_x"), launch_dim(p, f, "grid_y"), launch_dim(p, f, "grid_z")};
-    c_line(p, "const long long %s = %s;", x, dims[0]);
-    c_line(p, "const long long %s = %s, %s = %s;", y, dims[1], z, dims[2]);
-    c_line(p, "if (%s <= 0 || %s <= 0 || %s <= 0) return cudaSuccess;", x, y, z);
-    c_line(p, "if (%s > 2147483647 || %s > 65535 || %s > 65535) return cudaErrorInvalidConfiguration;", x, y, z);
-    const char *entry = emit_entry_name(p->arena, f), *grid = name_claim(&p->names, "grid");
-    c_line(p, "const dim3 %s((unsigned int)%s, (unsigned int)%s, (unsigned int)%s);", grid, x, y, z);
+    const char *grid = print_grid(p, f), *entry = emit_entry_name(p->arena, f);
     const Aff *shared = c_func_aff(p, f, "shared_bytes", 0);
     const char *bytes = c_aff(p, shared).text;
     int64_t constant;

@@ -110,10 +110,14 @@ static const char *storage_array(CPrinter *p, const IrValue *v) {
 
 /* Gives `v` an array: its storage's, else a new one. */
 static const char *bind_array(CPrinter *p, const IrValue *v, const char *hint) {
+    const char *shared = storage_array(p, v);
+    if (shared) {
+        c_bind_frag(p, v, shared);
+        return shared;
+    }
     CValue *c = c_value(p, v);
-    c->array = storage_array(p, v);
-    if (!c->array) c->array = c_declare_array(p, v->type, v->name ? v->name : hint);
-    return c->array;
+    c->home = c->array = c_declare_array(p, v->type, v->name ? v->name : hint);
+    return c->home;
 }
 
 static void bind_vec_array(CPrinter *p, const IrValue *v, const char *array) {
@@ -126,8 +130,8 @@ static void bind_vec_array(CPrinter *p, const IrValue *v, const char *array) {
 static Copy copy_of(CPrinter *p, const IrValue *to, const IrValue *from) {
     Copy c = {.type = to->type};
     if (to->type->kind == IR_TYPE_FRAG) {
-        c.to = c_value(p, to)->array;
-        c.from = c_value(p, from)->array;
+        c.to = c_value(p, to)->home;
+        c.from = c_value(p, from)->home;
         if (!c.from) c_fail(p, from->def, "a fragment that was not made");
         if (!c.from) c.from = c.to;
     } else if (is_vec(to->type)) {
@@ -162,10 +166,11 @@ static const char *carried_hint(const IrOp *op, unsigned k) {
 static void carried_begin(CPrinter *p, const IrOp *op, unsigned k) {
     const IrValue *arg = op->regions[0]->args[k + 1], *result = &op->results[k], *init = op->operands[k + 3];
     if (arg->type->kind == IR_TYPE_FRAG) {
-        const char *to = bind_array(p, arg, carried_hint(op, k)), *from = c_value(p, init)->array;
+        const char *to = bind_array(p, arg, carried_hint(op, k)), *from = c_value(p, init)->home;
         if (!from) c_fail(p, op, "a fragment that was not made");
         if (from && strcmp(to, from) != 0) copy_array(p, to, from, arg->type);
-        c_value(p, result)->array = to;
+        c_value(p, result)->home = to;
+        c_value(p, result)->array = c_value(p, arg)->array;
     } else if (is_vec(arg->type)) {
         const char *array = c_declare_array(p, arg->type, carried_hint(op, k));
         c_vec_copy(p, init, array);
@@ -186,7 +191,7 @@ static void carried_begin(CPrinter *p, const IrOp *op, unsigned k) {
 static void carried_end(CPrinter *p, const IrOp *op, unsigned k) {
     const IrValue *arg = op->regions[0]->args[k + 1], *result = &op->results[k];
     if (arg->type->kind != IR_TYPE_FRAG || result->storage == arg->storage || !result->uses) return;
-    const char *from = c_value(p, arg)->array, *to = bind_array(p, result, carried_hint(op, k));
+    const char *from = c_value(p, arg)->home, *to = bind_array(p, result, carried_hint(op, k));
     if (strcmp(to, from) != 0) copy_array(p, to, from, result->type);
 }
 

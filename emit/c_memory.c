@@ -74,10 +74,9 @@ static void wide_copy_gpu(CPrinter *p, const IrType *t, const WideCopy *w) {
         const char *from = at ? pointer_to(p, c_join(p, w->from, lane)) : w->from;
         from = arena_printf(p->arena, w->from_stream ? "__ldcs((const %s *)%s)" : "*(const %s *)%s", type, from);
         if (w->mask && w->other) from = arena_printf(p->arena, "%s ? %s : %s", w->mask, from, w->other);
-        const char *guard = w->mask && !w->other ? arena_printf(p->arena, "if (%s) ", w->mask) : "";
         const char *text = arena_printf(p->arena, w->to_stream ? "__stcs((%s *)%s, %s);" : "*(%s *)%s = %s;", type, to, from);
-        if (4 * p->indent + strlen(guard) + strlen(text) <= C_LINE_WIDTH) {
-            c_statement(p, "%s%s", guard, text);
+        if (!w->mask || w->other) {
+            c_statement(p, "%s", text);
         } else {
             CBody b;
             c_body_begin(p, &b, arena_printf(p->arena, "if (%s)", w->mask));
@@ -151,6 +150,19 @@ static void load_into(CPrinter *p, const IrOp *op, const char *address) {
         w.other = wide_other(p, t, op->operands[3]);
         if (!w.other) lane_loop(p, t, address, c_use(p, op->operands[3]));
         w.mask = mask_text(p, op->operands[2], w.other ? C_PREC_COND + 1 : 0);
+        size_t fixed = 4 * p->indent + strlen(address) + 40;
+        if (w.other && fixed + strlen(w.from) + strlen(w.mask) + strlen(w.other) > C_LINE_WIDTH) {
+            const char *name = name_claim(&p->names, "other");
+            size_t bytes = vec_bytes(t) > 16 ? 16 : vec_bytes(t);
+            c_line(p, "const %s %s = %s;", wide_type(t->dtype, bytes), name, w.other);
+            w.other = name;
+        }
+        if (fixed + strlen(w.from) + strlen(w.mask) + (w.other ? strlen(w.other) : 0) > C_LINE_WIDTH) {
+            c_materialise(p, op->operands[1]);
+            c_materialise(p, op->operands[2]);
+            w.from = pointer_to(p, c_element(p, op->operands[0], op->operands[1]));
+            w.mask = c_use(p, op->operands[2]).text;
+        }
     }
     wide_copy(p, t, &w);
 }

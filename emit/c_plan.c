@@ -42,7 +42,9 @@ static void group_add(CPrinter *p, const IrValue *v) {
     const IrBlock *home = home_op(v)->block;
     g->block = g->block ? common_block(g->block, home) : home;
     for (const IrUse *use = v->uses; use; use = use->next) g->block = common_block(g->block, use->op->block);
-    if (!g->hint) g->hint = v->name;
+    /* the name of what a loop carries tells the most */
+    if (v->name && (!g->hint || (!v->def && !g->carried))) g->hint = v->name;
+    if (!v->def) g->carried = true;
 }
 
 static void group_first(CPrinter *p, const IrValue *v) {

@@ -39,6 +39,15 @@ void c_statement(CPrinter *p, const char *format, ...) {
     p->statements++;
 }
 
+void c_if_line(CPrinter *p, const char *condition, const char *action) {
+    if (4 * p->indent + strlen(condition) + strlen(action) + 6 <= C_LINE_WIDTH) {
+        c_line(p, "if (%s) %s", condition, action);
+    } else {
+        c_line(p, "if (%s)", condition);
+        c_line(p, "    %s", action);
+    }
+}
+
 /* clang-format puts directives, and a comment right before one, at the line's start. */
 void c_pragma(CPrinter *p, const char *format, ...) {
     flush_comment(p, 0);
@@ -150,6 +159,24 @@ const char *c_declare_array(CPrinter *p, const IrType *t, const char *hint) {
     if (p->dialect->gpu && bytes == dtype_size(t->dtype)) align = "";
     c_line(p, "%s%s %s%s;", align, t->dtype == DTYPE_BOOL ? "bool" : c_type(p, t->dtype), name, dims);
     return name;
+}
+
+/* A fragment in an array of another name gets its own as an alias: the source's names stay. */
+void c_bind_frag(CPrinter *p, const IrValue *v, const char *home) {
+    CValue *c = c_value(p, v);
+    c->home = c->array = home;
+    if (!v->name || strcmp(name_legal(p->arena, v->name), home) == 0 || !v->uses) return;
+    const char *name = name_claim(&p->names, v->name), *type = c_type(p, v->type->dtype), *dims = "";
+    if (v->type->dtype == DTYPE_BOOL) type = "bool";
+    for (unsigned i = p->dialect->gpu ? 0 : 1; i < v->type->rank; i++)
+        dims = arena_printf(p->arena, "%s[%lld]", dims, (long long)ir_type_extent(v->type, i));
+    if (p->dialect->gpu)
+        c_line(p, "%s(&%s)%s = %s;", type, name, dims, home);
+    else if (v->type->rank > 1)
+        c_line(p, "%s(*%s)%s = %s;", type, name, dims, home);
+    else
+        c_line(p, "%s *%s = %s;", type, name, home);
+    c->array = name;
 }
 
 static void bind_vec(CPrinter *p, const IrValue *v, const char *array) {
@@ -280,6 +307,19 @@ static void materialise_operands(CPrinter *p, const IrOp *op) {
     }
 }
 
+/* An inlined expression leaves room for the rest of its statement. */
+static bool short_enough(const CPrinter *p, CExpr e) {
+    size_t used = 4 * p->indent + 32, room = used + 40 < C_LINE_WIDTH ? C_LINE_WIDTH - used : 40;
+    return strlen(e.text) <= (room > 72 ? 72 : room);
+}
+
+static void bind_inline(CPrinter *p, const IrValue *v, CExpr e) {
+    CValue *c = c_value(p, v);
+    c->expr = e;
+    c->inlined = true;
+    if (is_vec(v->type) && !c->address && !c->deferrable) c_materialise(p, v);
+}
+
 static void define(CPrinter *p, const IrOp *op) {
     const IrValue *v = &op->results[0];
     CValue *c = c_value(p, v);
@@ -287,16 +327,18 @@ static void define(CPrinter *p, const IrOp *op) {
     set_range(p, op);
     CExpr e = value_expr(p, op);
     bool constant = v->type->is_index && range_is_const(c->range);
-    if (constant || (c->deferrable && strlen(e.text) <= C_INLINE_LIMIT) || is_vec(v->type) || e.text[0] == '\0') {
-        c->expr = e;
-        c->inlined = true;
-        if (is_vec(v->type) && !c->address && !c->deferrable) c_materialise(p, v);
+    if (constant || is_vec(v->type) || (c->deferrable && short_enough(p, e))) {
+        bind_inline(p, v, e);
         return;
     }
     const char *type = c_scalar_type(p, v);
     if (4 * p->indent + strlen(type) + strlen(e.text) + 24 > C_LINE_WIDTH) {
         materialise_operands(p, op);
         e = value_expr(p, op);
+        if (c->deferrable && short_enough(p, e)) {
+            bind_inline(p, v, e);
+            return;
+        }
     }
     const char *hint = v->name;
     if (!hint && op->opcode == IR_SPECIAL) hint = strncmp(ir_attr_str(op, "name", ""), "tid", 3) == 0 ? "tid" : strncmp(ir_attr_str(op, "name", ""), "ctaid", 5) == 0 ? "block" : ir_attr_str(op, "name", "");

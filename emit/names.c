@@ -6,7 +6,7 @@
 /* Keywords of C17 and C++20, macros of the C headers and of the compilers, CUDA's names, and the
  * names that the printers themselves use. In strcmp order. */
 static const char *const reserved[] = {
-    "EOF", "FILE", "I", "INFINITY", "NAN", "NULL", "abs", "alignas", "alignof", "and", "and_eq",
+    "EOF", "FILE", "INFINITY", "NAN", "NULL", "abs", "alignas", "alignof", "and", "and_eq",
     "asm", "assert", "atomicAdd", "auto", "bitand", "bitor", "blockDim", "blockIdx", "bool",
     "break", "case", "catch", "char", "char16_t", "char32_t", "char8_t", "class", "co_await",
     "co_return", "co_yield", "compl", "complex", "concept", "const", "const_cast", "consteval",
@@ -43,7 +43,7 @@ static bool is_reserved(const char *name) {
 
 /* The helpers of c_helpers.def: a stem and a storage type, or a conversion between two. */
 static bool is_helper(const char *name) {
-    static const char *const stems[] = {"floordiv_", "floormod_", "min_", "max_", "minnum_", "maxnum_",
+    static const char *const stems[] = {"floordiv_", "floormod_", "udiv_", "umod_", "min_", "max_", "minnum_", "maxnum_",
                                         "add_",      "sub_",      "mul_", "neg_", "abs_",    "shl_",
                                         "shr_"};
     static const char *const prefixes[] = {"floordiv", "floormod", "index_", "sk_",      "bits_",

@@ -54,7 +54,7 @@ static void print(CPrinter *p) {
 }
 
 static void print_head(CPrinter *p, Str *head) {
-    str_append(head, "// cc -std=c17 -O3 -ffp-contract=off -fopenmp\n");
+    str_append(head, "// cc -std=c17 -O3 -ffp-contract=off -fno-math-errno -fno-trapping-math -fopenmp -lm\n");
     str_append(head, "#include <stdbool.h>\n#include <stdint.h>\n\n");
     size_t before = head->len;
     if (p->types_used & 1u << DTYPE_BF16) str_append(head, "typedef uint16_t sk_bf16;\n");
@@ -70,7 +70,7 @@ const CDialect c_dialect_openmp = {
     .gpu = false,
     .mask = C_OPENMP,
     .index_type = "int64_t",
-    .restrict_word = "restrict ",
+    .restrict_word = "restrict",
     .helper_prefix = "static inline",
     .shared_prefix = "static inline",
     .builtin = "__builtin_",

@@ -77,6 +77,7 @@ static RtError make_command(Arena *arena, const char *arch, Command *c) {
     push(c, arena_printf(arena, "-march=%s", arch));
     push(c, "-ffp-contract=off");
     push(c, "-fno-math-errno");
+    push(c, "-fno-trapping-math");
     push(c, "-fopenmp");
     push(c, "-fPIC");
     push(c, "-shared");
