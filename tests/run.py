@@ -41,6 +41,8 @@ def results_of(entry: dict) -> list[tuple[str, str, str]]:
     if cases and (entry["result"] in ("OK", "SKIP") or any(c[1] == "not ok" for c in cases)):
         return [(f"{full}/{c[2]}", "fail" if c[1] == "not ok" else "ok" if c[3] is None else "skip",
                  c[3] or "") for c in cases]
+    if entry["result"] == "SKIP" and out.startswith("1..0"):
+        return []  # a folder without test files is no test
     if entry["result"] == "SKIP":
         lines = out.strip().splitlines()
         return [(full, "skip", lines[-1] if lines else "no reason given")]
@@ -82,6 +84,8 @@ def self_check() -> None:
            "1..3\nok 1 - a\nnot ok 2 - b\nok 3 - c # SKIP needs gpu\n"}
     assert results_of(tap) == [("pass/files/a", "ok", ""), ("pass/files/b", "fail", ""),
                                ("pass/files/c", "skip", "needs gpu")]
+    none = {"name": "x:pass / files", "result": "SKIP", "stdout": "1..0 # SKIP no test files\n"}
+    assert results_of(none) == []
     cut = {"name": "x:pass / files", "result": "ERROR", "stdout": "1..3\nok 1 - a\n"}
     assert results_of(cut) == [("pass/files", "fail", "ERROR")]
     assert results_of({"name": "t", "result": "TIMEOUT"}) == [("t", "fail", "TIMEOUT")]
