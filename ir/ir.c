@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "ir_internal.h"
+#include "layout.h"
 
 IrModule *ir_module_create(Arena *arena, SourceMap *sources) {
     IrModule *m = ARENA_NEW(arena, IrModule);
@@ -180,4 +181,9 @@ void ir_case_set_data(IrModule *m, IrCase *c, const char *tensor, const char *ge
     c->data[at] = (IrCaseData){.tensor = ir_intern_string(m, tensor),
                                .generator = ir_intern_string(m, generator),
                                .arg_count = arg_count, .args = copy};
+}
+
+struct LayoutCtx *ir_module_layouts(IrModule *m) {
+    if (!m->layouts) m->layouts = layout_ctx_create(m->arena);
+    return m->layouts;
 }

@@ -218,8 +218,12 @@ struct IrModule {
     IrFunc *first, *last;
     size_t case_count;
     IrCase *cases;
+    struct LayoutCtx *layouts;
     void *interned;      /* private: types, strings */
 };
+
+/* Where the module's layouts are interned; made at first use. */
+struct LayoutCtx *ir_module_layouts(IrModule *m);
 
 /* ---- Building ---- */
 

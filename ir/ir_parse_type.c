@@ -1,6 +1,7 @@
 /* Types and attributes of text IR. */
 #include <string.h>
 
+#include "layout.h"
 #include "parse_internal.h"
 
 /* ---- Types ---- */
@@ -40,6 +41,21 @@ static bool parse_space(Parser *p, IrSpace *space) {
     return true;
 }
 
+/* At the comma before a layout, which has a text form of its own. */
+static bool parse_layout(Parser *p, IrType *t) {
+    if (t->kind != IR_TYPE_TILE && t->kind != IR_TYPE_BUF) return ir_error(p, "only tiles and buffers have layouts");
+    uint32_t start = p->at;
+    while (start < p->size && p->text[start] == ' ') start++;
+    size_t length = 0;
+    t->layout = layout_parse(ir_module_layouts(p->module), p->text + start, &length);
+    uint32_t end = start + (uint32_t)length;
+    if (!t->layout) return ir_error_at(p, (Span){p->file, end, end}, "this is not a layout");
+    p->at = end;
+    ir_next(p);
+    if (t->layout->rank != t->rank) return ir_error(p, "the layout before has %u axes, the tile %u", t->layout->rank, t->rank);
+    return true;
+}
+
 static bool parse_inside(Parser *p, IrType *t, const Aff **extents) {
     if (t->kind == IR_TYPE_SCALAR)
         return parse_count(p, &t->width, 1024) && parse_dtype(p, &t->dtype);
@@ -48,8 +64,7 @@ static bool parse_inside(Parser *p, IrType *t, const Aff **extents) {
     if (t->kind == IR_TYPE_BUF && !parse_count(p, &t->stages, 4096)) return false;
     if (!parse_shape(p, t, extents)) return false;
     if (t->kind == IR_TYPE_BUF && (!ir_expect(p, ',') || !parse_space(p, &t->space))) return false;
-    if (ir_at(p, ',')) return ir_error(p, "layouts have no text form yet");
-    return true;
+    return !ir_at(p, ',') || parse_layout(p, t);
 }
 
 static const IrType *make_type(Parser *p, const IrType *t, const Aff *const *extents) {

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "ir_internal.h"
+#include "layout.h"
 
 /* Names of one function's values: hints made unique in order of first sight, numbers without. */
 typedef struct {
@@ -85,7 +86,9 @@ static void print_extents(const IrType *t, Str *out) {
 }
 
 static void print_layout(const IrType *t, Str *out) {
-    if (t->layout) str_append(out, ", layout");
+    if (!t->layout) return;
+    str_append(out, ", ");
+    layout_print(t->layout, out);
 }
 
 void ir_print_type(const IrType *t, Str *out) {

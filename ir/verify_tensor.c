@@ -271,11 +271,13 @@ static bool check_stage(Verifier *v, const IrOp *op, unsigned buf) {
 static bool check_copy(Verifier *v, const IrOp *op) {
     unsigned kept = 0;
     const IrType *tensor = op->operands[0]->type, *buf = op->operands[1]->type;
-    int64_t vec = ir_attr_int(op, "vec", 0);
+    const IrAttr *extents = ir_attr(op, "extents");
     if (!check_stage(v, op, 1) || !check_slice(v, op, tensor, 3, &kept)) return false;
     NEED(v, op, buf->rank == kept && buf->dtype == tensor->dtype, "the buffer has the slice's rank and the tensor's dtype");
     NEED(v, op, op->results[0].type->kind == IR_TYPE_TOKEN, "the result is a token");
-    NEED(v, op, vec >= 1 && vec <= 64 && (vec & (vec - 1)) == 0, "vec is a power of two up to 64");
+    NEED(v, op, extents->count == kept, "extents has an entry per axis of the slice");
+    for (unsigned i = 0; i < kept; i++)
+        NEED(v, op, extents->ints[i] >= 0 && extents->ints[i] <= ir_type_extent(buf, i), "extents are within the buffer's");
     return true;
 }
 

@@ -1,0 +1,56 @@
+/* Pass align_versions: a version for 16-byte accesses, one for everything else.
+ *
+ * what:   a kernel is doubled. The first version carries a guard that the extents which decide alignment
+ *         are multiples of 16 bytes' worth of elements, and asks for pointers aligned to 16 bytes
+ *         (attribute pointer_align); the second reads and writes single elements.
+ * needs:  tile functions, target cuda.
+ * keeps:  values.
+ * breaks: nothing.
+ * source: own; guards and versions as in docs/decisions/0004-artifact.md.
+ *
+ *   func @f (tensor %X: tensor<[M, N] x f32> ...)                            becomes
+ *   func @f {vector_bytes = 16, pointer_align = 16} guard min(1 - N % 4, ...)  and
+ *   func @f_unaligned {vector_bytes = 1}
+ */
+#include "passes.h"
+
+typedef struct {
+    IrModule *module;
+    Arena *scratch;
+    const Aff *guard; /* null: nothing to ask for */
+} Alignment;
+
+/* Asks that `e` be a multiple of `width`, unless it is known to be. */
+static void ask(Alignment *a, IrOp *op, const Aff *e, int64_t width) {
+    AffCtx *c = a->module->affs;
+    if (aff_known_divisor(ir_facts_at(a->scratch, op), e, width) % width == 0) return;
+    const Aff *holds = aff_sub(c, aff_const(c, 1), aff_mod(c, e, aff_const(c, width)));
+    a->guard = a->guard ? aff_min(c, a->guard, holds) : holds;
+}
+
+static void visit(void *ctx, IrOp *op) {
+    Alignment *a = ctx;
+    bool store = op->opcode == IR_TILE_STORE;
+    if (!store && op->opcode != IR_TILE_LOAD && op->opcode != IR_BUF_COPY) return;
+    const IrType *tensor = op->operands[store]->type;
+    if (!tensor->rank) return;
+    int64_t width = 16 / (int64_t)dtype_size(tensor->dtype);
+    if (width > 1) ask(a, op, tensor->extents[tensor->rank - 1], width);
+}
+
+bool pass_align_versions(PassContext *ctx) {
+    AffCtx *c = ctx->module->affs;
+    IrFunc *last = ctx->module->last;
+    for (IrFunc *f = ctx->module->first, *next; f; f = next) {
+        next = f == last ? NULL : f->next;
+        if (f->level != IR_LEVEL_TILE) continue;
+        Alignment a = {.module = ctx->module, .scratch = ctx->scratch};
+        ir_walk(f->body, visit, &a);
+        IrFunc *plain = ir_func_clone(f, arena_printf(ctx->module->arena, "%s_unaligned", f->name));
+        ir_func_attr_set_int(plain, "vector_bytes", 1);
+        ir_func_attr_set_int(f, "vector_bytes", 16);
+        ir_func_attr_set_int(f, "pointer_align", 16);
+        if (a.guard) f->guard = f->guard ? aff_min(c, f->guard, a.guard) : a.guard;
+    }
+    return true;
+}

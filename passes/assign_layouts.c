@@ -1,0 +1,349 @@
+/* Pass assign_layouts: every tile of a GPU kernel gets a linear layout.
+ *
+ * what:   picks the number of warps, seeds accumulators of buf.gemm with the layout of their atom and the
+ *         largest remaining tile with a blocked one (16-byte pieces along the axis that is contiguous in
+ *         memory), carries layouts along elementwise ops, loops, reductions (slices) and broadcasts, and
+ *         repeats until every tile has one. Where two meet, tile.convert.
+ * needs:  static extents, target cuda, gemm operands staged.
+ * keeps:  values.
+ * breaks: nothing; state mapped.
+ * source: layout propagation from anchors as in Triton; the layouts are ir/layout.h's.
+ *
+ *   %x = tile.load(...) : tile<[8, 256] x f32>
+ * becomes
+ *   %x = tile.load(...) : tile<[8, 256] x f32, #dist<[8, 256], register=[(0, 1)*2], lane=[(0, 4)*5], ...>>
+ */
+#include "gemm_plan.h"
+#include "layout.h"
+#include "passes.h"
+
+#include <string.h>
+
+typedef struct {
+    PassContext *ctx;
+    IrModule *module;
+    IrFunc *func;
+    LayoutCtx *layouts;
+    int64_t warps;
+    int64_t vector_bytes;
+    unsigned smallest; /* bytes of the smallest element in memory */
+    bool changed, failed;
+    /* search for the next seed */
+    IrValue *largest;
+    int64_t largest_elements;
+} Assign;
+
+static bool is_tile(const IrValue *v) { return v->type->kind == IR_TYPE_TILE; }
+static const Layout *layout_of(const IrValue *v) { return is_tile(v) ? v->type->layout : NULL; }
+
+static void give(Assign *s, IrValue *v, const Layout *layout) {
+    if (!is_tile(v) || v->type->layout || !layout) return;
+    v->type = ir_type_tile(s->module, v->type->dtype, v->type->rank, v->type->extents, layout);
+    s->changed = true;
+}
+
+static void unify(Assign *s, IrValue *const *values, size_t count) {
+    const Layout *known = NULL;
+    for (size_t i = 0; i < count && !known; i++) known = layout_of(values[i]);
+    for (size_t i = 0; known && i < count; i++) give(s, values[i], known);
+}
+
+/* ---- Seeds ---- */
+
+static int64_t tile_elements(const IrValue *v) {
+    int64_t n = 1;
+    for (unsigned a = 0; a < v->type->rank; a++) n *= ir_type_extent(v->type, a);
+    return n;
+}
+
+/* The axis along which memory is contiguous, or the last. */
+static unsigned contiguous_axis(const IrValue *v) {
+    unsigned last = v->type->rank - 1;
+    const IrOp *op = v->def;
+    if (!op || op->opcode != IR_TILE_LOAD) {
+        op = NULL;
+        for (const IrUse *u = v->uses; u && !op; u = u->next)
+            if (u->op->opcode == IR_TILE_STORE && u->index == 0) op = u->op;
+    }
+    const char *axes = op ? ir_attr_str(op, "axes", "") : "";
+    size_t n = strlen(axes);
+    return n && axes[n - 1] == 'p' ? 0 : last;
+}
+
+static unsigned log2_of(int64_t n) { return (unsigned)__builtin_ctzll((unsigned long long)n); }
+
+static int64_t power_of_two_up(int64_t n) {
+    int64_t p = 1;
+    while (p < n) p *= 2;
+    return p;
+}
+
+/* An extent that a layout may have: q * 2^k keeps its odd part where enough of it is even. */
+static int64_t padded_extent(int64_t n, int64_t enough) {
+    int64_t padded = layout_pad_extent(n ? n : 1);
+    return (padded & -padded) >= enough ? padded : power_of_two_up(n);
+}
+
+static const Layout *blocked(Assign *s, const IrValue *v) {
+    unsigned rank = v->type->rank, order[LAYOUT_RANK_LIMIT] = {0};
+    int64_t extents[LAYOUT_RANK_LIMIT] = {0};
+    unsigned vec[LAYOUT_RANK_LIMIT], lanes[LAYOUT_RANK_LIMIT], warps[LAYOUT_RANK_LIMIT];
+    unsigned fastest = rank ? contiguous_axis(v) : 0, n = 0;
+    int64_t piece = s->vector_bytes / s->smallest;
+    for (unsigned a = rank; a-- > 0;) {
+        if (n == 0) order[n++] = fastest;
+        if (a != fastest) order[n++] = a;
+        extents[a] = padded_extent(ir_type_extent(v->type, a), a == fastest ? 32 * piece : 1);
+        vec[a] = lanes[a] = warps[a] = 1;
+    }
+    unsigned lane_bits = 5, warp_bits = log2_of(s->warps);
+    for (unsigned i = 0; i < rank; i++) {
+        unsigned a = order[i];
+        int64_t even = extents[a] & -extents[a];
+        if (i == 0) {
+            /* Not so wide that threads are left without an element. */
+            int64_t total = 1;
+            for (unsigned k = 0; k < rank; k++) total *= extents[k];
+            while (piece > 1 && (piece > even || total / piece < 32 * s->warps)) piece /= 2;
+            vec[a] = (unsigned)(piece < 1 ? 1 : piece);
+        }
+        unsigned room = log2_of(even / vec[a]);
+        unsigned take = room < lane_bits ? room : lane_bits;
+        lanes[a] = 1u << take, lane_bits -= take, room -= take;
+        take = lane_bits ? 0 : room < warp_bits ? room : warp_bits;
+        warps[a] = 1u << take, warp_bits -= take;
+    }
+    if (rank && lane_bits) lanes[order[rank - 1]] <<= lane_bits;
+    if (rank && warp_bits) warps[order[rank - 1]] <<= warp_bits;
+    return layout_blocked(s->layouts, rank, extents, vec, lanes, warps, order);
+}
+
+static const Layout *accumulator(Assign *s, const IrOp *op) {
+    GemmPlan plan = gemm_plan_get(op);
+    if (gemm_plan_is_mma(&plan))
+        return layout_mma(s->layouts, LAYOUT_MMA_C, 16, plan.pad_m, plan.pad_n, (unsigned)plan.wm, (unsigned)plan.wn);
+    int64_t extents[2] = {plan.pad_m, plan.pad_n};
+    unsigned vec[2] = {1, 4}, lanes[2] = {4, 8}, warps[2] = {(unsigned)plan.wm, (unsigned)plan.wn}, order[2] = {1, 0};
+    return layout_blocked(s->layouts, 2, extents, vec, lanes, warps, order);
+}
+
+static void seed_gemm(void *ctx, IrOp *op) {
+    Assign *s = ctx;
+    if (op->opcode == IR_BUF_GEMM) give(s, &op->results[0], accumulator(s, op));
+}
+
+static void consider(Assign *s, IrValue *v) {
+    if (!is_tile(v) || v->type->layout) return;
+    int64_t n = tile_elements(v) * 2 + (v->def && v->def->opcode == IR_TILE_LOAD);
+    if (s->largest && n <= s->largest_elements) return;
+    s->largest = v;
+    s->largest_elements = n;
+}
+
+static void consider_op(void *ctx, IrOp *op) {
+    for (unsigned i = 0; i < op->result_count; i++) consider(ctx, &op->results[i]);
+    for (unsigned r = 0; r < op->region_count; r++)
+        for (unsigned i = 0; op->regions[r] && i < op->regions[r]->arg_count; i++) consider(ctx, op->regions[r]->args[i]);
+}
+
+/* ---- Propagation ---- */
+
+static uint32_t axis_mask(const IrOp *op) {
+    uint32_t mask = 0;
+    const IrAttr *axes = ir_attr(op, "axes");
+    for (size_t i = 0; i < axes->count; i++) mask |= 1u << axes->ints[i];
+    return mask;
+}
+
+/* `l` without `axes`; with keepdim they stay with extent 1. */
+static const Layout *sliced(Assign *s, const Layout *l, uint32_t axes, bool keepdim) {
+    for (unsigned a = l->rank; l && a-- > 0;) {
+        if (!(axes >> a & 1)) continue;
+        l = layout_slice(s->layouts, l, a);
+        if (l && keepdim) l = layout_expand_dims(s->layouts, l, a);
+    }
+    return l;
+}
+
+/* What a broadcast's operand must have so that each thread holds what its result lanes need. */
+static const Layout *broadcast_operand(Assign *s, const IrOp *op, const Layout *result) {
+    const IrAttr *axes = ir_attr(op, "axes");
+    const IrType *from = op->operands[0]->type;
+    uint32_t dropped = (1u << result->rank) - 1, ones = 0;
+    for (size_t i = 0; i < axes->count; i++) {
+        if (ir_type_extent(from, (unsigned)i) == 1 && result->extents[axes->ints[i]] != 1) ones |= 1u << axes->ints[i];
+        dropped &= ~(1u << axes->ints[i]);
+    }
+    const Layout *l = sliced(s, result, ones, true);
+    return l ? sliced(s, l, dropped, false) : NULL;
+}
+
+static void propagate_region(Assign *s, IrOp *op) {
+    unsigned first = op->opcode == IR_FOR ? 1 : 0;
+    for (unsigned i = 0; i < op->result_count; i++) {
+        IrValue *tied[6];
+        size_t n = 0;
+        tied[n++] = &op->results[i];
+        for (unsigned r = 0; r < op->region_count; r++) {
+            IrBlock *region = op->regions[r];
+            if (!region || !region->last) continue;
+            if (i < region->last->operand_count) tied[n++] = region->last->operands[i];
+            if (first) tied[n++] = region->args[i + first];
+        }
+        if (op->opcode == IR_FOR) tied[n++] = op->operands[3 + i];
+        unify(s, tied, n);
+    }
+}
+
+static void propagate(void *ctx, IrOp *op) {
+    Assign *s = ctx;
+    IrValue *result = op->result_count ? &op->results[0] : NULL;
+    switch (op->opcode) {
+    case IR_FOR:
+    case IR_IF: propagate_region(s, op); return;
+    case IR_TILE_REDUCE:
+        if (layout_of(op->operands[0]))
+            give(s, result, sliced(s, layout_of(op->operands[0]), axis_mask(op), ir_attr_bool(op, "keepdim")));
+        return;
+    case IR_TILE_BROADCAST:
+        if (layout_of(result) && is_tile(op->operands[0])) give(s, op->operands[0], broadcast_operand(s, op, layout_of(result)));
+        return;
+    case IR_TILE_TRANSPOSE: {
+        unsigned order[LAYOUT_RANK_LIMIT];
+        const IrAttr *perm = ir_attr(op, "perm");
+        for (size_t i = 0; i < perm->count; i++) order[i] = (unsigned)perm->ints[i];
+        if (layout_of(op->operands[0])) give(s, result, layout_transpose(s->layouts, layout_of(op->operands[0]), order));
+        return;
+    }
+    case IR_BUF_GEMM: {
+        IrValue *tied[2] = {result, op->operands[4]};
+        unify(s, tied, 2);
+        return;
+    }
+    default: break;
+    }
+    if (!ir_has_trait(op, IR_ELEMENTWISE) && op->opcode != IR_TILE_FILL) return;
+    IrValue *tied[5] = {result};
+    for (unsigned i = 0; i < op->operand_count && i < 4; i++) tied[i + 1] = op->operands[i];
+    unify(s, tied, op->operand_count + 1);
+}
+
+static void settle(Assign *s) {
+    do {
+        s->changed = false;
+        ir_walk(s->func->body, propagate, s);
+    } while (s->changed);
+}
+
+/* ---- Conversions where layouts meet ---- */
+
+static void require(Assign *s, IrOp *op, unsigned operand, const Layout *layout) {
+    IrValue *v = op->operands[operand];
+    if (!is_tile(v) || !layout || v->type->layout == layout) return;
+    IrBuilder b = ir_builder_before(op);
+    const IrType *type = ir_type_tile(s->module, v->type->dtype, v->type->rank, v->type->extents, layout);
+    IrValue *converted = ir_result(ir_op_create(&b, IR_TILE_CONVERT, 1, &v, 1, &type), 0);
+    converted->name = v->name;
+    ir_set_operand(op, operand, converted);
+}
+
+/* A result whose layout follows from the operand but is wanted in another one. */
+static void derive(Assign *s, IrOp *op, const Layout *layout) {
+    IrValue *v = &op->results[0];
+    const Layout *wanted = v->type->layout;
+    if (!layout || wanted == layout) return;
+    v->type = ir_type_tile(s->module, v->type->dtype, v->type->rank, v->type->extents, layout);
+    IrBuilder b = ir_builder_after(op);
+    const IrType *type = ir_type_tile(s->module, v->type->dtype, v->type->rank, v->type->extents, wanted);
+    IrOp *convert = ir_op_create(&b, IR_TILE_CONVERT, 1, &v, 1, &type);
+    ir_replace_uses(v, ir_result(convert, 0));
+    ir_set_operand(convert, 0, v);
+}
+
+static void reconcile(void *ctx, IrOp *op) {
+    Assign *s = ctx;
+    IrValue *result = op->result_count ? &op->results[0] : NULL;
+    switch (op->opcode) {
+    case IR_FOR:
+        for (unsigned i = 0; i < op->result_count; i++) require(s, op, 3 + i, layout_of(&op->results[i]));
+        break;
+    case IR_TILE_REDUCE: derive(s, op, sliced(s, layout_of(op->operands[0]), axis_mask(op), ir_attr_bool(op, "keepdim"))); return;
+    case IR_TILE_BROADCAST:
+        if (is_tile(op->operands[0])) require(s, op, 0, broadcast_operand(s, op, layout_of(result)));
+        return;
+    case IR_TILE_TRANSPOSE: {
+        unsigned order[LAYOUT_RANK_LIMIT];
+        const IrAttr *perm = ir_attr(op, "perm");
+        for (size_t i = 0; i < perm->count; i++) order[i] = (unsigned)perm->ints[i];
+        derive(s, op, layout_transpose(s->layouts, layout_of(op->operands[0]), order));
+        return;
+    }
+    case IR_BUF_GEMM: require(s, op, 4, layout_of(result)); return;
+    default: break;
+    }
+    for (unsigned r = 0; r < op->region_count; r++) {
+        IrOp *yield = op->regions[r] ? op->regions[r]->last : NULL;
+        for (unsigned i = 0; yield && i < op->result_count; i++) require(s, yield, i, layout_of(&op->results[i]));
+    }
+    if (!ir_has_trait(op, IR_ELEMENTWISE) && op->opcode != IR_TILE_FILL) return;
+    for (unsigned i = 0; i < op->operand_count; i++) require(s, op, i, layout_of(result));
+}
+
+/* ---- Functions ---- */
+
+static void smallest_element(void *ctx, IrOp *op) {
+    Assign *s = ctx;
+    if (op->opcode != IR_TILE_LOAD && op->opcode != IR_TILE_STORE) return;
+    const IrType *tensor = op->operands[op->opcode == IR_TILE_STORE]->type;
+    unsigned bytes = (unsigned)dtype_size(tensor->dtype);
+    if (!s->smallest || bytes < s->smallest) s->smallest = bytes;
+}
+
+/* Eight elements a thread, one to eight warps. */
+static int64_t choose_warps(const Assign *s) {
+    int64_t warps = 1;
+    while (warps < 8 && warps * 2 * 32 * 8 <= s->largest_elements / 2) warps *= 2;
+    return warps;
+}
+
+static void check_assigned(void *ctx, IrOp *op) {
+    Assign *s = ctx;
+    for (unsigned i = 0; i < op->result_count; i++)
+        if (is_tile(&op->results[i]) && !layout_of(&op->results[i]) && !s->failed) {
+            diag_report(s->ctx->diags, DIAG_not_lowered, op->span, "a tile of this shape has no layout on this target");
+            s->failed = true;
+        }
+}
+
+static bool assign_func(PassContext *ctx, IrFunc *f) {
+    Assign s = {.ctx = ctx, .module = ctx->module, .func = f, .layouts = ir_module_layouts(ctx->module)};
+    ir_walk(f->body, smallest_element, &s);
+    if (!s.smallest) s.smallest = 4;
+    s.vector_bytes = ir_func_attr_int(f, "vector_bytes", 16);
+    if (s.vector_bytes < s.smallest) s.vector_bytes = s.smallest;
+    ir_walk(f->body, consider_op, &s);
+    s.warps = ir_func_attr_int(f, "num_warps", 0);
+    if (!s.warps) s.warps = choose_warps(&s);
+    ir_func_attr_set_int(f, "num_warps", s.warps);
+    ir_walk(f->body, seed_gemm, &s);
+    for (;;) {
+        settle(&s);
+        s.largest = NULL;
+        ir_walk(f->body, consider_op, &s);
+        if (!s.largest) break;
+        const Layout *layout = blocked(&s, s.largest);
+        if (!layout) break;
+        give(&s, s.largest, layout);
+    }
+    ir_walk(f->body, check_assigned, &s);
+    if (!s.failed) ir_walk(f->body, reconcile, &s);
+    f->state = IR_STATE_MAPPED;
+    return !s.failed;
+}
+
+bool pass_assign_layouts(PassContext *ctx) {
+    bool ok = true;
+    for (IrFunc *f = ctx->module->first; f; f = f->next)
+        if (f->level == IR_LEVEL_TILE) ok = assign_func(ctx, f) && ok;
+    return ok;
+}

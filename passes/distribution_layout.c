@@ -1,0 +1,85 @@
+/* From a linear layout to a distribution: runs of register bits become fragment dimensions, lane and
+ * warp bits become terms. */
+#include "distribution_internal.h"
+
+enum { MAX_RUNS = DIST_MAX_DIMS };
+
+typedef struct {
+    unsigned count;
+    DistSub runs[MAX_RUNS]; /* fastest first */
+} Runs;
+
+static int basis_axis(const Layout *l, LayoutDim dim, unsigned bit, int64_t *stride) {
+    for (unsigned a = 0; a < l->rank; a++) {
+        *stride = l->bases[dim][bit * l->rank + a];
+        if (*stride) return (int)a;
+    }
+    return -1;
+}
+
+static void add_run(Runs *r, unsigned axis, int64_t extent, int64_t stride) {
+    DistSub *last = r->count ? &r->runs[r->count - 1] : NULL;
+    if (last && last->axis == axis && last->stride * last->extent == stride) last->extent *= extent;
+    else r->runs[r->count++] = (DistSub){extent, axis, stride};
+}
+
+static Runs register_runs(const Layout *l) {
+    Runs r = {0};
+    int64_t stride;
+    for (unsigned bit = 0; bit < l->in_bits[LAYOUT_REGISTER]; bit++) {
+        int axis = basis_axis(l, LAYOUT_REGISTER, bit, &stride);
+        if (axis >= 0) add_run(&r, (unsigned)axis, 2, stride);
+    }
+    for (unsigned i = l->repeat_count; i-- > 0;) {
+        unsigned axis = l->repeat_order[i];
+        add_run(&r, axis, l->repeat[axis], (int64_t)1 << l->bits[axis]);
+    }
+    return r;
+}
+
+/* The accumulator of an m16n8 atom: pairs of columns, then rows 8 apart, are one access of four. */
+static bool is_mma_accumulator(const Runs *r) {
+    return r->count >= 2 && r->runs[0].extent == 2 && r->runs[0].stride == 1 && r->runs[1].extent == 2 &&
+           r->runs[1].stride == 8 && r->runs[1].axis != r->runs[0].axis;
+}
+
+/* One dimension from runs [from, to), fastest first. */
+static void add_dim(Dist *d, const Runs *r, unsigned from, unsigned to) {
+    DistDim dim = {.extent = 1};
+    for (unsigned i = to; i-- > from; dim.extent *= r->runs[i].extent) dim.subs[dim.sub_count++] = r->runs[i];
+    d->dims[d->dim_count++] = dim;
+}
+
+static void add_terms(Dist *d, const Layout *l, LayoutDim dim, DistSource source) {
+    int64_t stride;
+    for (unsigned bit = 0; bit < l->in_bits[dim]; bit++) {
+        int axis = basis_axis(l, dim, bit, &stride);
+        if (axis < 0) {
+            *(source == DIST_LANE ? &d->free_lanes : &d->free_warps) |= (int64_t)1 << bit;
+            continue;
+        }
+        DistTerm *last = d->term_count ? &d->terms[d->term_count - 1] : NULL;
+        if (last && last->source == source && last->axis == (unsigned)axis &&
+            last->stride * (last->mask + 1) == stride && (last->mask + 1) << last->shift == (int64_t)1 << bit)
+            last->mask = last->mask * 2 + 1;
+        else
+            d->terms[d->term_count++] = (DistTerm){source, bit, 1, (unsigned)axis, stride};
+    }
+}
+
+void dist_from_layout(Dist *d, const Layout *l) {
+    for (unsigned a = 0; a < l->rank; a++) d->padded[a] = l->extents[a];
+    Runs r = register_runs(l);
+    if (is_mma_accumulator(&r)) {
+        unsigned rows = 2;
+        while (rows < r.count && r.runs[rows].axis == r.runs[0].axis) rows++;
+        for (unsigned i = r.count; i-- > rows;) add_dim(d, &r, i, i + 1);
+        if (!d->dim_count) d->dims[d->dim_count++] = (DistDim){.extent = 1};
+        add_dim(d, &r, 0, rows);
+    } else {
+        for (unsigned i = r.count; i-- > 0;) add_dim(d, &r, i, i + 1);
+    }
+    if (!d->dim_count) d->dims[d->dim_count++] = (DistDim){.extent = 1};
+    add_terms(d, l, LAYOUT_LANE, DIST_LANE);
+    add_terms(d, l, LAYOUT_WARP, DIST_WARP);
+}

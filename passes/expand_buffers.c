@@ -1,0 +1,348 @@
+/* Staged buffers on a GPU: copies into shared memory and products of two stages. */
+#include "expand_internal.h"
+#include "gemm_plan.h"
+
+#include <string.h>
+
+/* A buffer at kernel level. */
+typedef struct {
+    IrValue *shared;  /* pointer to stage 0 */
+    int64_t rows, columns, pitch, stage; /* elements; stage: from one to the next */
+    int64_t vec, per_phase, max_phase;   /* swizzle; max_phase 1: none */
+    Dtype dtype;
+} Buffer;
+
+static Buffer buffer_of(Expand *x, IrValue *buf) {
+    const IrType *t = buf->type;
+    const IrAttr *swizzle = ir_attr(buf->def, "swizzle");
+    Buffer b = {.rows = ir_type_extent(t, 0), .columns = ir_type_extent(t, 1), .dtype = t->dtype,
+                .vec = 1, .per_phase = 1, .max_phase = 1};
+    b.pitch = ir_attr_int(buf->def, "pitch", b.columns);
+    b.stage = b.rows * b.pitch;
+    if (swizzle) b.vec = swizzle->ints[0], b.per_phase = swizzle->ints[1], b.max_phase = swizzle->ints[2];
+    Rep *rep = expand_rep(x, buf);
+    b.shared = rep ? rep->value : NULL;
+    return b;
+}
+
+static void expand_alloc(Expand *x, IrOp *op) {
+    Buffer b = buffer_of(x, &op->results[0]);
+    const char *name = ir_attr_str(op, "name", "buffer");
+    expand_bind_scalar(x, &op->results[0], expand_shared(x, b.dtype, b.stage * op->results[0].type->stages, name));
+}
+
+static IrValue *constant(IrBuilder *b, int64_t value) { return ir_const_index(b, value); }
+
+/* Element offset of (row, column) within a stage; `column` at a multiple of vec plus `within`. */
+static IrValue *buffer_offset(IrBuilder *b, const Buffer *buf, IrValue *row, IrValue *column) {
+    IrValue *line = index_mul_const(b, row, buf->pitch);
+    if (buf->max_phase > 1) {
+        IrValue *phase = buf->per_phase > 1 ? ir_binary(b, IR_SHR, row, constant(b, __builtin_ctzll((unsigned long long)buf->per_phase))) : row;
+        phase = ir_binary(b, IR_AND, phase, constant(b, buf->max_phase - 1));
+        column = ir_binary(b, IR_XOR, column, index_mul_const(b, phase, buf->vec));
+    }
+    return ir_binary(b, IR_ADD, line, column);
+}
+
+static IrValue *stage_offset(IrBuilder *b, const Buffer *buf, IrValue *stage) {
+    return index_mul_const(b, stage, buf->stage);
+}
+
+/* ---- Copies ---- */
+
+static int64_t power_of_two_part(int64_t n) { return n & -n; }
+
+/* Threads along the columns first, `vec` elements each, then along the rows; what is left repeats. */
+static Dist copy_dist(const Expand *x, int64_t rows, int64_t columns, int64_t vec) {
+    int64_t across = power_of_two_part(columns / vec), threads = 32 * x->num_warps;
+    if (across > threads) across = threads;
+    int64_t down = threads / across;
+    Dist d = {.rank = 2};
+    int64_t row_steps = (rows + down - 1) / down, column_steps = columns / vec / across;
+    d.padded[0] = down * row_steps, d.padded[1] = columns;
+    d.dims[d.dim_count++] = (DistDim){row_steps, 1, {{row_steps, 0, down}}};
+    if (column_steps > 1) d.dims[d.dim_count++] = (DistDim){column_steps, 1, {{column_steps, 1, across * vec}}};
+    d.dims[d.dim_count++] = (DistDim){vec, 1, {{vec, 1, 1}}};
+    /* Thread number = warp * 32 + lane; its low bits run along the columns. */
+    unsigned across_bits = (unsigned)__builtin_ctzll((unsigned long long)across);
+    unsigned lane_across = across_bits < 5 ? across_bits : 5;
+    if (lane_across) d.terms[d.term_count++] = (DistTerm){DIST_LANE, 0, (1 << lane_across) - 1, 1, vec};
+    if (lane_across < 5) d.terms[d.term_count++] = (DistTerm){DIST_LANE, lane_across, (32 >> lane_across) - 1, 0, 1};
+    unsigned warp_across = across_bits - lane_across;
+    if (warp_across) d.terms[d.term_count++] = (DistTerm){DIST_WARP, 0, (1 << warp_across) - 1, 1, vec * 32};
+    int64_t warp_rows = x->num_warps >> warp_across;
+    if (warp_rows > 1)
+        d.terms[d.term_count++] = (DistTerm){DIST_WARP, warp_across, warp_rows - 1, 0, 32 >> lane_across};
+    return d;
+}
+
+static void expand_copy(Expand *x, IrOp *op) {
+    Buffer buf = buffer_of(x, op->operands[1]);
+    IrValue *stage = expand_scalar(x, op->operands[2]);
+    const IrAttr *extents = ir_attr(op, "extents");
+    int64_t size = (int64_t)dtype_size(buf.dtype), width = 16 / size;
+    while (width > 1 && buf.columns % width) width /= 2;
+    Dist dist = copy_dist(x, buf.rows, buf.columns, width);
+    for (unsigned a = 0; a < 2; a++) dist.extents[a] = extents->ints[a];
+    AccessPlan plan = access_plan(x, op, 3, op->operands[0], &dist);
+    if (plan.width < width) {
+        width = plan.width;
+        dist = copy_dist(x, buf.rows, buf.columns, width);
+        for (unsigned a = 0; a < 2; a++) dist.extents[a] = extents->ints[a];
+    }
+    IrBuilder inner, saved;
+    IrValue *index[DIST_MAX_DIMS];
+    IrOp *map = dist_map(x, &dist, width, DTYPE_NONE, &inner, index);
+    saved = x->b;
+    x->b = ir_builder_before(map);
+    x->b.span = saved.span;
+    IrValue *mask, *source = access_offset(x, &inner, &plan, &dist, index, &mask);
+    IrValue *place = stage_offset(&x->b, &buf, stage);
+    x->b = saved;
+    IrValue *row = index_add(&inner, dist_base(x, &dist, 0), dist_local(&inner, &dist, 0, index));
+    IrValue *column = index_add(&inner, dist_base(x, &dist, 1), dist_local(&inner, &dist, 1, index));
+    row = row ? row : constant(&inner, 0);
+    column = column ? column : constant(&inner, 0);
+    IrValue *target = index_add(&inner, place, buffer_offset(&inner, &buf, row, column));
+    IrValue *inside = dist.padded[0] > buf.rows ? index_less(&inner, row, constant(&inner, buf.rows)) : NULL;
+    int64_t bytes = width * size;
+    if (bytes >= 4) {
+        IrValue *valid = constant(&inner, bytes);
+        if (mask) valid = ir_select(&inner, mask, valid, constant(&inner, 0));
+        IrValue *operands[5] = {access_pointer(&plan), source, buf.shared, target, valid};
+        IrBuilder at = inner;
+        if (inside) {
+            IrOp *branch = ir_op_create(&inner, IR_IF, 1, &inside, 0, NULL);
+            at = ir_builder_at_end(branch->regions[0]);
+        }
+        ir_attr_set_int(ir_op_create(&at, IR_ASYNC_COPY, 5, operands, 0, NULL), "bytes", bytes);
+        if (inside) ir_yield(&at, 0, NULL);
+    } else {
+        const IrType *type = ir_type_scalar(x->module, buf.dtype);
+        IrValue *operands[4] = {access_pointer(&plan), source, mask};
+        if (mask) operands[3] = dtype_is_float(buf.dtype) ? ir_const_float(&inner, type, 0) : ir_const_int(&inner, type, 0);
+        IrValue *value = ir_result(ir_op_create(&inner, IR_MEM_LOAD, mask ? 4 : 2, operands, 1, &type), 0);
+        IrValue *stored[4] = {value, buf.shared, target, inside};
+        ir_op_create(&inner, IR_MEM_STORE, inside ? 4 : 3, stored, 0, NULL);
+    }
+    ir_yield(&inner, 0, NULL);
+}
+
+/* A tile from registers into a buffer, zero where it is absent. */
+static void expand_buf_store(Expand *x, IrOp *op) {
+    IrValue *tile = op->operands[0], *index[DIST_MAX_DIMS];
+    Buffer buf = buffer_of(x, op->operands[1]);
+    Rep *rep = expand_rep(x, tile);
+    Dist dist = dist_of(tile->type);
+    if (buf.rows > dist.padded[0] || buf.columns > dist.padded[1]) {
+        expand_error(x, op, "a gemm operand made in registers must have an extent that its atom divides");
+        return;
+    }
+    IrBuilder inner, saved;
+    IrOp *map = dist_map(x, &dist, 1, DTYPE_NONE, &inner, index);
+    saved = x->b;
+    x->b = ir_builder_before(map);
+    IrValue *mask = presence_mask(x, &inner, tile, &dist, index, NULL);
+    IrValue *place = stage_offset(&x->b, &buf, expand_scalar(x, op->operands[2]));
+    x->b = saved;
+    IrValue *value = rep_get(x, &inner, rep, &dist, index, 1), *inside = NULL, *at[2];
+    const IrType *type = value->type;
+    if (mask)
+        value = ir_select(&inner, mask, value, dtype_is_float(buf.dtype) ? ir_const_float(&inner, type, 0) : ir_const_int(&inner, type, 0));
+    int64_t limits[2] = {buf.rows, buf.columns};
+    for (unsigned a = 0; a < 2; a++) {
+        at[a] = index_add(&inner, dist_base(x, &dist, a), dist_local(&inner, &dist, a, index));
+        at[a] = at[a] ? at[a] : constant(&inner, 0);
+        if (dist.padded[a] > limits[a]) inside = mask_and(&inner, inside, index_less(&inner, at[a], constant(&inner, limits[a])));
+    }
+    IrValue *target = index_add(&inner, place, buffer_offset(&inner, &buf, at[0], at[1]));
+    IrValue *operands[4] = {value, buf.shared, target, inside};
+    ir_op_create(&inner, IR_MEM_STORE, inside ? 4 : 3, operands, 0, NULL);
+    ir_yield(&inner, 0, NULL);
+}
+
+/* ---- Products ---- */
+
+typedef struct {
+    Expand *x;
+    GemmPlan plan;
+    Buffer buf[2];
+    IrValue *place[2]; /* of the stage, in elements */
+    bool trans[2];
+    Dist acc;
+    Dtype dtype;       /* of the accumulator */
+} Product;
+
+/* The lane's part of an ldmatrix address: rows and columns of the 8x8 matrix it points into. With
+ * `swap` the second matrix lies to the right, not below. */
+typedef struct {
+    IrValue *row, *column;
+} LanePart;
+
+static LanePart ldmatrix_lane(Expand *x, bool swap) {
+    /* lane & 15 and lane >> 4, or (lane & 7) + 8 (lane >> 4) and (lane >> 3) & 1 */
+    Dist row = {.rank = 1}, column = {.rank = 1};
+    if (!swap) {
+        row.terms[row.term_count++] = (DistTerm){DIST_LANE, 0, 15, 0, 1};
+        column.terms[column.term_count++] = (DistTerm){DIST_LANE, 4, 1, 0, 8};
+    } else {
+        row.terms[row.term_count++] = (DistTerm){DIST_LANE, 0, 7, 0, 1};
+        row.terms[row.term_count++] = (DistTerm){DIST_LANE, 4, 1, 0, 8};
+        column.terms[column.term_count++] = (DistTerm){DIST_LANE, 3, 1, 0, 8};
+    }
+    return (LanePart){dist_base(x, &row, 0), dist_base(x, &column, 0)};
+}
+
+static IrValue *atom(Expand *x, IrBuilder *b, const char *name, unsigned count, IrValue *const *operands, Dtype dtype) {
+    const IrType *type = ir_type_vec(x->module, dtype, 4);
+    IrOp *op = ir_op_create(b, IR_ATOM, count, operands, 1, &type);
+    ir_attr_set_str(op, "name", name);
+    return ir_result(op, 0);
+}
+
+/* 16x16 blocks of operand `which` at depth k: four registers a block, blocks along M or N. */
+static IrValue *load_fragments(const Product *p, IrBuilder *b, unsigned which, IrValue *k, int64_t blocks) {
+    Expand *x = p->x;
+    const Buffer *buf = &p->buf[which];
+    /* A stored M x K and B stored N x K are read as they lie; the others transposed. B's register
+     * order pairs K first, A's pairs M first. */
+    bool rows_are_k = p->trans[which] ^ (which == 1), transposed = rows_are_k;
+    LanePart lane = ldmatrix_lane(x, rows_are_k ? which == 0 : which == 1);
+    Dist warp = {.rank = 1, .term_count = 1};
+    unsigned wn_bits = (unsigned)__builtin_ctzll((unsigned long long)p->plan.wn);
+    warp.terms[0] = which ? (DistTerm){DIST_WARP, 0, p->plan.wn - 1, 0, p->plan.pad_n / p->plan.wn}
+                          : (DistTerm){DIST_WARP, wn_bits, p->plan.wm - 1, 0, p->plan.pad_m / p->plan.wm};
+    if (!warp.terms[0].mask) warp.term_count = 0;
+    IrValue *first = dist_base(x, &warp, 0);
+    const IrType *type = ir_type_frag(x->module, DTYPE_U32, 1, &(int64_t){blocks * 4});
+    IrOp *map = ir_map(b, 1, &blocks, 1, &type);
+    IrBuilder inner = ir_builder_at_end(map->regions[0]);
+    inner.span = b->span;
+    IrValue *along = index_mul_const(&inner, map->regions[0]->args[0], 16);
+    along = index_add(&inner, first, along);
+    IrValue *row = index_add(&inner, lane.row, rows_are_k ? k : along);
+    IrValue *column = index_add(&inner, lane.column, rows_are_k ? along : k);
+    IrValue *offset = index_add(&inner, p->place[which], buffer_offset(&inner, buf, row, column));
+    IrValue *operands[2] = {buf->shared, offset};
+    IrValue *value = atom(x, &inner, transposed ? "ldmatrix.x4.trans" : "ldmatrix.x4", 2, operands, DTYPE_U32);
+    ir_yield(&inner, 1, &value);
+    return ir_result(map, 0);
+}
+
+static IrValue *frag_get(Expand *x, IrBuilder *b, IrValue *frag, unsigned rank, IrValue *const *index, unsigned width) {
+    IrValue *operands[DIST_MAX_DIMS + 1] = {frag};
+    for (unsigned i = 0; i < rank; i++) operands[i + 1] = index[i];
+    const IrType *type = ir_type_vec(x->module, frag->type->dtype, width);
+    return ir_result(ir_op_create(b, IR_FRAG_GET, rank + 1, operands, 1, &type), 0);
+}
+
+static IrValue *mma_step(const Product *p, IrBuilder *b, IrValue *k, IrValue *acc) {
+    Expand *x = p->x;
+    int64_t extents[2] = {p->plan.pad_m / p->plan.wm / 16, p->plan.pad_n / p->plan.wn / 8};
+    IrValue *fa = load_fragments(p, b, 0, k, extents[0]);
+    IrValue *fb = load_fragments(p, b, 1, k, extents[1] / 2);
+    const IrType *type = dist_frag_type(x->module, &p->acc, p->dtype);
+    IrOp *map = ir_map(b, 2, extents, 1, &type);
+    IrBuilder inner = ir_builder_at_end(map->regions[0]);
+    inner.span = b->span;
+    IrValue *i = map->regions[0]->args[0], *j = map->regions[0]->args[1];
+    IrValue *ia = index_mul_const(&inner, i, 4), *jb = index_mul_const(&inner, j, 2);
+    IrValue *at[2] = {i, index_mul_const(&inner, j, 4)};
+    IrValue *operands[3] = {frag_get(x, &inner, fa, 1, &ia, 4), frag_get(x, &inner, fb, 1, &jb, 2),
+                            frag_get(x, &inner, acc, 2, at, 4)};
+    IrValue *value = atom(x, &inner, p->plan.atom, 3, operands, p->dtype);
+    ir_yield(&inner, 1, &value);
+    return ir_result(map, 0);
+}
+
+/* The operand's elements at depth k for every row (or column) this thread accumulates. */
+static IrValue *load_line(const Product *p, IrBuilder *b, unsigned which, const Dist *line, IrValue *k) {
+    Expand *x = p->x;
+    const Buffer *buf = &p->buf[which];
+    bool rows_are_k = p->trans[which] ^ (which == 1);
+    int64_t width = rows_are_k ? dist_vector(line, 0, 16 / (int64_t)dtype_size(buf->dtype)) : 1;
+    IrBuilder saved = x->b, inner;
+    IrValue *index[DIST_MAX_DIMS];
+    x->b = *b;
+    IrOp *map = dist_map(x, line, width, buf->dtype, &inner, index);
+    *b = x->b;
+    x->b = saved;
+    IrValue *along = index_add(&inner, dist_base(x, line, 0), dist_local(&inner, line, 0, index));
+    if (!along) along = constant(&inner, 0);
+    IrValue *offset = buffer_offset(&inner, buf, rows_are_k ? k : along, rows_are_k ? along : k);
+    IrValue *operands[2] = {buf->shared, index_add(&inner, p->place[which], offset)};
+    const IrType *type = ir_type_vec(x->module, buf->dtype, (unsigned)width);
+    IrOp *load = ir_op_create(&inner, IR_MEM_LOAD, 2, operands, 1, &type);
+    ir_attr_set_int(load, "align", width * (int64_t)dtype_size(buf->dtype));
+    IrValue *value = ir_result(load, 0);
+    ir_yield(&inner, 1, &value);
+    return ir_result(map, 0);
+}
+
+static IrValue *line_get(Expand *x, IrBuilder *b, IrValue *frag, const Dist *line, unsigned axis, const Dist *acc,
+                         IrValue *const *index, Dtype dtype) {
+    Rep rep = {.value = frag, .is_frag = true, .dist = *line, .axis_map = {(int)axis}};
+    IrValue *value = rep_get(x, b, &rep, acc, index, 1);
+    return frag->type->dtype == dtype ? value : ir_cast(b, value, ir_type_scalar(x->module, dtype));
+}
+
+static IrValue *fma_step(const Product *p, IrBuilder *b, IrValue *k, IrValue *acc) {
+    Expand *x = p->x;
+    Dist rows = dist_reduce(&p->acc, 2, false), columns = dist_reduce(&p->acc, 1, false);
+    IrValue *fa = load_line(p, b, 0, &rows, k), *fb = load_line(p, b, 1, &columns, k);
+    IrBuilder saved = x->b, inner;
+    IrValue *index[DIST_MAX_DIMS];
+    x->b = *b;
+    IrOp *map = dist_map(x, &p->acc, 1, p->dtype, &inner, index);
+    *b = x->b;
+    x->b = saved;
+    IrValue *operands[3] = {line_get(x, &inner, fa, &rows, 0, &p->acc, index, p->dtype),
+                            line_get(x, &inner, fb, &columns, 1, &p->acc, index, p->dtype),
+                            frag_get(x, &inner, acc, p->acc.dim_count, index, 1)};
+    IrValue *value;
+    if (dtype_is_float(p->dtype)) {
+        value = ir_result(ir_op_create(&inner, IR_FMA, 3, operands, 1, &operands[2]->type), 0);
+    } else {
+        value = ir_binary(&inner, IR_ADD, operands[2], ir_binary(&inner, IR_MUL, operands[0], operands[1]));
+    }
+    ir_yield(&inner, 1, &value);
+    return ir_result(map, 0);
+}
+
+static void expand_buf_gemm(Expand *x, IrOp *op) {
+    Product p = {.x = x, .plan = gemm_plan_get(op), .acc = dist_of(op->results[0].type), .dtype = op->results[0].type->dtype};
+    for (unsigned i = 0; i < 2; i++) {
+        p.buf[i] = buffer_of(x, op->operands[2 * i]);
+        p.place[i] = stage_offset(&x->b, &p.buf[i], expand_scalar(x, op->operands[2 * i + 1]));
+        p.trans[i] = ir_attr_bool(op, i ? "trans_b" : "trans_a");
+    }
+    IrValue *acc = rep_materialise(x, expand_rep(x, op->operands[4]), &p.acc, p.dtype);
+    bool mma = gemm_plan_is_mma(&p.plan);
+    int64_t step = mma ? 16 : 1;
+    IrOp *loop = ir_for(&x->b, constant(&x->b, 0), constant(&x->b, p.plan.pad_k), constant(&x->b, step), 1, &acc, "kk");
+    ir_attr_set_int(loop, "unroll", -1);
+    IrBuilder body = ir_builder_at_end(loop->regions[0]);
+    body.span = op->span;
+    IrValue *k = loop->regions[0]->args[0], *carried = loop->regions[0]->args[1];
+    IrValue *next = mma ? mma_step(&p, &body, k, carried) : fma_step(&p, &body, k, carried);
+    ir_yield(&body, 1, &next);
+    expand_bind_frag(x, &op->results[0], ir_result(loop, 0), &p.acc);
+}
+
+static void expand_sync(Expand *x, IrOp *op) {
+    IrOp *copy = ir_op_create(&x->b, op->opcode, 0, NULL, 0, NULL);
+    copy->attrs = op->attrs;
+}
+
+void expand_buf_op(Expand *x, IrOp *op) {
+    switch (op->opcode) {
+    case IR_BUF_ALLOC: expand_alloc(x, op); return;
+    case IR_BUF_COPY: expand_copy(x, op); return;
+    case IR_BUF_STORE: expand_buf_store(x, op); return;
+    case IR_BUF_GEMM: expand_buf_gemm(x, op); return;
+    case IR_BARRIER:
+    case IR_ASYNC_COMMIT:
+    case IR_ASYNC_WAIT: expand_sync(x, op); return;
+    default: expand_error(x, op, "no lowering to kernel level yet"); return;
+    }
+}

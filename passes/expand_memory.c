@@ -1,0 +1,262 @@
+/* Loads and stores of tile slices: addresses, masks, vector widths. */
+#include "expand_internal.h"
+
+#include <string.h>
+
+static AccessPlan slice_of(Expand *x, IrOp *op, unsigned first, IrValue *tensor) {
+    AffCtx *c = x->module->affs;
+    AccessPlan s = {.tensor = tensor, .type = tensor->type, .letters = ir_attr_str(op, "axes", ""), .width = 1};
+    s.pointer = expand_scalar(x, tensor);
+    s.rank = s.type->rank;
+    s.facts = ir_facts_at(x->ctx->scratch, op);
+    const IrAttr *steps = ir_attr(op, "steps");
+    unsigned next = first;
+    int axis = 0;
+    for (unsigned i = 0; i < s.rank; i++) {
+        bool range = s.letters[i] == 'r';
+        s.begin[i] = op->operands[next++];
+        s.end[i] = range ? op->operands[next++] : NULL;
+        s.step[i] = range && steps ? steps->ints[i] : 1;
+        s.tile_axis[i] = range ? axis++ : -1;
+    }
+    s.stride[s.rank ? s.rank - 1 : 0] = aff_const(c, 1);
+    for (unsigned i = s.rank; i-- > 1;) s.stride[i - 1] = aff_mul(c, s.stride[i], s.type->extents[i]);
+    return s;
+}
+
+/* The vector width in elements that this access may use. */
+static int64_t slice_vector(Expand *x, const AccessPlan *s, const Dist *dist) {
+    if (!x->gpu || !s->rank) return 1;
+    unsigned last = s->rank - 1;
+    if (s->tile_axis[last] < 0 || s->step[last] != 1) return 1;
+    int64_t widest = x->vector_bytes / (int64_t)dtype_size(s->type->dtype);
+    if (widest < 2) return 1;
+    int64_t width = dist_vector(dist, (unsigned)s->tile_axis[last], widest);
+    const Aff *ends[] = {ir_aff_of(x->module, s->begin[last]), ir_aff_of(x->module, s->end[last]), s->type->extents[last]};
+    for (unsigned i = 0; i < COUNT_OF(ends); i++)
+        while (width > 1 && aff_known_divisor(s->facts, ends[i], width) % width) width /= 2;
+    for (unsigned i = 0; i < last; i++)
+        while (width > 1 && aff_known_divisor(s->facts, s->stride[i], width) % width) width /= 2;
+    return width;
+}
+
+/* Proofs about axis i: coordinate begin + step * [0, padded) against 0, end and the extent. */
+typedef struct {
+    bool low, high, pad; /* a run-time check is needed */
+} AxisChecks;
+
+static AxisChecks axis_checks(Expand *x, const AccessPlan *s, unsigned i, const Dist *dist) {
+    AffCtx *c = x->module->affs;
+    const Aff *begin = ir_aff_of(x->module, s->begin[i]), *extent = s->type->extents[i];
+    AxisChecks need = {.low = !aff_prove_nonneg(s->facts, begin)};
+    const Aff *last = begin;
+    if (s->tile_axis[i] >= 0) {
+        unsigned a = (unsigned)s->tile_axis[i];
+        last = aff_add(c, begin, aff_const(c, s->step[i] * (dist->padded[a] - 1)));
+        need.pad = dist->padded[a] > dist->extents[a];
+        const Aff *end = ir_aff_of(x->module, s->end[i]);
+        need.high = !aff_prove_nonneg(s->facts, aff_sub(c, aff_sub(c, end, last), aff_const(c, 1)));
+    }
+    need.high = need.high || !aff_prove_nonneg(s->facts, aff_sub(c, aff_sub(c, extent, last), aff_const(c, 1)));
+    return need;
+}
+
+/* The number of lanes of axis i before the slice or the tensor ends. */
+static const Aff *slice_limit(Expand *x, const AccessPlan *s, unsigned i) {
+    AffCtx *c = x->module->affs;
+    const Aff *end = aff_min(c, ir_aff_of(x->module, s->end[i]), s->type->extents[i]);
+    return aff_sub(c, end, ir_aff_of(x->module, s->begin[i]));
+}
+
+AccessPlan access_plan(Expand *x, IrOp *op, unsigned first, IrValue *tensor, const Dist *dist) {
+    AccessPlan plan = slice_of(x, op, first, tensor);
+    if (dist) plan.width = slice_vector(x, &plan, dist);
+    return plan;
+}
+
+IrValue *access_pointer(const AccessPlan *plan) { return plan->pointer; }
+
+static IrValue *or_zero(IrBuilder *b, IrValue *v) { return v ? v : ir_const_index(b, 0); }
+
+IrValue *access_offset(Expand *x, IrBuilder *inner, const AccessPlan *s, const Dist *dist, IrValue *const *index,
+                       IrValue **mask_out) {
+    IrBuilder *outer = &x->b;
+    IrValue *fixed = NULL, *moving = NULL, *mask = NULL;
+    for (unsigned i = 0; i < s->rank; i++) {
+        IrValue *begin = expand_scalar(x, s->begin[i]), *at = begin, *local = NULL;
+        AxisChecks need = axis_checks(x, s, i, dist);
+        IrValue *stride = ir_aff_emit(outer, s->stride[i]);
+        IrValue *extent = need.high ? ir_aff_emit(outer, s->type->extents[i]) : NULL;
+        if (s->tile_axis[i] >= 0) {
+            unsigned a = (unsigned)s->tile_axis[i];
+            IrValue *base = dist_base(x, dist, a);
+            if (base) at = ir_binary(outer, IR_ADD, at, index_mul_const(outer, base, s->step[i]));
+            local = dist_local(inner, dist, a, index);
+            if (local) local = index_mul_const(inner, local, s->step[i]);
+            IrValue *limit = NULL;
+            if (need.high) limit = ir_binary(outer, IR_MIN, expand_scalar(x, s->end[i]), extent);
+            if (limit) limit = ir_binary(outer, IR_SUB, limit, at);
+            if (need.pad) {
+                IrValue *room = ir_const_index(outer, dist->extents[a] * s->step[i]);
+                if (base) room = ir_binary(outer, IR_SUB, room, index_mul_const(outer, base, s->step[i]));
+                limit = limit ? ir_binary(outer, IR_MIN, limit, room) : room;
+            }
+            if (limit) mask = mask_and(inner, mask, index_less(inner, or_zero(inner, local), limit));
+        } else if (need.high) {
+            mask = mask_and(inner, mask, index_less(outer, begin, extent));
+        }
+        if (need.low) {
+            IrValue *whole = index_add(inner, at, local);
+            mask = mask_and(inner, mask, ir_binary(inner, IR_LE, ir_const_index(inner, 0), whole));
+        }
+        fixed = index_add(outer, fixed, ir_binary(outer, IR_MUL, at, stride));
+        if (local) moving = index_add(inner, moving, ir_binary(inner, IR_MUL, local, stride));
+    }
+    *mask_out = mask;
+    return or_zero(inner, index_add(inner, fixed, moving));
+}
+
+static void set_access_attrs(IrOp *access, const IrOp *from, int64_t width, Dtype dtype) {
+    ir_attr_set_int(access, "align", width * (int64_t)dtype_size(dtype));
+    const char *cache = ir_attr_str(from, "cache", NULL);
+    if (cache) ir_attr_set_str(access, "cache", cache);
+}
+
+static IrValue *emit_load(Expand *x, IrBuilder *b, IrOp *op, const AccessPlan *s, IrValue *offset, IrValue *mask,
+                          int64_t width) {
+    Dtype dtype = s->type->dtype;
+    const IrType *type = ir_type_vec(x->module, dtype, (unsigned)width);
+    IrValue *operands[4] = {s->pointer, offset, mask, NULL};
+    if (mask) {
+        const IrAttr *pad = ir_attr(op, "pad");
+        const IrType *scalar = ir_type_scalar(x->module, dtype);
+        operands[3] = dtype_is_float(dtype) ? ir_const_float(b, scalar, pad ? pad->number : 0)
+                                            : ir_const_int(b, scalar, pad ? (int64_t)pad->number : 0);
+    }
+    IrOp *load = ir_op_create(b, IR_MEM_LOAD, mask ? 4 : 2, operands, 1, &type);
+    set_access_attrs(load, op, width, dtype);
+    return ir_result(load, 0);
+}
+
+void expand_load(Expand *x, IrOp *op) {
+    IrValue *result = &op->results[0], *mask;
+    if (result->type->kind != IR_TYPE_TILE) {
+        Dist none = {.dim_count = 1, .dims = {{.extent = 1}}};
+        AccessPlan plan = access_plan(x, op, 1, op->operands[0], NULL);
+        IrValue *offset = access_offset(x, &x->b, &plan, &none, NULL, &mask);
+        expand_bind_scalar(x, result, emit_load(x, &x->b, op, &plan, offset, mask, 1));
+        return;
+    }
+    Dist dist = dist_of(result->type);
+    AccessPlan plan = access_plan(x, op, 1, op->operands[0], &dist);
+    IrBuilder inner;
+    IrValue *index[DIST_MAX_DIMS];
+    IrOp *map = dist_map(x, &dist, plan.width, plan.type->dtype, &inner, index);
+    /* What is invariant goes before the map. */
+    IrBuilder saved = x->b;
+    x->b = ir_builder_before(map);
+    x->b.span = saved.span;
+    IrValue *offset = access_offset(x, &inner, &plan, &dist, index, &mask);
+    x->b = saved;
+    IrValue *value = emit_load(x, &inner, op, &plan, offset, mask, plan.width);
+    ir_yield(&inner, 1, &value);
+    expand_bind_frag(x, result, ir_result(map, 0), &dist);
+}
+
+/* Lanes and warps that hold copies leave the store to the first of them. */
+static IrValue *owner_mask(Expand *x, const Dist *dist) {
+    if (!x->gpu) return NULL;
+    Dist copies = {.rank = 1};
+    if (dist->free_lanes)
+        copies.terms[copies.term_count++] = (DistTerm){DIST_LANE, 0, dist->free_lanes, 0, 1};
+    if (dist->free_warps & (x->num_warps - 1))
+        copies.terms[copies.term_count++] = (DistTerm){DIST_WARP, 0, dist->free_warps & (x->num_warps - 1), 0, 1};
+    IrValue *sum = dist_base(x, &copies, 0);
+    if (!sum) return NULL;
+    return ir_binary(&x->b, IR_EQ, sum, ir_const_index(&x->b, 0));
+}
+
+void expand_store(Expand *x, IrOp *op) {
+    IrValue *tile = op->operands[0], *index[DIST_MAX_DIMS], *mask;
+    Rep *rep = expand_rep(x, tile);
+    if (strcmp(ir_attr_str(op, "mode", "set"), "set") != 0) {
+        expand_error(x, op, "only mode=set is lowered in this release");
+        return;
+    }
+    bool is_tile = tile->type->kind == IR_TYPE_TILE;
+    Dist one = {.dim_count = 1, .dims = {{.extent = 1}}, .free_lanes = 31, .free_warps = -1};
+    Dist dist = is_tile ? dist_of(tile->type) : one;
+    AccessPlan plan = access_plan(x, op, 2, op->operands[1], is_tile ? &dist : NULL);
+    if (!rep->is_frag || !dist_equal(&rep->dist, &dist)) plan.width = 1;
+    IrValue *owner = owner_mask(x, &dist);
+    const Aff *checked[DIST_MAX_RANK] = {0};
+    for (unsigned i = 0; i < plan.rank; i++)
+        if (plan.tile_axis[i] >= 0 && plan.step[i] == 1) checked[plan.tile_axis[i]] = slice_limit(x, &plan, i);
+    IrBuilder inner;
+    IrOp *map = dist_map(x, &dist, plan.width, DTYPE_NONE, &inner, index);
+    IrBuilder saved = x->b;
+    x->b = ir_builder_before(map);
+    x->b.span = saved.span;
+    IrValue *offset = access_offset(x, &inner, &plan, &dist, index, &mask);
+    mask = mask_and(&inner, owner, mask);
+    if (is_tile) mask = mask_and(&inner, mask, presence_mask(x, &inner, tile, &dist, index, checked));
+    x->b = saved;
+    IrValue *operands[4] = {rep_get(x, &inner, rep, &dist, index, plan.width), plan.pointer, offset, mask};
+    IrOp *store = ir_op_create(&inner, IR_MEM_STORE, mask ? 4 : 3, operands, 0, NULL);
+    set_access_attrs(store, op, plan.width, plan.type->dtype);
+    ir_yield(&inner, 0, NULL);
+}
+
+/* Another layout of the same tile, through shared memory. */
+void expand_convert(Expand *x, IrOp *op) {
+    IrValue *result = &op->results[0], *index[DIST_MAX_DIMS];
+    Rep *rep = expand_rep(x, op->operands[0]);
+    Dist to = dist_of(result->type), from = dist_of(op->operands[0]->type);
+    if (!rep->is_frag || dist_equal(&to, &from)) {
+        expand_bind(x, result, *rep);
+        return;
+    }
+    int64_t elements = 1, pitch[DIST_MAX_RANK];
+    for (unsigned a = to.rank; a-- > 0;) {
+        pitch[a] = elements;
+        elements *= to.padded[a] > from.padded[a] ? to.padded[a] : from.padded[a];
+    }
+    IrValue *shared = expand_shared(x, result->type->dtype, elements, "convert");
+    IrValue *ends[2];
+    for (unsigned phase = 0; phase < 2; phase++) {
+        const Dist *dist = phase ? &to : &from;
+        IrOp *barrier = ir_op_create(&x->b, IR_BARRIER, 0, NULL, 0, NULL);
+        ir_attr_set_str(barrier, "scope", "block");
+        IrBuilder inner;
+        IrOp *map = dist_map(x, dist, 1, phase ? result->type->dtype : DTYPE_NONE, &inner, index);
+        IrValue *offset = NULL;
+        for (unsigned a = 0; a < dist->rank; a++) {
+            IrValue *at = index_add(&inner, dist_base(x, dist, a), dist_local(&inner, dist, a, index));
+            if (at) offset = index_add(&inner, offset, index_mul_const(&inner, at, pitch[a]));
+        }
+        offset = or_zero(&inner, offset);
+        if (!phase) {
+            IrValue *operands[3] = {rep_get(x, &inner, rep, dist, index, 1), shared, offset};
+            ir_op_create(&inner, IR_MEM_STORE, 3, operands, 0, NULL);
+            ir_yield(&inner, 0, NULL);
+        } else {
+            const IrType *type = ir_type_scalar(x->module, result->type->dtype);
+            IrValue *operands[2] = {shared, offset};
+            ends[1] = ir_result(ir_op_create(&inner, IR_MEM_LOAD, 2, operands, 1, &type), 0);
+            ir_yield(&inner, 1, &ends[1]);
+            expand_bind_frag(x, result, ir_result(map, 0), &to);
+        }
+    }
+}
+
+IrValue *expand_shared(Expand *x, Dtype dtype, int64_t elements, const char *name) {
+    const IrType *type = ir_type_ptr(x->module, dtype, IR_SPACE_SHARED);
+    IrBuilder entry = ir_builder_before(x->anchor);
+    IrOp *op = ir_op_create(&entry, IR_SHARED_PTR, 0, NULL, 1, &type);
+    int64_t bytes = elements * (int64_t)dtype_size(dtype);
+    ir_attr_set_int(op, "offset", x->shared_bytes);
+    ir_attr_set_int(op, "bytes", bytes);
+    ir_attr_set_str(op, "name", name);
+    x->shared_bytes += (bytes + 127) / 128 * 128;
+    return ir_result(op, 0);
+}

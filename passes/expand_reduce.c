@@ -1,0 +1,329 @@
+/* Reductions: within the fragment, then over lanes by shuffles, then over warps through shared memory,
+ * partials taken in index order at each step, so that the result does not depend on timing. */
+#include "expand_internal.h"
+
+#include <math.h>
+#include <string.h>
+
+typedef struct {
+    IrOp *op;
+    IrOpcode combine;
+    Dtype dtype;
+    uint32_t axes;
+    Dist from, kept; /* of the operand, of the result */
+    IrValue *frag;   /* the operand with the identity in absent lanes */
+} Reduction;
+
+static bool reduction_kind(const char *kind, IrOpcode *combine) {
+    static const struct {
+        const char *name;
+        IrOpcode opcode;
+    } kinds[] = {{"add", IR_ADD}, {"mul", IR_MUL}, {"max", IR_MAX}, {"min", IR_MIN}};
+    for (size_t i = 0; i < COUNT_OF(kinds); i++)
+        if (strcmp(kinds[i].name, kind) == 0) {
+            *combine = kinds[i].opcode;
+            return true;
+        }
+    return false;
+}
+
+static IrValue *identity(Expand *x, IrBuilder *b, const Reduction *r) {
+    const IrType *type = ir_type_scalar(x->module, r->dtype);
+    bool is_max = r->combine == IR_MAX, extreme = is_max || r->combine == IR_MIN;
+    if (dtype_is_float(r->dtype)) {
+        double value = r->combine == IR_MUL ? 1 : 0;
+        return ir_const_float(b, type, !extreme ? value : is_max ? -INFINITY : INFINITY);
+    }
+    unsigned bits = dtype_bits(r->dtype);
+    int64_t top = dtype_is_signed(r->dtype) ? INT64_MAX >> (64 - bits)
+                                            : (int64_t)(UINT64_MAX >> (64 - bits));
+    int64_t bottom = dtype_is_signed(r->dtype) ? -top - 1 : 0;
+    if (!extreme) return ir_const_int(b, type, r->combine == IR_MUL);
+    return ir_const_int(b, type, is_max ? bottom : top);
+}
+
+/* The operand as a fragment whose absent lanes hold the identity. */
+static IrValue *masked_operand(Expand *x, Reduction *r) {
+    IrValue *operand = r->op->operands[0], *index[DIST_MAX_DIMS];
+    const Rep *rep = expand_rep(x, operand);
+    IrBuilder inner, saved = x->b;
+    IrOp *map = dist_map(x, &r->from, 1, r->dtype, &inner, index);
+    x->b = ir_builder_before(map);
+    IrValue *mask = presence_mask(x, &inner, operand, &r->from, index, NULL);
+    x->b = saved;
+    if (!mask && rep->is_frag && dist_equal(&rep->dist, &r->from)) {
+        ir_yield(&inner, 1, &(IrValue *){identity(x, &inner, r)});
+        ir_op_erase(map);
+        return rep_materialise(x, rep, &r->from, r->dtype);
+    }
+    IrValue *element = rep_get(x, &inner, rep, &r->from, index, 1);
+    if (mask) element = ir_select(&inner, mask, element, identity(x, &inner, r));
+    ir_yield(&inner, 1, &element);
+    return ir_result(map, 0);
+}
+
+/* Fragment indices of the operand from the indices of its kept subs (in order) and reduced subs. */
+static void operand_index(IrBuilder *b, const Reduction *r, IrValue *const *kept, IrValue *const *reduced,
+                          IrValue **index) {
+    unsigned next_kept = 0, next_reduced = 0;
+    for (unsigned i = 0; i < r->from.dim_count; i++) {
+        const DistDim *dim = &r->from.dims[i];
+        int64_t kept_inner = 1, inner = 1;
+        bool has_kept = false;
+        for (unsigned s = 0; s < dim->sub_count; s++)
+            if (!(r->axes >> dim->subs[s].axis & 1)) has_kept = true;
+        unsigned reduced_count = 0;
+        for (unsigned s = 0; s < dim->sub_count; s++) reduced_count += r->axes >> dim->subs[s].axis & 1;
+        unsigned reduced_at = next_reduced + reduced_count;
+        IrValue *sum = NULL;
+        for (unsigned s = dim->sub_count; s-- > 0; inner *= dim->subs[s].extent) {
+            IrValue *v;
+            if (r->axes >> dim->subs[s].axis & 1) {
+                v = reduced[--reduced_at];
+            } else {
+                v = kept[next_kept];
+                if (kept_inner > 1) v = ir_binary(b, IR_FLOORDIV, v, ir_const_index(b, kept_inner));
+                if (has_kept && dim->sub_count > reduced_count + 1)
+                    v = ir_binary(b, IR_MOD, v, ir_const_index(b, dim->subs[s].extent));
+                kept_inner *= dim->subs[s].extent;
+            }
+            sum = index_add(b, sum, index_mul_const(b, v, inner));
+        }
+        index[i] = sum ? sum : ir_const_index(b, 0);
+        next_reduced += reduced_count;
+        next_kept += has_kept;
+    }
+}
+
+typedef struct {
+    unsigned count;
+    int64_t extent[DIST_MAX_DIMS * 2];
+} ReducedSubs;
+
+static ReducedSubs reduced_subs(const Reduction *r) {
+    ReducedSubs subs = {0};
+    for (unsigned i = 0; i < r->from.dim_count; i++)
+        for (unsigned s = 0; s < r->from.dims[i].sub_count; s++)
+            if (r->axes >> r->from.dims[i].subs[s].axis & 1) subs.extent[subs.count++] = r->from.dims[i].subs[s].extent;
+    return subs;
+}
+
+static IrValue *operand_element(Expand *x, IrBuilder *b, const Reduction *r, IrValue *const *kept,
+                                IrValue *const *reduced, const IrType *type) {
+    IrValue *operands[DIST_MAX_DIMS + 1] = {r->frag};
+    operand_index(b, r, kept, reduced, operands + 1);
+    (void)x;
+    return ir_result(ir_op_create(b, IR_FRAG_GET, r->from.dim_count + 1, operands, 1, &type), 0);
+}
+
+/* Nested loops over the reduced subs from number `level` on; `width` lanes a step of the last. */
+static IrValue *reduce_loops(Expand *x, IrBuilder *b, const Reduction *r, const ReducedSubs *subs, unsigned level,
+                             IrValue *const *kept, IrValue **reduced, IrValue *acc, int64_t width) {
+    if (level == subs->count) {
+        IrValue *element = operand_element(x, b, r, kept, reduced, acc->type);
+        return ir_binary(b, r->combine, acc, element);
+    }
+    int64_t step = level + 1 == subs->count ? width : 1;
+    IrOp *loop = ir_for(b, ir_const_index(b, 0), ir_const_index(b, subs->extent[level]), ir_const_index(b, step), 1, &acc, NULL);
+    if (x->gpu) ir_attr_set_int(loop, "unroll", -1);
+    IrBuilder body = ir_builder_at_end(loop->regions[0]);
+    body.span = b->span;
+    reduced[level] = loop->regions[0]->args[0];
+    IrValue *next = reduce_loops(x, &body, r, subs, level + 1, kept, reduced, loop->regions[0]->args[1], width);
+    ir_yield(&body, 1, &next);
+    return ir_result(loop, 0);
+}
+
+/* One value from the lanes of a vec, pairwise. */
+static IrValue *fold_vec(Expand *x, IrBuilder *b, const Reduction *r, IrValue *vec) {
+    unsigned width = vec->type->width;
+    IrValue *lanes[64];
+    const IrType *scalar = ir_type_scalar(x->module, r->dtype);
+    for (unsigned i = 0; i < width; i++) {
+        IrOp *extract = ir_op_create(b, IR_EXTRACT, 1, &vec, 1, &scalar);
+        ir_attr_set_int(extract, "lane", i);
+        lanes[i] = ir_result(extract, 0);
+    }
+    for (unsigned half = width / 2; half; half /= 2)
+        for (unsigned i = 0; i < half; i++) lanes[i] = ir_binary(b, r->combine, lanes[i], lanes[i + half]);
+    return lanes[0];
+}
+
+/* How many lanes of the fragment's last dim one step reduces on a CPU. */
+static int64_t vector_width(const Expand *x, const Reduction *r) {
+    const DistDim *last = &r->from.dims[r->from.dim_count - 1];
+    if (x->gpu || last->sub_count != 1 || !(r->axes >> last->subs[0].axis & 1)) return 1;
+    int64_t width = 32;
+    while (width > 1 && last->extent % width) width /= 2;
+    return width;
+}
+
+static IrValue *reduce_in_thread(Expand *x, const Reduction *r) {
+    ReducedSubs subs = reduced_subs(r);
+    IrBuilder inner;
+    IrValue *kept[DIST_MAX_DIMS], *reduced[DIST_MAX_DIMS * 2];
+    IrOp *map = dist_map(x, &r->kept, 1, r->dtype, &inner, kept);
+    int64_t width = vector_width(x, r);
+    IrValue *acc = identity(x, &inner, r);
+    if (width > 1) {
+        const IrType *vec = ir_type_vec(x->module, r->dtype, (unsigned)width);
+        IrOp *splat = ir_op_create(&inner, IR_CONST, 0, NULL, 1, &vec);
+        splat->attrs = acc->def->attrs;
+        acc = ir_result(splat, 0);
+    }
+    acc = reduce_loops(x, &inner, r, &subs, 0, kept, reduced, acc, width);
+    if (width > 1) acc = fold_vec(x, &inner, r, acc);
+    ir_yield(&inner, 1, &acc);
+    return ir_result(map, 0);
+}
+
+/* CPU, kept last dim: the loops outside, a vectorisable map inside. */
+static IrValue *reduce_rows(Expand *x, IrBuilder *b, const Reduction *r, const ReducedSubs *subs, unsigned level,
+                            IrValue **reduced, IrValue *acc) {
+    IrBuilder saved = x->b, inner;
+    if (level == subs->count) {
+        IrValue *kept[DIST_MAX_DIMS];
+        x->b = *b;
+        IrOp *map = dist_map(x, &r->kept, 1, r->dtype, &inner, kept);
+        *b = x->b;
+        x->b = saved;
+        IrValue *operands[DIST_MAX_DIMS + 1] = {acc};
+        for (unsigned i = 0; i < r->kept.dim_count; i++) operands[i + 1] = kept[i];
+        const IrType *type = ir_type_scalar(x->module, r->dtype);
+        IrValue *old = ir_result(ir_op_create(&inner, IR_FRAG_GET, r->kept.dim_count + 1, operands, 1, &type), 0);
+        IrValue *element = operand_element(x, &inner, r, kept, reduced, type);
+        IrValue *next = ir_binary(&inner, r->combine, old, element);
+        ir_yield(&inner, 1, &next);
+        return ir_result(map, 0);
+    }
+    IrOp *loop = ir_for(b, ir_const_index(b, 0), ir_const_index(b, subs->extent[level]), ir_const_index(b, 1), 1, &acc, NULL);
+    IrBuilder body = ir_builder_at_end(loop->regions[0]);
+    reduced[level] = loop->regions[0]->args[0];
+    IrValue *next = reduce_rows(x, &body, r, subs, level + 1, reduced, loop->regions[0]->args[1]);
+    ir_yield(&body, 1, &next);
+    return ir_result(loop, 0);
+}
+
+static IrValue *reduce_kept_last(Expand *x, const Reduction *r) {
+    ReducedSubs subs = reduced_subs(r);
+    IrBuilder inner;
+    IrValue *kept[DIST_MAX_DIMS], *reduced[DIST_MAX_DIMS * 2];
+    IrOp *start = dist_map(x, &r->kept, 1, r->dtype, &inner, kept);
+    IrValue *zero = identity(x, &inner, r);
+    ir_yield(&inner, 1, &zero);
+    return reduce_rows(x, &x->b, r, &subs, 0, reduced, ir_result(start, 0));
+}
+
+static IrValue *kept_get(Expand *x, IrBuilder *b, const Reduction *r, IrValue *frag, IrValue *const *index) {
+    IrValue *operands[DIST_MAX_DIMS + 1] = {frag};
+    for (unsigned i = 0; i < r->kept.dim_count; i++) operands[i + 1] = index[i];
+    const IrType *type = ir_type_scalar(x->module, r->dtype);
+    return ir_result(ir_op_create(b, IR_FRAG_GET, r->kept.dim_count + 1, operands, 1, &type), 0);
+}
+
+/* The bits of lane or warp along the reduced axes. */
+static int64_t reduced_bits(const Reduction *r, DistSource source) {
+    int64_t bits = 0;
+    for (unsigned i = 0; i < r->from.term_count; i++) {
+        const DistTerm *t = &r->from.terms[i];
+        if (t->source == source && (r->axes >> t->axis & 1)) bits |= t->mask << t->shift;
+    }
+    return bits;
+}
+
+static IrValue *reduce_lanes(Expand *x, const Reduction *r, IrValue *frag) {
+    int64_t bits = reduced_bits(r, DIST_LANE);
+    if (!bits) return frag;
+    IrBuilder inner;
+    IrValue *index[DIST_MAX_DIMS];
+    IrOp *map = dist_map(x, &r->kept, 1, r->dtype, &inner, index);
+    IrValue *v = kept_get(x, &inner, r, frag, index);
+    for (int64_t bit = 1; bit < 32; bit *= 2) {
+        if (!(bits & bit)) continue;
+        IrOp *shuffle = ir_op_create(&inner, IR_SHUFFLE_XOR, 1, &v, 1, &v->type);
+        ir_attr_set_int(shuffle, "mask", bit);
+        v = ir_binary(&inner, r->combine, v, ir_result(shuffle, 0));
+    }
+    ir_yield(&inner, 1, &v);
+    return ir_result(map, 0);
+}
+
+static void barrier(Expand *x) {
+    ir_attr_set_str(ir_op_create(&x->b, IR_BARRIER, 0, NULL, 0, NULL), "scope", "block");
+}
+
+/* Row-major offset of the kept coordinates in the scratch array; *elements its size. */
+static IrValue *scratch_offset(Expand *x, IrBuilder *b, const Reduction *r, IrValue *const *index, int64_t *elements) {
+    IrValue *offset = NULL;
+    *elements = 1;
+    for (unsigned a = r->kept.rank; a-- > 0; *elements *= r->kept.padded[a]) {
+        IrValue *at = index_add(b, dist_base(x, &r->kept, a), dist_local(b, &r->kept, a, index));
+        if (at) offset = index_add(b, offset, index_mul_const(b, at, *elements));
+    }
+    return offset ? offset : ir_const_index(b, 0);
+}
+
+/* The number of this warp among those that share a result: its reduced bits, packed. */
+static IrValue *partial_number(Expand *x, int64_t bits) {
+    Dist pack = {.rank = 1};
+    int64_t weight = 1;
+    for (unsigned p = 0; p < 5; p++)
+        if (bits >> p & 1) {
+            pack.terms[pack.term_count++] = (DistTerm){DIST_WARP, p, 1, 0, weight};
+            weight *= 2;
+        }
+    return dist_base(x, &pack, 0);
+}
+
+static IrValue *first_lane_mask(Expand *x, int64_t lanes) {
+    if (!lanes) return NULL;
+    Dist pack = {.rank = 1, .term_count = 1, .terms = {{DIST_LANE, 0, lanes, 0, 1}}};
+    return ir_binary(&x->b, IR_EQ, dist_base(x, &pack, 0), ir_const_index(&x->b, 0));
+}
+
+static IrValue *reduce_warps(Expand *x, const Reduction *r, IrValue *frag) {
+    int64_t bits = reduced_bits(r, DIST_WARP);
+    if (!bits) return frag;
+    int64_t partials = (int64_t)1 << __builtin_popcountll((unsigned long long)bits), elements = 1;
+    for (unsigned a = 0; a < r->kept.rank; a++) elements *= r->kept.padded[a];
+    IrValue *shared = expand_shared(x, r->dtype, partials * elements, "partials");
+    IrValue *number = partial_number(x, bits), *index[DIST_MAX_DIMS];
+    IrValue *mask = first_lane_mask(x, reduced_bits(r, DIST_LANE) | r->from.free_lanes);
+    IrBuilder inner;
+    barrier(x); /* readers of an earlier use are done */
+    dist_map(x, &r->kept, 1, DTYPE_NONE, &inner, index);
+    IrValue *offset = scratch_offset(x, &inner, r, index, &elements);
+    offset = index_add(&inner, index_mul_const(&inner, number, elements), offset);
+    IrValue *stored[4] = {kept_get(x, &inner, r, frag, index), shared, offset, mask};
+    ir_op_create(&inner, IR_MEM_STORE, mask ? 4 : 3, stored, 0, NULL);
+    ir_yield(&inner, 0, NULL);
+    barrier(x);
+    IrOp *map = dist_map(x, &r->kept, 1, r->dtype, &inner, index);
+    offset = scratch_offset(x, &inner, r, index, &elements);
+    IrValue *sum = NULL;
+    const IrType *type = ir_type_scalar(x->module, r->dtype);
+    for (int64_t i = 0; i < partials; i++) {
+        IrValue *loaded[2] = {shared, index_add(&inner, offset, ir_const_index(&inner, i * elements))};
+        IrValue *v = ir_result(ir_op_create(&inner, IR_MEM_LOAD, 2, loaded, 1, &type), 0);
+        sum = sum ? ir_binary(&inner, r->combine, sum, v) : v;
+    }
+    ir_yield(&inner, 1, &sum);
+    return ir_result(map, 0);
+}
+
+void expand_reduce(Expand *x, IrOp *op) {
+    Reduction r = {.op = op, .dtype = op->results[0].type->dtype, .from = dist_of(op->operands[0]->type)};
+    if (!reduction_kind(ir_attr_str(op, "kind", ""), &r.combine)) {
+        expand_error(x, op, "this kind of reduction has no lowering yet");
+        return;
+    }
+    const IrAttr *axes = ir_attr(op, "axes");
+    for (size_t i = 0; i < axes->count; i++) r.axes |= 1u << axes->ints[i];
+    r.kept = dist_reduce(&r.from, r.axes, ir_attr_bool(op, "keepdim"));
+    r.frag = masked_operand(x, &r);
+    const DistDim *last = &r.from.dims[r.from.dim_count - 1];
+    bool kept_last = !x->gpu && last->sub_count == 1 && !(r.axes >> last->subs[0].axis & 1);
+    IrValue *frag = kept_last ? reduce_kept_last(x, &r) : reduce_in_thread(x, &r);
+    frag = reduce_warps(x, &r, reduce_lanes(x, &r, frag));
+    expand_bind_frag(x, &op->results[0], frag, &r.kept);
+}
