@@ -1,0 +1,226 @@
+/* From kernel-level functions to the launch plan. docs/decisions/0004-artifact.md has the
+ * attributes. Formulas move to the artifact's own context by way of their text. */
+#include "artifact_internal.h"
+#include "emit.h"
+#include "ir.h"
+
+#include <math.h>
+#include <string.h>
+
+typedef struct {
+    Artifact *a;
+    Arena *arena;
+    const ArtifactSpec *spec;
+    const char *error;
+    VEC(ArtifactParam) params;
+    VEC(ArtifactStep) steps;
+    VEC(int64_t) orders; /* the attribute `step` of each */
+} Build;
+
+static void fail(Build *b, const char *format, const char *name) {
+    if (!b->error) b->error = arena_printf(b->arena, format, name); /* NOLINT: constant formats */
+}
+
+static const Aff *move_formula(Build *b, const Aff *e, const char *name) {
+    Str text;
+    size_t at;
+    if (!e) return NULL;
+    str_init(&text);
+    aff_print(e, &text);
+    const Aff *moved = aff_parse(b->a->affs, text.data, NULL, NULL, &at);
+    str_release(&text);
+    if (!moved) b->error = arena_printf(b->arena, "a formula of '%s' cannot be written", name);
+    return moved;
+}
+
+/* A formula attribute: an affine expression or a plain integer. */
+static const Aff *formula_attr(Build *b, const IrFunc *f, const char *key, int64_t otherwise) {
+    const IrAttr *attr = ir_func_attr(f, key);
+    if (attr && attr->kind == IR_ATTR_AFF) return move_formula(b, attr->aff, f->name);
+    return aff_const(b->a->affs, attr && attr->kind == IR_ATTR_INT ? attr->integer : otherwise);
+}
+
+static const IrFunc *next_kernel(const IrFunc *f) {
+    while (f && f->level != IR_LEVEL_KERNEL) f = f->next;
+    return f;
+}
+
+/* ---- Parameters ---- */
+
+static const IrType *declared_type(const Build *b, const IrFunc *f, unsigned i) {
+    const IrFunc *s = b->spec->signature;
+    for (unsigned j = 0; s && j < s->param_count; j++)
+        if (strcmp(s->params[j].name, f->params[i].name) == 0) return s->body->args[j]->type;
+    if (f->params[i].type) return f->params[i].type;
+    return f->body->args[i]->type;
+}
+
+static void build_tensor(Build *b, const IrFunc *f, unsigned i, ArtifactParam *p) {
+    const IrType *type = declared_type(b, f, i);
+    if (type->kind != IR_TYPE_TENSOR || type->rank > ARTIFACT_MAX_RANK) {
+        fail(b, "the shape of the tensor '%s' is not known", p->name);
+        return;
+    }
+    p->dtype = type->dtype;
+    p->direction = (unsigned)f->params[i].direction;
+    p->rank = type->rank;
+    for (unsigned d = 0; d < p->rank; d++) p->extents[d] = move_formula(b, type->extents[d], p->name);
+}
+
+static void build_param(Build *b, const IrFunc *f, unsigned i) {
+    static const ArtifactParamKind kinds[] = {
+        [IR_PARAM_TENSOR] = ARTIFACT_TENSOR, [IR_PARAM_SYMBOL] = ARTIFACT_SYMBOL,
+        [IR_PARAM_SCALAR] = ARTIFACT_SCALAR, [IR_PARAM_WORKSPACE] = ARTIFACT_WORKSPACE};
+    const IrParam *from = &f->params[i];
+    ArtifactParam p = {.kind = kinds[from->kind], .name = arena_strdup(b->arena, from->name),
+                       .dtype = f->body->args[i]->type->dtype, .fallback = NAN};
+    if (p.kind == ARTIFACT_TENSOR) build_tensor(b, f, i, &p);
+    if (p.kind == ARTIFACT_SYMBOL) p.derived = move_formula(b, from->derived, p.name);
+    if (p.kind == ARTIFACT_SCALAR) p.fallback = from->fallback;
+    if (p.kind == ARTIFACT_WORKSPACE) p.elements = move_formula(b, from->elements, p.name);
+    VEC_PUSH(b->arena, &b->params, p);
+}
+
+static bool has_param(const Build *b, const char *name) {
+    for (size_t i = 0; i < b->params.len; i++)
+        if (strcmp(b->params.data[i].name, name) == 0) return true;
+    return false;
+}
+
+/* The union over all kernels, kind by kind, each in declared order. */
+static void build_params(Build *b) {
+    for (unsigned kind = IR_PARAM_TENSOR; kind <= IR_PARAM_WORKSPACE; kind++)
+        for (const IrFunc *f = next_kernel(b->spec->kernels->first); f; f = next_kernel(f->next))
+            for (unsigned i = 0; i < f->param_count; i++)
+                if (f->params[i].kind == (IrParamKind)kind && !has_param(b, f->params[i].name)) build_param(b, f, i);
+    b->a->params = b->params.data;
+    b->a->param_count = b->params.len;
+}
+
+/* A name of the operator where the sketch renames: attribute `implements_names` as "X=A,...". */
+static void build_graph_names(Build *b) {
+    const IrFunc *f = b->spec->signature ? b->spec->signature : next_kernel(b->spec->kernels->first);
+    const IrAttr *names = f ? ir_func_attr(f, "implements_names") : NULL;
+    for (const char *p = names && names->kind == IR_ATTR_STR ? names->string : ""; *p;) {
+        size_t n = strcspn(p, ","), equals = strcspn(p, "=");
+        if (equals < n) {
+            int i = artifact_find_param(b->a, arena_strndup(b->arena, p + equals + 1, n - equals - 1));
+            if (i >= 0) b->a->params[i].graph_name = arena_strndup(b->arena, p, equals);
+        }
+        p += n + (p[n] == ',');
+    }
+}
+
+static void build_constraints(Build *b) {
+    const IrFunc *f = b->spec->signature ? b->spec->signature : next_kernel(b->spec->kernels->first);
+    b->a->constraint_count = f->constraint_count;
+    b->a->constraints = ARENA_ARRAY(b->arena, ArtifactConstraint, f->constraint_count + 1);
+    for (size_t i = 0; i < f->constraint_count; i++) {
+        const IrConstraint *c = &f->constraints[i];
+        b->a->constraints[i] = (ArtifactConstraint){move_formula(b, c->expr, f->name), c->equal,
+                                                    arena_strdup(b->arena, c->text ? c->text : "")};
+    }
+}
+
+/* ---- Steps ---- */
+
+static void build_args(Build *b, const IrFunc *f, ArtifactVersion *v) {
+    unsigned *args = ARENA_ARRAY(b->arena, unsigned, f->param_count + 1);
+    for (unsigned i = 0; i < f->param_count; i++) args[i] = (unsigned)artifact_find_param(b->a, f->params[i].name);
+    v->args = args;
+    v->arg_count = f->param_count;
+}
+
+static ArtifactVersion build_version(Build *b, const IrFunc *f) {
+    ArtifactVersion v = {.entry = emit_entry_name(b->arena, f), .guard = move_formula(b, f->guard, f->name)};
+    bool cuda = b->spec->target == ARTIFACT_CUDA;
+    static const char *const keys[3] = {"grid_x", "grid_y", "grid_z"};
+    for (int i = 0; i < 3; i++) v.grid[i] = cuda ? formula_attr(b, f, keys[i], 1) : aff_const(b->a->affs, 1);
+    int64_t warps = ir_func_attr_int(f, "num_warps", 1), cap = ir_func_attr_int(f, "max_registers", 0);
+    if (warps < 1 || warps > 32) fail(b, "'%s' has a number of warps outside 1 to 32", f->name);
+    if (cap < 0 || cap > 255) fail(b, "'%s' has a register cap outside 0 to 255", f->name);
+    v.block_threads = cuda ? (unsigned)warps * 32 : 1;
+    v.shared_bytes = formula_attr(b, f, "shared_bytes", 0);
+    v.max_registers = (unsigned)cap;
+    v.cooperative = ir_func_attr_int(f, "cooperative", 0) != 0;
+    const IrAttr *cluster = ir_func_attr(f, "cluster");
+    for (size_t i = 0; i < 3; i++)
+        v.cluster[i] = cluster && cluster->kind == IR_ATTR_INTS && i < cluster->count ? (unsigned)cluster->ints[i] : 1;
+    build_args(b, f, &v);
+    return v;
+}
+
+static ArtifactStep *find_step(Build *b, const IrFunc *f, const char *name) {
+    for (size_t i = 0; i < b->steps.len; i++)
+        if (strcmp(b->steps.data[i].name, name) == 0) return &b->steps.data[i];
+    ArtifactStep step = {.kind = ARTIFACT_KERNEL, .name = name};
+    step.versions = ARENA_ARRAY(b->arena, ArtifactVersion, ARTIFACT_MAX_VERSIONS);
+    VEC_PUSH(b->arena, &b->steps, step);
+    VEC_PUSH(b->arena, &b->orders, ir_func_attr_int(f, "step", 0));
+    return &b->steps.data[b->steps.len - 1];
+}
+
+static void sort_steps(Build *b) {
+    for (size_t i = 1; i < b->steps.len; i++)
+        for (size_t j = i; j > 0 && b->orders.data[j - 1] > b->orders.data[j]; j--) {
+            ArtifactStep step = b->steps.data[j];
+            int64_t order = b->orders.data[j];
+            b->steps.data[j] = b->steps.data[j - 1];
+            b->orders.data[j] = b->orders.data[j - 1];
+            b->steps.data[j - 1] = step;
+            b->orders.data[j - 1] = order;
+        }
+}
+
+static void build_steps(Build *b) {
+    for (const IrFunc *f = next_kernel(b->spec->kernels->first); f && !b->error; f = next_kernel(f->next)) {
+        ArtifactStep *step = find_step(b, f, emit_step_name(b->arena, f));
+        if (step->version_count == ARTIFACT_MAX_VERSIONS) fail(b, "the step '%s' has more than four versions", step->name);
+        else step->versions[step->version_count++] = build_version(b, f);
+    }
+    sort_steps(b);
+    b->a->steps = b->steps.data;
+    b->a->step_count = b->steps.len;
+    if (!b->steps.len) fail(b, "the module '%s' holds no kernel", b->spec->name);
+}
+
+/* ---- The rest ---- */
+
+static void build_blobs(Build *b) {
+    Artifact *a = b->a;
+    a->blob_count = b->spec->blob_count;
+    a->blobs = ARENA_ARRAY(b->arena, ArtifactBlob, a->blob_count + 1);
+    for (size_t i = 0; i < a->blob_count; i++) {
+        a->blobs[i] = b->spec->blobs[i];
+        a->blobs[i].arch = arena_strdup(b->arena, a->blobs[i].arch);
+        a->blobs[i].data = (const unsigned char *)arena_strndup(b->arena, (const char *)b->spec->blobs[i].data, a->blobs[i].size);
+    }
+    a->constexpr_count = b->spec->constexpr_count;
+    a->constexprs = ARENA_ARRAY(b->arena, ArtifactConstexpr, a->constexpr_count + 1);
+    for (size_t i = 0; i < a->constexpr_count; i++)
+        a->constexprs[i] = (ArtifactConstexpr){arena_strdup(b->arena, b->spec->constexprs[i].name),
+                                               arena_strdup(b->arena, b->spec->constexprs[i].value)};
+    if (!b->spec->graph) return;
+    Str text;
+    str_init(&text);
+    ir_print(b->spec->graph, &text);
+    a->graph = arena_strndup(b->arena, text.data, text.len);
+    str_release(&text);
+}
+
+Artifact *artifact_from_module(Arena *arena, const ArtifactSpec *spec, const char **error) {
+    Build b = {.arena = arena, .spec = spec};
+    Artifact *a = b.a = ARENA_NEW(arena, Artifact);
+    *a = (Artifact){.arena = arena, .affs = aff_ctx_create(arena), .target = spec->target,
+                    .name = arena_strdup(arena, spec->name), .arch = arena_strdup(arena, spec->arch),
+                    .tool_version = arena_strdup(arena, spec->tool_version)};
+    if (!next_kernel(spec->kernels->first)) fail(&b, "the module '%s' holds no kernel", spec->name);
+    if (!b.error) build_params(&b);
+    if (!b.error) build_graph_names(&b);
+    if (!b.error) build_constraints(&b);
+    if (!b.error) build_steps(&b);
+    if (!b.error) build_blobs(&b);
+    if (!b.error) b.error = artifact_check(a, arena);
+    *error = b.error;
+    return b.error ? NULL : a;
+}

@@ -1,0 +1,185 @@
+/* `run`: one launch on .npy files. */
+#include "session.h"
+#include "verify.h"
+#include "worker.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { PIECE = 16 << 20 };
+
+typedef struct {
+    const Artifact *a;
+    const RtOptions *options;
+    size_t input_count, output_count;
+    const RtFile *inputs, *outputs;
+    RtError result;
+    bool told;
+    /* in the child */
+    WorkerChannel *channel;
+    Arena *arena;
+    NpyFile *files;     /* by input */
+    unsigned *params;   /* by input: the parameter */
+    Hash128 *hashes;    /* by parameter: inputs before the launch */
+    Binding binding;
+    Session session;
+} Run;
+
+static RtError find_tensor(const Artifact *a, const char *name, unsigned direction, unsigned *param) {
+    int i = artifact_find_param(a, name);
+    if (i < 0 || a->params[i].kind != ARTIFACT_TENSOR)
+        return rt_error(RT_BAD_INPUT, "'%.64s' is no tensor of %s", name, a->name);
+    if (!(a->params[i].direction & direction))
+        return rt_error(RT_BAD_INPUT, "'%s' is not %s by %s", name, direction == ARTIFACT_IN ? "read" : "written", a->name);
+    *param = (unsigned)i;
+    return rt_ok();
+}
+
+static RtError check_names(Run *r) {
+    unsigned param;
+    for (size_t i = 0; i < r->input_count; i++) {
+        RT_TRY(find_tensor(r->a, r->inputs[i].name, ARTIFACT_IN, &r->params[i]));
+        for (size_t j = 0; j < i; j++)
+            if (r->params[j] == r->params[i]) return rt_error(RT_BAD_INPUT, "'%s' is given twice", r->inputs[i].name);
+    }
+    for (size_t i = 0; i < r->output_count; i++) RT_TRY(find_tensor(r->a, r->outputs[i].name, ARTIFACT_OUT, &param));
+    for (unsigned p = 0; p < r->a->param_count; p++) {
+        bool given = !(r->a->params[p].kind == ARTIFACT_TENSOR && (r->a->params[p].direction & ARTIFACT_IN));
+        for (size_t i = 0; i < r->input_count; i++) given = given || r->params[i] == p;
+        if (!given) return rt_error(RT_BAD_INPUT, "no file is given for the tensor '%s'", r->a->params[p].name);
+    }
+    return rt_ok();
+}
+
+static RtError bind(Run *r) {
+    for (size_t i = 0; i < r->input_count; i++) {
+        const ArtifactParam *p = &r->a->params[r->params[i]];
+        RT_TRY(npy_open(&r->files[i], p->name, r->inputs[i].path, p->dtype));
+        RT_TRY(binding_set_shape(&r->binding, r->params[i], r->files[i].header.rank, r->files[i].header.extents));
+    }
+    for (size_t i = 0; i < r->options->symbol_count; i++)
+        RT_TRY(binding_set_symbol(&r->binding, r->options->symbols[i].name, r->options->symbols[i].value));
+    for (size_t i = 0; i < r->options->scalar_count; i++)
+        RT_TRY(binding_set_scalar(&r->binding, r->options->scalars[i].name, r->options->scalars[i].value));
+    RT_TRY(binding_complete(&r->binding));
+    for (size_t i = 0; i < r->input_count; i++)
+        RT_TRY(binding_check_shape(&r->binding, r->params[i], r->files[i].header.rank, r->files[i].header.extents));
+    return rt_ok();
+}
+
+static RtError upload_inputs(Run *r) {
+    Device *d = r->session.device;
+    for (size_t i = 0; i < r->input_count; i++) {
+        unsigned p = r->params[i];
+        uint64_t bytes = r->binding.bytes[p];
+        void *data = rt_alloc(bytes);
+        if (!data) return rt_error(RT_MISSING, "out of memory for '%s'", r->inputs[i].name);
+        RtError e = npy_read_data(&r->files[i], r->inputs[i].path, data, bytes);
+        if (!rt_failed(&e)) e = d->ops->upload(d, r->session.addresses[p], data, bytes);
+        free(data);
+        RT_TRY(e);
+        RT_TRY(session_hash(&r->session, p, &r->hashes[p]));
+    }
+    return rt_ok();
+}
+
+static RtError check_inputs(Run *r) {
+    for (size_t i = 0; i < r->input_count; i++) {
+        unsigned p = r->params[i];
+        Hash128 after;
+        if (r->a->params[p].direction != ARTIFACT_IN) continue;
+        RT_TRY(session_hash(&r->session, p, &after));
+        if (after.lo != r->hashes[p].lo || after.hi != r->hashes[p].hi)
+            return rt_error(RT_INPUT_MODIFIED, "the tensor '%s', which is only read, was changed", r->a->params[p].name);
+    }
+    return rt_ok();
+}
+
+/* Floats only: among integers the poison is a value like any other. */
+static RtError check_written(const ArtifactParam *p, const unsigned char *data, uint64_t elements) {
+    unsigned char poison[16];
+    size_t size = dtype_size(p->dtype);
+    if (!dtype_is_float(p->dtype)) return rt_ok();
+    poison_fill(p->dtype, poison, size);
+    uint64_t count = 0, first = 0;
+    for (uint64_t i = 0; i < elements; i++) {
+        if (memcmp(data + i * size, poison, size) != 0) continue;
+        if (!count++) first = i;
+    }
+    if (!count) return rt_ok();
+    return rt_error(RT_NOT_WRITTEN, "%llu elements of '%s' were never written, the first at flat index %llu",
+                    (unsigned long long)count, p->name, (unsigned long long)first);
+}
+
+static RtError write_output(Run *r, const RtFile *output) {
+    int p = artifact_find_param(r->a, output->name);
+    const ArtifactParam *param = &r->a->params[p];
+    Device *d = r->session.device;
+    uint64_t bytes = r->binding.bytes[p];
+    char *file = rt_alloc(NPY_HEADER + bytes);
+    if (!file) return rt_error(RT_MISSING, "out of memory for '%s'", output->name);
+    npy_print_header(file, param->dtype, param->rank, r->binding.extents[p]);
+    RtError e = d->ops->download(d, file + NPY_HEADER, r->session.addresses[p], bytes);
+    if (!rt_failed(&e)) e = check_written(param, (unsigned char *)file + NPY_HEADER, r->binding.elements[p]);
+    if (!rt_failed(&e) && !file_write_atomic(output->path, file, NPY_HEADER + bytes, 0666))
+        e = rt_error(RT_BAD_INPUT, "cannot write %s: %s", output->path, strerror(errno));
+    free(file);
+    return e;
+}
+
+static RtError launch_and_check(Run *r) {
+    double limit = r->options->time_limit_s > 0 ? r->options->time_limit_s : 60;
+    worker_phase(r->channel, limit, "the kernel's run");
+    RT_TRY(session_launch(&r->session));
+    worker_phase(r->channel, WORKER_PATIENCE, "checking the results");
+    RT_TRY(session_check_guards(&r->session));
+    RT_TRY(check_inputs(r));
+    for (size_t i = 0; i < r->output_count; i++) RT_TRY(write_output(r, &r->outputs[i]));
+    return rt_ok();
+}
+
+static RtError run_on(Run *r, Device *d) {
+    Program *program;
+    binding_init(&r->binding, r->arena, r->a, d->num_sms, d->num_cores);
+    RT_TRY(bind(r));
+    worker_phase(r->channel, WORKER_PATIENCE, "loading the code");
+    RT_TRY(d->ops->load(d, r->a, r->options, &program));
+    RT_TRY(session_open(&r->session, r->arena, d, program, &r->binding));
+    RT_TRY(upload_inputs(r));
+    return launch_and_check(r);
+}
+
+/* The process ends after this; what it holds goes with it. */
+static void work(void *ctx, WorkerChannel *channel) {
+    Run *r = ctx;
+    Device device;
+    r->channel = channel;
+    r->arena = arena_create();
+    r->files = ARENA_ARRAY(r->arena, NpyFile, r->input_count + 1);
+    r->params = ARENA_ARRAY(r->arena, unsigned, r->input_count + 1);
+    r->hashes = ARENA_ARRAY(r->arena, Hash128, r->a->param_count + 1);
+    RtError e = check_names(r);
+    if (!rt_failed(&e)) e = device_open(&device, r->a->target, r->options->device);
+    if (!rt_failed(&e)) e = run_on(r, &device);
+    worker_send(channel, &e, sizeof e);
+}
+
+static bool receive(void *ctx, const void *data, size_t size) {
+    Run *r = ctx;
+    if (size != sizeof r->result) return false;
+    memcpy(&r->result, data, size);
+    r->result.text[RT_TEXT - 1] = '\0';
+    r->told = (unsigned)r->result.status < RT_STATUS_COUNT;
+    return r->told;
+}
+
+RtError rt_run(const Artifact *a, const RtOptions *options, size_t input_count, const RtFile *inputs,
+               size_t output_count, const RtFile *outputs) {
+    Run r = {.a = a, .options = options, .input_count = input_count, .inputs = inputs,
+             .output_count = output_count, .outputs = outputs};
+    RtError e = worker_run(&(WorkerSpec){work, receive, &r});
+    if (r.told && (rt_failed(&r.result) || !rt_failed(&e))) return r.result;
+    return rt_failed(&e) ? e : rt_error(RT_BUG, "the worker said nothing");
+}

@@ -1,0 +1,44 @@
+/* What verify and bench run: the operator's cases and ragged sizes, and their input data. */
+#ifndef RUNTIME_VERIFY_PLAN_H
+#define RUNTIME_VERIFY_PLAN_H
+
+#include "session.h"
+#include "verify.h"
+
+typedef struct {
+    char name[RT_NAME];
+    const Sizes *sizes;    /* the operator's, complete; null: `skip` says why */
+    const IrCase *data;    /* whose generators are used; may be null */
+    bool named;            /* asked for by --case: never too large */
+    char skip[RT_TEXT];
+} Task;
+
+typedef struct {
+    const Artifact *a;
+    const RtOptions *options;
+    Arena *arena;
+    const IrModule *module;
+    const IrFunc *graph;
+    size_t count;
+    Task *tasks;
+} TaskPlan;
+
+/* Parses the operator and lists the tasks. */
+RtError task_plan_create(TaskPlan *plan, Arena *arena, const Artifact *a, const RtOptions *options, bool ragged);
+/* Binds a task's sizes to the artifact's symbols. BAD_INPUT: the sizes do not fit this artifact. */
+RtError task_bind(const TaskPlan *plan, const Task *task, Binding *b);
+/* SKIPPED when the tensors need more than the options or the device allow. */
+RtError task_check_size(const TaskPlan *plan, const Task *task, const Device *d, const Binding *b);
+
+/* A tensor parameter's data: null when it is only written. Also its shape in the operator. */
+typedef struct {
+    bool read;
+    Shape shape;
+    InputSpec spec;
+} TaskInput;
+RtError task_inputs(const TaskPlan *plan, const Task *task, Arena *arena, const Binding *b, TaskInput **inputs);
+/* Writes the data into the session's buffers. `only_inout`: just those that a launch changed. */
+RtError task_upload(Session *s, const TaskInput *inputs, bool only_inout, unsigned threads);
+const char *task_graph_name(const ArtifactParam *p);
+
+#endif
