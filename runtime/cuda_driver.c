@@ -1,0 +1,59 @@
+#include "cuda_driver.h"
+
+#include <dlfcn.h>
+#include <string.h>
+
+static const struct {
+    size_t offset;
+    const char *symbol;
+} entries[] = {
+#define CUDA_ENTRY(name, symbol, parameters) {offsetof(CudaDriver, name), symbol},
+#include "cuda_driver.def"
+#undef CUDA_ENTRY
+};
+
+_Static_assert(sizeof(CUlaunchAttribute) == 72, "the driver's layout");
+_Static_assert(offsetof(CUlaunchAttribute, value) == 8, "the driver's layout");
+_Static_assert(offsetof(CUlaunchConfig, stream) == 32 && sizeof(CUlaunchConfig) == 56, "the driver's layout");
+
+/* Called in workers only: one thread, one process, never closed. */
+RtError cuda_driver_open(const CudaDriver **driver) {
+    static CudaDriver functions;
+    static bool opened;
+    *driver = &functions;
+    if (opened) return rt_ok();
+    void *library = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
+    if (!library) return rt_error(RT_MISSING, "no CUDA driver: libcuda.so.1 cannot be opened");
+    for (size_t i = 0; i < COUNT_OF(entries); i++) {
+        void *symbol = dlsym(library, entries[i].symbol);
+        if (!symbol) return rt_error(RT_MISSING, "the CUDA driver is too old: it has no %s", entries[i].symbol);
+        memcpy((char *)&functions + entries[i].offset, &symbol, sizeof symbol);
+    }
+    opened = true;
+    return rt_ok();
+}
+
+static RtStatus classify(CUresult result) {
+    switch (result) {
+    case CUDA_ERROR_OUT_OF_MEMORY:
+    case CUDA_ERROR_NO_DEVICE: return RT_MISSING;
+    case CUDA_ERROR_LAUNCH_TIMEOUT: return RT_HANG;
+    case CUDA_ERROR_ASSERT: return RT_ABORT;
+    case CUDA_ERROR_ILLEGAL_ADDRESS:
+    case CUDA_ERROR_HARDWARE_STACK:
+    case CUDA_ERROR_ILLEGAL_INSTRUCTION:
+    case CUDA_ERROR_MISALIGNED:
+    case CUDA_ERROR_INVALID_SPACE:
+    case CUDA_ERROR_INVALID_PC:
+    case CUDA_ERROR_LAUNCH_FAILED: return RT_FAULT;
+    default: return RT_LAUNCH_FAILED;
+    }
+}
+
+RtError cuda_check(const CudaDriver *driver, CUresult result, const char *what) {
+    const char *name = NULL, *text = NULL;
+    if (result == CUDA_SUCCESS) return rt_ok();
+    if (driver->GetErrorName(result, &name) != CUDA_SUCCESS) name = NULL;
+    if (driver->GetErrorString(result, &text) != CUDA_SUCCESS) text = NULL;
+    return rt_error(classify(result), "%s: %s (%d): %s", what, name ? name : "unknown CUDA error", result, text ? text : "");
+}

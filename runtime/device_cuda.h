@@ -1,0 +1,28 @@
+/* A CUDA device: the state that device_cuda.c and load_cuda.c share. */
+#ifndef RUNTIME_DEVICE_CUDA_H
+#define RUNTIME_DEVICE_CUDA_H
+
+#include "cuda_driver.h"
+#include "device.h"
+
+typedef struct {
+    const CudaDriver *cu;
+    CUdevice device;
+    CUcontext context;
+    CUstream stream;
+    CUevent begin, end;
+    CUdeviceptr flush; /* read between cold samples */
+    CUmodule flush_module;
+    CUfunction flush_kernel;
+    uint64_t flush_bytes, l2_bytes;
+    int major, minor, driver_version;
+    int shared_limit; /* dynamic shared memory a block may ask for */
+} Cuda;
+
+RtError cuda_load(Device *d, const Artifact *a, const RtOptions *options, Program **program);
+void cuda_unload(Device *d, Program *p);
+CUfunction cuda_program_entry(const Program *p, unsigned step, unsigned version);
+/* Module from PTX or cubin; the JIT's messages become the error's text. */
+RtError cuda_module(const Cuda *c, const void *image, unsigned max_registers, CUmodule *module);
+
+#endif
