@@ -16,20 +16,15 @@ _Static_assert(sizeof(CUlaunchAttribute) == 72, "the driver's layout");
 _Static_assert(offsetof(CUlaunchAttribute, value) == 8, "the driver's layout");
 _Static_assert(offsetof(CUlaunchConfig, stream) == 32 && sizeof(CUlaunchConfig) == 56, "the driver's layout");
 
-/* Called in workers only: one thread, one process, never closed. */
-RtError cuda_driver_open(const CudaDriver **driver) {
-    static CudaDriver functions;
-    static bool opened;
-    *driver = &functions;
-    if (opened) return rt_ok();
+/* Called in workers only; the library is never closed. */
+RtError cuda_driver_open(CudaDriver *driver) {
     void *library = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
     if (!library) return rt_error(RT_MISSING, "no CUDA driver: libcuda.so.1 cannot be opened");
     for (size_t i = 0; i < COUNT_OF(entries); i++) {
         void *symbol = dlsym(library, entries[i].symbol);
         if (!symbol) return rt_error(RT_MISSING, "the CUDA driver is too old: it has no %s", entries[i].symbol);
-        memcpy((char *)&functions + entries[i].offset, &symbol, sizeof symbol);
+        memcpy((char *)driver + entries[i].offset, &symbol, sizeof symbol);
     }
-    opened = true;
     return rt_ok();
 }
 

@@ -52,8 +52,8 @@ typedef struct {
 #undef CUDA_ENTRY
 } CudaDriver;
 
-/* The driver's functions; MISSING when there is none, or it is too old for an entry. */
-RtError cuda_driver_open(const CudaDriver **driver);
+/* Fills in the driver's functions; MISSING when there is none, or it is too old for an entry. */
+RtError cuda_driver_open(CudaDriver *driver);
 /* OK, or the error with its name: FAULT, MISSING (out of memory) or LAUNCH_FAILED. */
 RtError cuda_check(const CudaDriver *driver, CUresult result, const char *what);
 

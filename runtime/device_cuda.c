@@ -227,7 +227,8 @@ RtError device_open_cuda(Device *d, unsigned ordinal) {
     Cuda *c = calloc(1, sizeof *c);
     if (!c) return rt_error(RT_MISSING, "out of memory");
     *d = (Device){.ops = &gpu_ops, .impl = c};
-    RtError e = cuda_driver_open(&c->cu);
+    c->cu = &c->functions;
+    RtError e = cuda_driver_open(&c->functions);
     if (rt_failed(&e)) {
         free(c);
         d->impl = NULL;

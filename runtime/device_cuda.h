@@ -6,7 +6,8 @@
 #include "device.h"
 
 typedef struct {
-    const CudaDriver *cu;
+    CudaDriver functions;
+    const CudaDriver *cu; /* the same */
     CUdevice device;
     CUcontext context;
     CUstream stream;

@@ -14,6 +14,8 @@ static RtError parse_graph(TaskPlan *plan) {
     plan->module = ir_parse(plan->arena, &diags, "operator", plan->a->graph, strlen(plan->a->graph));
     const char *why = diags.first ? diags.first->text : "";
     if (!plan->module) return rt_error(RT_BAD_ARTIFACT, "the artifact's operator is not valid: %.300s", why);
+    if (!ir_verify(plan->module, &diags))
+        return rt_error(RT_BAD_ARTIFACT, "the artifact's operator is not valid: %.300s", diags.first ? diags.first->text : "");
     for (plan->graph = plan->module->first; plan->graph; plan->graph = plan->graph->next)
         if (plan->graph->level == IR_LEVEL_GRAPH) return rt_ok();
     return rt_error(RT_BAD_ARTIFACT, "the artifact's module holds no operator");
