@@ -1,0 +1,172 @@
+/* Pass fuse_maps: neighbouring maps over the same extents become one.
+ *
+ * what:   two maps of a block with equal extents and only pure ops between them are merged when the
+ *         second reads the first's results at its own index alone; a fragment that nothing else reads
+ *         disappears.
+ * needs:  kernel level.
+ * keeps:  values; the order of effects per index. Accesses of one pointer are not interleaved.
+ * breaks: nothing.
+ * source: loop fusion of elementwise producers and consumers.
+ *
+ *   %a = map [64] (%i) { yield(f(%i)) }                     %b = map [64] (%i) { yield(g(f(%i))) }
+ *   %b = map [64] (%j) { yield(g(frag.get(%a, %j))) }  =>
+ */
+#include "passes.h"
+
+#include <string.h>
+
+typedef struct {
+    PassContext *ctx;
+    IrModule *module;
+    bool changed;
+} Fuse;
+
+static bool same_extents(const IrOp *a, const IrOp *b) {
+    const IrAttr *x = ir_attr(a, "extents"), *y = ir_attr(b, "extents");
+    return x->count == y->count && memcmp(x->ints, y->ints, x->count * sizeof *x->ints) == 0;
+}
+
+/* Does `op`, somewhere in a region, touch memory through `pointer` (null: any) with `trait`? */
+static bool touches(const IrOp *op, const IrValue *pointer, unsigned trait) {
+    for (unsigned r = 0; r < op->region_count; r++)
+        for (const IrOp *inner = op->regions[r] ? op->regions[r]->first : NULL; inner; inner = inner->next) {
+            if (inner->region_count && touches(inner, pointer, trait)) return true;
+            if (!ir_has_trait(inner, trait) || inner->opcode == IR_YIELD) continue;
+            if (!pointer) return true;
+            for (unsigned i = 0; i < inner->operand_count; i++)
+                if (inner->operands[i] == pointer) return true;
+        }
+    return false;
+}
+
+static bool writes_what_is_accessed(const IrOp *a, const IrOp *b) {
+    for (const IrOp *op = a->regions[0]->first; op; op = op->next) {
+        if (op->region_count && ir_has_trait(op, IR_LOOP) && (touches(op, NULL, IR_WRITES))) return true;
+        if (!ir_has_trait(op, IR_WRITES)) continue;
+        for (unsigned i = 0; i < op->operand_count; i++)
+            if (op->operands[i]->type->kind == IR_TYPE_PTR && touches(b, op->operands[i], IR_READS | IR_WRITES)) return true;
+    }
+    return false;
+}
+
+static bool is_own_index(const IrOp *get, const IrOp *map) {
+    const IrBlock *body = map->regions[0];
+    if (get->block != body || get->operand_count != body->arg_count + 1) return false;
+    for (unsigned i = 0; i < body->arg_count; i++)
+        if (get->operands[i + 1] != body->args[i]) return false;
+    return true;
+}
+
+/* Every use of `first`'s results inside `second` reads the element of its own index. */
+static bool reads_own_index(const IrOp *first, const IrOp *second) {
+    for (unsigned r = 0; r < first->result_count; r++) {
+        const IrValue *v = &first->results[r];
+        unsigned width = first->regions[0]->last->operands[r]->type->width;
+        for (const IrUse *u = v->uses; u; u = u->next) {
+            const IrBlock *block = u->op->block;
+            while (block->parent && block->parent != second) block = block->parent->block;
+            if (!block->parent) continue;
+            bool whole = u->op->opcode == IR_FRAG_GET && u->index == 0 && u->op->results[0].type->width == width;
+            if (width != 1 || !whole || !is_own_index(u->op, second)) return false;
+        }
+    }
+    return true;
+}
+
+/* The ops between the two can go before the first. */
+static bool hoistable(const IrOp *first, const IrOp *second) {
+    for (const IrOp *op = first->next; op != second; op = op->next) {
+        if (!op || !ir_has_trait(op, IR_PURE) || op->region_count) return false;
+        for (unsigned i = 0; i < op->operand_count; i++)
+            if (op->operands[i]->def == first) return false;
+    }
+    return true;
+}
+
+static bool fusible(const IrOp *first, const IrOp *second) {
+    return same_extents(first, second) && hoistable(first, second) && reads_own_index(first, second) &&
+           !writes_what_is_accessed(first, second) && !writes_what_is_accessed(second, first);
+}
+
+static bool used_outside(const IrValue *v, const IrOp *second) {
+    for (const IrUse *u = v->uses; u; u = u->next) {
+        const IrBlock *block = u->op->block;
+        while (block->parent && block->parent != second) block = block->parent->block;
+        if (!block->parent) return true;
+    }
+    return false;
+}
+
+static IrOp *merge(Fuse *f, IrOp *first, IrOp *second) {
+    while (first->next != second) ir_op_move_before(first->next, first);
+    const IrAttr *extents = ir_attr(first, "extents");
+    unsigned most = first->result_count + second->result_count, count = 0;
+    const IrType **types = ARENA_ARRAY(f->ctx->scratch, const IrType *, most + 1);
+    IrValue **old = ARENA_ARRAY(f->ctx->scratch, IrValue *, most + 1);
+    IrValue **yields = ARENA_ARRAY(f->ctx->scratch, IrValue *, most + 1);
+    for (unsigned r = 0; r < first->result_count; r++)
+        if (used_outside(&first->results[r], second)) old[count++] = &first->results[r];
+    unsigned kept = count;
+    for (unsigned r = 0; r < second->result_count; r++) old[count++] = &second->results[r];
+    for (unsigned i = 0; i < count; i++) types[i] = old[i]->type;
+    IrBuilder b = ir_builder_after(second);
+    b.span = second->span;
+    IrOp *map = ir_map(&b, (unsigned)extents->count, extents->ints, count, types);
+    IrBlock *body = map->regions[0];
+    IrValueMap *values = ir_value_map_create(f->ctx->scratch);
+    IrBuilder inner = ir_builder_at_end(body);
+    IrOp *parts[2] = {first, second};
+    for (unsigned p = 0; p < 2; p++) {
+        IrBlock *from = parts[p]->regions[0];
+        for (unsigned i = 0; i < from->arg_count; i++) {
+            ir_value_map_set(values, from->args[i], body->args[i]);
+            if (!body->args[i]->name) body->args[i]->name = from->args[i]->name;
+        }
+        for (IrOp *op = from->first; op != from->last; op = op->next) {
+            if (p && op->opcode == IR_FRAG_GET && op->operands[0]->def == first) {
+                IrValue *element = first->regions[0]->last->operands[op->operands[0]->index];
+                ir_value_map_set(values, &op->results[0], ir_value_map_get(values, element));
+                continue;
+            }
+            inner.span = op->span;
+            ir_op_clone(&inner, op, values);
+        }
+    }
+    for (unsigned i = 0; i < count; i++) {
+        const IrOp *from = i < kept ? first : second;
+        yields[i] = ir_value_map_get(values, from->regions[0]->last->operands[old[i]->index]);
+        map->results[i].name = old[i]->name;
+    }
+    ir_yield(&inner, count, yields);
+    for (unsigned i = 0; i < count; i++) ir_replace_uses(old[i], ir_result(map, i));
+    ir_op_erase(second);
+    ir_op_erase(first);
+    f->changed = true;
+    return map;
+}
+
+static IrOp *next_map(const IrOp *op) {
+    IrOp *next = op->next;
+    while (next && ir_has_trait(next, IR_PURE) && !next->region_count) next = next->next;
+    return next && next->opcode == IR_MAP ? next : NULL;
+}
+
+static void fuse_block(Fuse *f, IrBlock *block) {
+    for (IrOp *op = block->first; op; op = op->next) {
+        for (unsigned r = 0; r < op->region_count; r++)
+            if (op->regions[r] && op->opcode != IR_MAP) fuse_block(f, op->regions[r]);
+        while (op->opcode == IR_MAP) {
+            IrOp *next = next_map(op);
+            if (!next || !fusible(op, next)) break;
+            op = merge(f, op, next);
+        }
+    }
+}
+
+bool pass_fuse_maps(PassContext *ctx) {
+    for (IrFunc *func = ctx->module->first; func; func = func->next) {
+        Fuse f = {.ctx = ctx, .module = ctx->module};
+        if (func->level == IR_LEVEL_KERNEL) fuse_block(&f, func->body);
+    }
+    return true;
+}
