@@ -47,6 +47,7 @@ bool pass_align_versions(PassContext *ctx) {
         Alignment a = {.module = ctx->module, .scratch = ctx->scratch};
         ir_walk(f->body, visit, &a);
         IrFunc *plain = ir_func_clone(f, arena_printf(ctx->module->arena, "%s_unaligned", f->name));
+        f->name = arena_printf(ctx->module->arena, "%s_aligned", f->name);
         ir_func_attr_set_int(plain, "vector_bytes", 1);
         ir_func_attr_set_int(f, "vector_bytes", 16);
         ir_func_attr_set_int(f, "pointer_align", 16);
