@@ -84,14 +84,8 @@ static bool check_if(Verifier *v, const IrOp *op) {
     return true;
 }
 
-static bool check_yield(Verifier *v, const IrOp *op) {
-    NEED(v, op, op->block->parent, "yield ends a region, not a function");
-    return true;
-}
-
 static bool check_return(Verifier *v, const IrOp *op) {
     const IrAttr *names = ir_attr(op, "names");
-    NEED(v, op, !op->block->parent, "return ends a function, not a region");
     NEED(v, op, v->func->level == IR_LEVEL_GRAPH || !op->operand_count, "only graphs return values");
     NEED(v, op, !names || names->count == op->operand_count, "as many names as values");
     for (unsigned i = 0; i < op->operand_count; i++)
@@ -116,7 +110,7 @@ IrCheck ir_control_check(IrOpcode opcode) {
     static const IrCheck checks[IR_OP_COUNT] = {
         [IR_CONST] = check_const,     [IR_TILE_FILL] = check_fill,  [IR_BITCAST] = check_bitcast,
         [IR_FOR] = check_for,         [IR_PARALLEL] = check_parallel, [IR_IF] = check_if,
-        [IR_YIELD] = check_yield,     [IR_RETURN] = check_return,   [IR_BARRIER] = check_barrier,
+        [IR_RETURN] = check_return,   [IR_BARRIER] = check_barrier,
         [IR_ASYNC_WAIT] = check_wait,
     };
     return checks[opcode];

@@ -449,6 +449,20 @@ static void try_stated(Search *s) {
     }
 }
 
+/* e is a stated f >= 0 and a constant: needs no search, so it is looked for before one. */
+static void try_as_stated(Search *s) {
+    FactWalk w = {s->q->facts, NULL};
+    AffView v = aff_view(&s->e);
+    for (const Fact *fact; (fact = next_fact(&w)) && !done(s);) {
+        int64_t more;
+        if (fact->leaf) continue;
+        AffView f = aff_view(&fact->lo);
+        if (f.count == v.count && f.count && f.terms[0] == v.terms[0] &&
+            aff_is_const(aff_sub(s->q->ctx, s->e, fact->lo), &more))
+            note_bound(s, more);
+    }
+}
+
 /* Non-leaves first, then variables and symbols from the newest: inner loops depend on outer. */
 static size_t collect_atoms(const Aff *e, const Aff **atoms, size_t limit) {
     size_t count = 0;
@@ -494,6 +508,7 @@ static bool lower(Query *q, const Aff *e, int depth, int64_t stop, bool greedy, 
     if (depth > 0 && !(r.has_lo && r.lo >= stop)) {
         const Aff *atoms[ATOM_LIMIT];
         size_t count = collect_atoms(e, atoms, ATOM_LIMIT);
+        try_as_stated(&rewrites);
         for (size_t i = 0; i < count && !done(&rewrites); i++) try_atom(&rewrites, atoms[i]);
         try_stated(&rewrites);
     }

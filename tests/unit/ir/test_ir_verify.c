@@ -1,0 +1,177 @@
+/* What the verifier rejects, and with which words; what it must accept stands in tests/ir. */
+#include "ir_reader.h"
+
+/* The first finding ends with `message`, and it is the only one. */
+static void rejects(const char *header, const char *body, const char *message) {
+    Reader r = read_func(header, body);
+    bool ok = ir_verify(r.m, &r.diags);
+    const char *text = r.diags.first ? r.diags.first->text : "";
+    size_t got = strlen(text), want = strlen(message);
+    if (ok || got < want || strcmp(text + got - want, message) != 0 || r.diags.error_count != 1) {
+        Str out;
+        str_init(&out);
+        diag_render_text(&r.diags, false, &out);
+        fprintf(stderr, "%s\nwant: %s\ngot:\n%s", body, message, out.data);
+        exit(1);
+    }
+    CHECK(r.diags.first->severity == SEVERITY_BUG);
+    arena_destroy(r.arena);
+}
+
+static void accepts(const char *header, const char *body) {
+    Reader r = read_func(header, body);
+    if (!ir_verify(r.m, &r.diags)) {
+        fprintf(stderr, "%s\nis rejected: %s\n", body, r.diags.first->text);
+        exit(1);
+    }
+    arena_destroy(r.arena);
+}
+
+static const char kernel[] = "kernel (tensor %X: ptr<f32, global> in, symbol %N: index, scalar %s: f32, scalar %c: bool)";
+static const char graph[] = "graph (tensor %X: tensor<[M, N] x f32> in, symbol %M: index, symbol %N: index)";
+static const char open[] = "tile open (tensor %X: tensor<[M, N] x f32> in, symbol %M: index, symbol %N: index, scalar %s: f32)";
+static const char mapped[] = "tile mapped (tensor %X: tensor<[M, N] x f16> in, symbol %M: index, symbol %N: index)";
+
+static void test_structure(void) {
+    rejects(kernel, "for(%N, %N, %N) (%i: index) {\n%a = add(%i, %i) : index\nyield()\n}\n%b = add(%a, %a) : index",
+            "operand 0 is not defined before this op, or inside a region that has ended");
+    rejects(kernel, "for(%N, %N, %N) (%i: index) {\n}", "a region does not end with yield");
+    rejects(kernel, "for(%N, %N, %N) (%i: index) {\nyield()\nyield()\n}", "stands in the middle of a region");
+    rejects(kernel, "return()", "stands in the middle of a region");
+    rejects(kernel, "yield()", "stands in the middle of a region");
+    rejects(kernel, "%t = tile.iota() {axis = 0} : frag<[2] x i32>", "this op does not exist at the function's level");
+    rejects(open, "async.commit()", "this op exists in state mapped only");
+    rejects(kernel, "%t = const() {value = 0.0} : tile<[8] x f32>", "a value of this kind of type does not exist at this level");
+    rejects(open, "%t = const() {value = 0.0} : tile<[Q] x f32>",
+            "an affine expression mentions Q, which is no symbol of the function");
+    rejects(mapped, "%t = const() {value = 0.0} : tile<[N] x f32>", "extent 0 is not constant");
+    rejects("kernel (scalar %s: index)", "", "parameter s has a type of the wrong kind");
+    rejects("kernel (tensor %X: tensor<[8] x f32> in)", "", "parameter X has a type of the wrong kind");
+    rejects("graph (symbol %N: index)\nrequire M - N >= 0\n", "", "an affine expression mentions M, which is no symbol of the function");
+}
+
+static void test_types(void) {
+    rejects(kernel, "%a = add(%s, %N) : f32", "operand 1 does not have the type of the others");
+    rejects(kernel, "%a = lt(%N, %N) : index", "the result is not bool in the operands' shape");
+    rejects(kernel, "%a = select(%N, %s, %s) : f32", "the condition is not bool in the result's shape");
+    rejects(kernel, "%a = add(%s, %s) : vec<4 x f32>", "scalars give a shape here; broadcast is an op of its own");
+    rejects(kernel, "%a = add(%c, %c) : bool", "the op does not exist for bool");
+    rejects(kernel, "%a = sqrt(%N) : index", "the op does not exist for i64");
+    rejects(kernel, "%a = shl(%s, %s) : f32", "the op does not exist for f32");
+    rejects(kernel, "%a = const() {value = 1.0} : index", "value is an int for ints, index and bool, a float for floats");
+    rejects(kernel, "%a = const() : index", "the attribute value is missing");
+    rejects(kernel, "%a = neg(%s) {speed = 3} : f32", "neg has no attribute speed");
+    rejects(kernel, "barrier() {scope = 3}", "the attribute scope is of kind int, not str");
+    rejects(kernel, "%a = bitcast(%s) : vec<2 x f32>", "bitcast keeps the number of bits");
+    rejects(kernel, "%v = const() {value = 0.0} : vec<4 x f32>\n%a = cast(%v) : f16", "a cast keeps the shape");
+    rejects(open, "%t = const() {value = 0.0} : tile<[8] x f32>\n%u = const() {value = 0.0} : tile<[M] x f32>\n"
+                  "%a = mul(%t, %u) : tile<[8] x f32>", "operand 1 does not have the type of the others");
+    accepts(open, "%t = const() {value = 0.0} : tile<[8] x f32>\n%a = mul(%s, %t) : tile<[8] x f32>\n"
+                  "%b = lt(%t, %s) : tile<[8] x bool>\n%d = select(%b, %s, %t) : tile<[8] x f32>");
+}
+
+static void test_control(void) {
+    rejects(kernel, "%z = const() {value = 0} : index\nfor(%N, %N, %z) (%i: index) {\nyield()\n}", "the step is not positive");
+    rejects(kernel, "%r = for(%N, %N, %N, %s) : f32 (%i: index) {\nyield(%s)\n}", "as many arguments as carried values, and the index");
+    rejects(kernel, "%r = for(%N, %N, %N, %s) : f32 (%i: index, %x: f32) {\nyield(%i)\n}",
+            "yielded value 0 has another type than the result");
+    rejects(kernel, "%r = for(%N, %N, %N, %s) : f32 (%i: index, %x: bool) {\nyield(%s)\n}", "carried value 0 changes its type");
+    rejects(kernel, "if(%s) {\nyield()\n} {}", "the condition is a bool scalar");
+    rejects(kernel, "%r = if(%c) : f32 {\nyield(%s)\n} {\nyield()\n}", "a region does not yield 1 values");
+    accepts(kernel, "if(%c) {\nyield()\n} {}");
+}
+
+static void test_graph(void) {
+    rejects(graph, "%a = graph.reduce(%X) {kind = \"add\", axes = [2]} : tensor<[M] x f32>", "axes: there is no axis 2");
+    rejects(graph, "%a = graph.reduce(%X) {kind = \"add\", axes = [1, 1]} : tensor<[M] x f32>", "axes: axis 1 stands twice");
+    rejects(graph, "%a = graph.reduce(%X) {kind = \"add\", axes = [1]} : tensor<[N] x f32>", "result axis 0 does not fit");
+    rejects(graph, "%a = graph.reduce(%X) {kind = \"xor\", axes = [1]} : tensor<[M] x f32>",
+            "this kind of reduction does not exist here");
+    rejects(graph, "%a = graph.broadcast(%X) {axes = [1, 0]} : tensor<[M, N] x f32>", "axis 0 is neither 1 nor as large as the result's");
+    rejects(graph, "%a = graph.transpose(%X) {perm = [1, 0]} : tensor<[M, N] x f32>", "result axis 0 does not fit");
+    rejects(graph, "%a = graph.contract(%X, %X) {batch_a = [], batch_b = [], sum_a = [1], sum_b = [0]} : tensor<[M, N] x f32>",
+            "the contracted extents differ");
+    rejects(graph, "%a = graph.generic(%M) {outer = 1} : tensor<[N] x f32> (%i: index) {\n"
+                   "%e = graph.element(%X, %i, %i) : f32\nyield(%e)\n}", "extent 0 differs from its operand");
+    rejects(graph, "%a = graph.generic(%M) {outer = 0} : tensor<[] x f32> (%i: index) {\n"
+                   "%e = graph.element(%X, %i, %i) : f32\nyield(%e)\n}",
+            "what is reduced needs a kind: add, mul, max or min");
+    rejects(graph, "%e = graph.element(%X, %M, %M) : f32", "stands inside graph.generic");
+}
+
+static void test_tiles(void) {
+    rejects(open, "%a = tile.load(%X, %M, %N) {axes = \"rr\"} : tile<[8, 8] x f32>", "the slice needs 5 operands");
+    rejects(open, "%a = tile.load(%X, %M, %N) {axes = \"r\"} : tile<[8] x f32>",
+            "axes has a letter r or p for each axis of the tensor");
+    rejects(open, "%a = tile.load(%X, %M, %N, %M) {axes = \"rp\"} : tile<[8, 8] x f32>",
+            "the result has the slice's rank and the tensor's dtype");
+    rejects(open, "%a = tile.load(%X, %M, %N, %M) {axes = \"rp\"} : tile<[8] x f16>",
+            "the result has the slice's rank and the tensor's dtype");
+    rejects(open, "%a = tile.load(%X, %M, %N) {axes = \"pp\"} : f32\ntile.store(%a, %X, %M, %N) {axes = \"pp\", mode = \"mul\"}",
+            "mode is set, add, max or min");
+    rejects(open, "%a = const() {value = 0.0} : tile<[8, 4] x f32>\n%b = tile.gemm(%a, %a, %a) : tile<[8, 4] x f32>",
+            "the contracted extents differ");
+    accepts(open, "%a = const() {value = 0.0} : tile<[8, 4] x f32>\n%c = const() {value = 0.0} : tile<[8, 8] x f32>\n"
+                  "%b = tile.gemm(%a, %a, %c) {trans_b = true} : tile<[8, 8] x f32>");
+    rejects(mapped, "%b = buf.alloc() : buf<2 x [8] x f16, shared>\n%s = const() {value = 2} : index\n"
+                    "%a = buf.load(%b, %s) : tile<[8] x f16>", "there is no such stage");
+    rejects(mapped, "%b = buf.alloc() : buf<2 x [8] x f16, shared>\n%s = const() {value = 1} : index\n"
+                    "%a = buf.load(%b, %s) : tile<[4] x f16>", "tile and buffer differ in shape or dtype");
+}
+
+static void test_kernel(void) {
+    rejects(kernel, "%a = special() {name = \"tid.w\"} : index", "there is no such special value");
+    rejects(kernel, "%f = map() {extents = [2, 4]} : frag<[2, 4] x f32> (%i: index) {\nyield(%s)\n}",
+            "the region takes an index for each extent");
+    rejects(kernel, "%v = const() {value = 0.0} : vec<4 x f32>\n"
+                    "%f = map() {extents = [2]} : frag<[2] x f32> (%i: index) {\nyield(%v)\n}", "result 0: extent 0 is not 8");
+    rejects(kernel, "%a = mem.load(%X, %N, %c) : f32", "a mask comes with the other value");
+    rejects(kernel, "%a = mem.load(%X, %N) {align = 12} : f32", "align is a power of two up to 128");
+    rejects(kernel, "%a = mem.load(%X, %N) : vec<2 x f16>", "the value is a scalar or vec of the pointer's dtype");
+    rejects(kernel, "mem.store(%s, %X, %N, %s)", "the mask is a bool scalar");
+    rejects(kernel, "%a = shuffle.xor(%s) {mask = 32} : f32", "mask is from 1 to 31");
+    rejects(kernel, "%a = pack(%s, %s) : vec<4 x f32>", "the vec has a lane for each operand");
+    rejects(kernel, "%a = extract(%s) {lane = 1} : f32", "there is no such lane");
+    rejects(kernel, "%a = atom(%s) {name = \"ldmatrix.x4\"} : vec<4 x u32>", "too few operands");
+    rejects(kernel, "%a = atom(%s) {name = \"fly\"} : f32", "there is no instruction fly in atoms.def");
+    rejects(kernel, "%p = shared.ptr() {offset = 2, bytes = 4} : ptr<f32, shared>", "the offset is not aligned to the element");
+    rejects(kernel, "async.wait() {pending = -1}", "pending is from 0 to 63");
+}
+
+static void test_collectives(void) {
+    const char *lane = "%l = special() {name = \"lane\"} : index\n%c1 = lt(%l, %N) : bool\n"
+                       "if(%c1) {\nbarrier() {scope = \"warp\"}\nyield()\n} {}";
+    const char *warp = "%l = special() {name = \"warp\"} : index\n%c1 = lt(%l, %N) : bool\n"
+                       "if(%c1) {\nbarrier() {scope = \"block\"}\nyield()\n} {}";
+    const char *loop = "%l = special() {name = \"tid.x\"} : index\nfor(%l, %N, %N) (%i: index) {\n"
+                       "%a = shuffle.xor(%s) {mask = 1} : f32\nyield()\n}";
+    rejects(kernel, lane, "all threads of the warp must reach this op, but an enclosing `if` depends on the lane");
+    rejects(kernel, warp, "all threads of the block must reach this op, but an enclosing `if` depends on the warp");
+    rejects(kernel, loop, "all threads of the warp must reach this op, but an enclosing `for` depends on the lane");
+    accepts(kernel, "%l = special() {name = \"warp\"} : index\n%c1 = lt(%l, %N) : bool\n"
+                    "if(%c1) {\nbarrier() {scope = \"warp\"}\nyield()\n} {}");
+    accepts(kernel, "%l = special() {name = \"ctaid.x\"} : index\n%c1 = lt(%l, %N) : bool\n"
+                    "if(%c1) {\nbarrier() {scope = \"block\"}\nyield()\n} {}");
+}
+
+/* Damage that text cannot express. */
+static void test_damage(void) {
+    Reader r = read_func(kernel, "%a = add(%s, %s) : f32\n%b = add(%a, %s) : f32");
+    IrValue *b = find_value(r.m->first, "b");
+    CHECK(ir_verify(r.m, &r.diags));
+    ir_op_move_before(b->def, find_value(r.m->first, "a")->def);
+    CHECK(!ir_verify(r.m, &r.diags));
+    arena_destroy(r.arena);
+}
+
+int main(void) {
+    test_structure();
+    test_types();
+    test_control();
+    test_graph();
+    test_tiles();
+    test_kernel();
+    test_collectives();
+    test_damage();
+    return 0;
+}
