@@ -262,23 +262,23 @@ bool axes_touch(const Axes *axes, const IrOp *op, size_t index) {
     return false;
 }
 
-static int64_t others_of(const Axes *axes, const IrValue *v, size_t index, int64_t row) {
+static int64_t others_of(const Axes *axes, const IrValue *v, size_t index, int64_t row, int64_t gemm) {
     int64_t product = 1;
     for (unsigned i = 0; i < v->type->rank; i++) {
         size_t other = axes_of(axes, v, i);
         const AxisClass *c = axes_class(axes, other);
-        int64_t extent = c->constant >= 0 ? c->constant : c->reduced || c->contracted ? row : 1;
+        int64_t extent = c->constant >= 0 ? c->constant : c->reduced ? row : c->contracted ? gemm : 1;
         if (other != index && extent > 1)
             product = product > INT64_MAX / extent ? INT64_MAX : product * extent;
     }
     return product;
 }
 
-int64_t axes_others(const Axes *axes, size_t index, int64_t row) {
+int64_t axes_others(const Axes *axes, size_t index, int64_t row, int64_t gemm) {
     int64_t most = 1;
     for (size_t i = 0; i < axes->values.len; i++) {
         const IrValue *v = axes->values.data[i];
-        int64_t product = axes_find(axes, v, index) >= 0 ? others_of(axes, v, index, row) : 1;
+        int64_t product = axes_find(axes, v, index) >= 0 ? others_of(axes, v, index, row, gemm) : 1;
         most = product > most ? product : most;
     }
     return most;

@@ -1,6 +1,7 @@
 /* grid: the outermost parallel loops become the machine's axis.
  *
- * The perfect nest of `parallel` at the top of a kernel is its grid; a `parallel` anywhere else, or
+ * The nest of `parallel` at the top of a kernel is its grid (tiles between its loops are made in the
+ * innermost one); a `parallel` anywhere else, or
  * one whose trip count depends on an outer loop, becomes a serial `for`. For cuda the grid's loops
  * are replaced by arithmetic on one block index, innermost loop fastest; for a processor they stay
  * and the outermost carries `collapse`.
@@ -40,16 +41,34 @@ static const Aff *trips_of(IrModule *m, const IrOp *loop) {
     return aff_ceildiv(m->affs, length, ir_aff_of(m, loop->operands[2]));
 }
 
-/* The only `parallel` of a block whose other ops are arithmetic; null when it is no such block. */
+static bool reads_constant_data(const IrOp *load) {
+    for (IrUse *use = load->operands[0]->uses; use; use = use->next)
+        if (use->op->opcode == IR_TILE_STORE && use->index == 1)
+            return false;
+    return true;
+}
+
+/* The only `parallel` of a block whose other ops can be repeated; null when it is no such block. */
 static IrOp *only_parallel(const IrBlock *block) {
     IrOp *found = NULL;
     for (IrOp *op = block->first; op; op = op->next) {
         if (op->opcode == IR_PARALLEL && !found)
             found = op;
-        else if (!is_terminator(op) && !is_scalar_arithmetic(op))
+        else if (!is_terminator(op) && (!is_repeatable(op) || op->region_count ||
+                                        (op->opcode == IR_TILE_LOAD && !reads_constant_data(op))))
             return NULL;
     }
     return found;
+}
+
+/* Tiles made before the inner loop are made in it: more loops are then parallel. */
+static void sink_tiles(IrOp *inner) {
+    IrOp *first = inner->regions[0]->first;
+    for (IrOp *op = inner->block->first, *next; op != inner; op = next) {
+        next = op->next;
+        if (!is_scalar_arithmetic(op))
+            ir_op_move_before(op, first);
+    }
 }
 
 static Nest find_nest(PassContext *ctx, IrFunc *f) {
@@ -63,6 +82,7 @@ static Nest find_nest(PassContext *ctx, IrFunc *f) {
             break;
         if (!aff_prove_nonneg(ir_facts_at(ctx->scratch, loop), trips))
             trips = aff_max(m->affs, trips, zero);
+        sink_tiles(loop);
         nest.loops[nest.depth] = loop;
         nest.trips[nest.depth++] = trips;
     }

@@ -1,7 +1,7 @@
 /* outline_kernels: one function for each kernel.
  *
  * Top-level ops of a sketch run in order, as if each finished before the next. Each top-level loop
- * nest becomes a function of its own, and so does each run of stores without a loop; what they share
+ * nest becomes a function of its own, and so do stores without a loop that share tiles; what they share
  * (arithmetic, constants, loads of tensors that the sketch does not write) is copied into each.
  *
  * needs:  tile functions in state open
@@ -22,6 +22,7 @@ typedef struct {
     IrFunc *func;
     OpList ops;      /* top level, the terminator left out */
     uint32_t *group; /* of each op: the kernel that it is a root of, or FREE */
+    uint32_t *painted; /* of each op: the last group that it feeds */
     uint32_t count;  /* groups */
 } Outline;
 
@@ -70,21 +71,44 @@ static size_t *reaches(const Outline *o, Arena *scratch) {
     return reach;
 }
 
-/* A loop nest starts a kernel unless an earlier one hands it values; stores without a loop that
- * follow each other share one. */
+/* Visits the tile ops that feed top-level op `op`; with `paint` it marks them for the group, without
+ * it tells whether one is marked so. */
+static bool feeds(Outline *o, const IrOp *op, uint32_t group, bool paint) {
+    for (unsigned i = 0; i < op->operand_count; i++) {
+        const IrOp *def = op->operands[i]->def;
+        if (!def || !is_tile(op->operands[i]))
+            continue;
+        bool seen = o->painted[def->mark] == group;
+        if (seen && !paint)
+            return true;
+        if (!seen && paint)
+            o->painted[def->mark] = group;
+        if (!seen && feeds(o, def, group, paint))
+            return true;
+    }
+    return false;
+}
+
+/* A loop nest starts a kernel unless an earlier one hands it values; stores without a loop share one
+ * when they share tiles. */
 static void form_groups(Outline *o, Arena *scratch) {
     const size_t *reach = reaches(o, scratch);
     size_t open_until = 0;
     bool previous_is_loop = true;
     o->group = ARENA_ARRAY(scratch, uint32_t, o->ops.len + 1);
+    o->painted = ARENA_ARRAY(scratch, uint32_t, o->ops.len + 1);
+    for (size_t i = 0; i < o->ops.len; i++)
+        o->painted[i] = FREE;
     for (size_t i = 0; i < o->ops.len; i++) {
+        const IrOp *op = o->ops.data[i];
         o->group[i] = FREE;
-        if (is_shareable(o, o->ops.data[i]))
+        if (is_shareable(o, op))
             continue;
-        bool is_loop = o->ops.data[i]->region_count > 0;
-        if (!o->count || (i > open_until && (is_loop || previous_is_loop)))
-            o->count++;
+        bool is_loop = op->region_count > 0;
+        bool joins = o->count && (i <= open_until || (!is_loop && !previous_is_loop && feeds(o, op, o->count - 1, false)));
+        o->count += !joins;
         o->group[i] = o->count - 1;
+        feeds(o, op, o->count - 1, true);
         previous_is_loop = is_loop;
         open_until = reach[i] > open_until ? reach[i] : open_until;
     }

@@ -76,9 +76,9 @@ size_t axes_of(const Axes *axes, const IrValue *v, unsigned axis);
 /* The axis of v that is in the class; -1 when there is none. */
 int axes_find(const Axes *axes, const IrValue *v, size_t index);
 bool axes_touch(const Axes *axes, const IrOp *op, size_t index);
-/* The largest product of the other extents of a tile of the class. Symbolic reduced axes count as
- * `row`, other symbolic ones as 1. */
-int64_t axes_others(const Axes *axes, size_t index, int64_t row);
+/* The largest product of the other extents of a tile of the class. Symbolic axes count as `row` when
+ * reduced, as `gemm` when contracted, else as 1. */
+int64_t axes_others(const Axes *axes, size_t index, int64_t row, int64_t gemm);
 /* Gives every value of the class the extent. */
 void axes_set_extent(Axes *axes, size_t index, int64_t extent);
 

@@ -196,7 +196,7 @@ static void pass_for_gemm(Slice *s, IrOp *op) {
 static int split(PassContext *ctx, IrFunc *f, const Axes *axes, size_t index) {
     Slice s = {.ctx = ctx, .axes = axes, .index = index, .ok = true};
     bool gemm = axes_class(axes, index)->contracted;
-    int64_t others = axes_others(axes, index, 1);
+    int64_t others = axes_others(axes, index, 1, 1);
     int64_t chunk = power_of_two_below(ctx->target->row_chunk / others);
     s.chunk = gemm ? ctx->target->gemm_chunk : chunk > 32 ? chunk : 32;
     int passes = 0;
@@ -253,7 +253,7 @@ static bool handle_axis(PassContext *ctx, IrFunc *f, Axes *axes, size_t index) {
     OpList ops = ops_collect(ctx->scratch, f->body);
     if (!folds_end_there(ctx, &ops, axes, index))
         return false;
-    int64_t cap = power_of_two_below(ctx->target->row_large / axes_others(axes, index, 1));
+    int64_t cap = power_of_two_below(ctx->target->row_large / axes_others(axes, index, 1, 1));
     bool whole_row = c->constant < 0 && !c->contracted && cap >= LEAST_CAP;
     if (!whole_row)
         return split(ctx, f, axes, index) >= 0;

@@ -36,7 +36,7 @@ static size_t pick(const PassContext *ctx, const Axes *axes) {
 
 static int64_t chunk_for(const PassContext *ctx, const Axes *axes, size_t index) {
     const Target *t = ctx->target;
-    int64_t others = axes_others(axes, index, t->row_large);
+    int64_t others = axes_others(axes, index, t->row_large, t->gemm_chunk);
     int64_t goal = t->tile_elements / others;
     int64_t least = axes_class(axes, index)->innermost ? 32 : 1;
     int64_t chunk = 1;
