@@ -286,8 +286,10 @@ static bool make_static(PassContext *ctx, IrFunc *f) {
 
 bool pass_split_passes(PassContext *ctx) {
     bool ok = true;
-    for (IrFunc *f = ctx->module->first; f; f = f->next)
+    for (IrFunc *f = ctx->module->first, *next; f; f = next) {
+        next = f->next; /* versions are added behind f and made static with it */
         if (f->level == IR_LEVEL_TILE && f->state == IR_STATE_OPEN)
             ok &= make_static(ctx, f);
+    }
     return ok;
 }
