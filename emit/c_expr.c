@@ -6,32 +6,14 @@
 
 /* ---- What is known of a value ---- */
 
-static size_t slot_of(const CPrinter *p, const IrValue *v) {
-    uint64_t h = (uint64_t)(uintptr_t)v * 0x9e3779b97f4a7c15u;
-    size_t i = (size_t)(h >> 20) & (p->table_size - 1);
-    while (p->table[i] && p->table[i]->value != v) i = (i + 1) & (p->table_size - 1);
-    return i;
-}
-
-static void grow_table(CPrinter *p) {
-    CValue **old = p->table;
-    size_t old_size = p->table_size;
-    p->table_size = old_size ? old_size * 2 : 64;
-    p->table = ARENA_ARRAY(p->arena, CValue *, p->table_size);
-    for (size_t i = 0; i < old_size; i++)
-        if (old[i]) p->table[slot_of(p, old[i]->value)] = old[i];
-}
-
 CValue *c_value(CPrinter *p, const IrValue *v) {
-    if (p->table_used * 2 >= p->table_size) grow_table(p);
-    size_t i = slot_of(p, v);
-    if (p->table[i]) return p->table[i];
+    void **place = value_map_at(&p->table, p->arena, v);
+    if (*place) return *place;
     CValue *c = ARENA_NEW(p->arena, CValue);
     c->value = v;
     c->range = RANGE_ALL;
     if (v->type->kind == IR_TYPE_SCALAR && v->type->dtype == DTYPE_BOOL) c->range = (Range){0, 1};
-    p->table[i] = c;
-    p->table_used++;
+    *place = c;
     return c;
 }
 

@@ -70,8 +70,7 @@ void c_print_call(CPrinter *p, const char *head, const char *name, CList items, 
 
 void c_enter(CPrinter *p, const IrFunc *f) {
     p->func = f;
-    p->table = NULL;
-    p->table_size = p->table_used = 0;
+    p->table = (ValueMap){0};
     p->names = (NameScope){.arena = p->arena};
     p->groups.len = 0;
     p->smem_declared = false;

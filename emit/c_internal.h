@@ -90,8 +90,7 @@ typedef struct CPrinter {
     size_t statements;       /* complete statements printed so far, to know a single one */
     size_t lines;
     NameScope names;
-    CValue **table;          /* IrValue -> CValue, open addressing */
-    size_t table_size, table_used;
+    ValueMap table;          /* IrValue -> CValue */
     VEC(CGroup) groups;
     VEC(CHelperUse) helpers;
     VEC(const AtomInfo *) atoms;

@@ -53,6 +53,26 @@ static void copy_one(CPrinter *p, const Copy *c) {
         c_statement(p, "%s = %s;", c->to, c->from);
 }
 
+/* Every copy waits for another one: keeps what the readers of copy `first`'s target need. */
+static void break_cycle(CPrinter *p, Copy *copies, size_t count, size_t first) {
+    const char *old = copies[first].to, *saved = NULL;
+    for (size_t j = 0; j < count; j++) {
+        Copy *c = &copies[j];
+        if (j == first || c->done || !mentions(c->from, old)) continue;
+        if (is_array(c->type)) {
+            if (!saved) {
+                saved = c_declare_array(p, c->type, "saved");
+                copy_array(p, saved, old, c->type);
+            }
+            c->from = saved;
+        } else { /* computed now, while its operands are whole */
+            const char *value = name_claim(&p->names, "next");
+            c_line(p, "const %s %s = %s;", c->scalar_type, value, c->from);
+            c->from = value;
+        }
+    }
+}
+
 /* Parallel assignment: a copy waits while another one still reads its target; a cycle is broken by
  * a temporary. */
 static void copy_all(CPrinter *p, Copy *copies, size_t count) {
@@ -77,25 +97,7 @@ static void copy_all(CPrinter *p, Copy *copies, size_t count) {
             left--;
             continue;
         }
-        /* everything waits: save what the first one's readers need */
-        const char *old = copies[first].to, *saved;
-        if (is_array(copies[first].type)) {
-            saved = c_declare_array(p, copies[first].type, "saved");
-            copy_array(p, saved, old, copies[first].type);
-        } else {
-            saved = name_claim(&p->names, "saved");
-            c_line(p, "const %s %s = %s;", copies[first].scalar_type, saved, old);
-        }
-        for (size_t j = 0; j < count; j++) {
-            if (j == first || copies[j].done || !mentions(copies[j].from, old)) continue;
-            if (is_array(copies[j].type) || strcmp(copies[j].from, old) == 0) {
-                copies[j].from = saved;
-            } else { /* an expression: computed now, while its operands are whole */
-                const char *value = name_claim(&p->names, "next");
-                c_line(p, "const %s %s = %s;", copies[j].scalar_type, value, copies[j].from);
-                copies[j].from = value;
-            }
-        }
+        break_cycle(p, copies, count, first);
     }
 }
 

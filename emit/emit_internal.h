@@ -21,6 +21,16 @@ const char *name_claim(NameScope *scope, const char *hint);
 size_t name_mark(const NameScope *scope);
 void name_release(NameScope *scope, size_t mark); /* forgets the names claimed since `mark` */
 
+/* ---- value_map.c: what an emitter knows of each value ---- */
+
+typedef struct {
+    const IrValue **keys;
+    void **values;
+    size_t size, used;
+} ValueMap;
+/* The place for `v`, null at first; valid until the next call. */
+void **value_map_at(ValueMap *m, Arena *arena, const IrValue *v);
+
 /* ---- atoms.c ---- */
 
 typedef struct {

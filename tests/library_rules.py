@@ -27,7 +27,9 @@ CALLS = [
     (r"\b(?:gets|strcpy|strcat|sprintf|vsprintf|tmpnam|mktemp)\s*\(", "is unsafe", {}),
     (r"\b(?:strtok|localtime|gmtime|rand|srand|setenv|putenv)\s*\(", "is not for several threads", {}),
 ]
-STATE = {"parse_lock": "support/json.c: a lock", "empty_text": "support/str.c: never written to"}
+STATE = {"parse_lock": "support/json.c: a lock", "empty_text": "support/str.c: never written to",
+         "ptx_once": "emit/ptx.c: LLVM is initialised once a process", "ptx_escape": "emit/ptx.c: a "
+         "thread's way out of LLVM", "ptx_reason": "emit/ptx.c: the same"}
 COMMENT_OR_STRING = re.compile(r'//[^\n]*|/\*.*?\*/|"(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'\\\n])*\'', re.S)
 
 

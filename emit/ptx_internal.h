@@ -1,0 +1,66 @@
+/* The PTX emitter: kernel IR to LLVM IR, and LLVM to PTX. */
+#ifndef EMIT_PTX_INTERNAL_H
+#define EMIT_PTX_INTERNAL_H
+
+#include "emit_internal.h"
+
+#include <llvm-c/Core.h>
+
+/* Iterations up to which a map is expanded; beyond, it is a loop with a hint to unroll. */
+enum { PTX_EXPAND_LIMIT = 512 };
+enum { PTX_GLOBAL = 1, PTX_SHARED = 3 }; /* NVPTX address spaces */
+
+typedef struct {
+    LLVMValueRef value; /* scalar, vec, pointer; frag: its stack array (gone after SROA) */
+    Range range;        /* of an integer scalar */
+} PtxValue;
+
+typedef struct {
+    Arena *arena;
+    const IrModule *module;
+    const IrFunc *func;
+    const EmitOptions *options;
+    DiagList *diags;
+    bool failed;
+    LLVMContextRef context;
+    LLVMModuleRef llvm;
+    LLVMBuilderRef b;
+    LLVMValueRef function, smem;
+    LLVMBasicBlockRef entry; /* holds the stack arrays */
+    ValueMap table;          /* IrValue -> PtxValue */
+} Ptx;
+
+void ptx_fail(Ptx *p, const IrOp *op, const char *what);
+
+/* ptx_ops.c */
+PtxValue *ptx_value(Ptx *p, const IrValue *v);
+LLVMValueRef ptx_use(Ptx *p, const IrValue *v);
+void ptx_bind(Ptx *p, const IrValue *v, LLVMValueRef value);
+Range ptx_range(Ptx *p, const IrValue *v);
+LLVMTypeRef ptx_type(Ptx *p, Dtype t);
+LLVMTypeRef ptx_scalar_type(Ptx *p, const IrType *t); /* vec<w> included */
+LLVMTypeRef ptx_frag_type(Ptx *p, const IrType *t);
+LLVMValueRef ptx_int(Ptx *p, Dtype t, int64_t value);
+LLVMValueRef ptx_index(Ptx *p, int64_t value);
+LLVMValueRef ptx_intrinsic(Ptx *p, const char *name, unsigned type_count, LLVMTypeRef *types, unsigned count,
+                           LLVMValueRef *args);
+void ptx_pure(Ptx *p, const IrOp *op); /* elementwise ops, constants, vectors */
+
+/* ptx_memory.c */
+void ptx_load(Ptx *p, const IrOp *op);
+void ptx_store(Ptx *p, const IrOp *op);
+void ptx_frag_get(Ptx *p, const IrOp *op);
+/* Writes a scalar or vec into a frag at element indices. */
+void ptx_frag_set(Ptx *p, LLVMValueRef frag, const IrType *t, LLVMValueRef *indices, const IrType *value_type, LLVMValueRef value);
+LLVMValueRef ptx_frag_new(Ptx *p, const IrType *t);
+void ptx_shared_pointer(Ptx *p, const IrOp *op);
+void ptx_async(Ptx *p, const IrOp *op);
+void ptx_shuffle(Ptx *p, const IrOp *op);
+void ptx_atom(Ptx *p, const IrOp *op);
+LLVMValueRef ptx_asm(Ptx *p, LLVMTypeRef result, unsigned count, LLVMValueRef *args, const char *text, const char *constraints, bool effects);
+
+/* ptx_control.c */
+void ptx_block(Ptx *p, const IrBlock *block);
+bool ptx_function(Ptx *p, const IrFunc *f);
+
+#endif

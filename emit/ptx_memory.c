@@ -1,0 +1,394 @@
+#include "ptx_internal.h"
+
+#include <string.h>
+
+/* ---- Inline assembly ---- */
+
+LLVMValueRef ptx_asm(Ptx *p, LLVMTypeRef result, unsigned count, LLVMValueRef *args, const char *text, const char *constraints, bool effects) {
+    LLVMTypeRef *types = ARENA_ARRAY(p->arena, LLVMTypeRef, count + 1);
+    for (unsigned i = 0; i < count; i++) types[i] = LLVMTypeOf(args[i]);
+    LLVMTypeRef f = LLVMFunctionType(result, types, count, false);
+    LLVMValueRef code = LLVMGetInlineAsm(f, text, strlen(text), constraints, strlen(constraints), effects, false,
+                                         LLVMInlineAsmDialectATT, false);
+    return LLVMBuildCall2(p->b, f, code, args, count, "");
+}
+
+static void call_attribute(Ptx *p, LLVMValueRef call, const char *name) {
+    unsigned kind = LLVMGetEnumAttributeKindForName(name, strlen(name));
+    LLVMAddCallSiteAttribute(call, (LLVMAttributeIndex)LLVMAttributeFunctionIndex, LLVMCreateEnumAttribute(p->context, kind, 0));
+}
+
+static LLVMValueRef member(Ptx *p, LLVMValueRef aggregate, unsigned i, unsigned count) {
+    return count == 1 ? aggregate : LLVMBuildExtractValue(p->b, aggregate, i, "");
+}
+
+static LLVMTypeRef registers_type(Ptx *p, LLVMTypeRef t, unsigned count) {
+    if (count == 1) return t;
+    LLVMTypeRef *types = ARENA_ARRAY(p->arena, LLVMTypeRef, count);
+    for (unsigned i = 0; i < count; i++) types[i] = t;
+    return LLVMStructTypeInContext(p->context, types, count, false);
+}
+
+/* ---- Memory as 32-bit words, for predicated and streaming accesses ---- */
+
+typedef struct {
+    unsigned count; /* registers of one access */
+    unsigned bits;  /* of a register */
+    unsigned parts; /* accesses: 16 bytes each at most */
+} Words;
+
+static Words words_of(const IrType *t) {
+    unsigned bytes = (unsigned)dtype_size(t->dtype) * t->width;
+    if (bytes <= 2) return (Words){1, bytes * 8, 1};
+    unsigned bits = dtype_bits(t->dtype) == 64 && t->width == 1 ? 64 : 32;
+    unsigned part = bytes > 16 ? 16 : bytes;
+    return (Words){part * 8 / bits, bits, bytes / part};
+}
+
+/* A value as its words: <n x iN>, one after the other. */
+static LLVMValueRef word(Ptx *p, LLVMValueRef x, Words w, unsigned i) {
+    LLVMTypeRef t = LLVMIntTypeInContext(p->context, w.bits);
+    unsigned n = w.count * w.parts;
+    if (n == 1) return LLVMBuildBitCast(p->b, x, t, "");
+    return LLVMBuildExtractElement(p->b, LLVMBuildBitCast(p->b, x, LLVMVectorType(t, n), ""), ptx_int(p, DTYPE_I32, i), "");
+}
+
+static char letter(unsigned bits) { return bits == 64 ? 'l' : bits == 32 ? 'r' : 'h'; }
+
+static const char *register_list(Ptx *p, unsigned first, unsigned count) {
+    const char *text = arena_printf(p->arena, "$%u", first);
+    for (unsigned i = 1; i < count; i++) text = arena_printf(p->arena, "%s, $%u", text, first + i);
+    return count == 1 ? text : arena_printf(p->arena, "{%s}", text);
+}
+
+static const char *access_suffix(Ptx *p, Words w) {
+    return arena_printf(p->arena, "%s.b%u", w.count == 4 ? ".v4" : w.count == 2 ? ".v2" : "", w.bits);
+}
+
+static LLVMTypeRef word_type(Ptx *p, Words w) { return LLVMIntTypeInContext(p->context, w.bits == 8 ? 16 : w.bits); }
+
+static LLVMValueRef to_register(Ptx *p, LLVMValueRef x, Words w) {
+    return w.bits == 8 ? LLVMBuildZExt(p->b, x, LLVMInt16TypeInContext(p->context), "") : x;
+}
+
+/* One access, `what` being "ld.global.nc" or the like; where the mask is false the result is `other`. */
+static LLVMValueRef asm_load(Ptx *p, const char *what, Words w, LLVMValueRef address, LLVMValueRef mask, LLVMValueRef other, unsigned part, bool effects) {
+    LLVMValueRef args[6] = {address};
+    unsigned n = 1;
+    const char *outs = "", *moves = "", *ins = ",l";
+    for (unsigned i = 0; i < w.count; i++) outs = arena_printf(p->arena, "%s%s=&%c", outs, i ? "," : "", letter(w.bits));
+    const char *list = register_list(p, 0, w.count), *guard = "";
+    if (mask) {
+        args[n++] = mask;
+        guard = arena_printf(p->arena, "@$%u ", w.count + 1);
+        ins = ",l,b";
+        for (unsigned i = 0; i < w.count; i++) {
+            args[n++] = to_register(p, word(p, other, w, part * w.count + i), w);
+            ins = arena_printf(p->arena, "%s,%c", ins, letter(w.bits));
+            moves = arena_printf(p->arena, "%smov.b%u $%u, $%u; ", moves, w.bits == 8 ? 16 : w.bits, i, w.count + 2 + i);
+        }
+    }
+    const char *text = arena_printf(p->arena, "%s%s%s%s %s, [$%u];", moves, guard, what, access_suffix(p, w), list, w.count);
+    const char *constraints = arena_printf(p->arena, "%s%s%s", outs, ins, effects ? ",~{memory}" : "");
+    return ptx_asm(p, registers_type(p, word_type(p, w), w.count), n, args, text, constraints, effects);
+}
+
+static LLVMValueRef address_of(Ptx *p, const IrValue *ptr, const IrValue *offset) {
+    LLVMTypeRef e = ptr->type->dtype == DTYPE_BOOL ? LLVMInt8TypeInContext(p->context) : ptx_type(p, ptr->type->dtype);
+    LLVMValueRef at = ptx_use(p, offset);
+    return LLVMBuildGEP2(p->b, e, ptx_use(p, ptr), &at, 1, "");
+}
+
+static LLVMValueRef next_part(Ptx *p, LLVMValueRef address, unsigned part) {
+    if (!part) return address;
+    LLVMValueRef at = ptx_index(p, part * 16);
+    return LLVMBuildGEP2(p->b, LLVMInt8TypeInContext(p->context), address, &at, 1, "");
+}
+
+/* Memory holds bool as a byte. */
+static IrType memory_type(const IrType *t) {
+    IrType m = *t;
+    if (m.dtype == DTYPE_BOOL) m.dtype = DTYPE_U8;
+    return m;
+}
+
+static unsigned alignment_of(const IrOp *op, const IrType *t) {
+    unsigned natural = (unsigned)dtype_size(t->dtype) * t->width;
+    natural = natural > 16 ? 16 : natural & -natural;
+    int64_t given = ir_attr_int(op, "align", 0);
+    return given > 0 && given < natural ? (unsigned)given : natural;
+}
+
+static LLVMValueRef spread(Ptx *p, LLVMValueRef x, const IrType *t) {
+    if (t->width <= 1 || LLVMGetTypeKind(LLVMTypeOf(x)) == LLVMVectorTypeKind) return x;
+    LLVMValueRef v = LLVMGetPoison(LLVMVectorType(LLVMTypeOf(x), t->width));
+    for (unsigned i = 0; i < t->width; i++) v = LLVMBuildInsertElement(p->b, v, x, ptx_int(p, DTYPE_I32, i), "");
+    return v;
+}
+
+static LLVMValueRef plain_load(Ptx *p, const IrOp *op, const IrType *t, LLVMValueRef address) {
+    LLVMValueRef x = LLVMBuildLoad2(p->b, ptx_scalar_type(p, t), address, "");
+    LLVMSetAlignment(x, alignment_of(op, t));
+    return x;
+}
+
+static LLVMBasicBlockRef new_block(Ptx *p) { return LLVMAppendBasicBlockInContext(p->context, p->function, ""); }
+
+static LLVMValueRef branched_load(Ptx *p, const IrOp *op, const IrType *t, LLVMValueRef address, LLVMValueRef mask, LLVMValueRef other) {
+    LLVMBasicBlockRef from = LLVMGetInsertBlock(p->b), load = new_block(p), join = new_block(p);
+    LLVMBuildCondBr(p->b, mask, load, join);
+    LLVMPositionBuilderAtEnd(p->b, load);
+    LLVMValueRef x = plain_load(p, op, t, address);
+    LLVMBuildBr(p->b, join);
+    LLVMPositionBuilderAtEnd(p->b, join);
+    LLVMValueRef phi = LLVMBuildPhi(p->b, LLVMTypeOf(x), ""), values[2] = {x, other};
+    LLVMBasicBlockRef blocks[2] = {load, from};
+    LLVMAddIncoming(phi, values, blocks, 2);
+    return phi;
+}
+
+static LLVMValueRef word_load(Ptx *p, const IrType *t, const char *what, LLVMValueRef address, LLVMValueRef mask, LLVMValueRef other, bool effects) {
+    Words w = words_of(t);
+    unsigned n = w.count * w.parts;
+    LLVMTypeRef wt = LLVMIntTypeInContext(p->context, w.bits);
+    LLVMValueRef v = n == 1 ? NULL : LLVMGetPoison(LLVMVectorType(wt, n));
+    for (unsigned part = 0; part < w.parts; part++) {
+        LLVMValueRef r = asm_load(p, what, w, next_part(p, address, part), mask, other, part, effects);
+        for (unsigned i = 0; i < w.count; i++) {
+            LLVMValueRef x = member(p, r, i, w.count);
+            if (w.bits == 8) x = LLVMBuildTrunc(p->b, x, wt, "");
+            v = n == 1 ? x : LLVMBuildInsertElement(p->b, v, x, ptx_int(p, DTYPE_I32, part * w.count + i), "");
+        }
+    }
+    return LLVMBuildBitCast(p->b, v, ptx_scalar_type(p, t), "");
+}
+
+static bool read_only(const Ptx *p, const IrValue *ptr) {
+    return !ptr->def && ptr->block == p->func->body && param_is_read_only(p->func, ptr->index);
+}
+
+/* A predicated load of memory that the kernel never writes is a function of its operands; others keep
+ * a branch, so that LLVM sees the access. */
+void ptx_load(Ptx *p, const IrOp *op) {
+    const IrValue *r = &op->results[0];
+    IrType t = memory_type(r->type);
+    bool streams = strcmp(ir_attr_str(op, "cache", ""), "stream") == 0, constant = read_only(p, op->operands[0]);
+    bool global = op->operands[0]->type->space == IR_SPACE_GLOBAL;
+    LLVMValueRef address = address_of(p, op->operands[0], op->operands[1]), x;
+    LLVMValueRef mask = op->operand_count > 2 ? ptx_use(p, op->operands[2]) : NULL, other = NULL;
+    if (mask) {
+        other = ptx_use(p, op->operands[3]);
+        if (r->type->dtype == DTYPE_BOOL) other = LLVMBuildZExt(p->b, other, LLVMInt8TypeInContext(p->context), "");
+        other = spread(p, other, &t);
+    }
+    bool whole = alignment_of(op, &t) >= (t.width * dtype_size(t.dtype) > 16 ? 16 : t.width * dtype_size(t.dtype));
+    if (global && whole && (streams || (mask && constant)))
+        x = word_load(p, &t, streams ? "ld.global.cs" : "ld.global.nc", address, mask, other, !constant);
+    else
+        x = mask ? branched_load(p, op, &t, address, mask, other) : plain_load(p, op, &t, address);
+    if (r->type->dtype == DTYPE_BOOL) x = LLVMBuildICmp(p->b, LLVMIntNE, x, LLVMConstNull(LLVMTypeOf(x)), "");
+    ptx_bind(p, r, x);
+}
+
+static void word_store(Ptx *p, const IrType *t, LLVMValueRef x, LLVMValueRef address) {
+    Words w = words_of(t);
+    for (unsigned part = 0; part < w.parts; part++) {
+        LLVMValueRef args[5] = {next_part(p, address, part)};
+        const char *constraints = "l";
+        for (unsigned i = 0; i < w.count; i++) {
+            args[1 + i] = to_register(p, word(p, x, w, part * w.count + i), w);
+            constraints = arena_printf(p->arena, "%s,%c", constraints, letter(w.bits));
+        }
+        const char *text = arena_printf(p->arena, "st.global.cs%s [$0], %s;", access_suffix(p, w), register_list(p, 1, w.count));
+        ptx_asm(p, LLVMVoidTypeInContext(p->context), 1 + w.count, args, text, arena_printf(p->arena, "%s,~{memory}", constraints), true);
+    }
+}
+
+void ptx_store(Ptx *p, const IrOp *op) {
+    IrType t = memory_type(op->operands[0]->type);
+    LLVMValueRef x = ptx_use(p, op->operands[0]), address = address_of(p, op->operands[1], op->operands[2]);
+    if (op->operands[0]->type->dtype == DTYPE_BOOL) x = LLVMBuildZExt(p->b, x, ptx_scalar_type(p, &t), "");
+    LLVMBasicBlockRef join = NULL;
+    if (op->operand_count > 3) {
+        LLVMBasicBlockRef store = new_block(p);
+        join = new_block(p);
+        LLVMBuildCondBr(p->b, ptx_use(p, op->operands[3]), store, join);
+        LLVMPositionBuilderAtEnd(p->b, store);
+    }
+    bool global = op->operands[1]->type->space == IR_SPACE_GLOBAL;
+    if (global && strcmp(ir_attr_str(op, "cache", ""), "stream") == 0) {
+        word_store(p, &t, x, address);
+    } else {
+        LLVMValueRef s = LLVMBuildStore(p->b, x, address);
+        LLVMSetAlignment(s, alignment_of(op, &t));
+    }
+    if (join) {
+        LLVMBuildBr(p->b, join);
+        LLVMPositionBuilderAtEnd(p->b, join);
+    }
+}
+
+/* ---- Fragments: arrays on the stack, which SROA turns into registers ---- */
+
+LLVMValueRef ptx_frag_new(Ptx *p, const IrType *t) {
+    LLVMBasicBlockRef here = LLVMGetInsertBlock(p->b);
+    LLVMValueRef first = LLVMGetFirstInstruction(p->entry);
+    if (first)
+        LLVMPositionBuilderBefore(p->b, first);
+    else
+        LLVMPositionBuilderAtEnd(p->b, p->entry);
+    LLVMValueRef frag = LLVMBuildAlloca(p->b, ptx_frag_type(p, t), "");
+    LLVMPositionBuilderAtEnd(p->b, here);
+    return frag;
+}
+
+static LLVMValueRef frag_place(Ptx *p, LLVMValueRef frag, const IrType *t, LLVMValueRef *indices, unsigned lane) {
+    LLVMValueRef at[9] = {ptx_index(p, 0)};
+    for (unsigned i = 0; i < t->rank; i++) at[1 + i] = indices[i];
+    if (lane) at[t->rank] = LLVMBuildAdd(p->b, at[t->rank], ptx_index(p, lane), "");
+    return LLVMBuildInBoundsGEP2(p->b, ptx_frag_type(p, t), frag, at, t->rank + 1, "");
+}
+
+void ptx_frag_set(Ptx *p, LLVMValueRef frag, const IrType *t, LLVMValueRef *indices, const IrType *value_type, LLVMValueRef value) {
+    for (unsigned l = 0; l < value_type->width; l++) {
+        LLVMValueRef x = value_type->width > 1 ? LLVMBuildExtractElement(p->b, value, ptx_int(p, DTYPE_I32, l), "") : value;
+        LLVMBuildStore(p->b, x, frag_place(p, frag, t, indices, l));
+    }
+}
+
+void ptx_frag_get(Ptx *p, const IrOp *op) {
+    const IrType *t = op->operands[0]->type, *rt = op->results[0].type;
+    if (op->operand_count != t->rank + 1 || t->rank > 8) {
+        ptx_fail(p, op, "an element of a fragment without all of its indices");
+        return;
+    }
+    LLVMValueRef indices[8], frag = ptx_use(p, op->operands[0]);
+    for (unsigned i = 0; i < t->rank; i++) indices[i] = ptx_use(p, op->operands[i + 1]);
+    LLVMTypeRef e = ptx_type(p, t->dtype);
+    LLVMValueRef v = rt->width > 1 ? LLVMGetPoison(ptx_scalar_type(p, rt)) : NULL;
+    for (unsigned l = 0; l < rt->width; l++) {
+        LLVMValueRef x = LLVMBuildLoad2(p->b, e, frag_place(p, frag, t, indices, l), "");
+        v = rt->width > 1 ? LLVMBuildInsertElement(p->b, v, x, ptx_int(p, DTYPE_I32, l), "") : x;
+    }
+    ptx_bind(p, &op->results[0], v);
+}
+
+/* ---- Shared memory, asynchronous copies, shuffles, atoms ---- */
+
+void ptx_shared_pointer(Ptx *p, const IrOp *op) {
+    LLVMTypeRef bytes = LLVMArrayType2(LLVMInt8TypeInContext(p->context), 0);
+    p->smem = LLVMGetNamedGlobal(p->llvm, "smem");
+    if (!p->smem) {
+        p->smem = LLVMAddGlobalInAddressSpace(p->llvm, bytes, "smem", PTX_SHARED);
+        LLVMSetAlignment(p->smem, 128);
+    }
+    LLVMValueRef at = ptx_index(p, ir_attr_int(op, "offset", 0));
+    ptx_bind(p, &op->results[0], LLVMBuildGEP2(p->b, LLVMInt8TypeInContext(p->context), p->smem, &at, 1, ""));
+}
+
+static LLVMValueRef shared_address(Ptx *p, const IrValue *ptr, const IrValue *offset) {
+    return LLVMBuildPtrToInt(p->b, address_of(p, ptr, offset), LLVMInt32TypeInContext(p->context), "");
+}
+
+void ptx_async(Ptx *p, const IrOp *op) {
+    LLVMTypeRef none = LLVMVoidTypeInContext(p->context);
+    if (op->opcode == IR_ASYNC_COMMIT) {
+        ptx_asm(p, none, 0, NULL, "cp.async.commit_group;", "~{memory}", true);
+        return;
+    }
+    if (op->opcode == IR_ASYNC_WAIT) {
+        long long pending = ir_attr_int(op, "pending", 0);
+        ptx_asm(p, none, 0, NULL, arena_printf(p->arena, "cp.async.wait_group %lld;", pending), "~{memory}", true);
+        return;
+    }
+    long long bytes = ir_attr_int(op, "bytes", 16);
+    LLVMValueRef valid = LLVMBuildTrunc(p->b, ptx_use(p, op->operands[4]), LLVMInt32TypeInContext(p->context), "");
+    LLVMValueRef args[3] = {shared_address(p, op->operands[2], op->operands[3]), address_of(p, op->operands[0], op->operands[1]), valid};
+    const char *text = arena_printf(p->arena, "cp.async.%s.shared.global [$0], [$1], %lld, $2;", bytes == 16 ? "cg" : "ca", bytes);
+    ptx_asm(p, none, 3, args, text, "r,l,r,~{memory}", true);
+}
+
+static LLVMValueRef shuffle_word(Ptx *p, LLVMValueRef x, long long mask) {
+    LLVMValueRef args[4] = {ptx_int(p, DTYPE_I32, -1), x, ptx_int(p, DTYPE_I32, mask), ptx_int(p, DTYPE_I32, 31)};
+    return ptx_intrinsic(p, "llvm.nvvm.shfl.sync.bfly.i32", 0, NULL, 4, args);
+}
+
+void ptx_shuffle(Ptx *p, const IrOp *op) {
+    const IrType *t = op->results[0].type;
+    long long mask = ir_attr_int(op, "mask", 0);
+    unsigned bits = dtype_bits(t->dtype);
+    if ((bits != 32 && bits != 64) || t->dtype == DTYPE_BOOL) {
+        ptx_fail(p, op, "shuffles of narrow types");
+        return;
+    }
+    unsigned n = t->width * bits / 32;
+    LLVMTypeRef i32 = LLVMInt32TypeInContext(p->context), words = n > 1 ? LLVMVectorType(i32, n) : i32;
+    LLVMValueRef x = LLVMBuildBitCast(p->b, ptx_use(p, op->operands[0]), words, "");
+    if (mask && n == 1) x = shuffle_word(p, x, mask);
+    for (unsigned i = 0; mask && n > 1 && i < n; i++) {
+        LLVMValueRef at = ptx_int(p, DTYPE_I32, i);
+        x = LLVMBuildInsertElement(p->b, x, shuffle_word(p, LLVMBuildExtractElement(p->b, x, at, ""), mask), at, "");
+    }
+    ptx_bind(p, &op->results[0], LLVMBuildBitCast(p->b, x, ptx_scalar_type(p, t), ""));
+}
+
+static char class_letter(const AtomClass *c) {
+    return c->dtype == DTYPE_F32 ? 'f' : c->dtype == DTYPE_F64 ? 'd' : !c->shared && dtype_bits(c->dtype) == 64 ? 'l' : 'r';
+}
+
+typedef struct {
+    LLVMTypeRef types[64];
+    LLVMValueRef args[64];
+    unsigned results, count;
+    const char *constraints;
+} AtomCall;
+
+static void atom_operands(Ptx *p, const IrOp *op, const AtomInfo *atom, AtomCall *c) {
+    const char *text = atom->operands;
+    AtomClass cls;
+    for (unsigned i = 0; atom_next_class(&text, &cls); i += cls.shared ? 2 : 1) {
+        if (i + (cls.shared ? 2 : 1) > op->operand_count || c->count + cls.count > 64) {
+            ptx_fail(p, op, "an atom with too few operands");
+            return;
+        }
+        for (unsigned l = 0; l < cls.count; l++) {
+            LLVMValueRef x = cls.shared ? shared_address(p, op->operands[i], op->operands[i + 1]) : ptx_use(p, op->operands[i]);
+            if (cls.vector) x = LLVMBuildExtractElement(p->b, x, ptx_int(p, DTYPE_I32, l), "");
+            c->args[c->count++] = x;
+            c->constraints = arena_printf(p->arena, "%s,%c", c->constraints, class_letter(&cls));
+        }
+    }
+}
+
+void ptx_atom(Ptx *p, const IrOp *op) {
+    const AtomInfo *atom = atom_find(ir_attr_str(op, "name", ""));
+    AtomCall c = {.constraints = ""};
+    if (!atom) {
+        ptx_fail(p, op, "an instruction that atoms.def does not have");
+        return;
+    }
+    const char *text = atom->results;
+    AtomClass cls;
+    while (atom_next_class(&text, &cls) && c.results + cls.count <= 64)
+        for (unsigned l = 0; l < cls.count; l++) {
+            c.constraints = arena_printf(p->arena, "%s%s=%c", c.constraints, c.results ? "," : "", class_letter(&cls));
+            c.types[c.results++] = ptx_type(p, cls.dtype);
+        }
+    atom_operands(p, op, atom, &c);
+    if (p->failed) return;
+    LLVMTypeRef type = c.results == 1 ? c.types[0] : c.results ? LLVMStructTypeInContext(p->context, c.types, c.results, false) : LLVMVoidTypeInContext(p->context);
+    const char *constraints = c.constraints[0] == ',' ? c.constraints + 1 : c.constraints;
+    if (atom->is_volatile) constraints = arena_printf(p->arena, "%s,~{memory}", constraints);
+    LLVMValueRef r = ptx_asm(p, type, c.count, c.args, atom->ptx, constraints, atom->is_volatile);
+    call_attribute(p, r, "convergent");
+    unsigned at = 0;
+    text = atom->results;
+    for (unsigned k = 0; k < op->result_count && atom_next_class(&text, &cls); k++) {
+        LLVMValueRef v = cls.vector ? LLVMGetPoison(ptx_scalar_type(p, op->results[k].type)) : NULL;
+        for (unsigned l = 0; l < cls.count; l++, at++) {
+            LLVMValueRef x = member(p, r, at, c.results);
+            v = cls.vector ? LLVMBuildInsertElement(p->b, v, x, ptx_int(p, DTYPE_I32, l), "") : x;
+        }
+        ptx_bind(p, &op->results[k], v);
+    }
+}
