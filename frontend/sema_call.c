@@ -1,0 +1,537 @@
+/* Operations: arguments sorted to parameters, and the type rules of builtins.def. */
+#include "sema_internal.h"
+
+#include <string.h>
+
+/* ---- Arguments ---- */
+
+static void unknown_operation(Sema *s, Expr *e) {
+    const char *names[BUILTIN_COUNT];
+    for (int id = 1; id < BUILTIN_COUNT; id++) names[id - 1] = builtin_info((BuiltinId)id)->name;
+    const char *close = closest_name(e->u.call.callee, names, BUILTIN_COUNT - 1);
+    Diag *d = diag_report(s->diags, DIAG_unknown_operation, e->u.call.callee_span, e->u.call.callee);
+    if (close) {
+        diag_note(s->diags, d, SPAN_NONE, "did you mean `%s`?", close);
+        diag_fix(s->diags, d, e->u.call.callee_span, close, "use the operation of this name");
+    }
+}
+
+static int find_param(const CallInfo *info, const char *name) {
+    for (size_t i = 0; i < info->param_count; i++)
+        if (strcmp(info->params[i].name, name) == 0) return (int)i;
+    return -1;
+}
+
+static void unknown_argument(Sema *s, const CallInfo *info, const Arg *arg) {
+    const char *names[BUILTIN_MAX_PARAMS];
+    for (size_t i = 0; i < info->param_count; i++) names[i] = info->params[i].name;
+    const char *close = closest_name(arg->name, names, info->param_count);
+    const BuiltinInfo *row = builtin_info(info->id);
+    Diag *d = diag_report(s->diags, DIAG_unknown_argument, arg->name_span, row->name, arg->name);
+    diag_note(s->diags, d, SPAN_NONE, "its parameters are: %s", row->signature);
+    if (close) diag_note(s->diags, d, SPAN_NONE, "did you mean `%s`?", close);
+}
+
+/* The parameter that the next positional argument is for, -1 when there are too many. */
+static int next_param(const CallInfo *info, bool *taken, bool outputs, bool inputs) {
+    for (size_t i = 0; i < info->param_count; i++) {
+        bool is_output = info->params[i].is_output;
+        if ((is_output ? outputs : inputs) && (!taken[i] || info->params[i].is_variadic)) return (int)i;
+    }
+    return -1;
+}
+
+static bool place_argument(Sema *s, CallInfo *info, const Arg *arg, bool with_outputs, bool has_arrow,
+                           Expr **slots, bool *taken) {
+    bool outputs = arg->is_output || (with_outputs && !has_arrow);
+    int at = arg->name ? find_param(info, arg->name) : next_param(info, taken, outputs, !arg->is_output);
+    const BuiltinInfo *row = builtin_info(info->id);
+    if (at < 0 && arg->name) {
+        unknown_argument(s, info, arg);
+        return false;
+    }
+    if (at < 0 || (taken[at] && !info->params[at].is_variadic)) {
+        Diag *d = at < 0 ? sema_error(s, DIAG_bad_argument, arg->value->span, "`%s` takes no more arguments", row->name)
+                         : sema_error(s, DIAG_bad_argument, arg->value->span, "`%s` of `%s` is given twice",
+                                      info->params[at].name, row->name);
+        diag_note(s->diags, d, SPAN_NONE, "its parameters are: %s", row->signature);
+        return false;
+    }
+    taken[at] = true;
+    slots[at] = arg->value;
+    return true;
+}
+
+static bool report_missing(Sema *s, Expr *e, const CallInfo *info, const bool *taken, bool with_outputs) {
+    for (size_t i = 0; i < info->param_count; i++) {
+        const BuiltinParam *p = &info->params[i];
+        if (taken[i] || p->is_optional || (p->is_output && !with_outputs)) continue;
+        const BuiltinInfo *row = builtin_info(info->id);
+        Diag *d = diag_report(s->diags, DIAG_missing_argument, e->span, row->name, p->name);
+        diag_note(s->diags, d, SPAN_NONE, "its parameters are: %s", row->signature);
+        if (p->accumulates)
+            diag_note(s->diags, d, SPAN_NONE, "`%s` adds to its destination, so it has no value of its own", row->name);
+        return true;
+    }
+    return false;
+}
+
+bool sema_bind_call(Sema *s, Expr *e, bool with_outputs, CallInfo *info) {
+    const Args *args = &e->u.call.args;
+    bool taken[BUILTIN_MAX_PARAMS] = {false}, has_arrow = false;
+    info->id = e->builtin = builtin_find(e->u.call.callee, strlen(e->u.call.callee));
+    if (!info->id) {
+        unknown_operation(s, e);
+        return false;
+    }
+    info->param_count = builtin_params(info->id, s->arena, info->params);
+    e->bound = ARENA_ARRAY(s->arena, Expr *, info->param_count + 1);
+    e->bound_count = info->param_count;
+    for (size_t i = 0; i < args->count; i++) has_arrow |= args->data[i].is_output;
+    for (size_t i = 0; i < args->count; i++)
+        if (!place_argument(s, info, &args->data[i], with_outputs, has_arrow, e->bound, taken)) return false;
+    if (report_missing(s, e, info, taken, with_outputs || info->id == BUILTIN_GEMM)) return false;
+    info->outputs = ARENA_ARRAY(s->arena, Expr *, BUILTIN_MAX_PARAMS);
+    for (size_t i = 0; i < info->param_count; i++) {
+        if (!info->params[i].is_output) continue;
+        info->outputs[info->output_count++] = e->bound[i];
+        e->bound[i] = NULL;
+    }
+    return true;
+}
+
+Expr *sema_argument(const Expr *e, const CallInfo *info, const char *name) {
+    int at = find_param(info, name);
+    return at < 0 || (size_t)at >= e->bound_count ? NULL : e->bound[at];
+}
+
+bool sema_dtype_arg(Sema *s, Expr *e, Dtype *dtype) {
+    const char *name = e->kind == EXPR_NAME ? e->u.name.name
+                       : e->kind == EXPR_CONST && e->u.constant.kind == CONST_STRING ? e->u.constant.s
+                                                                                      : NULL;
+    if (name && dtype_find(name, dtype)) {
+        e->type = (Type){.kind = TYPE_STRING};
+        return true;
+    }
+    diag_report(s->diags, DIAG_unknown_dtype, e->span, name ? name : sema_source_text(s, e->span));
+    return false;
+}
+
+/* ---- Type rules ---- */
+
+static bool bad_operand(Sema *s, Expr *operand, const char *name, const char *needs) {
+    sema_error(s, DIAG_bad_operand, operand->span, "`%s` needs %s, not %s", name, needs,
+               sema_type_text(s, &operand->type));
+    return false;
+}
+
+static size_t operand_count(const Expr *e) {
+    size_t count = 0;
+    const BuiltinInfo *row = builtin_info(e->builtin);
+    size_t limit = row->rule == RULE_UNARY || row->rule == RULE_UNARY_REAL || row->class == CLASS_REDUCE ||
+                           row->rule == RULE_CAST || row->rule == RULE_SAME_SHAPE || row->rule == RULE_TRANSPOSE ||
+                           row->rule == RULE_RESHAPE || row->rule == RULE_BROADCAST ? 1
+                   : row->rule == RULE_WHERE || row->rule == RULE_TERNARY ? 3 : 2;
+    while (count < limit && count < e->bound_count && e->bound[count]) count++;
+    return count;
+}
+
+/* A tile whose type no write has decided yet takes that of what it meets. */
+static void settle(Expr *operand, Dtype join) {
+    if (operand->type.kind != TYPE_TILE || operand->type.dtype != DTYPE_NONE) return;
+    Dtype t = join ? dtype_temporary(join) : DTYPE_F32;
+    operand->type.dtype = t;
+    if (operand->decl) operand->decl->type.dtype = t;
+}
+
+/* The join of the operands from `first` on. */
+Dtype sema_join_operands(Expr *e) {
+    const BuiltinInfo *row = builtin_info(e->builtin);
+    size_t first = row->rule == RULE_WHERE ? 1 : 0, count = operand_count(e);
+    Type join = {0};
+    for (size_t i = first; i < count; i++) {
+        const Type *t = &e->bound[i]->type;
+        if (!join.kind) join = *t;
+        else {
+            join.dtype = type_join(&join, t);
+            if (t->kind != TYPE_SCALAR) join.kind = t->kind;
+        }
+    }
+    for (size_t i = first; i < count; i++) settle(e->bound[i], join.dtype);
+    return join.dtype ? join.dtype : DTYPE_F32;
+}
+
+static bool all_scalar(const Expr *e) {
+    for (size_t i = 0, n = operand_count(e); i < n; i++)
+        if (e->bound[i]->type.kind != TYPE_SCALAR) return false;
+    return true;
+}
+
+static bool check_values(Sema *s, Expr *e, const char *name) {
+    for (size_t i = 0, n = operand_count(e); i < n; i++) {
+        TypeKind k = e->bound[i]->type.kind;
+        if (k != TYPE_SCALAR && k != TYPE_TILE && k != TYPE_TENSOR)
+            return bad_operand(s, e->bound[i], name, "a number, tile or tensor");
+    }
+    return true;
+}
+
+static bool broadcast_operands(Sema *s, Expr *e) {
+    Type shape = {0};
+    for (size_t i = 0, n = operand_count(e); i < n; i++) {
+        const Type *t = &e->bound[i]->type;
+        if (!type_is_shaped(t)) continue;
+        if (!shape.kind) shape = *t;
+        else if (!sema_broadcast(s, e, &shape, t, &shape)) return false;
+    }
+    e->type = shape;
+    e->type.presence = NULL;
+    return true;
+}
+
+static Dtype real_of(Dtype t, bool scalar) {
+    return dtype_is_float(t) ? t : scalar ? DTYPE_F64 : DTYPE_F32;
+}
+
+static bool check_classes(Sema *s, Expr *e, const BuiltinInfo *row) {
+    for (size_t i = 0, n = operand_count(e); i < n; i++) {
+        Dtype t = e->bound[i]->type.dtype;
+        bool needs_bool = row->rule == RULE_LOGIC || (row->rule == RULE_WHERE && i == 0);
+        if (needs_bool && t != DTYPE_BOOL) return bad_operand(s, e->bound[i], row->name, "a truth value (a comparison)");
+        if (row->rule == RULE_BITS && dtype_is_float(t)) return bad_operand(s, e->bound[i], row->name, "integers");
+        if ((row->rule == RULE_BINARY || row->rule == RULE_UNARY) && t == DTYPE_BOOL && row->id != BUILTIN_PLUS)
+            return bad_operand(s, e->bound[i], row->name, "numbers");
+    }
+    return true;
+}
+
+/* The reduction that made an operand, as it stands or by name. */
+static const Expr *reduction_of(const Expr *e) {
+    if (e->kind == EXPR_NAME && e->decl && e->decl->site && e->decl->site->value) e = e->decl->site->value;
+    return e->builtin && builtin_info(e->builtin)->class == CLASS_REDUCE ? e : NULL;
+}
+
+/* x - reduce_max(x, axis=1) lines the row results up with the columns; on a square tile that fits. */
+static void warn_square(Sema *s, Expr *e) {
+    for (size_t i = 0; i < 2 && operand_count(e) == 2; i++) {
+        const Expr *sum = reduction_of(e->bound[i]);
+        const Type *x = &e->bound[1 - i]->type;
+        if (!sum || sum->keepdim || !type_is_shaped(x) || x->rank < 2) continue;
+        bool last = sum->reduce_axis == x->rank - 1 && sum->type.rank == x->rank - 1;
+        if (last && sema_same_extent(s, x->shape[x->rank - 1], x->shape[x->rank - 2]))
+            diag_report(s->diags, DIAG_square_broadcast, e->bound[i]->span);
+    }
+}
+
+static void elementwise(Sema *s, Expr *e, const BuiltinInfo *row) {
+    bool scalar = all_scalar(e);
+    Dtype join = sema_join_operands(e);
+    if (!scalar) warn_square(s, e);
+    if (!check_classes(s, e, row) || (!scalar && !broadcast_operands(s, e))) {
+        sema_set_error(e);
+        return;
+    }
+    bool is_real = row->rule == RULE_UNARY_REAL || row->rule == RULE_BINARY_REAL;
+    if (is_real) join = real_of(join, scalar);
+    bool gives_bool = row->rule == RULE_COMPARE || row->rule == RULE_LOGIC;
+    bool is_lane = s->in_index_notation || !scalar; /* sizes and bounds keep their type */
+    e->compute = gives_bool || !is_lane ? join : dtype_temporary(join);
+    if (scalar) e->type = type_scalar(gives_bool ? DTYPE_BOOL : e->compute);
+    else e->type.dtype = gives_bool ? DTYPE_BOOL : e->compute;
+    if (scalar) sema_fold(s, e);
+}
+
+static void cast(Sema *s, Expr *e, const CallInfo *info) {
+    Expr *arg = sema_argument(e, info, "dtype");
+    Dtype dtype = DTYPE_NONE;
+    if (arg && !sema_dtype_arg(s, arg, &dtype)) {
+        sema_set_error(e);
+        return;
+    }
+    sema_join_operands(e);
+    e->type = e->bound[0]->type;
+    e->type.presence = NULL;
+    e->type.dtype = e->compute = dtype; /* NONE: the destination's, filled in by the statement */
+    if (dtype || info->output_count) return;
+    sema_error(s, DIAG_missing_dtype, e->span, "cast");
+    sema_set_error(e);
+}
+
+static bool read_axis(Sema *s, Expr *e, const CallInfo *info, int *axis) {
+    Expr *arg = sema_argument(e, info, "axis");
+    int64_t value;
+    if (!arg) return true;
+    if (!sema_const_int(s, arg, "the axis", &value)) return false;
+    int64_t rank = e->bound[0]->type.rank;
+    if (value < -rank || value >= rank) {
+        diag_report(s->diags, DIAG_bad_axis, arg->span, (long long)value, (long long)rank);
+        return false;
+    }
+    *axis = (int)(value < 0 ? value + rank : value);
+    return true;
+}
+
+static bool reduced_shape(Sema *s, Expr *e) {
+    const Type *x = &e->bound[0]->type;
+    const Aff **shape = ARENA_ARRAY(s->arena, const Aff *, AST_MAX_RANK);
+    unsigned rank = 0;
+    for (int i = 0; i < x->rank; i++) {
+        bool folded = e->reduce_axis < 0 || e->reduce_axis == i;
+        if (!folded) shape[rank++] = x->shape[i];
+        else if (e->keepdim) shape[rank++] = aff_const(s->aff, 1);
+    }
+    e->type = (Type){.kind = x->kind, .rank = (uint8_t)rank, .shape = shape};
+    return true;
+}
+
+static void reduce(Sema *s, Expr *e, const CallInfo *info, const BuiltinInfo *row) {
+    Expr *keepdim = sema_argument(e, info, "keepdim");
+    e->reduce_axis = -1;
+    if (!type_is_shaped(&e->bound[0]->type)) {
+        bad_operand(s, e->bound[0], row->name, "a tile or tensor");
+        sema_set_error(e);
+        return;
+    }
+    Dtype t = sema_join_operands(e);
+    if ((keepdim && !sema_const_bool(s, keepdim, "keepdim", &e->keepdim)) || !read_axis(s, e, info, &e->reduce_axis)) {
+        sema_set_error(e);
+        return;
+    }
+    reduced_shape(s, e);
+    if (row->rule == RULE_REDUCE_REAL) t = real_of(t, false);
+    if (t == DTYPE_BOOL && row->id != BUILTIN_REDUCE_ANY && row->id != BUILTIN_REDUCE_ALL) t = DTYPE_I32;
+    e->compute = dtype_temporary(t);
+    e->type.dtype = row->rule == RULE_ARG_REDUCE ? DTYPE_I64 : e->compute;
+}
+
+static void same_shape(Sema *s, Expr *e, const CallInfo *info, const BuiltinInfo *row) {
+    const Type *x = &e->bound[0]->type;
+    if (!type_is_shaped(x) || x->rank == 0) {
+        bad_operand(s, e->bound[0], row->name, "a tile or tensor with an axis");
+        sema_set_error(e);
+        return;
+    }
+    Dtype t = sema_join_operands(e);
+    e->reduce_axis = x->rank - 1;
+    if (!read_axis(s, e, info, &e->reduce_axis)) {
+        sema_set_error(e);
+        return;
+    }
+    if (row->class == CLASS_COMPOSITE) t = real_of(t, false);
+    e->type = e->bound[0]->type;
+    e->type.presence = NULL;
+    e->type.dtype = e->compute = row->class == CLASS_SORT || row->class == CLASS_MOVE ? t : dtype_temporary(t);
+}
+
+/* ---- Products ---- */
+
+static bool read_flag(Sema *s, Expr *e, const CallInfo *info, const char *name, bool *flag) {
+    Expr *arg = sema_argument(e, info, name);
+    *flag = false;
+    return !arg || sema_const_bool(s, arg, name, flag);
+}
+
+static bool check_product_types(Sema *s, Expr *e, const BuiltinInfo *row) {
+    Expr *a = e->bound[0], *b = e->bound[1];
+    for (int i = 0; i < 2; i++)
+        if (!type_is_shaped(&e->bound[i]->type) || e->bound[i]->type.rank < 2)
+            return bad_operand(s, e->bound[i], row->name, "an operand of rank 2 or more");
+    settle(a, b->type.dtype);
+    settle(b, a->type.dtype);
+    if (a->type.dtype == b->type.dtype) return true;
+    Diag *d = diag_report(s->diags, DIAG_product_types, e->span, row->name, dtype_name(a->type.dtype),
+                          dtype_name(b->type.dtype));
+    diag_note(s->diags, d, SPAN_NONE, "convert one of them: `cast(%s, dtype=%s)`",
+              sema_source_text(s, b->span), dtype_name(a->type.dtype));
+    return false;
+}
+
+static void product(Sema *s, Expr *e, const CallInfo *info, const BuiltinInfo *row) {
+    bool ta, tb;
+    Expr *precision = sema_argument(e, info, "precision");
+    if (!check_product_types(s, e, row) || !read_flag(s, e, info, "trans_a", &ta) ||
+        !read_flag(s, e, info, "trans_b", &tb)) {
+        sema_set_error(e);
+        return;
+    }
+    if (precision && precision->kind == EXPR_NAME) { /* precision=tf32 and "tf32" are the same */
+        precision->value = (ConstValue){CONST_STRING, 0, 0, precision->u.name.name};
+        precision->type = (Type){.kind = TYPE_STRING};
+    } else if (precision) sema_expr(s, precision);
+    const Type *a = &e->bound[0]->type, *b = &e->bound[1]->type;
+    const Aff *ka = a->shape[a->rank - (ta ? 2 : 1)], *kb = b->shape[b->rank - (tb ? 1 : 2)];
+    if (!sema_same_extent(s, ka, kb)) {
+        diag_report(s->diags, DIAG_product_extents, e->span, row->name, sema_aff_text(s, ka), sema_aff_text(s, kb));
+        sema_set_error(e);
+        return;
+    }
+    Type lead_a = *a, lead_b = *b, lead;
+    lead_a.rank = (uint8_t)(lead_a.rank - 2);
+    lead_b.rank = (uint8_t)(lead_b.rank - 2);
+    if (!sema_broadcast(s, e, &lead_a, &lead_b, &lead)) {
+        sema_set_error(e);
+        return;
+    }
+    const Aff **shape = ARENA_ARRAY(s->arena, const Aff *, AST_MAX_RANK);
+    for (unsigned i = 0; i < lead.rank; i++) shape[i] = lead.shape[i];
+    shape[lead.rank] = a->shape[a->rank - (ta ? 1 : 2)];
+    shape[lead.rank + 1] = b->shape[b->rank - (tb ? 2 : 1)];
+    e->type = (Type){.kind = a->kind, .rank = (uint8_t)(lead.rank + 2), .shape = shape};
+    Dtype t = a->dtype;
+    bool small_int = dtype_is_int(t) && dtype_size(t) < 4;
+    e->type.dtype = e->compute = small_int ? DTYPE_I32 : dtype_temporary(t);
+}
+
+/* ---- Movement ---- */
+
+static void transpose(Sema *s, Expr *e, const CallInfo *info) {
+    const Type *x = &e->bound[0]->type;
+    Expr *axes = sema_argument(e, info, "axes");
+    int64_t order[AST_MAX_RANK];
+    bool seen[AST_MAX_RANK] = {false}, good = type_is_shaped(x) && x->rank >= 2;
+    for (int i = 0; i < x->rank; i++) order[i] = i + 2 < x->rank ? i : 2 * x->rank - 3 - i;
+    good = good && (!axes || ((axes->kind == EXPR_LIST || axes->kind == EXPR_TUPLE) && axes->u.list.count == x->rank));
+    for (int i = 0; good && axes && i < x->rank; i++) {
+        good = sema_const_int(s, axes->u.list.items[i], "an axis", &order[i]) && order[i] >= 0 &&
+               order[i] < x->rank && !seen[order[i]];
+        if (good) seen[order[i]] = true;
+    }
+    if (!good) {
+        sema_error(s, DIAG_bad_argument, e->span, "transpose needs rank 2 or more, and axes= a permutation of its axes");
+        sema_set_error(e);
+        return;
+    }
+    const Aff **shape = ARENA_ARRAY(s->arena, const Aff *, AST_MAX_RANK);
+    for (int i = 0; i < x->rank; i++) shape[i] = x->shape[order[i]];
+    e->type = *x;
+    e->type.shape = shape;
+    e->type.presence = NULL;
+    e->compute = x->dtype;
+}
+
+static const Aff *element_count(Sema *s, const Type *t) {
+    const Aff *n = aff_const(s->aff, 1);
+    for (unsigned i = 0; i < t->rank; i++) n = aff_mul(s->aff, n, t->shape[i]);
+    return n;
+}
+
+static void reshape(Sema *s, Expr *e, const BuiltinInfo *row) {
+    size_t rank;
+    const Type *x = &e->bound[0]->type;
+    const Aff **shape = sema_shape_list(s, e->bound[1], &rank);
+    if (!shape || !type_is_shaped(x)) {
+        if (shape) bad_operand(s, e->bound[0], row->name, "a tile or tensor");
+        sema_set_error(e);
+        return;
+    }
+    Type to = *x;
+    to.rank = (uint8_t)rank;
+    to.shape = shape;
+    to.presence = NULL;
+    Type joined;
+    bool fits = row->rule == RULE_RESHAPE ? aff_prove_eq(s->facts, element_count(s, x), element_count(s, &to))
+                                          : sema_broadcast(s, e, x, &to, &joined);
+    if (!fits && row->rule == RULE_RESHAPE)
+        diag_report(s->diags, DIAG_reshape_count, e->span, sema_aff_text(s, element_count(s, x)), sema_aff_text(s, element_count(s, &to)));
+    e->type = fits ? to : (Type){.kind = TYPE_ERROR};
+    e->compute = x->dtype;
+}
+
+static void ceil_rule(Sema *s, Expr *e) {
+    for (size_t i = 0; i < e->bound_count; i++) {
+        if (!e->bound[i]) continue;
+        const Type *t = &e->bound[i]->type;
+        bool good = t->kind == TYPE_SCALAR && (dtype_is_int(t->dtype) || !e->bound[1]);
+        if (good) continue;
+        bad_operand(s, e->bound[i], "ceil", "integers: ceil(a, b) is a / b rounded up");
+        sema_set_error(e);
+        return;
+    }
+    e->type = type_scalar(DTYPE_I64);
+    sema_fold(s, e);
+    if (e->affine) return;
+    sema_error(s, DIAG_bad_argument, e->span, "ceil of a real is known only for a quotient of integers; write ceil(a, b)");
+    sema_set_error(e);
+}
+
+/* ---- All ---- */
+
+static void not_supported(Sema *s, Expr *e, const BuiltinInfo *row) {
+    diag_report(s->diags, DIAG_not_supported, e->span, row->name);
+    sema_set_error(e);
+}
+
+void sema_apply(Sema *s, Expr *e, const CallInfo *info) {
+    const BuiltinInfo *row = builtin_info(e->builtin);
+    if (row->rule != RULE_OTHER && !check_values(s, e, row->name)) {
+        sema_set_error(e);
+        return;
+    }
+    switch (row->rule) {
+    case RULE_UNARY: case RULE_UNARY_REAL: case RULE_BINARY: case RULE_BINARY_REAL: case RULE_TERNARY:
+    case RULE_COMPARE: case RULE_LOGIC: case RULE_BITS: case RULE_WHERE:
+        elementwise(s, e, row);
+        break;
+    case RULE_CAST: cast(s, e, info); break;
+    case RULE_REDUCE: case RULE_REDUCE_REAL: case RULE_ARG_REDUCE: reduce(s, e, info, row); break;
+    case RULE_SAME_SHAPE: same_shape(s, e, info, row); break;
+    case RULE_GEMM: case RULE_MATMUL: product(s, e, info, row); break;
+    case RULE_TRANSPOSE: transpose(s, e, info); break;
+    case RULE_RESHAPE: case RULE_BROADCAST: reshape(s, e, row); break;
+    case RULE_DOT: case RULE_OTHER: case RULE_NONE:
+        if (e->builtin == BUILTIN_CEIL) ceil_rule(s, e);
+        else not_supported(s, e, row);
+        return;
+    }
+    if (!sema_is_error(e) && row->status == STATUS_LATER && s->selected && e->type.kind != TYPE_SCALAR)
+        not_supported(s, e, row);
+}
+
+/* Types the operands that are values; attributes are read by the rules. */
+static bool check_inputs(Sema *s, Expr *e, const CallInfo *info) {
+    const BuiltinRule rule = builtin_info(info->id)->rule;
+    bool good = true;
+    for (size_t i = 0; i < info->param_count; i++) {
+        if (!e->bound[i] || info->params[i].is_attribute) continue;
+        if (i == 1 && (rule == RULE_RESHAPE || rule == RULE_BROADCAST)) continue;
+        good &= sema_expr(s, e->bound[i])->kind != TYPE_ERROR;
+    }
+    return good;
+}
+
+void sema_call_bound(Sema *s, Expr *e, const CallInfo *info) {
+    if (check_inputs(s, e, info)) sema_apply(s, e, info);
+    else sema_set_error(e);
+}
+
+static bool is_index_form(Sema *s, const Expr *e) {
+    if (s->block->kind != BLOCK_OPERATOR || e->u.call.args.count < 2) return false;
+    const Arg *first = &e->u.call.args.data[0];
+    if (first->name) return false;
+    if (first->value->kind == EXPR_IN) return true;
+    if (first->value->kind == EXPR_TUPLE) return true;
+    return first->value->kind == EXPR_NAME && !sema_find(s, first->value->u.name.name);
+}
+
+void sema_call(Sema *s, Expr *e) {
+    CallInfo info = {0};
+    BuiltinId id = builtin_find(e->u.call.callee, strlen(e->u.call.callee));
+    BuiltinClass class = id ? builtin_info(id)->class : CLASS_NONE;
+    bool reduces = class == CLASS_REDUCE || id == BUILTIN_MAX || id == BUILTIN_MIN;
+    if (reduces && is_index_form(s, e)) {
+        e->builtin = id == BUILTIN_MAX ? BUILTIN_REDUCE_MAX : id == BUILTIN_MIN ? BUILTIN_REDUCE_MIN : id;
+        sema_index_call(s, e);
+        return;
+    }
+    if (class == CLASS_CORE || class == CLASS_DATA || id == BUILTIN_RANGE) {
+        sema_error(s, DIAG_bad_call_place, e->span, "`%s` is no value: %s", e->u.call.callee, builtin_info(id)->summary);
+        sema_set_error(e);
+        return;
+    }
+    if (!sema_bind_call(s, e, false, &info)) {
+        for (size_t i = 0; !id && i < e->u.call.args.count; i++) sema_expr(s, e->u.call.args.data[i].value);
+        sema_set_error(e);
+        return;
+    }
+    sema_call_bound(s, e, &info);
+}

@@ -1,0 +1,154 @@
+/* Types and values of expressions: names, constants, folding of scalars. */
+#include "sema_internal.h"
+
+#include <string.h>
+
+bool sema_is_error(const Expr *e) { return e->type.kind == TYPE_ERROR; }
+void sema_set_error(Expr *e) { e->type = (Type){.kind = TYPE_ERROR}; }
+
+bool const_is_true(const ConstValue *v) {
+    return v->kind == CONST_FLOAT ? v->f != 0 : v->kind != CONST_NONE && v->i != 0;
+}
+
+void sema_set_affine(Sema *s, Expr *e, const Aff *value) {
+    int64_t number;
+    (void)s;
+    e->affine = value;
+    if (value && aff_is_const(value, &number))
+        e->value = (ConstValue){CONST_INT, number, (double)number, NULL};
+}
+
+/* ---- Leaves ---- */
+
+static void check_const(Sema *s, Expr *e) {
+    static const Dtype DTYPES[] = {DTYPE_NONE, DTYPE_I64, DTYPE_F64, DTYPE_BOOL, DTYPE_NONE};
+    e->value = e->u.constant;
+    if (e->value.kind == CONST_STRING) {
+        e->type = (Type){.kind = TYPE_STRING};
+        return;
+    }
+    e->type = type_scalar(DTYPES[e->value.kind]);
+    if (e->value.kind == CONST_INT) e->affine = aff_const(s->aff, e->value.i);
+}
+
+/* A whole tensor is a value in an operator; in a sketch it is memory, reached by load and store. */
+static void check_tensor_name(Sema *s, Expr *e, Decl *d) {
+    e->type = d->type;
+    d->used = true;
+    if (s->block->kind == BLOCK_OPERATOR) return;
+    Diag *diag = diag_report(s->diags, DIAG_not_a_tile, e->span, d->name);
+    diag_note(s->diags, diag, d->span, "`%s` is a tensor; load a slice of it into a tile first", d->name);
+    sema_set_error(e);
+}
+
+static void check_name(Sema *s, Expr *e) {
+    Decl *d = sema_find(s, e->u.name.name);
+    if (!d) {
+        sema_undeclared(s, e->u.name.name, e->span);
+        sema_set_error(e);
+        return;
+    }
+    e->decl = d;
+    d->used = true;
+    switch (d->kind) {
+    case DECL_TENSOR: case DECL_VIEW: check_tensor_name(s, e, d); break;
+    case DECL_TILE: case DECL_VALUE: e->type = d->type; break;
+    default:
+        e->type = d->type;
+        e->affine = d->affine;
+        e->value = d->constant;
+        break;
+    }
+}
+
+/* ---- Operators ---- */
+
+static void check_operands(Sema *s, Expr *e) {
+    bool failed = false;
+    for (size_t i = 0; i < e->bound_count; i++)
+        if (e->bound[i]) failed |= sema_expr(s, e->bound[i])->kind == TYPE_ERROR;
+    if (failed) sema_set_error(e);
+}
+
+void sema_operator(Sema *s, Expr *e) {
+    bool is_binary = e->kind == EXPR_BINARY;
+    CallInfo info = {.id = oper_builtin(e->u.oper.op)};
+    e->builtin = info.id;
+    e->bound_count = is_binary ? 2 : 1;
+    e->bound = ARENA_ARRAY(s->arena, Expr *, 2);
+    e->bound[0] = e->u.oper.a;
+    e->bound[1] = e->u.oper.b;
+    check_operands(s, e);
+    if (!sema_is_error(e)) sema_apply(s, e, &info);
+}
+
+static void check_list(Sema *s, Expr *e) {
+    e->type = (Type){.kind = TYPE_LIST};
+    for (size_t i = 0; i < e->u.list.count; i++)
+        if (sema_expr(s, e->u.list.items[i])->kind == TYPE_ERROR) sema_set_error(e);
+}
+
+static void check_index(Sema *s, Expr *e) {
+    if (s->block->kind == BLOCK_OPERATOR) {
+        sema_index_element(s, e);
+        return;
+    }
+    sema_error(s, DIAG_bad_call_place, e->span,
+               "a slice stands in load and store only; load it into a tile first");
+    sema_set_error(e);
+}
+
+const Type *sema_expr(Sema *s, Expr *e) {
+    switch (e->kind) {
+    case EXPR_ERROR: sema_set_error(e); break;
+    case EXPR_CONST: check_const(s, e); break;
+    case EXPR_NAME: check_name(s, e); break;
+    case EXPR_UNARY: case EXPR_BINARY: sema_operator(s, e); break;
+    case EXPR_CALL: sema_call(s, e); break;
+    case EXPR_INDEX: check_index(s, e); break;
+    case EXPR_SLICE: case EXPR_IN:
+        sema_error(s, DIAG_bad_call_place, e->span, "a range stands inside brackets only");
+        sema_set_error(e);
+        break;
+    case EXPR_TUPLE: case EXPR_LIST: check_list(s, e); break;
+    }
+    return &e->type;
+}
+
+/* ---- Scalars where a number is needed ---- */
+
+/* A value that is not affine (a loaded scalar, a product of two loads) becomes a leaf of its own. */
+static const Aff *opaque_leaf(Sema *s, Expr *e) {
+    Decl *d = sema_new_decl(s, DECL_LOCAL, e->kind == EXPR_NAME ? e->u.name.name : "value", e->span);
+    d->type = type_scalar(DTYPE_I64);
+    d->value = e;
+    return aff_var(s->aff, d, d->name);
+}
+
+const Aff *sema_scalar(Sema *s, Expr *e, const char *what) {
+    const Type *t = sema_expr(s, e);
+    if (t->kind == TYPE_ERROR) return NULL;
+    bool is_scalar = t->kind == TYPE_SCALAR || (t->kind == TYPE_TILE && t->rank == 0);
+    if (!is_scalar || !dtype_is_int(t->dtype)) {
+        sema_error(s, DIAG_not_integer, e->span, "%s must be an integer, not %s", what,
+                   sema_type_text(s, t));
+        return NULL;
+    }
+    return e->affine ? e->affine : opaque_leaf(s, e);
+}
+
+bool sema_const_int(Sema *s, Expr *e, const char *what, int64_t *value) {
+    const Aff *a = sema_scalar(s, e, what);
+    if (!a) return false;
+    if (aff_is_const(a, value)) return true;
+    sema_error(s, DIAG_not_constant, e->span, "%s", what);
+    return false;
+}
+
+bool sema_const_bool(Sema *s, Expr *e, const char *what, bool *value) {
+    if (sema_expr(s, e)->kind == TYPE_ERROR) return false;
+    *value = const_is_true(&e->value);
+    if (e->value.kind == CONST_BOOL) return true;
+    sema_error(s, DIAG_not_constant, e->span, "%s (true or false)", what);
+    return false;
+}

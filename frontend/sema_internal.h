@@ -1,0 +1,147 @@
+/* The checker's state and the parts it is made of:
+ *   sema.c           order of work, names and scopes, implements
+ *   sema_decl.c      symbols, constexprs, tensors, views      sema_case.c   cases
+ *   sema_expr.c      types and values of expressions          sema_call.c   operations
+ *   sema_index.c     index notation of operators              sema_shape.c  extents and slices
+ *   sema_stmt.c      statements and their actions             sema_hints.c  hints
+ *   sema_presence.c  definite assignment, presence, what loops carry
+ *   sema_parallel.c  whether iterations are independent */
+#ifndef SEMA_INTERNAL_H
+#define SEMA_INTERNAL_H
+
+#include "frontend_internal.h"
+
+typedef struct NameEntry {
+    Decl *decl;
+    struct NameEntry *outer; /* shadowed */
+    unsigned scope;
+} NameEntry;
+
+typedef struct Sema {
+    Arena *arena;
+    DiagList *diags;
+    File *file;
+    const FrontendOptions *options;
+    AffCtx *aff;
+    bool had_syntax_errors; /* names may be missing because their declaration was lost */
+    bool selected;          /* the block at hand is what is compiled: -D applies */
+
+    Block *block;
+    AffFacts *facts; /* of the innermost loop */
+    Map *names;      /* name -> NameEntry*; visible when entry->scope != 0 */
+    Map *ended;      /* name -> Decl* whose block has ended */
+    PtrVec in_scope; /* NameEntry*, in order of declaration */
+    unsigned scope, loop_depth;
+    uint32_t next_order;
+    struct {
+        Stmt **data;
+        size_t len, cap;
+    } loops; /* around the statement at hand */
+    PtrVec values; /* OPERATOR: DECL_VALUE in order */
+    bool in_index_notation;
+    Stmt *stmt; /* at hand */
+} Sema;
+
+/* ---- sema.c ---- */
+void sema_open_scope(Sema *s);
+void sema_close_scope(Sema *s);
+Decl *sema_find(Sema *s, const char *name);
+/* Declares; reports a second declaration in the same scope. */
+void sema_declare(Sema *s, Decl *d);
+Decl *sema_new_decl(Sema *s, DeclKind kind, const char *name, Span span);
+/* Reports a name that is not visible, with the closest one. */
+void sema_undeclared(Sema *s, const char *name, Span span);
+Diag *sema_error(Sema *s, DiagId id, Span span, const char *format, ...) PRINTF_LIKE(4, 5);
+const char *sema_aff_text(Sema *s, const Aff *e);
+const char *sema_type_text(Sema *s, const Type *t);
+const char *sema_source_text(Sema *s, Span span);
+
+/* ---- sema_decl.c ---- */
+void sema_decls(Sema *s, Block *b);
+void sema_predefine(Sema *s);
+void sema_define_unused(Sema *s);
+bool sema_parse_const(const char *text, ConstValue *value);
+const FrontendDefine *sema_find_define(const Sema *s, const char *name);
+void sema_cases(Sema *s, Block *b);
+void sema_implements(Sema *s, Block *sketch);
+
+/* ---- sema_expr.c ---- */
+/* Types the expression; the result also stands in e->type. `root` of a statement's value computes
+ * in the join with its destination, inner nodes as temporaries. */
+const Type *sema_expr(Sema *s, Expr *e);
+bool sema_is_error(const Expr *e);
+void sema_set_error(Expr *e);
+/* An integer scalar as an affine expression; a value that is not affine becomes a leaf of its own.
+ * Null after a report. */
+const Aff *sema_scalar(Sema *s, Expr *e, const char *what);
+bool sema_const_int(Sema *s, Expr *e, const char *what, int64_t *value);
+bool sema_const_bool(Sema *s, Expr *e, const char *what, bool *value);
+void sema_set_affine(Sema *s, Expr *e, const Aff *value);
+void sema_operator(Sema *s, Expr *e);
+bool const_is_true(const ConstValue *v);
+
+/* ---- sema_call.c ---- */
+typedef struct {
+    BuiltinId id;
+    BuiltinParam params[BUILTIN_MAX_PARAMS];
+    size_t param_count;
+    Expr **outputs; /* destinations in order, null where absent */
+    size_t output_count;
+} CallInfo;
+/* Finds the operation and sorts arguments into e->bound and outputs; false after a report. */
+bool sema_bind_call(Sema *s, Expr *e, bool with_outputs, CallInfo *info);
+void sema_call(Sema *s, Expr *e);
+/* A call whose arguments are bound: types its inputs and applies its rule. */
+void sema_call_bound(Sema *s, Expr *e, const CallInfo *info);
+/* The join of the operands of e, which must have been typed. */
+Dtype sema_join_operands(Expr *e);
+void sema_fold(Sema *s, Expr *e); /* sema_fold.c: operations on scalars */
+/* Types a bound call, operator or unary; operands must have been typed. */
+void sema_apply(Sema *s, Expr *e, const CallInfo *info);
+bool sema_dtype_arg(Sema *s, Expr *e, Dtype *dtype);
+Expr *sema_argument(const Expr *e, const CallInfo *info, const char *name);
+
+/* ---- sema_types.c ---- */
+Dtype dtype_join(Dtype a, Dtype b);
+/* The type of a temporary: narrow floats become f32. */
+Dtype dtype_temporary(Dtype t);
+Dtype type_join(const Type *a, const Type *b);
+bool type_is_shaped(const Type *t);
+Type type_scalar(Dtype dtype);
+
+/* ---- sema_shape.c ---- */
+bool sema_same_extent(Sema *s, const Aff *a, const Aff *b);
+/* NumPy broadcasting of two shaped operands; reports and gives false when they do not fit. */
+bool sema_broadcast(Sema *s, Expr *at, const Type *a, const Type *b, Type *result);
+bool sema_same_shape(Sema *s, const Type *a, const Type *b);
+/* Resolves e = BASE[...] for load and store: axes and the shape of the slice. */
+bool sema_slice(Sema *s, Expr *e);
+/* The whole of a tensor or tile as a slice. */
+void sema_whole_slice(Sema *s, Expr *e);
+/* Whether the slice has the tile's extents; reports at `span`. */
+bool sema_slice_fits(Sema *s, Expr *slice, const Decl *tile, Span span);
+const Aff **sema_shape_list(Sema *s, Expr *list, size_t *rank);
+
+/* ---- sema_stmt.c ---- */
+void sema_body(Sema *s, Body *body);
+void sema_equations(Sema *s, Block *op);
+
+/* ---- sema_index.c ---- */
+void sema_index_equation(Sema *s, Stmt *stmt);
+void sema_index_call(Sema *s, Expr *e);
+void sema_index_element(Sema *s, Expr *e);
+
+/* ---- sema_hints.c ---- */
+void sema_loop_hints(Sema *s, Stmt *loop);
+void sema_other_hints(Sema *s, const Stmt *stmt);
+bool sema_has_hint(const Stmt *stmt, const char *name);
+void sema_alloc_hints(Sema *s, Expr *list, Decl *tile);
+
+/* ---- sema_presence.c, sema_parallel.c ---- */
+void sema_presence(Sema *s, Block *sketch);
+void sema_parallel(Sema *s, Block *sketch);
+/* e = coefficient * var + rest; false when e is not linear in var. */
+bool sema_linear_in(Sema *s, const Aff *e, const Decl *var, const Aff **coefficient,
+                    const Aff **rest);
+
+#endif

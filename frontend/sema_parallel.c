@@ -1,0 +1,152 @@
+/* Whether the iterations of a loop are independent: no tile is carried, and what one iteration
+ * stores no other touches.
+ *
+ * Two accesses of one memory are kept apart by an axis on which both start at c*v + rest, v being
+ * the loop's variable: iterations differ by at least c times the loop's step, which must be at least
+ * the width of either access plus the spread of `rest` over inner loops. */
+#include "sema_internal.h"
+
+typedef struct {
+    const Stmt *stmt;
+    const Expr *slice;
+    bool is_store;
+    const Stmt **loops; /* around it, outermost first */
+    size_t loop_count;
+} Access;
+
+typedef struct {
+    Sema *s;
+    struct {
+        Access *data;
+        size_t len, cap;
+    } accesses;
+    PtrVec stack; /* Stmt*: loops around */
+    PtrVec loops; /* Stmt*: all loops */
+} Parallel;
+
+enum { PAIRS_MAX = 20000 };
+
+static void add_access(Parallel *p, const Stmt *stmt, const Expr *slice, bool is_store) {
+    if (slice->kind != EXPR_INDEX || !slice->decl) return;
+    const Stmt **loops = ARENA_ARRAY(p->s->arena, const Stmt *, p->stack.len + 1);
+    for (size_t i = 0; i < p->stack.len; i++) loops[i] = p->stack.data[i];
+    VEC_PUSH(p->s->arena, &p->accesses, (Access){stmt, slice, is_store, loops, p->stack.len});
+}
+
+static void collect(Parallel *p, const Body *body) {
+    for (size_t i = 0; i < body->count; i++) {
+        Stmt *stmt = body->data[i];
+        if (stmt->kind == STMT_FOR) {
+            VEC_PUSH(p->s->arena, &p->loops, stmt);
+            VEC_PUSH(p->s->arena, &p->stack, stmt);
+            stmt->loop->proved_parallel = stmt->loop->carried_count == 0;
+            collect(p, &stmt->u.loop.body);
+            p->stack.len--;
+        } else if (stmt->kind == STMT_IF) {
+            collect(p, &stmt->u.branch.then_body);
+            collect(p, &stmt->u.branch.else_body);
+        } else if (stmt->action == ACTION_LOAD) add_access(p, stmt, stmt->value, false);
+        else if (stmt->action == ACTION_STORE) add_access(p, stmt, stmt->into, true);
+    }
+}
+
+/* The largest or smallest value of e over the loops inside number `from`; null when not known. */
+static const Aff *extreme(Sema *s, const Aff *e, const Access *a, size_t from, bool largest) {
+    for (size_t i = a->loop_count; i-- > from;) {
+        const LoopInfo *loop = a->loops[i]->loop;
+        const Aff *coefficient, *rest;
+        if (!aff_depends_on(e, loop->var)) continue;
+        if (!loop->lo || !sema_linear_in(s, e, loop->var, &coefficient, &rest)) return NULL;
+        bool rises = aff_prove_nonneg(loop->facts, coefficient);
+        if (!rises && !aff_prove_nonneg(loop->facts, aff_sub(s->aff, aff_const(s->aff, 0), coefficient))) return NULL;
+        const Aff *last = aff_sub(s->aff, loop->hi, aff_const(s->aff, 1));
+        e = aff_add(s->aff, rest, aff_mul(s->aff, coefficient, rises == largest ? last : loop->lo));
+    }
+    return e;
+}
+
+static const Aff *width_of(Sema *s, const AxisIndex *axis) {
+    const Aff *one = aff_const(s->aff, 1);
+    if (axis->kind == AXIS_POINT) return one;
+    return aff_add(s->aff, aff_mul(s->aff, aff_sub(s->aff, axis->count, one), axis->step), one);
+}
+
+static bool axis_separates(Sema *s, const Access *a, const Access *b, size_t axis, size_t level) {
+    const AxisIndex *x = &a->slice->axes[axis], *y = &b->slice->axes[axis];
+    const LoopInfo *loop = a->loops[level]->loop;
+    const Aff *cx, *cy, *rx, *ry;
+    if (x->kind == AXIS_GATHER || y->kind == AXIS_GATHER || !loop->step) return false;
+    if (!sema_linear_in(s, x->start, loop->var, &cx, &rx) || !sema_linear_in(s, y->start, loop->var, &cy, &ry) || cx != cy) return false;
+    const Aff *x_max = extreme(s, rx, a, level + 1, true), *x_min = extreme(s, rx, a, level + 1, false);
+    const Aff *y_max = extreme(s, ry, b, level + 1, true), *y_min = extreme(s, ry, b, level + 1, false);
+    if (!x_max || !x_min || !y_max || !y_min) return false;
+    const Aff *stride = aff_mul(s->aff, cx, loop->step);
+    if (!aff_prove_nonneg(loop->facts, stride)) stride = aff_sub(s->aff, aff_const(s->aff, 0), stride);
+    return aff_prove_le(loop->facts, aff_add(s->aff, x_max, width_of(s, x)), aff_add(s->aff, y_min, stride)) &&
+           aff_prove_le(loop->facts, aff_add(s->aff, y_max, width_of(s, y)), aff_add(s->aff, x_min, stride));
+}
+
+static bool separates(Sema *s, const Access *a, const Access *b, size_t level) {
+    if (a->slice->decl->kind == DECL_VIEW) return false;
+    for (size_t i = 0; i < a->slice->axis_count && i < b->slice->axis_count; i++)
+        if (axis_separates(s, a, b, i, level)) return true;
+    return false;
+}
+
+/* Updates in any order give the same, and unique=true is the user's claim. */
+static bool is_exempt(const Access *a, const Access *b) {
+    if (!a->is_store || !b->is_store) return false;
+    if (a->stmt->unique && b->stmt->unique) return true;
+    return a->stmt->mode != STORE_SET && a->stmt->mode == b->stmt->mode;
+}
+
+static void report_conflict(Sema *s, const Access *a, const Access *b, Stmt *loop) {
+    const char *var = loop->u.loop.var, *name = a->slice->decl->name;
+    Diag *d;
+    if (b->is_store) {
+        d = diag_report(s->diags, DIAG_parallel_overlap, a->slice->span, var, name);
+        if (a != b) diag_note(s->diags, d, b->slice->span, "the other store is here");
+    } else {
+        d = diag_report(s->diags, DIAG_parallel_read, b->slice->span, var, name);
+        diag_note(s->diags, d, a->slice->span, "the store is here");
+    }
+    diag_note(s->diags, d, loop->hint_count ? loop->hints[0].span : loop->u.loop.var_span, "the loop over `%s` is claimed to be parallel here", var);
+}
+
+static void compare(Sema *s, const Access *a, const Access *b) {
+    if (a->slice->decl != b->slice->decl || is_exempt(a, b)) return;
+    for (size_t i = 0; i < a->loop_count && i < b->loop_count && a->loops[i] == b->loops[i]; i++) {
+        Stmt *loop = (Stmt *)a->loops[i];
+        if (separates(s, a, b, i)) continue;
+        bool first = loop->loop->proved_parallel;
+        loop->loop->proved_parallel = false;
+        if (first && loop->loop->parallel) report_conflict(s, a, b, loop);
+    }
+}
+
+static void report_carried(Sema *s, const Stmt *stmt) {
+    const LoopInfo *loop = stmt->loop;
+    if (!loop->parallel || !loop->carried_count) return;
+    const Decl *tile = loop->carried[0];
+    Diag *d = diag_report(s->diags, DIAG_parallel_carries, stmt->u.loop.var_span, stmt->u.loop.var, tile->name);
+    diag_note(s->diags, d, tile->span, "`%s` is made here, outside the loop", tile->name);
+}
+
+void sema_parallel(Sema *s, Block *sketch) {
+    Parallel p = {.s = s};
+    size_t pairs = 0;
+    collect(&p, &sketch->body);
+    for (size_t i = 0; i < p.accesses.len; i++) {
+        const Access *a = &p.accesses.data[i];
+        for (size_t k = 0; a->is_store && k < p.accesses.len; k++) {
+            const Access *b = &p.accesses.data[k];
+            if (b->is_store && k < i) continue;
+            if (a->slice->decl == b->slice->decl && ++pairs > PAIRS_MAX) {
+                diag_report(s->diags, DIAG_flow_limit, a->stmt->span);
+                return;
+            }
+            compare(s, a, b);
+        }
+    }
+    for (size_t i = 0; i < p.loops.len; i++) report_carried(s, p.loops.data[i]);
+}

@@ -1,0 +1,419 @@
+/* Flow over the statements of a sketch: which tiles are written when they are read, which lanes of
+ * them are present, and which tiles a loop or a branch carries.
+ *
+ * One state a tile, with a journal of changes, so that a loop or branch costs what it writes. A loop
+ * runs once with the state at its entry; where the back edge brings less presence, it runs again
+ * with the intersection (at most twice: an interval that shrinks every time depends on the loop and
+ * is an error). */
+#include "sema_internal.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+typedef struct {
+    bool written;
+    const Interval *presence; /* null: everywhere */
+    const Stmt *writer;
+} TileState;
+
+typedef struct {
+    Decl *tile;
+    TileState old;
+} Change;
+
+typedef struct {
+    Sema *s;
+    TileState *states; /* by Decl.order */
+    bool *reported;
+    AffFacts *facts;
+    struct {
+        Change *data;
+        size_t len, cap;
+    } journal;
+    size_t budget; /* statements that may still be visited */
+} Flow;
+
+enum { VISITS_SPARE = 20000, VISITS_EACH = 64, LOOP_RUNS = 3 };
+
+static void set_state(Flow *f, Decl *tile, TileState state) {
+    VEC_PUSH(f->s->arena, &f->journal, (Change){tile, f->states[tile->order]});
+    f->states[tile->order] = state;
+}
+
+/* ---- Intervals ---- */
+
+static bool is_full(const Interval *v) { return !v->lo; }
+
+static Interval trimmed(Flow *f, const Aff *lo, const Aff *hi, const Aff *extent) {
+    int64_t zero;
+    bool from_start = aff_is_const(lo, &zero) && zero == 0;
+    if (from_start && aff_prove_le(f->facts, extent, hi)) return (Interval){NULL, NULL};
+    return (Interval){lo, aff_simplify(f->facts, aff_min(f->s->aff, hi, extent))};
+}
+
+static Interval meet(Flow *f, Interval a, Interval b) {
+    if (is_full(&a)) return b;
+    if (is_full(&b) || (a.lo == b.lo && a.hi == b.hi)) return a;
+    return (Interval){aff_simplify(f->facts, aff_max(f->s->aff, a.lo, b.lo)),
+                      aff_simplify(f->facts, aff_min(f->s->aff, a.hi, b.hi))};
+}
+
+/* Null when every axis is full. */
+static const Interval *keep(Flow *f, const Interval *axes, unsigned rank) {
+    bool full = true;
+    for (unsigned i = 0; i < rank; i++) full &= is_full(&axes[i]);
+    if (full) return NULL;
+    Interval *kept = ARENA_ARRAY(f->s->arena, Interval, AST_MAX_RANK);
+    for (unsigned i = 0; i < rank; i++) kept[i] = axes[i];
+    return kept;
+}
+
+static const Interval *meet_all(Flow *f, const Interval *a, const Interval *b, unsigned rank) {
+    if (!a || !b) return a ? a : b;
+    Interval axes[AST_MAX_RANK];
+    for (unsigned i = 0; i < rank; i++) axes[i] = meet(f, a[i], b[i]);
+    return keep(f, axes, rank);
+}
+
+static bool same_presence(const Interval *a, const Interval *b, unsigned rank) {
+    if (!a || !b) return a == b;
+    for (unsigned i = 0; i < rank; i++)
+        if (a[i].lo != b[i].lo || a[i].hi != b[i].hi) return false;
+    return true;
+}
+
+/* ---- Expressions ---- */
+
+static const Interval *visit(Flow *f, Expr *e);
+
+static void require_written(Flow *f, Decl *tile, Span span) {
+    if (tile->kind != DECL_TILE || tile->is_workspace || f->states[tile->order].written || f->reported[tile->order]) return;
+    f->reported[tile->order] = true;
+    Diag *d = diag_report(f->s->diags, DIAG_unwritten_tile, span, tile->name);
+    diag_note(f->s->diags, d, tile->span, "`%s` is made here without a value", tile->name);
+    if (f->states[tile->order].writer) diag_note(f->s->diags, d, f->states[tile->order].writer->span, "this write may not happen: a loop may run zero times, a branch may not be taken");
+}
+
+static const Interval *visit_elementwise(Flow *f, const Expr *e) {
+    Interval axes[AST_MAX_RANK] = {{0}};
+    unsigned rank = e->type.rank;
+    for (size_t i = 0; i < e->bound_count; i++) {
+        Expr *x = e->bound[i];
+        if (!x || x->type.kind != TYPE_TILE) continue;
+        const Interval *p = visit(f, x);
+        unsigned offset = rank >= x->type.rank ? rank - x->type.rank : 0;
+        for (unsigned k = 0; p && k < x->type.rank && k + offset < rank; k++) {
+            bool repeats = x->type.shape[k] != e->type.shape[k + offset] && aff_is_const(x->type.shape[k], &(int64_t){0});
+            if (!repeats) axes[k + offset] = meet(f, axes[k + offset], p[k]);
+        }
+    }
+    return keep(f, axes, rank);
+}
+
+static const Interval *visit_reduce(Flow *f, const Expr *e) {
+    Interval axes[AST_MAX_RANK] = {{0}};
+    const Interval *p = visit(f, e->bound[0]);
+    unsigned rank = 0;
+    for (int i = 0; p && i < e->bound[0]->type.rank; i++) {
+        bool folded = e->reduce_axis < 0 || e->reduce_axis == i;
+        if (!folded) axes[rank++] = p[i];
+        else if (e->keepdim) axes[rank++] = (Interval){NULL, NULL};
+    }
+    return p ? keep(f, axes, rank) : NULL;
+}
+
+static bool flag_of(const Expr *e, const char *name) {
+    BuiltinParam params[BUILTIN_MAX_PARAMS];
+    Arena *arena = arena_create();
+    size_t count = builtin_params(e->builtin, arena, params);
+    bool on = false;
+    for (size_t i = 0; i < count && i < e->bound_count; i++)
+        if (e->bound[i] && params[i].name[0] == 't' && strcmp(params[i].name, name) == 0) on = const_is_true(&e->bound[i]->value);
+    arena_destroy(arena);
+    return on;
+}
+
+/* M from a, N from b, leading axes the intersection; on K the rest counts as zero. */
+static const Interval *visit_product(Flow *f, const Expr *e) {
+    Interval axes[AST_MAX_RANK] = {{0}};
+    Expr *a = e->bound[0], *b = e->bound[1];
+    const Interval *pa = visit(f, a), *pb = visit(f, b);
+    unsigned rank = e->type.rank, lead = rank - 2;
+    for (unsigned i = 0; pa && i + 2 < a->type.rank; i++) axes[lead + 2 - a->type.rank + i] = pa[i];
+    for (unsigned i = 0; pb && i + 2 < b->type.rank; i++) {
+        Interval *axis = &axes[lead + 2 - b->type.rank + i];
+        *axis = meet(f, *axis, pb[i]);
+    }
+    if (pa) axes[lead] = pa[a->type.rank - (flag_of(e, "trans_a") ? 1u : 2u)];
+    if (pb) axes[lead + 1] = pb[b->type.rank - (flag_of(e, "trans_b") ? 2u : 1u)];
+    return keep(f, axes, rank);
+}
+
+static const Interval *visit_operation(Flow *f, const Expr *e) {
+    const BuiltinInfo *row = builtin_info(e->builtin);
+    switch (row->class) {
+    case CLASS_ELEMENTWISE: return visit_elementwise(f, e);
+    case CLASS_REDUCE: return visit_reduce(f, e);
+    case CLASS_CONTRACT: return visit_product(f, e);
+    case CLASS_COMPOSITE: case CLASS_SCAN: return visit(f, e->bound[0]);
+    default: break;
+    }
+    for (size_t i = 0; i < e->bound_count; i++)
+        if (e->bound[i] && e->bound[i]->type.kind == TYPE_TILE) visit(f, e->bound[i]);
+    return NULL;
+}
+
+static const Interval *visit(Flow *f, Expr *e) {
+    if (e->type.kind != TYPE_TILE) return NULL;
+    const Interval *p = NULL;
+    if (e->kind == EXPR_NAME && e->decl) {
+        require_written(f, e->decl, e->span);
+        p = f->states[e->decl->order].presence;
+        e->type.dtype = e->decl->type.dtype;
+    } else if (e->builtin) p = visit_operation(f, e);
+    e->type.presence = p;
+    return p;
+}
+
+/* ---- Statements ---- */
+
+static Interval loaded_axis(Flow *f, const AxisIndex *axis, const Aff *dim) {
+    AffCtx *c = f->s->aff;
+    const Aff *zero = aff_const(c, 0), *left = aff_sub(c, aff_min(c, dim, axis->end), axis->start);
+    const Aff *hi = aff_ceildiv(c, left, axis->step);
+    const Aff *lo = aff_prove_nonneg(f->facts, axis->start) ? zero : aff_max(c, zero, aff_ceildiv(c, aff_sub(c, zero, axis->start), axis->step));
+    return trimmed(f, lo, aff_simplify(f->facts, hi), axis->count);
+}
+
+static void visit_indices(Flow *f, Expr *slice) {
+    for (size_t i = 0; slice->kind == EXPR_INDEX && i < slice->u.index.count; i++)
+        if (slice->u.index.items[i]->type.kind == TYPE_TILE) visit(f, slice->u.index.items[i]);
+}
+
+static const Interval *loaded(Flow *f, const Stmt *stmt) {
+    Interval axes[AST_MAX_RANK] = {{0}};
+    unsigned rank = 0;
+    const Expr *e = stmt->value;
+    if (stmt->pad) return NULL;
+    for (size_t i = 0; i < e->axis_count && rank < AST_MAX_RANK; i++) {
+        const AxisIndex *axis = &e->axes[i];
+        if (axis->kind == AXIS_RANGE) axes[rank++] = loaded_axis(f, axis, e->decl->type.shape[i]);
+        if (axis->kind == AXIS_GATHER) rank += axis->index->type.rank;
+    }
+    return keep(f, axes, rank);
+}
+
+static void report_uninitialised(Flow *f, const Stmt *stmt, Decl *tile) {
+    if (f->reported[tile->order]) return;
+    f->reported[tile->order] = true;
+    Diag *d = diag_report(f->s->diags, DIAG_gemm_uninitialised, stmt->span, tile->name);
+    const Stmt *site = tile->site;
+    if (!site || site->action != ACTION_ALLOC) return;
+    Span call = site->u.assign.values[0]->span;
+    diag_note(f->s->diags, d, tile->span, "`%s` is made here without a value", tile->name);
+    diag_fix(f->s->diags, d, (Span){call.file, call.end - 1, call.end - 1}, ", init=0", "start from zero");
+}
+
+static void visit_compute(Flow *f, Stmt *stmt) {
+    Decl *d = stmt->targets[0];
+    const Interval *p = visit(f, stmt->value);
+    if (stmt->value->builtin == BUILTIN_GEMM) {
+        if (!f->states[d->order].written && !d->is_workspace) report_uninitialised(f, stmt, d);
+        p = meet_all(f, p, f->states[d->order].presence, d->type.rank);
+    }
+    stmt->presence = p;
+    set_state(f, d, (TileState){true, p, stmt});
+}
+
+static void visit_action(Flow *f, Stmt *stmt) {
+    switch (stmt->action) {
+    case ACTION_ALLOC:
+        set_state(f, stmt->targets[0], (TileState){stmt->targets[0]->has_init, NULL, NULL});
+        break;
+    case ACTION_LOAD:
+        visit_indices(f, stmt->value);
+        stmt->presence = loaded(f, stmt);
+        set_state(f, stmt->targets[0], (TileState){true, stmt->presence, stmt});
+        break;
+    case ACTION_STORE:
+        visit_indices(f, stmt->into);
+        visit(f, stmt->value);
+        break;
+    case ACTION_COMPUTE: visit_compute(f, stmt); break;
+    case ACTION_SCALAR: case ACTION_EQUATION: case ACTION_NONE: break;
+    }
+}
+
+/* ---- Loops and branches ---- */
+
+static int by_order(const void *a, const void *b) {
+    const Decl *x = *(Decl *const *)a, *y = *(Decl *const *)b;
+    return x->order < y->order ? -1 : x->order > y->order;
+}
+
+/* Tiles older than `before` that were changed since `mark`, each once, in order; with the state
+ * that they had then. */
+static size_t changed_since(Flow *f, size_t mark, uint32_t before, Decl ***tiles, TileState **old) {
+    size_t count = 0;
+    Decl **found = ARENA_ARRAY(f->s->arena, Decl *, f->journal.len - mark + 1);
+    for (size_t i = mark; i < f->journal.len; i++)
+        if (f->journal.data[i].tile->order < before) found[count++] = f->journal.data[i].tile;
+    qsort(found, count, sizeof *found, by_order);
+    size_t kept = 0;
+    for (size_t i = 0; i < count; i++)
+        if (kept == 0 || found[kept - 1] != found[i]) found[kept++] = found[i];
+    *tiles = found;
+    *old = ARENA_ARRAY(f->s->arena, TileState, kept + 1);
+    for (size_t i = f->journal.len; i-- > mark;) {
+        Decl *tile = f->journal.data[i].tile, **at = kept ? bsearch(&tile, found, kept, sizeof *found, by_order) : NULL;
+        if (at) (*old)[at - found] = f->journal.data[i].old;
+    }
+    return kept;
+}
+
+static void visit_body(Flow *f, Body *body);
+
+static const char *identity_of(const Expr *e) {
+    switch (e->builtin) {
+    case BUILTIN_ADD: case BUILTIN_SUB: return "0";
+    case BUILTIN_MUL: case BUILTIN_DIV: return "1";
+    case BUILTIN_MAX: return "-inf";
+    case BUILTIN_MIN: return "inf";
+    default: return NULL;
+    }
+}
+
+/* The load behind an operand of the statement that writes the carried tile. */
+static const Stmt *load_behind(const Flow *f, const Stmt *writer) {
+    for (size_t i = 0; writer && writer->value && i < writer->value->bound_count; i++) {
+        const Expr *x = writer->value->bound[i];
+        const Decl *d = x && x->kind == EXPR_NAME ? x->decl : NULL;
+        if (!d || d->kind != DECL_TILE) continue;
+        const Stmt *from = f->states[d->order].writer;
+        if (from && from->action == ACTION_LOAD && !from->pad && from->kind == STMT_EXPR) return from;
+    }
+    return NULL;
+}
+
+static void report_carried(Flow *f, const Decl *tile, const Stmt *loop, const Stmt *writer) {
+    if (f->reported[tile->order]) return;
+    f->reported[tile->order] = true;
+    Diag *d = diag_report(f->s->diags, DIAG_carried_presence, writer ? writer->span : tile->span, tile->name, loop->u.loop.var);
+    const Stmt *load = load_behind(f, writer);
+    const char *identity = writer && writer->value ? identity_of(writer->value) : NULL;
+    diag_note(f->s->diags, d, loop->u.loop.var_span, "which lanes are present changes with `%s`", loop->u.loop.var);
+    if (!load || !identity) return;
+    Span at = load->u.expr.value->span;
+    diag_fix(f->s->diags, d, (Span){at.file, at.end - 1, at.end - 1}, arena_printf(f->s->arena, ", pad=%s", identity), "fill the absent lanes with the identity");
+}
+
+static bool depends_on_loop(const Interval *p, unsigned rank, const Decl *var) {
+    for (unsigned i = 0; p && i < rank; i++)
+        if (!is_full(&p[i]) && (aff_depends_on(p[i].lo, var) || aff_depends_on(p[i].hi, var))) return true;
+    return false;
+}
+
+static void finish_loop(Flow *f, Stmt *stmt, Decl **tiles, const TileState *entry, size_t count) {
+    LoopInfo *loop = stmt->loop;
+    int64_t trips = 0;
+    bool runs = loop->trips && aff_lower_bound(loop->facts, loop->trips, &trips) && trips > 0;
+    loop->carried = tiles;
+    loop->carried_count = count;
+    for (size_t i = 0; i < count; i++) {
+        TileState after = f->states[tiles[i]->order];
+        unsigned rank = tiles[i]->type.rank;
+        after.written = entry[i].written || (runs && after.written);
+        after.presence = entry[i].written ? meet_all(f, entry[i].presence, after.presence, rank) : after.presence;
+        if (depends_on_loop(after.presence, rank, loop->var)) {
+            report_carried(f, tiles[i], stmt, after.writer);
+            after.presence = NULL;
+        }
+        set_state(f, tiles[i], after);
+    }
+}
+
+/* True when the back edge brings less than the entry, so that the body must be seen again. */
+static bool shrinks(Flow *f, Decl **tiles, TileState *entry, size_t count, const Decl *var) {
+    bool any = false;
+    for (size_t i = 0; i < count; i++) {
+        unsigned rank = tiles[i]->type.rank;
+        const Interval *back = f->states[tiles[i]->order].presence;
+        if (!entry[i].written || depends_on_loop(back, rank, var)) continue;
+        const Interval *both = meet_all(f, entry[i].presence, back, rank);
+        any |= !same_presence(both, entry[i].presence, rank);
+        entry[i].presence = both;
+    }
+    return any;
+}
+
+static void visit_loop(Flow *f, Stmt *stmt) {
+    AffFacts *outer = f->facts;
+    if (stmt->loop->facts) f->facts = stmt->loop->facts;
+    size_t mark = f->journal.len, count = 0;
+    Decl **tiles = NULL;
+    TileState *entry = NULL;
+    for (int run = 0; run < LOOP_RUNS; run++) {
+        visit_body(f, &stmt->u.loop.body);
+        size_t before = count;
+        TileState *known = entry;
+        count = changed_since(f, mark, stmt->loop->var->order, &tiles, &entry);
+        if (before == count && known) entry = known; /* the same tiles: their narrowed entry */
+        if (run + 1 == LOOP_RUNS || !shrinks(f, tiles, entry, count, stmt->loop->var)) break;
+        for (size_t i = 0; i < count; i++) f->states[tiles[i]->order] = entry[i];
+    }
+    f->facts = outer;
+    finish_loop(f, stmt, tiles, entry, count);
+}
+
+static void visit_branch(Flow *f, Stmt *stmt) {
+    uint32_t now = UINT32_MAX;
+    size_t mark = f->journal.len;
+    Decl **a, **b, **all;
+    TileState *old_a, *old_b, *then_states;
+    visit_body(f, &stmt->u.branch.then_body);
+    size_t count_a = changed_since(f, mark, now, &a, &old_a);
+    then_states = ARENA_ARRAY(f->s->arena, TileState, count_a + 1);
+    for (size_t i = 0; i < count_a; i++) then_states[i] = f->states[a[i]->order];
+    for (size_t i = 0; i < count_a; i++) f->states[a[i]->order] = old_a[i];
+    size_t middle = f->journal.len;
+    visit_body(f, &stmt->u.branch.else_body);
+    changed_since(f, middle, now, &b, &old_b);
+    size_t count = changed_since(f, mark, now, &all, &old_b), kept = 0;
+    for (size_t i = 0, k = 0; i < count; i++) {
+        TileState other = old_b[i], *mine = &f->states[all[i]->order];
+        if (k < count_a && a[k] == all[i]) other = then_states[k++];
+        TileState both = {other.written && mine->written, meet_all(f, other.presence, mine->presence, all[i]->type.rank), mine->writer ? mine->writer : other.writer};
+        set_state(f, all[i], both);
+        if (all[i]->span.begin < stmt->span.begin) all[kept++] = all[i]; /* made outside */
+    }
+    stmt->assigned = all;
+    stmt->assigned_count = kept;
+}
+
+static void visit_body(Flow *f, Body *body) {
+    for (size_t i = 0; i < body->count && f->budget; i++) {
+        Stmt *stmt = body->data[i];
+        if (--f->budget == 0) diag_report(f->s->diags, DIAG_flow_limit, stmt->span);
+        if (stmt->kind == STMT_FOR && stmt->loop) visit_loop(f, stmt);
+        else if (stmt->kind == STMT_IF) visit_branch(f, stmt);
+        else visit_action(f, stmt);
+    }
+}
+
+static size_t count_statements(const Body *body) {
+    size_t count = body->count;
+    for (size_t i = 0; i < body->count; i++) {
+        const Stmt *stmt = body->data[i];
+        if (stmt->kind == STMT_FOR) count += count_statements(&stmt->u.loop.body);
+        if (stmt->kind == STMT_IF) count += count_statements(&stmt->u.branch.then_body) + count_statements(&stmt->u.branch.else_body);
+    }
+    return count;
+}
+
+void sema_presence(Sema *s, Block *sketch) {
+    Flow f = {.s = s, .facts = s->facts};
+    f.states = ARENA_ARRAY(s->arena, TileState, s->next_order + 1);
+    f.reported = ARENA_ARRAY(s->arena, bool, s->next_order + 1);
+    f.budget = VISITS_SPARE + VISITS_EACH * count_statements(&sketch->body);
+    visit_body(&f, &sketch->body);
+}
