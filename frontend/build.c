@@ -5,16 +5,14 @@
 #include <string.h>
 
 IrValue *build_unsupported(Build *c, Span span, const char *what) {
-    if (c->ok)
-        diag_report(c->diags, DIAG_not_built, span, what);
+    if (c->ok) diag_report(c->diags, DIAG_not_built, span, what);
     c->ok = false;
     return NULL;
 }
 
 IrValue *build_get(const Build *c, const Decl *d) {
     for (size_t i = c->env.len; i-- > 0;)
-        if (c->env.data[i].decl == d)
-            return c->env.data[i].value;
+        if (c->env.data[i].decl == d) return c->env.data[i].value;
     return NULL;
 }
 
@@ -39,14 +37,15 @@ const char *build_name(Build *c, const char *name) {
 
 static const Aff *leaf_aff(Build *c, const Aff *e, Span span) {
     if (e->kind == AFF_SYM) {
-        if (ir_func_symbol(c->f, e->name))
-            return aff_sym(c->m->affs, e->name);
+        if (ir_func_symbol(c->f, e->name)) return aff_sym(c->m->affs, e->name);
         build_unsupported(c, span, arena_printf(c->unit, "the launch-time constant %s", e->name));
         return aff_const(c->m->affs, 0);
     }
     IrValue *v = build_get(c, e->var);
     if (!v) {
-        build_unsupported(c, span, arena_printf(c->unit, "a size that depends on %s", e->name ? e->name : "a value"));
+        build_unsupported(
+            c, span,
+            arena_printf(c->unit, "a size that depends on %s", e->name ? e->name : "a value"));
         return aff_const(c->m->affs, 0);
     }
     if (!v->type->is_index) {
@@ -62,9 +61,11 @@ const Aff *build_aff(Build *c, const Aff *e, Span span) {
     const Aff *y = e->count > 1 ? build_aff(c, e->args[1], span) : NULL;
     const Aff *sum;
     switch (e->kind) {
-    case AFF_CONST: return aff_const(a, e->value);
+    case AFF_CONST:
+        return aff_const(a, e->value);
     case AFF_SYM:
-    case AFF_VAR: return leaf_aff(c, e, span);
+    case AFF_VAR:
+        return leaf_aff(c, e, span);
     case AFF_SUM:
         sum = aff_const(a, e->value);
         for (size_t i = 0; i < e->count; i++) {
@@ -76,11 +77,16 @@ const Aff *build_aff(Build *c, const Aff *e, Span span) {
         for (size_t i = 1; i < e->count; i++)
             x = aff_mul(a, x, i == 1 ? y : build_aff(c, e->args[i], span));
         return x;
-    case AFF_FLOORDIV: return aff_floordiv(a, x, y);
-    case AFF_MOD: return aff_mod(a, x, y);
-    case AFF_MIN: return aff_min(a, x, y);
-    case AFF_MAX: return aff_max(a, x, y);
-    case AFF_OVERFLOW: break;
+    case AFF_FLOORDIV:
+        return aff_floordiv(a, x, y);
+    case AFF_MOD:
+        return aff_mod(a, x, y);
+    case AFF_MIN:
+        return aff_min(a, x, y);
+    case AFF_MAX:
+        return aff_max(a, x, y);
+    case AFF_OVERFLOW:
+        break;
     }
     build_unsupported(c, span, "a size beyond 64 bits");
     return aff_const(a, 0);
@@ -91,11 +97,9 @@ IrValue *build_index(Build *c, const Aff *e, Span span) {
 }
 
 const IrType *build_type(Build *c, const Type *t, Dtype dtype, Span span) {
-    if (t->kind == TYPE_SCALAR)
-        return ir_type_scalar(c->m, dtype);
+    if (t->kind == TYPE_SCALAR) return ir_type_scalar(c->m, dtype);
     const Aff *extents[AST_MAX_RANK] = {0};
-    for (unsigned i = 0; i < t->rank; i++)
-        extents[i] = build_aff(c, t->shape[i], span);
+    for (unsigned i = 0; i < t->rank; i++) extents[i] = build_aff(c, t->shape[i], span);
     return c->graph || t->kind == TYPE_TENSOR ? ir_type_tensor(c->m, dtype, t->rank, extents)
                                               : ir_type_tile(c->m, dtype, t->rank, extents, NULL);
 }
@@ -104,31 +108,31 @@ const IrType *build_type(Build *c, const Type *t, Dtype dtype, Span span) {
 
 static const char *text_of(Build *c, Span span) {
     const SourceFile *file = c->sources ? source_file(c->sources, span.file) : NULL;
-    if (!file || span.end > file->size || span.begin >= span.end)
-        return "";
+    if (!file || span.end > file->size || span.begin >= span.end) return "";
     return arena_strndup(c->unit, file->text + span.begin, span.end - span.begin);
 }
 
 static IrParam *param_of(Build *c, const char *name) {
     for (unsigned i = 0; i < c->f->param_count; i++)
-        if (strcmp(c->f->params[i].name, name) == 0)
-            return &c->f->params[i];
+        if (strcmp(c->f->params[i].name, name) == 0) return &c->f->params[i];
     return NULL;
 }
 
 static double number_of(const ConstValue *v) {
-    return v->kind == CONST_FLOAT ? v->f : v->kind == CONST_INT || v->kind == CONST_BOOL ? (double)v->i : NAN;
+    return v->kind == CONST_FLOAT                          ? v->f
+           : v->kind == CONST_INT || v->kind == CONST_BOOL ? (double)v->i
+                                                           : NAN;
 }
 
 static void build_symbol(Build *c, const Decl *d) {
     IrValue *v = ir_func_add_param(c->f, IR_PARAM_SYMBOL, d->name, ir_type_index(c->m), IR_DIR_IN);
     build_set(c, d, v);
-    if (d->value && d->affine)
-        param_of(c, d->name)->derived = build_aff(c, d->affine, d->span);
+    if (d->value && d->affine) param_of(c, d->name)->derived = build_aff(c, d->affine, d->span);
 }
 
 static void build_scalar_param(Build *c, const Decl *d) {
-    IrValue *v = ir_func_add_param(c->f, IR_PARAM_SCALAR, d->name, ir_type_scalar(c->m, d->type.dtype), IR_DIR_IN);
+    IrValue *v = ir_func_add_param(c->f, IR_PARAM_SCALAR, d->name,
+                                   ir_type_scalar(c->m, d->type.dtype), IR_DIR_IN);
     build_set(c, d, v);
     param_of(c, d->name)->fallback = number_of(&d->constant);
 }
@@ -136,11 +140,9 @@ static void build_scalar_param(Build *c, const Decl *d) {
 void build_symbols(Build *c) {
     const Block *block = c->block;
     for (size_t i = 0; i < block->decl_count; i++)
-        if (block->decls[i]->kind == DECL_SYMBOL)
-            build_symbol(c, block->decls[i]);
+        if (block->decls[i]->kind == DECL_SYMBOL) build_symbol(c, block->decls[i]);
     for (size_t i = 0; i < block->decl_count; i++)
-        if (block->decls[i]->kind == DECL_SCALAR)
-            build_scalar_param(c, block->decls[i]);
+        if (block->decls[i]->kind == DECL_SCALAR) build_scalar_param(c, block->decls[i]);
     for (size_t i = 0; i < block->condition_count; i++) {
         const Condition *k = &block->conditions[i];
         ir_func_add_constraint(c->f, build_aff(c, k->expr, k->span), k->equal, text_of(c, k->span));
@@ -156,7 +158,8 @@ static void build_case(Build *c, const Case *from) {
         if (s->kind == SETTING_VALUE)
             ir_case_set_symbol(c->m, to, s->name, s->constant.i);
         else
-            ir_case_set_data(c->m, to, s->name, builtin_info(s->data)->name, s->param_count, s->params);
+            ir_case_set_data(c->m, to, s->name, builtin_info(s->data)->name, s->param_count,
+                             s->params);
     }
 }
 

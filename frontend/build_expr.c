@@ -1,4 +1,5 @@
-/* Expressions over scalars, tiles and whole tensors: one lowering, with a graph and a tile dialect. */
+/* Expressions over scalars, tiles and whole tensors: one lowering, with a graph and a tile dialect.
+ */
 #include "build_internal.h"
 
 #include <math.h>
@@ -9,9 +10,10 @@ static bool is_shaped(const IrValue *v) {
 }
 
 IrValue *build_cast(Build *c, IrValue *v, Dtype dtype) {
-    if (!v || dtype == DTYPE_NONE || (v->type->dtype == dtype && !v->type->is_index))
-        return v;
-    return ir_cast(&c->b, v, is_shaped(v) ? ir_type_with_dtype(c->m, v->type, dtype) : ir_type_scalar(c->m, dtype));
+    if (!v || dtype == DTYPE_NONE || (v->type->dtype == dtype && !v->type->is_index)) return v;
+    return ir_cast(&c->b, v,
+                   is_shaped(v) ? ir_type_with_dtype(c->m, v->type, dtype)
+                                : ir_type_scalar(c->m, dtype));
 }
 
 IrValue *build_splat(Build *c, const IrType *type, double value) {
@@ -23,22 +25,21 @@ static const IrType *reshaped(Build *c, const IrType *shape, Dtype dtype) {
 }
 
 IrValue *build_broadcast(Build *c, IrValue *v, const IrType *shape, Span span) {
-    if (!v || !is_shaped(v))
-        return v;
+    if (!v || !is_shaped(v)) return v;
     const IrType *to = reshaped(c, shape, v->type->dtype);
-    if (v->type == to)
-        return v;
+    if (v->type == to) return v;
     int64_t axes[AST_MAX_RANK];
     unsigned rank = v->type->rank, shift = shape->rank - rank;
-    if (rank > shape->rank)
-        return build_unsupported(c, span, "operands of these shapes");
+    if (rank > shape->rank) return build_unsupported(c, span, "operands of these shapes");
     for (unsigned i = 0; i < rank; i++) {
         axes[i] = (int64_t)(i + shift);
         if (v->type->extents[i] != to->extents[i + shift] && ir_type_extent(v->type, i) != 1)
-            return build_unsupported(c, span, "extents that are equal by a proof, but written differently");
+            return build_unsupported(c, span,
+                                     "extents that are equal by a proof, but written differently");
     }
     c->b.span = span;
-    IrOp *op = ir_op_create(&c->b, c->graph ? IR_GRAPH_BROADCAST : IR_TILE_BROADCAST, 1, &v, 1, &to);
+    IrOp *op =
+        ir_op_create(&c->b, c->graph ? IR_GRAPH_BROADCAST : IR_TILE_BROADCAST, 1, &v, 1, &to);
     ir_attr_set_ints(op, "axes", rank, axes);
     return &op->results[0];
 }
@@ -47,20 +48,20 @@ IrValue *build_broadcast(Build *c, IrValue *v, const IrType *shape, Span span) {
 
 static IrValue *constant(Build *c, const ConstValue *v, Dtype dtype) {
     const IrType *t = ir_type_scalar(c->m, dtype);
-    if (v->kind == CONST_FLOAT)
-        return ir_const_float(&c->b, t, v->f);
-    return dtype_is_float(dtype) ? ir_const_float(&c->b, t, (double)v->i) : ir_const_int(&c->b, t, v->i);
+    if (v->kind == CONST_FLOAT) return ir_const_float(&c->b, t, v->f);
+    return dtype_is_float(dtype) ? ir_const_float(&c->b, t, (double)v->i)
+                                 : ir_const_int(&c->b, t, v->i);
 }
 
 static IrValue *named(Build *c, const Expr *e) {
     IrValue *v = e->decl ? build_get(c, e->decl) : NULL;
-    if (v)
-        return v;
-    if (e->decl && e->decl->kind == DECL_VIEW)
-        return build_unsupported(c, e->span, "views");
+    if (v) return v;
+    if (e->decl && e->decl->kind == DECL_VIEW) return build_unsupported(c, e->span, "views");
     if (e->decl && e->decl->is_workspace)
-        return build_unsupported(c, e->span, "workspaces (a top-level alloc that loop nests share)");
-    return build_unsupported(c, e->span, arena_printf(c->unit, "the use of %s here", e->u.name.name));
+        return build_unsupported(c, e->span,
+                                 "workspaces (a top-level alloc that loop nests share)");
+    return build_unsupported(c, e->span,
+                             arena_printf(c->unit, "the use of %s here", e->u.name.name));
 }
 
 IrValue *build_operand(Build *c, const Expr *e, Dtype dtype) {
@@ -69,7 +70,8 @@ IrValue *build_operand(Build *c, const Expr *e, Dtype dtype) {
         if (e->value.kind != CONST_NONE && e->value.kind != CONST_STRING)
             return constant(c, &e->value, dtype != DTYPE_NONE ? dtype : e->type.dtype);
         if (e->affine)
-            return build_cast(c, build_index(c, e->affine, e->span), dtype != DTYPE_NONE ? dtype : e->type.dtype);
+            return build_cast(c, build_index(c, e->affine, e->span),
+                              dtype != DTYPE_NONE ? dtype : e->type.dtype);
     }
     return build_cast(c, build_expr(c, e), dtype);
 }
@@ -80,32 +82,26 @@ static IrValue *emit_elementwise(Build *c, const Expr *e, const IrType *shape) {
     const BuiltinInfo *info = builtin_info(e->builtin);
     const char *name = info->ir;
     bool swap = e->builtin == BUILTIN_GT || e->builtin == BUILTIN_GE;
-    if (swap)
-        name = e->builtin == BUILTIN_GT ? "lt" : "le";
+    if (swap) name = e->builtin == BUILTIN_GT ? "lt" : "le";
     IrOpcode opcode;
     bool copy = e->builtin == BUILTIN_PLUS || e->builtin == BUILTIN_CAST;
-    if (!copy && !ir_op_find(name, &opcode))
-        return build_unsupported(c, e->span, info->name);
+    if (!copy && !ir_op_find(name, &opcode)) return build_unsupported(c, e->span, info->name);
     IrValue *v[3] = {0};
     size_t count = copy ? 1 : (size_t)ir_op_info(opcode)->max_operands;
     for (size_t i = 0; i < count; i++) {
         size_t at = swap ? 1 - i : i;
-        if (at >= e->bound_count || !e->bound[at])
-            return build_unsupported(c, e->span, info->name);
+        if (at >= e->bound_count || !e->bound[at]) return build_unsupported(c, e->span, info->name);
         Dtype dtype = e->compute;
         if (info->rule == RULE_LOGIC || (e->builtin == BUILTIN_WHERE && at == 0))
             dtype = DTYPE_BOOL;
         if (e->builtin == BUILTIN_CAST)
             dtype = e->bound[at]->type.weak ? e->type.dtype : e->bound[at]->type.dtype;
         v[i] = build_operand(c, e->bound[at], dtype);
-        if (v[i] && shape)
-            v[i] = build_broadcast(c, v[i], shape, e->span);
-        if (!v[i])
-            return NULL;
+        if (v[i] && shape) v[i] = build_broadcast(c, v[i], shape, e->span);
+        if (!v[i]) return NULL;
     }
     c->b.span = e->span;
-    if (copy)
-        return v[0];
+    if (copy) return v[0];
     if (opcode == IR_SELECT && shape && !is_shaped(v[0]) && !is_shaped(v[1]) && !is_shaped(v[2]))
         return build_unsupported(c, e->span, "where over scalars only");
     return ir_result(ir_op_create(&c->b, opcode, (unsigned)count, v, 1, NULL), 0);
@@ -126,8 +122,7 @@ static IrValue *reduce(Build *c, IrValue *x, const char *kind, int axis, bool ke
     unsigned rank = 0;
     for (unsigned i = 0; i < x->type->rank; i++) {
         bool folded = axis < 0 || i == (unsigned)axis;
-        if (folded)
-            axes[count++] = (int64_t)i;
+        if (folded) axes[count++] = (int64_t)i;
         if (!folded || keepdim)
             extents[rank++] = folded ? aff_const(c->m->affs, 1) : x->type->extents[i];
     }
@@ -137,8 +132,7 @@ static IrValue *reduce(Build *c, IrValue *x, const char *kind, int axis, bool ke
     IrOp *op = ir_op_create(&c->b, c->graph ? IR_GRAPH_REDUCE : IR_TILE_REDUCE, 1, &x, 1, &t);
     ir_attr_set_str(op, "kind", kind);
     ir_attr_set_ints(op, "axes", count, axes);
-    if (keepdim)
-        ir_attr_set_bool(op, "keepdim", true);
+    if (keepdim) ir_attr_set_bool(op, "keepdim", true);
     return &op->results[0];
 }
 
@@ -156,23 +150,23 @@ static IrValue *reduction(Build *c, const Expr *e) {
     if (e->index_count)
         return build_unsupported(c, e->span, "a sum over indices inside another expression");
     IrValue *x = build_operand(c, e->bound[0], e->compute);
-    if (!x)
-        return NULL;
+    if (!x) return NULL;
     const char *kind = builtin_info(e->builtin)->ir + strlen("reduce_");
-    IrValue *v = strcmp(kind, "mean") == 0 && !c->graph ? tile_mean(c, x, e->reduce_axis, e->keepdim, e->span)
-                                                        : reduce(c, x, kind, e->reduce_axis, e->keepdim, e->span);
+    IrValue *v = strcmp(kind, "mean") == 0 && !c->graph
+                     ? tile_mean(c, x, e->reduce_axis, e->keepdim, e->span)
+                     : reduce(c, x, kind, e->reduce_axis, e->keepdim, e->span);
     return build_cast(c, v, e->type.dtype);
 }
 
 /* exp(x - max) / sum(exp(x - max)) */
 static IrValue *softmax(Build *c, const Expr *e) {
     IrValue *x = build_operand(c, e->bound[0], e->compute);
-    if (!x)
-        return NULL;
+    if (!x) return NULL;
     int axis = e->reduce_axis < 0 ? (int)x->type->rank - 1 : e->reduce_axis;
     IrValue *peak = build_broadcast(c, reduce(c, x, "max", axis, true, e->span), x->type, e->span);
     IrValue *weight = ir_unary(&c->b, IR_EXP, ir_binary(&c->b, IR_SUB, x, peak));
-    IrValue *total = build_broadcast(c, reduce(c, weight, "add", axis, true, e->span), x->type, e->span);
+    IrValue *total =
+        build_broadcast(c, reduce(c, weight, "add", axis, true, e->span), x->type, e->span);
     return build_cast(c, ir_binary(&c->b, IR_DIV, weight, total), e->type.dtype);
 }
 
@@ -181,8 +175,7 @@ static IrValue *softmax(Build *c, const Expr *e) {
 static const Expr *attribute(const Expr *e, const char *name) {
     for (size_t i = 0; e->kind == EXPR_CALL && i < e->u.call.args.count; i++) {
         const Arg *a = &e->u.call.args.data[i];
-        if (a->name && strcmp(a->name, name) == 0)
-            return a->value;
+        if (a->name && strcmp(a->name, name) == 0) return a->value;
     }
     return NULL;
 }
@@ -194,8 +187,7 @@ static bool flag(const Expr *e, const char *name) {
 
 static void set_precision(const Expr *e, IrOp *op) {
     const Expr *v = attribute(e, "precision");
-    if (v && v->value.kind == CONST_STRING)
-        ir_attr_set_str(op, "precision", v->value.s);
+    if (v && v->value.kind == CONST_STRING) ir_attr_set_str(op, "precision", v->value.s);
 }
 
 static IrValue *graph_matmul(Build *c, const Expr *e, IrValue *a, IrValue *b) {
@@ -203,7 +195,8 @@ static IrValue *graph_matmul(Build *c, const Expr *e, IrValue *a, IrValue *b) {
     if (rank != b->type->rank || rank < 2)
         return build_unsupported(c, e->span, "matmul of operands of different rank");
     bool ta = flag(e, "trans_a"), tb = flag(e, "trans_b");
-    int64_t batch[AST_MAX_RANK], ka = (int64_t)rank - (ta ? 2 : 1), kb = (int64_t)rank - (tb ? 1 : 2);
+    int64_t batch[AST_MAX_RANK], ka = (int64_t)rank - (ta ? 2 : 1),
+                                 kb = (int64_t)rank - (tb ? 1 : 2);
     for (unsigned i = 0; i + 2 < rank; i++) {
         batch[i] = i;
         if (a->type->extents[i] != b->type->extents[i])
@@ -223,10 +216,8 @@ static IrValue *graph_matmul(Build *c, const Expr *e, IrValue *a, IrValue *b) {
 static IrValue *tile_gemm(Build *c, const Expr *e, IrValue *a, IrValue *b, IrValue *acc) {
     c->b.span = e->span;
     IrOp *op = ir_op_create(&c->b, IR_TILE_GEMM, 3, (IrValue *[]){a, b, acc}, 1, NULL);
-    if (flag(e, "trans_a"))
-        ir_attr_set_bool(op, "trans_a", true);
-    if (flag(e, "trans_b"))
-        ir_attr_set_bool(op, "trans_b", true);
+    if (flag(e, "trans_a")) ir_attr_set_bool(op, "trans_a", true);
+    if (flag(e, "trans_b")) ir_attr_set_bool(op, "trans_b", true);
     set_precision(e, op);
     return &op->results[0];
 }
@@ -234,14 +225,11 @@ static IrValue *tile_gemm(Build *c, const Expr *e, IrValue *a, IrValue *b, IrVal
 IrValue *build_contract(Build *c, const Expr *e, IrValue *acc) {
     IrValue *a = build_operand(c, e->bound[0], DTYPE_NONE);
     IrValue *b = a ? build_operand(c, e->bound[1], DTYPE_NONE) : NULL;
-    if (!b)
-        return NULL;
-    if (c->graph)
-        return build_cast(c, graph_matmul(c, e, a, b), e->type.dtype);
+    if (!b) return NULL;
+    if (c->graph) return build_cast(c, graph_matmul(c, e, a, b), e->type.dtype);
     if (a->type->rank != b->type->rank || a->type->rank < 2)
         return build_unsupported(c, e->span, "a product of tiles of different rank");
-    if (acc)
-        return tile_gemm(c, e, a, b, acc);
+    if (acc) return tile_gemm(c, e, a, b, acc);
     acc = build_splat(c, build_type(c, &e->type, e->compute, e->span), 0);
     return build_cast(c, tile_gemm(c, e, a, b, acc), e->type.dtype);
 }
@@ -251,32 +239,38 @@ IrValue *build_contract(Build *c, const Expr *e, IrValue *acc) {
 static IrValue *operation(Build *c, const Expr *e) {
     const BuiltinInfo *info = builtin_info(e->builtin);
     switch (info->class) {
-    case CLASS_ELEMENTWISE: return elementwise(c, e);
-    case CLASS_REDUCE: return reduction(c, e);
-    case CLASS_CONTRACT: return build_contract(c, e, NULL);
+    case CLASS_ELEMENTWISE:
+        return elementwise(c, e);
+    case CLASS_REDUCE:
+        return reduction(c, e);
+    case CLASS_CONTRACT:
+        return build_contract(c, e, NULL);
     case CLASS_COMPOSITE:
-        if (e->builtin == BUILTIN_SOFTMAX)
-            return softmax(c, e);
+        if (e->builtin == BUILTIN_SOFTMAX) return softmax(c, e);
         break;
-    default: break;
+    default:
+        break;
     }
     return build_unsupported(c, e->span, info->name);
 }
 
 IrValue *build_expr(Build *c, const Expr *e) {
     c->b.span = e->span;
-    if (e->type.kind == TYPE_SCALAR && (e->affine || (e->value.kind != CONST_NONE && e->value.kind != CONST_STRING)))
+    if (e->type.kind == TYPE_SCALAR &&
+        (e->affine || (e->value.kind != CONST_NONE && e->value.kind != CONST_STRING)))
         return build_operand(c, e, e->type.dtype);
     switch (e->kind) {
-    case EXPR_NAME: return named(c, e);
+    case EXPR_NAME:
+        return named(c, e);
     case EXPR_UNARY:
     case EXPR_BINARY:
-    case EXPR_CALL: return operation(c, e);
+    case EXPR_CALL:
+        return operation(c, e);
     case EXPR_INDEX:
-        if (c->graph)
-            return build_element(c, e);
+        if (c->graph) return build_element(c, e);
         break;
-    default: break;
+    default:
+        break;
     }
     return build_unsupported(c, e->span, "this expression");
 }

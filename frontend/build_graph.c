@@ -16,7 +16,8 @@ IrValue *build_element(Build *c, const Expr *e) {
         operands[i + 1] = build_index(c, e->axes[i].start, e->axes[i].span);
     }
     c->b.span = e->span;
-    IrOp *op = ir_op_create(&c->b, IR_GRAPH_ELEMENT, (unsigned)e->axis_count + 1, operands, 1, NULL);
+    IrOp *op =
+        ir_op_create(&c->b, IR_GRAPH_ELEMENT, (unsigned)e->axis_count + 1, operands, 1, NULL);
     return build_cast(c, &op->results[0], e->type.dtype);
 }
 
@@ -29,8 +30,7 @@ typedef struct {
 } Notation;
 
 static bool read_notation(Build *c, const Stmt *s, Notation *n) {
-    for (size_t i = 0; i < s->index_count; i++)
-        n->decls[n->count++] = s->indices[i];
+    for (size_t i = 0; i < s->index_count; i++) n->decls[n->count++] = s->indices[i];
     n->outer = n->count;
     n->body = s->value;
     n->dtype = s->value->compute != DTYPE_NONE ? s->value->compute : s->value->type.dtype;
@@ -42,41 +42,38 @@ static bool read_notation(Build *c, const Stmt *s, Notation *n) {
         for (size_t i = 0; i < s->value->index_count; i++)
             n->decls[n->count++] = s->value->indices[i];
         for (size_t i = 0; i < s->value->bound_count; i++)
-            if (s->value->bound[i])
-                n->body = s->value->bound[i];
+            if (s->value->bound[i]) n->body = s->value->bound[i];
     }
     return true;
 }
 
 IrValue *build_notation(Build *c, const Stmt *s) {
     Notation n = {0};
-    if (!read_notation(c, s, &n))
-        return NULL;
+    if (!read_notation(c, s, &n)) return NULL;
     IrValue *extents[2 * AST_MAX_RANK];
     const Aff *shape[AST_MAX_RANK] = {0};
     for (unsigned i = 0; i < n.count; i++) {
         const Decl *d = n.decls[i];
-        const Aff *extent = aff_sub(c->m->affs, build_aff(c, d->index_hi, d->span), build_aff(c, d->index_lo, d->span));
+        const Aff *extent = aff_sub(c->m->affs, build_aff(c, d->index_hi, d->span),
+                                    build_aff(c, d->index_lo, d->span));
         extents[i] = ir_aff_emit(&c->b, extent);
-        if (i < n.outer)
-            shape[i] = extent;
+        if (i < n.outer) shape[i] = extent;
     }
     const IrType *t = ir_type_tensor(c->m, n.dtype, n.outer, shape);
     c->b.span = s->span;
     IrOp *op = ir_op_create(&c->b, IR_GRAPH_GENERIC, n.count, extents, 1, &t);
     ir_attr_set_int(op, "outer", n.outer);
-    if (n.kind)
-        ir_attr_set_str(op, "kind", n.kind);
+    if (n.kind) ir_attr_set_str(op, "kind", n.kind);
     IrBuilder outside = c->b;
     c->b = ir_builder_at_end(op->regions[0]);
     for (unsigned i = 0; i < n.count; i++) {
         const Decl *d = n.decls[i];
-        IrValue *arg = ir_region_add_arg(op->regions[0], ir_type_index(c->m), build_name(c, d->name));
+        IrValue *arg =
+            ir_region_add_arg(op->regions[0], ir_type_index(c->m), build_name(c, d->name));
         build_set(c, d, ir_binary(&c->b, IR_ADD, arg, build_index(c, d->index_lo, d->span)));
     }
     IrValue *value = build_operand(c, n.body, n.dtype);
-    if (value)
-        ir_yield(&c->b, 1, &value);
+    if (value) ir_yield(&c->b, 1, &value);
     c->b = outside;
     return value ? &op->results[0] : NULL;
 }
@@ -86,8 +83,7 @@ IrValue *build_notation(Build *c, const Stmt *s) {
 static void build_equation(Build *c, const Stmt *s) {
     const Decl *d = s->targets[0];
     IrValue *v = s->index_count ? build_notation(c, s) : build_expr(c, s->value);
-    if (!v)
-        return;
+    if (!v) return;
     const IrType *t = build_type(c, &d->type, d->type.dtype, s->span);
     if (v->type->kind != IR_TYPE_TENSOR) {
         c->b.span = s->span;
@@ -97,23 +93,20 @@ static void build_equation(Build *c, const Stmt *s) {
         v = &op->results[0];
     }
     v = build_broadcast(c, build_cast(c, v, d->type.dtype), t, s->span);
-    if (!v)
-        return;
-    if (!v->name)
-        v->name = build_name(c, d->name);
+    if (!v) return;
+    if (!v->name) v->name = build_name(c, d->name);
     build_set(c, d, v);
 }
 
 static void build_inputs(Build *c) {
     for (size_t i = 0; i < c->block->decl_count; i++) {
         const Decl *d = c->block->decls[i];
-        if (d->kind == DECL_VIEW)
-            build_unsupported(c, d->span, "views");
-        if (d->kind != DECL_TENSOR || d->direction == DIR_OUT)
-            continue;
+        if (d->kind == DECL_VIEW) build_unsupported(c, d->span, "views");
+        if (d->kind != DECL_TENSOR || d->direction == DIR_OUT) continue;
         IrDirection direction = d->direction == DIR_INOUT ? IR_DIR_INOUT : IR_DIR_IN;
-        build_set(c, d, ir_func_add_param(c->f, IR_PARAM_TENSOR, d->name,
-                                          build_type(c, &d->type, d->type.dtype, d->span), direction));
+        build_set(c, d,
+                  ir_func_add_param(c->f, IR_PARAM_TENSOR, d->name,
+                                    build_type(c, &d->type, d->type.dtype, d->span), direction));
     }
 }
 
@@ -123,11 +116,11 @@ static void build_return(Build *c) {
     unsigned count = 0;
     for (size_t i = 0; i < c->block->decl_count; i++) {
         const Decl *d = c->block->decls[i];
-        if (d->kind != DECL_TENSOR || d->direction == DIR_IN || d->direction == DIR_NONE)
-            continue;
+        if (d->kind != DECL_TENSOR || d->direction == DIR_IN || d->direction == DIR_NONE) continue;
         IrValue *v = build_get(c, d);
         if (!v || count == COUNT_OF(values)) {
-            build_unsupported(c, d->span, v ? "more than 64 results" : "a result without an equation");
+            build_unsupported(c, d->span,
+                              v ? "more than 64 results" : "a result without an equation");
             return;
         }
         values[count] = v;
@@ -152,6 +145,5 @@ void build_operator(Build *c) {
         else if (s->action != ACTION_NONE)
             build_unsupported(c, s->span, "this statement in an operator");
     }
-    if (c->ok)
-        build_return(c);
+    if (c->ok) build_return(c);
 }

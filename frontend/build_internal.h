@@ -18,8 +18,8 @@ typedef struct {
     IrModule *m;
     IrFunc *f;
     IrBuilder b;
-    bool graph;         /* whole tensors, not tiles */
-    bool under_serial;  /* tile: inside a loop that is not parallel, or an `if` */
+    bool graph;        /* whole tensors, not tiles */
+    bool under_serial; /* tile: inside a loop that is not parallel, or an `if` */
     bool ok;
     struct {
         NameValue *data;
@@ -35,11 +35,12 @@ void build_set(Build *c, const Decl *d, IrValue *v);
 
 /* ---- Sizes (build.c) ---- */
 
-const Aff *build_aff(Build *c, const Aff *e, Span span);       /* into the module's context */
-IrValue *build_index(Build *c, const Aff *e, Span span);       /* emitted as an index value */
-const IrType *build_type(Build *c, const Type *t, Dtype dtype, Span span); /* tile, tensor or scalar */
-const char *build_name(Build *c, const char *name);            /* [A-Za-z0-9_]{1,40} */
-void build_symbols(Build *c);  /* symbol and scalar parameters, constraints of the block */
+const Aff *build_aff(Build *c, const Aff *e, Span span); /* into the module's context */
+IrValue *build_index(Build *c, const Aff *e, Span span); /* emitted as an index value */
+const IrType *build_type(Build *c, const Type *t, Dtype dtype,
+                         Span span);                /* tile, tensor or scalar */
+const char *build_name(Build *c, const char *name); /* [A-Za-z0-9_]{1,40} */
+void build_symbols(Build *c); /* symbol and scalar parameters, constraints of the block */
 
 /* ---- Expressions (build_expr.c) ---- */
 
@@ -53,8 +54,8 @@ IrValue *build_broadcast(Build *c, IrValue *v, const IrType *shape, Span span);
 IrValue *build_cast(Build *c, IrValue *v, Dtype dtype);
 IrValue *build_splat(Build *c, const IrType *type, double value);
 
-void build_operator(Build *c); /* build_graph.c */
-void build_sketch(Build *c);   /* build_tile.c */
+void build_operator(Build *c);                                  /* build_graph.c */
+void build_sketch(Build *c);                                    /* build_tile.c */
 IrValue *build_contract(Build *c, const Expr *e, IrValue *acc); /* gemm, matmul; acc: of gemm */
 IrValue *build_notation(Build *c, const Stmt *s);               /* index notation (build_graph.c) */
 IrValue *build_element(Build *c, const Expr *e);                /* X[i, j] inside it */

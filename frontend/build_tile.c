@@ -12,8 +12,7 @@ static const IrType *tile_type(Build *c, const Decl *d) {
 
 /* Writes a tile: the value in the tile's own type and shape. */
 static void write_tile(Build *c, const Decl *d, IrValue *v, Span span) {
-    if (!v)
-        return;
+    if (!v) return;
     const IrType *t = tile_type(c, d);
     if (d->is_workspace) {
         build_unsupported(c, span, "workspaces (a top-level alloc that loop nests share)");
@@ -27,10 +26,8 @@ static void write_tile(Build *c, const Decl *d, IrValue *v, Span span) {
         v = &op->results[0];
     }
     v = build_broadcast(c, v, t, span);
-    if (!v)
-        return;
-    if (!v->name)
-        v->name = build_name(c, d->name);
+    if (!v) return;
+    if (!v->name) v->name = build_name(c, d->name);
     build_set(c, d, v);
 }
 
@@ -47,8 +44,7 @@ static IrValue *read_tile(Build *c, const Decl *d) {
 static void build_alloc(Build *c, const Stmt *s) {
     const Decl *d = s->targets[0];
     build_set(c, d, NULL); /* a new tile in every run of its block */
-    if (!d->has_init)
-        return;
+    if (!d->has_init) return;
     double init = d->init.kind == CONST_FLOAT ? d->init.f : (double)d->init.i;
     c->b.span = s->span;
     write_tile(c, d, build_splat(c, tile_type(c, d), init), s->span);
@@ -67,13 +63,13 @@ typedef struct {
 static bool slice_axis(Build *c, const AxisIndex *axis, unsigned at, SliceOperands *s) {
     s->steps[at] = 1;
     if (axis->kind == AXIS_GATHER || !axis->start || (axis->kind == AXIS_RANGE && !axis->end)) {
-        build_unsupported(c, axis->span, axis->kind == AXIS_GATHER ? "gather and scatter" : "this index");
+        build_unsupported(c, axis->span,
+                          axis->kind == AXIS_GATHER ? "gather and scatter" : "this index");
         return false;
     }
     s->axes[at] = axis->kind == AXIS_POINT ? 'p' : 'r';
     s->operands[s->count++] = build_index(c, axis->start, axis->span);
-    if (axis->kind == AXIS_POINT)
-        return c->ok;
+    if (axis->kind == AXIS_POINT) return c->ok;
     s->ranges++;
     s->operands[s->count++] = build_index(c, axis->end, axis->span);
     int64_t step = 1;
@@ -88,20 +84,19 @@ static bool slice_axis(Build *c, const AxisIndex *axis, unsigned at, SliceOperan
 
 static bool slice_operands(Build *c, const Expr *e, SliceOperands *s) {
     if (e->kind != EXPR_INDEX || !e->decl || e->decl->kind != DECL_TENSOR) {
-        build_unsupported(c, e->span, e->decl && e->decl->kind == DECL_VIEW ? "views" : "slices of tiles");
+        build_unsupported(c, e->span,
+                          e->decl && e->decl->kind == DECL_VIEW ? "views" : "slices of tiles");
         return false;
     }
     s->operands[s->count++] = build_get(c, e->decl);
     for (size_t i = 0; i < e->axis_count; i++)
-        if (!slice_axis(c, &e->axes[i], (unsigned)i, s))
-            return false;
+        if (!slice_axis(c, &e->axes[i], (unsigned)i, s)) return false;
     return true;
 }
 
 static void slice_attributes(IrOp *op, const SliceOperands *s) {
     ir_attr_set_str(op, "axes", s->axes);
-    if (s->has_step)
-        ir_attr_set_ints(op, "steps", strlen(s->axes), s->steps);
+    if (s->has_step) ir_attr_set_ints(op, "steps", strlen(s->axes), s->steps);
 }
 
 static void build_load(Build *c, const Stmt *s) {
@@ -111,8 +106,7 @@ static void build_load(Build *c, const Stmt *s) {
         return;
     }
     SliceOperands slice = {0};
-    if (!slice_operands(c, s->value, &slice))
-        return;
+    if (!slice_operands(c, s->value, &slice)) return;
     if (slice.ranges != d->type.rank) {
         build_unsupported(c, s->span, "a load into a tile of another rank");
         return;
@@ -132,11 +126,9 @@ static void build_load(Build *c, const Stmt *s) {
 static void build_store(Build *c, const Stmt *s) {
     static const char *const modes[] = {"set", "add", "max", "min"};
     SliceOperands slice = {.count = 1};
-    if (!slice_operands(c, s->into, &slice))
-        return;
+    if (!slice_operands(c, s->into, &slice)) return;
     IrValue *v = build_cast(c, build_expr(c, s->value), s->into->decl->type.dtype);
-    if (!v)
-        return;
+    if (!v) return;
     if (v->type->kind != IR_TYPE_TILE || v->type->rank != slice.ranges) {
         build_unsupported(c, s->span, "a store from a tile of another rank");
         return;
@@ -145,10 +137,8 @@ static void build_store(Build *c, const Stmt *s) {
     c->b.span = s->span;
     IrOp *op = ir_op_create(&c->b, IR_TILE_STORE, slice.count, slice.operands, 0, NULL);
     slice_attributes(op, &slice);
-    if (s->mode != STORE_SET)
-        ir_attr_set_str(op, "mode", modes[s->mode]);
-    if (s->unique)
-        ir_attr_set_bool(op, "unique", true);
+    if (s->mode != STORE_SET) ir_attr_set_str(op, "mode", modes[s->mode]);
+    if (s->unique) ir_attr_set_bool(op, "unique", true);
 }
 
 /* ---- Compute ---- */
@@ -168,17 +158,17 @@ static void build_scalars(Build *c, const Stmt *s) {
     for (size_t i = 0; i < s->target_count; i++) {
         const Decl *d = s->targets[i];
         const Expr *e = s->u.assign.values[i];
-        if (!d->affine && d->constant.kind == CONST_NONE)
-            build_set(c, d, build_expr(c, e));
+        if (!d->affine && d->constant.kind == CONST_NONE) build_set(c, d, build_expr(c, e));
     }
 }
 
 /* ---- Control flow ---- */
 
 static void loop_attributes(IrOp *op, const LoopInfo *info) {
-    const char *grid = info->grid_axis == 'x' ? "grid.x" : info->grid_axis == 'y' ? "grid.y" : "grid.z";
-    if (op->opcode == IR_PARALLEL && info->grid_axis)
-        ir_attr_set_str(op, "axis", grid);
+    const char *grid = info->grid_axis == 'x'   ? "grid.x"
+                       : info->grid_axis == 'y' ? "grid.y"
+                                                : "grid.z";
+    if (op->opcode == IR_PARALLEL && info->grid_axis) ir_attr_set_str(op, "axis", grid);
     if (op->opcode == IR_FOR && info->pipeline)
         ir_attr_set_int(op, "pipeline", info->stages > 0 ? info->stages : 2);
     if (op->opcode == IR_FOR && info->unroll)
@@ -214,10 +204,10 @@ static void serial_loop(Build *c, const Stmt *s, IrValue *bounds[3]) {
     const LoopInfo *info = s->loop;
     unsigned count = (unsigned)info->carried_count;
     IrValue **carried = ARENA_ARRAY(c->unit, IrValue *, count + 1);
-    for (unsigned i = 0; i < count; i++)
-        carried[i] = read_tile(c, info->carried[i]);
+    for (unsigned i = 0; i < count; i++) carried[i] = read_tile(c, info->carried[i]);
     c->b.span = s->span;
-    IrOp *op = ir_for(&c->b, bounds[0], bounds[1], bounds[2], count, carried, build_name(c, s->u.loop.var));
+    IrOp *op = ir_for(&c->b, bounds[0], bounds[1], bounds[2], count, carried,
+                      build_name(c, s->u.loop.var));
     loop_attributes(op, info);
     IrBuilder outside = c->b;
     bool was_serial = c->under_serial;
@@ -229,10 +219,8 @@ static void serial_loop(Build *c, const Stmt *s, IrValue *bounds[3]) {
         build_set(c, info->carried[i], op->regions[0]->args[i + 1]);
     }
     build_body(c, &s->u.loop.body);
-    for (unsigned i = 0; i < count; i++)
-        carried[i] = build_get(c, info->carried[i]);
-    if (c->ok)
-        ir_yield(&c->b, count, carried);
+    for (unsigned i = 0; i < count; i++) carried[i] = build_get(c, info->carried[i]);
+    if (c->ok) ir_yield(&c->b, count, carried);
     c->b = outside;
     c->under_serial = was_serial;
     for (unsigned i = 0; i < count; i++) {
@@ -243,8 +231,7 @@ static void serial_loop(Build *c, const Stmt *s, IrValue *bounds[3]) {
 
 static void build_loop(Build *c, const Stmt *s) {
     IrValue *bounds[3];
-    if (!loop_bounds(c, s, bounds))
-        return;
+    if (!loop_bounds(c, s, bounds)) return;
     const LoopInfo *info = s->loop;
     bool free = info->parallel != PARALLEL_NONE || (info->proved_parallel && !c->under_serial);
     if (free && info->carried_count == 0)
@@ -254,24 +241,22 @@ static void build_loop(Build *c, const Stmt *s) {
 }
 
 /* One branch; `values` receives what the assigned tiles hold behind it. */
-static void build_branch(Build *c, const Stmt *s, IrBlock *region, const Body *body, IrValue **values) {
+static void build_branch(Build *c, const Stmt *s, IrBlock *region, const Body *body,
+                         IrValue **values) {
     IrBuilder outside = c->b;
     bool was_serial = c->under_serial;
     c->under_serial = true;
     c->b = ir_builder_at_end(region);
     build_body(c, body);
-    for (size_t i = 0; i < s->assigned_count; i++)
-        values[i] = read_tile(c, s->assigned[i]);
-    if (c->ok)
-        ir_yield(&c->b, (unsigned)s->assigned_count, values);
+    for (size_t i = 0; i < s->assigned_count; i++) values[i] = read_tile(c, s->assigned[i]);
+    if (c->ok) ir_yield(&c->b, (unsigned)s->assigned_count, values);
     c->b = outside;
     c->under_serial = was_serial;
 }
 
 static void build_if(Build *c, const Stmt *s) {
     IrValue *condition = build_operand(c, s->u.branch.condition, DTYPE_BOOL);
-    if (!condition)
-        return;
+    if (!condition) return;
     if (condition->type->kind != IR_TYPE_SCALAR) {
         build_unsupported(c, s->span, "a condition on a loaded scalar");
         return;
@@ -288,13 +273,10 @@ static void build_if(Build *c, const Stmt *s) {
     IrOp *op = ir_op_create(&c->b, IR_IF, 1, &condition, (unsigned)count, types);
     for (unsigned r = 0; r < 2; r++) {
         const Body *body = r ? &s->u.branch.else_body : &s->u.branch.then_body;
-        for (size_t i = 0; i < count; i++)
-            build_set(c, s->assigned[i], before[i]);
-        if (r == 0 || body->count || count)
-            build_branch(c, s, op->regions[r], body, values);
+        for (size_t i = 0; i < count; i++) build_set(c, s->assigned[i], before[i]);
+        if (r == 0 || body->count || count) build_branch(c, s, op->regions[r], body, values);
     }
-    for (size_t i = 0; i < count; i++)
-        build_set(c, s->assigned[i], &op->results[i]);
+    for (size_t i = 0; i < count; i++) build_set(c, s->assigned[i], &op->results[i]);
 }
 
 static void build_stmt(Build *c, const Stmt *s) {
@@ -307,19 +289,31 @@ static void build_stmt(Build *c, const Stmt *s) {
         return;
     }
     switch (s->action) {
-    case ACTION_NONE: break;
-    case ACTION_ALLOC: build_alloc(c, s); break;
-    case ACTION_LOAD: build_load(c, s); break;
-    case ACTION_STORE: build_store(c, s); break;
-    case ACTION_COMPUTE: build_compute(c, s); break;
-    case ACTION_SCALAR: build_scalars(c, s); break;
-    case ACTION_EQUATION: build_unsupported(c, s->span, "an equation in a sketch"); break;
+    case ACTION_NONE:
+        break;
+    case ACTION_ALLOC:
+        build_alloc(c, s);
+        break;
+    case ACTION_LOAD:
+        build_load(c, s);
+        break;
+    case ACTION_STORE:
+        build_store(c, s);
+        break;
+    case ACTION_COMPUTE:
+        build_compute(c, s);
+        break;
+    case ACTION_SCALAR:
+        build_scalars(c, s);
+        break;
+    case ACTION_EQUATION:
+        build_unsupported(c, s->span, "an equation in a sketch");
+        break;
     }
 }
 
 static void build_body(Build *c, const Body *body) {
-    for (size_t i = 0; i < body->count && c->ok; i++)
-        build_stmt(c, body->data[i]);
+    for (size_t i = 0; i < body->count && c->ok; i++) build_stmt(c, body->data[i]);
 }
 
 /* ---- The sketch ---- */
@@ -327,12 +321,9 @@ static void build_body(Build *c, const Body *body) {
 static void build_tensors(Build *c) {
     for (size_t i = 0; i < c->block->decl_count; i++) {
         const Decl *d = c->block->decls[i];
-        if (d->kind == DECL_VIEW)
-            build_unsupported(c, d->span, "views");
-        if (d->kind != DECL_TENSOR)
-            continue;
-        if (d->stride_affs)
-            build_unsupported(c, d->span, "tensors with strides");
+        if (d->kind == DECL_VIEW) build_unsupported(c, d->span, "views");
+        if (d->kind != DECL_TENSOR) continue;
+        if (d->stride_affs) build_unsupported(c, d->span, "tensors with strides");
         IrDirection direction = d->direction == DIR_OUT     ? IR_DIR_OUT
                                 : d->direction == DIR_INOUT ? IR_DIR_INOUT
                                                             : IR_DIR_IN;
@@ -346,9 +337,11 @@ static void check_bindings(Build *c) {
     for (size_t i = 0; i < c->block->binding_count; i++) {
         const Binding *b = &c->block->bindings[i];
         if (b->op_decl && b->sketch_decl && strcmp(b->op_decl->name, b->sketch_decl->name) != 0)
-            build_unsupported(c, b->sketch_decl->span, "a sketch that renames its operator's tensors");
+            build_unsupported(c, b->sketch_decl->span,
+                              "a sketch that renames its operator's tensors");
         if (b->is_reshape)
-            build_unsupported(c, c->block->implements.span, "a sketch that reshapes its operator's tensors");
+            build_unsupported(c, c->block->implements.span,
+                              "a sketch that reshapes its operator's tensors");
     }
 }
 
@@ -358,6 +351,5 @@ void build_sketch(Build *c) {
     build_tensors(c);
     build_body(c, &c->block->body);
     c->b.span = c->block->name_span;
-    if (c->ok)
-        ir_op_create(&c->b, IR_RETURN, 0, NULL, 0, NULL);
+    if (c->ok) ir_op_create(&c->b, IR_RETURN, 0, NULL, 0, NULL);
 }

@@ -26,7 +26,8 @@ static const struct {
     const char *name;
     unsigned bit;
 } features[] = {
-    {"mma", TARGET_MMA}, {"cp.async", TARGET_CP_ASYNC}, {"wgmma", TARGET_WGMMA}, {"tma", TARGET_TMA}, {"fma", TARGET_FMA},
+    {"mma", TARGET_MMA}, {"cp.async", TARGET_CP_ASYNC}, {"wgmma", TARGET_WGMMA},
+    {"tma", TARGET_TMA}, {"fma", TARGET_FMA},
 };
 
 typedef struct {
@@ -46,17 +47,22 @@ static const char *read_string(Reader *r, const Json *object, const char *key) {
     bool ok = text[0] && text[0] != '-';
     /* Names reach command lines of nvcc and gcc. */
     for (const char *p = text; *p; p++)
-        ok &= strchr("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.-", *p) != NULL;
+        ok &=
+            strchr("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.-", *p) != NULL;
     if (!ok)
-        complain(r, arena_printf(r->arena, "\"%s\" must be a name of letters, digits, '_', '.' and '-'", key));
+        complain(r,
+                 arena_printf(r->arena,
+                              "\"%s\" must be a name of letters, digits, '_', '.' and '-'", key));
     return arena_strdup(r->arena, text);
 }
 
 static void read_number(Reader *r, const Json *root, const Field *f, Target *t) {
     int64_t value;
-    if (!json_int(json_get(json_get(root, f->group), f->name), &value) || value < f->minimum || value > f->maximum) {
-        complain(r, arena_printf(r->arena, "\"%s\" in \"%s\" must be a whole number from %lld to %lld", f->name, f->group,
-                                 (long long)f->minimum, (long long)f->maximum));
+    if (!json_int(json_get(json_get(root, f->group), f->name), &value) || value < f->minimum ||
+        value > f->maximum) {
+        complain(r,
+                 arena_printf(r->arena, "\"%s\" in \"%s\" must be a whole number from %lld to %lld",
+                              f->name, f->group, (long long)f->minimum, (long long)f->maximum));
         return;
     }
     memcpy((char *)t + f->offset, &value, sizeof value);
@@ -69,14 +75,15 @@ static void reject_unknown(Reader *r, const Json *root, const char *group, unsig
             known |= (fields[i].kinds & kind) && strcmp(fields[i].group, group) == 0 &&
                      strcmp(fields[i].name, json_key(item)) == 0;
         if (!known)
-            complain(r, arena_printf(r->arena, "\"%s\" has no member \"%s\" for this kind of target", group, json_key(item)));
+            complain(r,
+                     arena_printf(r->arena, "\"%s\" has no member \"%s\" for this kind of target",
+                                  group, json_key(item)));
     }
 }
 
 static void read_features(Reader *r, const Json *root, Target *t) {
     const Json *list = json_get(root, "features");
-    if (json_kind(list) != JSON_ARRAY)
-        complain(r, "\"features\" must be a list");
+    if (json_kind(list) != JSON_ARRAY) complain(r, "\"features\" must be a list");
     for (const Json *item = json_first(list); item; item = json_next(item)) {
         const char *name = json_string(item, "(not a text)");
         bool known = false;
@@ -85,8 +92,7 @@ static void read_features(Reader *r, const Json *root, Target *t) {
                 t->features |= features[i].bit;
                 known = true;
             }
-        if (!known)
-            complain(r, arena_printf(r->arena, "unknown feature \"%s\"", name));
+        if (!known) complain(r, arena_printf(r->arena, "unknown feature \"%s\"", name));
     }
 }
 
@@ -105,14 +111,14 @@ static void read_root(Reader *r, const Json *root, Target *t) {
     }
     t->kind = cuda ? TARGET_CUDA : TARGET_CPU;
     for (size_t i = 0; i < COUNT_OF(fields); i++)
-        if (fields[i].kinds & (cuda ? G : C))
-            read_number(r, root, &fields[i], t);
+        if (fields[i].kinds & (cuda ? G : C)) read_number(r, root, &fields[i], t);
     reject_unknown(r, root, "machine", cuda ? G : C);
     reject_unknown(r, root, "tuning", cuda ? G : C);
     read_features(r, root, t);
 }
 
-const Target *target_parse(Arena *arena, DiagList *diags, const char *path, const char *text, size_t size) {
+const Target *target_parse(Arena *arena, DiagList *diags, const char *path, const char *text,
+                           size_t size) {
     Reader r = {arena, diags, path, true};
     Target *t = ARENA_NEW(arena, Target);
     char error[128];
@@ -140,12 +146,12 @@ const Target *target_find(Arena *arena, DiagList *diags, const char *name) {
     for (size_t i = 0; i < COUNT_OF(target_documents); i++) {
         names[i] = target_documents[i].name;
         if (strcmp(names[i], name) == 0)
-            return target_parse(arena, diags, names[i], target_documents[i].text, target_documents[i].size);
+            return target_parse(arena, diags, names[i], target_documents[i].text,
+                                target_documents[i].size);
     }
     Diag *d = diag_report(diags, DIAG_unknown_target, SPAN_NONE, name);
     const char *close = closest_name(name, names, COUNT_OF(names));
-    if (close)
-        diag_note(diags, d, SPAN_NONE, "did you mean \"%s\"?", close);
+    if (close) diag_note(diags, d, SPAN_NONE, "did you mean \"%s\"?", close);
     return NULL;
 }
 

@@ -21,8 +21,7 @@ struct Axes {
 };
 
 static void add_value(Axes *a, IrValue *v) {
-    if (!is_tile(v))
-        return;
+    if (!is_tile(v)) return;
     pointer_table_set(&a->base, v, (uint32_t)a->parent.len);
     VEC_PUSH(a->arena, &a->values, v);
     for (unsigned i = 0; i < v->type->rank; i++) {
@@ -32,13 +31,10 @@ static void add_value(Axes *a, IrValue *v) {
 }
 
 static void add_values(Axes *a, IrBlock *block) {
-    for (unsigned i = 0; i < block->arg_count; i++)
-        add_value(a, block->args[i]);
+    for (unsigned i = 0; i < block->arg_count; i++) add_value(a, block->args[i]);
     for (IrOp *op = block->first; op; op = op->next) {
-        for (unsigned i = 0; i < op->result_count; i++)
-            add_value(a, &op->results[i]);
-        for (unsigned r = 0; r < op->region_count; r++)
-            add_values(a, op->regions[r]);
+        for (unsigned i = 0; i < op->result_count; i++) add_value(a, &op->results[i]);
+        for (unsigned r = 0; r < op->region_count; r++) add_values(a, op->regions[r]);
     }
 }
 
@@ -58,15 +54,12 @@ static uint32_t node_of(const Axes *a, const IrValue *v, unsigned axis) {
 
 static void join(Axes *a, const IrValue *x, unsigned i, const IrValue *y, unsigned j) {
     uint32_t p = find(a, node_of(a, x, i)), q = find(a, node_of(a, y, j));
-    if (p != q)
-        a->parent.data[p < q ? q : p] = p < q ? p : q;
+    if (p != q) a->parent.data[p < q ? q : p] = p < q ? p : q;
 }
 
 static void join_all(Axes *a, const IrValue *x, const IrValue *y) {
-    if (!is_tile(x) || !is_tile(y))
-        return;
-    for (unsigned i = 0; i < x->type->rank && i < y->type->rank; i++)
-        join(a, x, i, y, i);
+    if (!is_tile(x) || !is_tile(y)) return;
+    for (unsigned i = 0; i < x->type->rank && i < y->type->rank; i++) join(a, x, i, y, i);
 }
 
 /* ---- What the ops say ---- */
@@ -74,8 +67,7 @@ static void join_all(Axes *a, const IrValue *x, const IrValue *y) {
 static bool names_axis(const IrOp *op, unsigned axis) {
     const IrAttr *axes = ir_attr(op, "axes");
     for (size_t i = 0; axes && i < axes->count; i++)
-        if (axes->ints[i] == (int64_t)axis)
-            return true;
+        if (axes->ints[i] == (int64_t)axis) return true;
     return false;
 }
 
@@ -92,14 +84,14 @@ static void join_reduce(Axes *a, IrOp *op) {
     unsigned to = 0;
     for (unsigned i = 0; i < op->operands[0]->type->rank; i++) {
         bool folded = names_axis(op, i);
-        if (!folded)
-            join(a, op->operands[0], i, &op->results[0], to);
+        if (!folded) join(a, op->operands[0], i, &op->results[0], to);
         to += !folded || keep;
     }
 }
 
 static void join_gemm(Axes *a, IrOp *op) {
-    IrValue *x = op->operands[0], *y = op->operands[1], *acc = op->operands[2], *out = &op->results[0];
+    IrValue *x = op->operands[0], *y = op->operands[1], *acc = op->operands[2],
+            *out = &op->results[0];
     unsigned r = acc->type->rank, ra = x->type->rank, rb = y->type->rank;
     bool ta = ir_attr_bool(op, "trans_a"), tb = ir_attr_bool(op, "trans_b");
     join_all(a, acc, out);
@@ -128,27 +120,37 @@ static void join_if(Axes *a, IrOp *op) {
 }
 
 static void join_elementwise(Axes *a, IrOp *op) {
-    for (unsigned i = 0; i < op->operand_count; i++)
-        join_all(a, &op->results[0], op->operands[i]);
+    for (unsigned i = 0; i < op->operand_count; i++) join_all(a, &op->results[0], op->operands[i]);
 }
 
 static void join_op(Axes *a, IrOp *op) {
     switch (op->opcode) {
-    case IR_TILE_BROADCAST: join_broadcast(a, op); break;
-    case IR_TILE_REDUCE: join_reduce(a, op); break;
-    case IR_TILE_GEMM: join_gemm(a, op); break;
-    case IR_TILE_FILL: join_elementwise(a, op); break;
+    case IR_TILE_BROADCAST:
+        join_broadcast(a, op);
+        break;
+    case IR_TILE_REDUCE:
+        join_reduce(a, op);
+        break;
+    case IR_TILE_GEMM:
+        join_gemm(a, op);
+        break;
+    case IR_TILE_FILL:
+        join_elementwise(a, op);
+        break;
     case IR_TILE_TRANSPOSE: {
         const IrAttr *perm = ir_attr(op, "perm");
         for (unsigned i = 0; perm && i < op->results[0].type->rank; i++)
             join(a, &op->results[0], i, op->operands[0], (unsigned)perm->ints[i]);
         break;
     }
-    case IR_FOR: join_loop(a, op); break;
-    case IR_IF: join_if(a, op); break;
+    case IR_FOR:
+        join_loop(a, op);
+        break;
+    case IR_IF:
+        join_if(a, op);
+        break;
     default:
-        if (ir_has_trait(op, IR_ELEMENTWISE) && op->result_count == 1)
-            join_elementwise(a, op);
+        if (ir_has_trait(op, IR_ELEMENTWISE) && op->result_count == 1) join_elementwise(a, op);
     }
 }
 
@@ -168,8 +170,7 @@ static void note_op(Axes *a, IrOp *op) {
         class_at(a, x, x->type->rank - (ir_attr_bool(op, "trans_a") ? 2 : 1))->contracted = true;
         break;
     case IR_TILE_RESHAPE:
-        for (unsigned i = 0; i < x->type->rank; i++)
-            class_at(a, x, i)->rigid = true;
+        for (unsigned i = 0; i < x->type->rank; i++) class_at(a, x, i)->rigid = true;
         for (unsigned i = 0; i < op->results[0].type->rank; i++)
             class_at(a, &op->results[0], i)->rigid = true;
         break;
@@ -177,13 +178,12 @@ static void note_op(Axes *a, IrOp *op) {
         x = &op->results[0];
         /* fall through */
     case IR_TILE_STORE:
-        if (x->type->rank)
-            class_at(a, x, x->type->rank - 1)->innermost = true;
+        if (x->type->rank) class_at(a, x, x->type->rank - 1)->innermost = true;
         for (unsigned i = 0; i < x->type->rank; i++)
-            if (!class_at(a, x, i)->span.file)
-                class_at(a, x, i)->span = op->span;
+            if (!class_at(a, x, i)->span.file) class_at(a, x, i)->span = op->span;
         break;
-    default: break;
+    default:
+        break;
     }
 }
 
@@ -219,12 +219,10 @@ Axes *axes_analyse(Arena *scratch, IrFunc *f) {
     a->base = pointer_table(scratch);
     add_values(a, f->body);
     OpList ops = ops_collect(scratch, f->body);
-    for (size_t i = 0; i < ops.len; i++)
-        join_op(a, ops.data[i]);
+    for (size_t i = 0; i < ops.len; i++) join_op(a, ops.data[i]);
     a->facts = ARENA_ARRAY(scratch, AxisClass, a->parent.len + 1);
     number_classes(a);
-    for (size_t i = 0; i < ops.len; i++)
-        note_op(a, ops.data[i]);
+    for (size_t i = 0; i < ops.len; i++) note_op(a, ops.data[i]);
     return a;
 }
 
@@ -240,34 +238,34 @@ AxisClass *axes_class(const Axes *axes, size_t index) {
 
 size_t axes_of(const Axes *axes, const IrValue *v, unsigned axis) {
     uint32_t base;
-    if (!pointer_table_get(&axes->base, v, &base))
-        return SIZE_MAX;
+    if (!pointer_table_get(&axes->base, v, &base)) return SIZE_MAX;
     return axes->number[find((Axes *)axes, base + axis)];
 }
 
 int axes_find(const Axes *axes, const IrValue *v, size_t index) {
     for (unsigned i = 0; is_tile(v) && i < v->type->rank; i++)
-        if (axes_of(axes, v, i) == index)
-            return (int)i;
+        if (axes_of(axes, v, i) == index) return (int)i;
     return -1;
 }
 
 bool axes_touch(const Axes *axes, const IrOp *op, size_t index) {
     for (unsigned i = 0; i < op->operand_count; i++)
-        if (axes_find(axes, op->operands[i], index) >= 0)
-            return true;
+        if (axes_find(axes, op->operands[i], index) >= 0) return true;
     for (unsigned i = 0; i < op->result_count; i++)
-        if (axes_find(axes, &op->results[i], index) >= 0)
-            return true;
+        if (axes_find(axes, &op->results[i], index) >= 0) return true;
     return false;
 }
 
-static int64_t others_of(const Axes *axes, const IrValue *v, size_t index, int64_t row, int64_t gemm) {
+static int64_t others_of(const Axes *axes, const IrValue *v, size_t index, int64_t row,
+                         int64_t gemm) {
     int64_t product = 1;
     for (unsigned i = 0; i < v->type->rank; i++) {
         size_t other = axes_of(axes, v, i);
         const AxisClass *c = axes_class(axes, other);
-        int64_t extent = c->constant >= 0 ? c->constant : c->reduced ? row : c->contracted ? gemm : 1;
+        int64_t extent = c->constant >= 0 ? c->constant
+                         : c->reduced     ? row
+                         : c->contracted  ? gemm
+                                          : 1;
         if (other != index && extent > 1)
             product = product > INT64_MAX / extent ? INT64_MAX : product * extent;
     }

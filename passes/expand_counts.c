@@ -11,8 +11,7 @@
 
 static const Aff *lanes_of(PassContext *ctx, const IrType *t, const Presence *p, unsigned axis) {
     AffCtx *affs = ctx->module->affs;
-    if (!p->axes[axis].hi)
-        return t->extents[axis];
+    if (!p->axes[axis].hi) return t->extents[axis];
     return aff_max(affs, aff_const(affs, 0), aff_sub(affs, p->axes[axis].hi, p->axes[axis].lo));
 }
 
@@ -22,7 +21,8 @@ static void expand(PassContext *ctx, IrOp *op) {
     const IrAttr *axes = ir_attr(op, "axes");
     const Aff *count = aff_const(ctx->module->affs, 1);
     for (size_t i = 0; axes && i < axes->count; i++)
-        count = aff_mul(ctx->module->affs, count, lanes_of(ctx, tile->type, &p, (unsigned)axes->ints[i]));
+        count = aff_mul(ctx->module->affs, count,
+                        lanes_of(ctx, tile->type, &p, (unsigned)axes->ints[i]));
     IrBuilder b = ir_builder_before(op);
     b.span = op->span;
     ir_replace_uses(&op->results[0], ir_aff_emit(&b, count));
@@ -31,12 +31,10 @@ static void expand(PassContext *ctx, IrOp *op) {
 
 bool pass_expand_counts(PassContext *ctx) {
     for (IrFunc *f = ctx->module->first; f; f = f->next) {
-        if (f->level != IR_LEVEL_TILE || f->state != IR_STATE_OPEN)
-            continue;
+        if (f->level != IR_LEVEL_TILE || f->state != IR_STATE_OPEN) continue;
         OpList ops = ops_collect(ctx->scratch, f->body);
         for (size_t i = 0; i < ops.len; i++)
-            if (ops.data[i]->opcode == IR_TILE_COUNT)
-                expand(ctx, ops.data[i]);
+            if (ops.data[i]->opcode == IR_TILE_COUNT) expand(ctx, ops.data[i]);
     }
     return true;
 }

@@ -1,10 +1,9 @@
 /* grid: the outermost parallel loops become the machine's axis.
  *
- * The nest of `parallel` at the top of a kernel is its grid (tiles between its loops are made in the
- * innermost one); a `parallel` anywhere else, or
- * one whose trip count depends on an outer loop, becomes a serial `for`. For cuda the grid's loops
- * are replaced by arithmetic on one block index, innermost loop fastest; for a processor they stay
- * and the outermost carries `collapse`.
+ * The nest of `parallel` at the top of a kernel is its grid (tiles between its loops are made in
+ * the innermost one); a `parallel` anywhere else, or one whose trip count depends on an outer loop,
+ * becomes a serial `for`. For cuda the grid's loops are replaced by arithmetic on one block index,
+ * innermost loop fastest; for a processor they stay and the outermost carries `collapse`.
  *
  * needs:  tile functions in state static
  * keeps:  everything else
@@ -28,23 +27,21 @@ typedef struct {
 } Nest;
 
 static bool over_symbols(const Aff *e) {
-    if (e->kind == AFF_VAR)
-        return false;
+    if (e->kind == AFF_VAR) return false;
     for (size_t i = 0; i < e->count; i++)
-        if (!over_symbols(e->args[i]))
-            return false;
+        if (!over_symbols(e->args[i])) return false;
     return true;
 }
 
 static const Aff *trips_of(IrModule *m, const IrOp *loop) {
-    const Aff *length = aff_sub(m->affs, ir_aff_of(m, loop->operands[1]), ir_aff_of(m, loop->operands[0]));
+    const Aff *length =
+        aff_sub(m->affs, ir_aff_of(m, loop->operands[1]), ir_aff_of(m, loop->operands[0]));
     return aff_ceildiv(m->affs, length, ir_aff_of(m, loop->operands[2]));
 }
 
 static bool reads_constant_data(const IrOp *load) {
     for (IrUse *use = load->operands[0]->uses; use; use = use->next)
-        if (use->op->opcode == IR_TILE_STORE && use->index == 1)
-            return false;
+        if (use->op->opcode == IR_TILE_STORE && use->index == 1) return false;
     return true;
 }
 
@@ -66,8 +63,7 @@ static void sink_tiles(IrOp *inner) {
     IrOp *first = inner->regions[0]->first;
     for (IrOp *op = inner->block->first, *next; op != inner; op = next) {
         next = op->next;
-        if (!is_scalar_arithmetic(op))
-            ir_op_move_before(op, first);
+        if (!is_scalar_arithmetic(op)) ir_op_move_before(op, first);
     }
 }
 
@@ -78,8 +74,7 @@ static Nest find_nest(PassContext *ctx, IrFunc *f) {
     for (IrOp *loop = only_parallel(f->body); loop && nest.depth < MAX_NEST;
          loop = only_parallel(loop->regions[0])) {
         const Aff *trips = trips_of(m, loop);
-        if (!over_symbols(trips) || !over_symbols(ir_aff_of(m, loop->operands[0])))
-            break;
+        if (!over_symbols(trips) || !over_symbols(ir_aff_of(m, loop->operands[0]))) break;
         if (!aff_prove_nonneg(ir_facts_at(ctx->scratch, loop), trips))
             trips = aff_max(m->affs, trips, zero);
         sink_tiles(loop);
@@ -91,8 +86,7 @@ static Nest find_nest(PassContext *ctx, IrFunc *f) {
 
 static bool in_nest(const Nest *nest, const IrOp *op) {
     for (unsigned i = 0; i < nest->depth; i++)
-        if (nest->loops[i] == op)
-            return true;
+        if (nest->loops[i] == op) return true;
     return false;
 }
 
@@ -131,8 +125,7 @@ static void bind_indices(PassContext *ctx, IrFunc *f, const Nest *nest) {
         IrValue *step = ir_aff_emit(&b, ir_aff_of(m, nest->loops[i]->operands[2]));
         IrValue *value = ir_binary(&b, IR_ADD, lb, ir_binary(&b, IR_MUL, index[i], step));
         IrValue *variable = nest->loops[i]->regions[0]->args[0];
-        if (value == &special->results[0] || value->name == NULL)
-            value->name = variable->name;
+        if (value == &special->results[0] || value->name == NULL) value->name = variable->name;
         ir_replace_uses(variable, value);
     }
     ir_func_attr_set_aff(f, "grid_x", grid);
@@ -160,8 +153,7 @@ static bool depends_on_nest(const IrOp *op, const Nest *nest) {
         const IrValue *v = op->operands[k];
         const IrBlock *from = v->def ? v->def->block : v->block;
         for (unsigned i = 0; i < nest->depth; i++)
-            if (from == nest->loops[i]->regions[0])
-                return true;
+            if (from == nest->loops[i]->regions[0]) return true;
     }
     return false;
 }
@@ -171,7 +163,8 @@ static bool depends_on_nest(const IrOp *op, const Nest *nest) {
 static void hoist_bounds(const Nest *nest) {
     for (unsigned i = 0; i + 1 < nest->depth; i++) {
         IrOp *inner_first = nest->loops[i + 1]->regions[0]->first;
-        for (IrOp *op = nest->loops[i]->regions[0]->first, *next; op != nest->loops[i + 1]; op = next) {
+        for (IrOp *op = nest->loops[i]->regions[0]->first, *next; op != nest->loops[i + 1];
+             op = next) {
             next = op->next;
             ir_op_move_before(op, depends_on_nest(op, nest) ? inner_first : nest->loops[0]);
         }
@@ -183,11 +176,11 @@ static void map_to_cores(PassContext *ctx, Nest *nest) {
     for (unsigned i = 1; i < nest->depth; i++) {
         IrBuilder b = ir_builder_before(nest->loops[0]);
         for (unsigned k = 0; k < 3; k++)
-            ir_set_operand(nest->loops[i], k, ir_aff_emit(&b, ir_aff_of(m, nest->loops[i]->operands[k])));
+            ir_set_operand(nest->loops[i], k,
+                           ir_aff_emit(&b, ir_aff_of(m, nest->loops[i]->operands[k])));
     }
     hoist_bounds(nest);
-    if (nest->depth > 1)
-        ir_attr_set_bool(nest->loops[0], "collapse", true);
+    if (nest->depth > 1) ir_attr_set_bool(nest->loops[0], "collapse", true);
 }
 
 static void map_func(PassContext *ctx, IrFunc *f) {
@@ -199,8 +192,7 @@ static void map_func(PassContext *ctx, IrFunc *f) {
     bool cuda = ctx->target->kind == TARGET_CUDA;
     ir_func_attr_set_str(f, "target", cuda ? "cuda" : "cpu");
     if (!cuda) {
-        if (nest.depth)
-            map_to_cores(ctx, &nest);
+        if (nest.depth) map_to_cores(ctx, &nest);
         return;
     }
     if (nest.depth) {
@@ -213,7 +205,6 @@ static void map_func(PassContext *ctx, IrFunc *f) {
 
 bool pass_grid(PassContext *ctx) {
     for (IrFunc *f = ctx->module->first; f; f = f->next)
-        if (f->level == IR_LEVEL_TILE && f->state == IR_STATE_STATIC)
-            map_func(ctx, f);
+        if (f->level == IR_LEVEL_TILE && f->state == IR_STATE_STATIC) map_func(ctx, f);
     return true;
 }

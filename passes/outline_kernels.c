@@ -1,8 +1,9 @@
 /* outline_kernels: one function for each kernel.
  *
  * Top-level ops of a sketch run in order, as if each finished before the next. Each top-level loop
- * nest becomes a function of its own, and so do stores without a loop that share tiles; what they share
- * (arithmetic, constants, loads of tensors that the sketch does not write) is copied into each.
+ * nest becomes a function of its own, and so do stores without a loop that share tiles; what they
+ * share (arithmetic, constants, loads of tensors that the sketch does not write) is copied into
+ * each.
  *
  * needs:  tile functions in state open
  * keeps:  everything else
@@ -20,44 +21,39 @@
 
 typedef struct {
     IrFunc *func;
-    OpList ops;      /* top level, the terminator left out */
-    uint32_t *group; /* of each op: the kernel that it is a root of, or FREE */
+    OpList ops;        /* top level, the terminator left out */
+    uint32_t *group;   /* of each op: the kernel that it is a root of, or FREE */
     uint32_t *painted; /* of each op: the last group that it feeds */
-    uint32_t count;  /* groups */
+    uint32_t count;    /* groups */
 } Outline;
 
 enum { FREE = UINT32_MAX };
 
 static bool stores_to(IrBlock *block, const IrValue *tensor) {
     for (IrOp *op = block->first; op; op = op->next) {
-        if (op->opcode == IR_TILE_STORE && op->operands[1] == tensor)
-            return true;
+        if (op->opcode == IR_TILE_STORE && op->operands[1] == tensor) return true;
         for (unsigned r = 0; r < op->region_count; r++)
-            if (stores_to(op->regions[r], tensor))
-                return true;
+            if (stores_to(op->regions[r], tensor)) return true;
     }
     return false;
 }
 
 /* What may be copied into every kernel that uses it. */
 static bool is_shareable(const Outline *o, const IrOp *op) {
-    if (op->opcode == IR_TILE_LOAD)
-        return !stores_to(o->func->body, op->operands[0]);
+    if (op->opcode == IR_TILE_LOAD) return !stores_to(o->func->body, op->operands[0]);
     return ir_has_trait(op, IR_PURE) && !op->region_count;
 }
 
 /* The top-level op that holds `op`. */
 static const IrOp *top_of(const IrOp *op) {
-    while (op->block->parent)
-        op = op->block->parent;
+    while (op->block->parent) op = op->block->parent;
     return op;
 }
 
 /* For each top-level op, the last one that its results reach through any others. */
 static size_t *reaches(const Outline *o, Arena *scratch) {
     size_t *reach = ARENA_ARRAY(scratch, size_t, o->ops.len + 1);
-    for (size_t i = 0; i < o->ops.len; i++)
-        o->ops.data[i]->mark = (uint32_t)i;
+    for (size_t i = 0; i < o->ops.len; i++) o->ops.data[i]->mark = (uint32_t)i;
     for (size_t i = o->ops.len; i-- > 0;) {
         const IrOp *op = o->ops.data[i];
         reach[i] = i;
@@ -71,41 +67,36 @@ static size_t *reaches(const Outline *o, Arena *scratch) {
     return reach;
 }
 
-/* Visits the tile ops that feed top-level op `op`; with `paint` it marks them for the group, without
- * it tells whether one is marked so. */
+/* Visits the tile ops that feed top-level op `op`; with `paint` it marks them for the group,
+ * without it tells whether one is marked so. */
 static bool feeds(Outline *o, const IrOp *op, uint32_t group, bool paint) {
     for (unsigned i = 0; i < op->operand_count; i++) {
         const IrOp *def = op->operands[i]->def;
-        if (!def || !is_tile(op->operands[i]))
-            continue;
+        if (!def || !is_tile(op->operands[i])) continue;
         bool seen = o->painted[def->mark] == group;
-        if (seen && !paint)
-            return true;
-        if (!seen && paint)
-            o->painted[def->mark] = group;
-        if (!seen && feeds(o, def, group, paint))
-            return true;
+        if (seen && !paint) return true;
+        if (!seen && paint) o->painted[def->mark] = group;
+        if (!seen && feeds(o, def, group, paint)) return true;
     }
     return false;
 }
 
-/* A loop nest starts a kernel unless an earlier one hands it values; stores without a loop share one
- * when they share tiles. */
+/* A loop nest starts a kernel unless an earlier one hands it values; stores without a loop share
+ * one when they share tiles. */
 static void form_groups(Outline *o, Arena *scratch) {
     const size_t *reach = reaches(o, scratch);
     size_t open_until = 0;
     bool previous_is_loop = true;
     o->group = ARENA_ARRAY(scratch, uint32_t, o->ops.len + 1);
     o->painted = ARENA_ARRAY(scratch, uint32_t, o->ops.len + 1);
-    for (size_t i = 0; i < o->ops.len; i++)
-        o->painted[i] = FREE;
+    for (size_t i = 0; i < o->ops.len; i++) o->painted[i] = FREE;
     for (size_t i = 0; i < o->ops.len; i++) {
         const IrOp *op = o->ops.data[i];
         o->group[i] = FREE;
-        if (is_shareable(o, op))
-            continue;
+        if (is_shareable(o, op)) continue;
         bool is_loop = op->region_count > 0;
-        bool joins = o->count && (i <= open_until || (!is_loop && !previous_is_loop && feeds(o, op, o->count - 1, false)));
+        bool joins = o->count && (i <= open_until || (!is_loop && !previous_is_loop &&
+                                                      feeds(o, op, o->count - 1, false)));
         o->count += !joins;
         o->group[i] = o->count - 1;
         feeds(o, op, o->count - 1, true);
@@ -118,11 +109,9 @@ static void form_groups(Outline *o, Arena *scratch) {
 static void keep_group(PassContext *ctx, IrFunc *copy, const Outline *o, uint32_t group) {
     IrOp **ops = ARENA_ARRAY(ctx->scratch, IrOp *, o->ops.len + 1);
     IrOp *op = copy->body->first;
-    for (size_t i = 0; i < o->ops.len; i++, op = op->next)
-        ops[i] = op;
+    for (size_t i = 0; i < o->ops.len; i++, op = op->next) ops[i] = op;
     for (size_t i = o->ops.len; i-- > 0;) {
-        if (o->group[i] != FREE ? o->group[i] != group : is_unused(ops[i]))
-            ir_op_erase(ops[i]);
+        if (o->group[i] != FREE ? o->group[i] != group : is_unused(ops[i])) ir_op_erase(ops[i]);
     }
     remove_unused(ctx->scratch, copy->body);
 }
@@ -130,8 +119,7 @@ static void keep_group(PassContext *ctx, IrFunc *copy, const Outline *o, uint32_
 static void outline(PassContext *ctx, IrFunc *f) {
     Outline o = {.func = f};
     for (IrOp *op = f->body->first; op; op = op->next)
-        if (!is_terminator(op))
-            VEC_PUSH(ctx->scratch, &o.ops, op);
+        if (!is_terminator(op)) VEC_PUSH(ctx->scratch, &o.ops, op);
     form_groups(&o, ctx->scratch);
     for (uint32_t g = o.count; g-- > 1;) {
         const char *name = arena_printf(ctx->module->arena, "%s_%u", f->name, g + 1);

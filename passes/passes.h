@@ -14,17 +14,17 @@ typedef struct PassContext {
     IrModule *module;
     const Target *target;
     DiagList *diags;
-    Arena *scratch;      /* one pass's own; emptied by the runner after each pass */
-    bool deterministic;  /* --deterministic */
-    bool strict_hints;   /* --strict-hints */
+    Arena *scratch;     /* one pass's own; emptied by the runner after each pass */
+    bool deterministic; /* --deterministic */
+    bool strict_hints;  /* --strict-hints */
 } PassContext;
 
 typedef bool (*PassFn)(PassContext *ctx);
 
 typedef struct {
-    const char *name;    /* text form: --passes=, --print-ir-after= */
+    const char *name; /* text form: --passes=, --print-ir-after= */
     PassFn run;
-    const char *needs;   /* what must hold of the module */
+    const char *needs; /* what must hold of the module */
     const char *keeps;
     const char *breaks;
     const char *summary;
@@ -49,7 +49,8 @@ bool pass_find(const char *name, PassId *id);
 /* From a module fresh from the front end to kernel level, for one kind of target. */
 const PassId *pipeline_for(TargetKind kind, size_t *count);
 /* Reads "a,b,c" into an array of `scratch`; false with an error that proposes the closest name. */
-bool pipeline_parse(Arena *scratch, DiagList *diags, const char *text, const PassId **passes, size_t *count);
+bool pipeline_parse(Arena *scratch, DiagList *diags, const char *text, const PassId **passes,
+                    size_t *count);
 
 /* ---- The runner (run.c) ---- */
 
@@ -66,10 +67,10 @@ typedef struct {
     double seconds[PASS_COUNT]; /* accumulated wall time */
     unsigned runs[PASS_COUNT];
     double verify_seconds;
-    size_t done;                /* passes that ended */
-    const char *running;        /* name of the pass now running, or null */
-    bool stopped;               /* ended at stop_after */
-    Str reproducer;             /* text IR before the first pass, headed by the command that repeats */
+    size_t done;         /* passes that ended */
+    const char *running; /* name of the pass now running, or null */
+    bool stopped;        /* ended at stop_after */
+    Str reproducer;      /* text IR before the first pass, headed by the command that repeats */
 } PassReport;
 void pass_report_init(PassReport *report);
 void pass_report_release(PassReport *report);

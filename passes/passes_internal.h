@@ -60,12 +60,12 @@ PresenceCache *presence_cache_with_ends(PassContext *ctx);
 
 typedef struct {
     const Aff *extent;
-    int64_t constant;   /* the extent, or -1 when symbolic */
-    bool reduced;       /* some op folds along it (reduce, count) */
-    bool contracted;    /* K of a gemm */
-    bool rigid;         /* reshaped: cannot be cut */
-    bool innermost;     /* the last axis of a loaded or stored tile */
-    Span span;          /* of an op that touches it */
+    int64_t constant; /* the extent, or -1 when symbolic */
+    bool reduced;     /* some op folds along it (reduce, count) */
+    bool contracted;  /* K of a gemm */
+    bool rigid;       /* reshaped: cannot be cut */
+    bool innermost;   /* the last axis of a loaded or stored tile */
+    Span span;        /* of an op that touches it */
 } AxisClass;
 typedef struct Axes Axes;
 Axes *axes_analyse(Arena *scratch, IrFunc *f);
@@ -76,8 +76,8 @@ size_t axes_of(const Axes *axes, const IrValue *v, unsigned axis);
 /* The axis of v that is in the class; -1 when there is none. */
 int axes_find(const Axes *axes, const IrValue *v, size_t index);
 bool axes_touch(const Axes *axes, const IrOp *op, size_t index);
-/* The largest product of the other extents of a tile of the class. Symbolic axes count as `row` when
- * reduced, as `gemm` when contracted, else as 1. */
+/* The largest product of the other extents of a tile of the class. Symbolic axes count as `row`
+ * when reduced, as `gemm` when contracted, else as 1. */
 int64_t axes_others(const Axes *axes, size_t index, int64_t row, int64_t gemm);
 /* Gives every value of the class the extent. */
 void axes_set_extent(Axes *axes, size_t index, int64_t extent);

@@ -11,16 +11,18 @@ static const PassInfo infos[PASS_COUNT] = {
 };
 
 static const PassId cuda_pipeline[] = {
-    PASS_SIMPLIFY, PASS_OUTLINE_KERNELS, PASS_EXPAND_COUNTS, PASS_STRIP_MINE, PASS_SPLIT_PASSES,
-    PASS_SIMPLIFY, PASS_GRID,            PASS_SIMPLIFY, PASS_STAGE_BUFFERS,
-    PASS_ALIGN_VERSIONS, PASS_ASSIGN_LAYOUTS, PASS_EXPAND, PASS_SIMPLIFY,
-    PASS_FUSE_MAPS, PASS_EXPAND_MATH, PASS_SIMPLIFY, PASS_COALESCE,
+    PASS_SIMPLIFY,      PASS_OUTLINE_KERNELS, PASS_EXPAND_COUNTS,  PASS_STRIP_MINE,
+    PASS_SPLIT_PASSES,  PASS_SIMPLIFY,        PASS_GRID,           PASS_SIMPLIFY,
+    PASS_STAGE_BUFFERS, PASS_ALIGN_VERSIONS,  PASS_ASSIGN_LAYOUTS, PASS_EXPAND,
+    PASS_SIMPLIFY,      PASS_FUSE_MAPS,       PASS_EXPAND_MATH,    PASS_SIMPLIFY,
+    PASS_COALESCE,
 };
 
 static const PassId cpu_pipeline[] = {
-    PASS_SIMPLIFY, PASS_OUTLINE_KERNELS, PASS_EXPAND_COUNTS, PASS_STRIP_MINE, PASS_SPLIT_PASSES,
-    PASS_SIMPLIFY, PASS_GRID,            PASS_SIMPLIFY, PASS_EXPAND,        PASS_SIMPLIFY,
-    PASS_FUSE_MAPS, PASS_EXPAND_MATH, PASS_SIMPLIFY, PASS_COALESCE,
+    PASS_SIMPLIFY,     PASS_OUTLINE_KERNELS, PASS_EXPAND_COUNTS, PASS_STRIP_MINE,
+    PASS_SPLIT_PASSES, PASS_SIMPLIFY,        PASS_GRID,          PASS_SIMPLIFY,
+    PASS_EXPAND,       PASS_SIMPLIFY,        PASS_FUSE_MAPS,     PASS_EXPAND_MATH,
+    PASS_SIMPLIFY,     PASS_COALESCE,
 };
 
 const PassInfo *pass_info(PassId id) {
@@ -47,15 +49,14 @@ const PassId *pipeline_for(TargetKind kind, size_t *count) {
 
 static void report_unknown(DiagList *diags, const char *name) {
     const char *names[PASS_COUNT];
-    for (unsigned i = 0; i < PASS_COUNT; i++)
-        names[i] = infos[i].name;
+    for (unsigned i = 0; i < PASS_COUNT; i++) names[i] = infos[i].name;
     const char *close = closest_name(name, names, PASS_COUNT);
     Diag *d = diag_report(diags, DIAG_unknown_pass, SPAN_NONE, name);
-    if (close)
-        diag_note(diags, d, SPAN_NONE, "did you mean \"%s\"?", close);
+    if (close) diag_note(diags, d, SPAN_NONE, "did you mean \"%s\"?", close);
 }
 
-bool pipeline_parse(Arena *scratch, DiagList *diags, const char *text, const PassId **passes, size_t *count) {
+bool pipeline_parse(Arena *scratch, DiagList *diags, const char *text, const PassId **passes,
+                    size_t *count) {
     VEC(PassId) list = {0};
     bool ok = true;
     while (*text) {

@@ -1,7 +1,7 @@
 /* Presence of tile values, from the ops that define them. Analysis; changes nothing.
  *
- * tile.load gives intervals, elementwise ops intersect, reduce drops axes, gemm takes M from a and N
- * from b; a carried tile has the intersection of its intervals on entry and on the back edge. */
+ * tile.load gives intervals, elementwise ops intersect, reduce drops axes, gemm takes M from a and
+ * N from b; a carried tile has the intersection of its intervals on entry and on the back edge. */
 #include <string.h>
 
 #include "passes_internal.h"
@@ -57,26 +57,23 @@ static Presence whole(unsigned rank) {
 }
 
 static PresenceAxis intersect_axis(AffCtx *affs, PresenceAxis a, PresenceAxis b) {
-    if (!a.hi)
-        return b;
-    if (!b.hi)
-        return a;
+    if (!a.hi) return b;
+    if (!b.hi) return a;
     return (PresenceAxis){aff_max(affs, a.lo, b.lo), aff_min(affs, a.hi, b.hi)};
 }
 
 static Presence intersect(AffCtx *affs, Presence a, Presence b) {
-    for (unsigned i = 0; i < a.rank; i++)
-        a.axes[i] = intersect_axis(affs, a.axes[i], b.axes[i]);
+    for (unsigned i = 0; i < a.rank; i++) a.axes[i] = intersect_axis(affs, a.axes[i], b.axes[i]);
     return a;
 }
 
 /* ---- Loads ---- */
 
-static PresenceAxis load_axis(const PresenceCache *c, IrOp *op, const AffFacts *facts, unsigned axis) {
+static PresenceAxis load_axis(const PresenceCache *c, IrOp *op, const AffFacts *facts,
+                              unsigned axis) {
     AffCtx *affs = c->affs;
     unsigned operand, tensor_axis;
-    if (!slice_operand(op, axis, &operand, &tensor_axis))
-        return (PresenceAxis){0};
+    if (!slice_operand(op, axis, &operand, &tensor_axis)) return (PresenceAxis){0};
     const Aff *begin = ir_aff_of(c->ctx->module, op->operands[operand]);
     const Aff *end = ir_aff_of(c->ctx->module, op->operands[operand + 1]);
     const Aff *limit = op->operands[0]->type->extents[tensor_axis];
@@ -91,18 +88,15 @@ static PresenceAxis load_axis(const PresenceCache *c, IrOp *op, const AffFacts *
     if (!aff_prove_nonneg(facts, begin))
         lo = aff_max(affs, zero, aff_ceildiv(affs, aff_sub(affs, zero, begin), step));
     const Aff *hi = aff_ceildiv(affs, aff_sub(affs, end, begin), step);
-    if (lo == zero && !c->keep_ends && aff_prove_le(facts, extent, hi))
-        return (PresenceAxis){0};
+    if (lo == zero && !c->keep_ends && aff_prove_le(facts, extent, hi)) return (PresenceAxis){0};
     return (PresenceAxis){lo, hi};
 }
 
 static Presence of_load(const PresenceCache *c, IrOp *op) {
     Presence p = whole(op->results[0].type->rank);
-    if (ir_attr(op, "pad"))
-        return p;
+    if (ir_attr(op, "pad")) return p;
     const AffFacts *facts = ir_facts_at(c->ctx->scratch, op);
-    for (unsigned i = 0; i < p.rank; i++)
-        p.axes[i] = load_axis(c, op, facts, i);
+    for (unsigned i = 0; i < p.rank; i++) p.axes[i] = load_axis(c, op, facts, i);
     return p;
 }
 
@@ -110,25 +104,23 @@ static Presence of_load(const PresenceCache *c, IrOp *op) {
 
 static bool in_ints(const IrAttr *list, int64_t value) {
     for (size_t i = 0; list && i < list->count; i++)
-        if (list->ints[i] == value)
-            return true;
+        if (list->ints[i] == value) return true;
     return false;
 }
 
 /* A stretched axis of extent 1 is present everywhere or nowhere: hi is 0 or 1 there. */
 static PresenceAxis stretched(AffCtx *affs, PresenceAxis from, const Aff *extent) {
-    if (!from.hi)
-        return from;
+    if (!from.hi) return from;
     const Aff *zero = aff_const(affs, 0), *one = aff_const(affs, 1);
-    const Aff *lanes = aff_sub(affs, aff_min(affs, from.hi, one), aff_min(affs, aff_max(affs, from.lo, zero), one));
+    const Aff *lanes = aff_sub(affs, aff_min(affs, from.hi, one),
+                               aff_min(affs, aff_max(affs, from.lo, zero), one));
     return (PresenceAxis){zero, aff_mul(affs, aff_max(affs, zero, lanes), extent)};
 }
 
 static Presence of_broadcast(PresenceCache *c, IrOp *op) {
     const IrType *t = op->results[0].type;
     Presence p = whole(t->rank);
-    if (!is_tile(op->operands[0]))
-        return p;
+    if (!is_tile(op->operands[0])) return p;
     Presence from = presence_in(c, op->operands[0]);
     const IrAttr *axes = ir_attr(op, "axes");
     for (unsigned i = 0; axes && i < axes->count && i < from.rank; i++) {
@@ -163,23 +155,22 @@ static Presence of_gemm(PresenceCache *c, IrOp *op) {
     p.axes[m] = intersect_axis(c->affs, p.axes[m], a.axes[am]);
     p.axes[n] = intersect_axis(c->affs, p.axes[n], b.axes[bn]);
     for (unsigned i = 0; i < m; i++)
-        p.axes[i] = intersect_axis(c->affs, p.axes[i], intersect_axis(c->affs, a.axes[i], b.axes[i]));
+        p.axes[i] =
+            intersect_axis(c->affs, p.axes[i], intersect_axis(c->affs, a.axes[i], b.axes[i]));
     return p;
 }
 
 static Presence of_transpose(PresenceCache *c, IrOp *op) {
     Presence from = presence_in(c, op->operands[0]), p = whole(from.rank);
     const IrAttr *perm = ir_attr(op, "perm");
-    for (unsigned i = 0; perm && i < p.rank; i++)
-        p.axes[i] = from.axes[perm->ints[i]];
+    for (unsigned i = 0; perm && i < p.rank; i++) p.axes[i] = from.axes[perm->ints[i]];
     return p;
 }
 
 static Presence of_elementwise(PresenceCache *c, IrOp *op) {
     Presence p = whole(op->results[0].type->rank);
     for (unsigned i = 0; i < op->operand_count; i++)
-        if (is_tile(op->operands[i]))
-            p = intersect(c->affs, p, presence_in(c, op->operands[i]));
+        if (is_tile(op->operands[i])) p = intersect(c->affs, p, presence_in(c, op->operands[i]));
     return p;
 }
 
@@ -187,7 +178,10 @@ static Presence of_elementwise(PresenceCache *c, IrOp *op) {
 
 /* What the back edge says when nothing is known of the carried tiles themselves. */
 static Presence of_back_edge(const PresenceCache *c, IrOp *loop, unsigned carried) {
-    PresenceCache inner = {.ctx = c->ctx, .affs = c->affs, .index = pointer_table(c->ctx->scratch), .outer = c,
+    PresenceCache inner = {.ctx = c->ctx,
+                           .affs = c->affs,
+                           .index = pointer_table(c->ctx->scratch),
+                           .outer = c,
                            .keep_ends = c->keep_ends};
     IrBlock *body = loop->regions[0];
     for (unsigned i = 1; i < body->arg_count; i++)
@@ -210,18 +204,28 @@ static Presence compute(PresenceCache *c, IrValue *v) {
     IrOp *op = v->def;
     if (!op) {
         IrOp *loop = v->block->parent;
-        return loop && loop->opcode == IR_FOR ? of_carried(c, loop, v->index - 1) : whole(v->type->rank);
+        return loop && loop->opcode == IR_FOR ? of_carried(c, loop, v->index - 1)
+                                              : whole(v->type->rank);
     }
     switch (op->opcode) {
-    case IR_TILE_LOAD: return of_load(c, op);
-    case IR_TILE_BROADCAST: return of_broadcast(c, op);
-    case IR_TILE_REDUCE: return of_reduce(c, op);
-    case IR_TILE_GEMM: return of_gemm(c, op);
-    case IR_TILE_TRANSPOSE: return of_transpose(c, op);
-    case IR_TILE_CONVERT: return presence_in(c, op->operands[0]);
-    case IR_FOR: return of_carried(c, op, v->index);
-    case IR_IF: return of_if(c, op, v->index);
-    default: return ir_has_trait(op, IR_ELEMENTWISE) ? of_elementwise(c, op) : whole(v->type->rank);
+    case IR_TILE_LOAD:
+        return of_load(c, op);
+    case IR_TILE_BROADCAST:
+        return of_broadcast(c, op);
+    case IR_TILE_REDUCE:
+        return of_reduce(c, op);
+    case IR_TILE_GEMM:
+        return of_gemm(c, op);
+    case IR_TILE_TRANSPOSE:
+        return of_transpose(c, op);
+    case IR_TILE_CONVERT:
+        return presence_in(c, op->operands[0]);
+    case IR_FOR:
+        return of_carried(c, op, v->index);
+    case IR_IF:
+        return of_if(c, op, v->index);
+    default:
+        return ir_has_trait(op, IR_ELEMENTWISE) ? of_elementwise(c, op) : whole(v->type->rank);
     }
 }
 
@@ -240,7 +244,6 @@ Presence presence_of(PassContext *ctx, IrValue *tile) {
 
 bool presence_is_whole(const Presence *p) {
     for (unsigned i = 0; i < p->rank; i++)
-        if (p->axes[i].hi)
-            return false;
+        if (p->axes[i].hi) return false;
     return true;
 }

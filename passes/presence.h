@@ -8,8 +8,8 @@
 enum { PRESENCE_MAX_RANK = 16 };
 
 /* Lanes lo <= l < hi are present; both null: all lanes of the axis. The expressions are over
- * symbols and, as AFF_VAR, index values of the function (loop variables, loaded scalars). hi may lie
- * below lo: then nothing is present. */
+ * symbols and, as AFF_VAR, index values of the function (loop variables, loaded scalars). hi may
+ * lie below lo: then nothing is present. */
 typedef struct {
     const Aff *lo, *hi;
 } PresenceAxis;

@@ -1,4 +1,5 @@
-/* The runner: verification, dumps, timing, stopping and the reproducer, so that no pass does them. */
+/* The runner: verification, dumps, timing, stopping and the reproducer, so that no pass does them.
+ */
 #include "passes.h"
 
 #include <string.h>
@@ -21,29 +22,26 @@ static double now_seconds(void) {
 
 void pass_report_print(const PassReport *report, Str *out) {
     double total = report->verify_seconds;
-    for (unsigned i = 0; i < PASS_COUNT; i++)
-        total += report->seconds[i];
+    for (unsigned i = 0; i < PASS_COUNT; i++) total += report->seconds[i];
     double scale = total > 0 ? 100 / total : 0;
     str_printf(out, "%10s %6s  %s\n", "ms", "%", "pass");
     for (unsigned i = 0; i < PASS_COUNT; i++)
         if (report->runs[i])
-            str_printf(out, "%10.3f %6.1f  %s (%u)\n", 1e3 * report->seconds[i], scale * report->seconds[i],
-                       pass_info((PassId)i)->name, report->runs[i]);
-    str_printf(out, "%10.3f %6.1f  verify\n", 1e3 * report->verify_seconds, scale * report->verify_seconds);
+            str_printf(out, "%10.3f %6.1f  %s (%u)\n", 1e3 * report->seconds[i],
+                       scale * report->seconds[i], pass_info((PassId)i)->name, report->runs[i]);
+    str_printf(out, "%10.3f %6.1f  verify\n", 1e3 * report->verify_seconds,
+               scale * report->verify_seconds);
     str_printf(out, "%10.3f %6.1f  all\n", 1e3 * total, 100.0);
 }
 
 /* Is `name` one of the names in `list` (commas between), or is the list "all"? */
 static bool list_names(const char *list, const char *name) {
-    if (!list)
-        return false;
-    if (strcmp(list, "all") == 0)
-        return true;
+    if (!list) return false;
+    if (strcmp(list, "all") == 0) return true;
     size_t length = strlen(name);
     for (const char *p = list; *p;) {
         size_t n = strcspn(p, ",");
-        if (n == length && strncmp(p, name, n) == 0)
-            return true;
+        if (n == length && strncmp(p, name, n) == 0) return true;
         p += n + (p[n] == ',');
     }
     return false;
@@ -56,7 +54,8 @@ static void write_reproducer(const PassContext *ctx, const PassId *passes, size_
     const char *end_of_header = strchr(body.data, '\n');
     size_t header = end_of_header ? (size_t)(end_of_header - body.data) + 1 : 0;
     str_append_n(out, body.data, header);
-    str_printf(out, "# repeat with: sketch-opt --arch=%s --passes=", ctx->target ? ctx->target->name : "?");
+    str_printf(out, "# repeat with: sketch-opt --arch=%s --passes=",
+               ctx->target ? ctx->target->name : "?");
     for (size_t i = 0; i < count; i++)
         str_printf(out, "%s%s", i ? "," : "", pass_info(passes[i])->name);
     str_append(out, " FILE\n");
@@ -83,8 +82,7 @@ static bool round_trips(PassContext *ctx, const char *after) {
         ir_print(again, &second);
         ok = strcmp(first.data, second.data) == 0;
     }
-    if (!ok)
-        diag_report(ctx->diags, DIAG_round_trip, SPAN_NONE, after);
+    if (!ok) diag_report(ctx->diags, DIAG_round_trip, SPAN_NONE, after);
     arena_destroy(arena);
     str_release(&first);
     str_release(&second);
@@ -116,7 +114,8 @@ static bool run_one(PassContext *ctx, PassId id, PassReport *report) {
 static bool check(PassContext *ctx, const char *after, bool verify_it, const PassOptions *options,
                   PassReport *report) {
     if (verify_it && !verify(ctx, report)) {
-        diag_report(ctx->diags, DIAG_pass_failed, SPAN_NONE, after, "the verifier rejects its result");
+        diag_report(ctx->diags, DIAG_pass_failed, SPAN_NONE, after,
+                    "the verifier rejects its result");
         return false;
     }
     return !options->round_trip || round_trips(ctx, after);
@@ -125,18 +124,17 @@ static bool check(PassContext *ctx, const char *after, bool verify_it, const Pas
 bool passes_run(PassContext *ctx, const PassId *passes, size_t count, const PassOptions *options,
                 PassReport *report) {
     write_reproducer(ctx, passes, count, &report->reproducer);
-    if (!check(ctx, "input", true, options, report))
-        return false;
+    if (!check(ctx, "input", true, options, report)) return false;
     for (size_t i = 0; i < count; i++) {
         const char *name = pass_info(passes[i])->name;
-        bool last = i + 1 == count || (options->stop_after && strcmp(options->stop_after, name) == 0);
+        bool last =
+            i + 1 == count || (options->stop_after && strcmp(options->stop_after, name) == 0);
         bool ok = run_one(ctx, passes[i], report);
         if (options->dump && list_names(options->print_after, name)) {
             str_printf(options->dump, "# after %s\n", name);
             ir_print(ctx->module, options->dump);
         }
-        if (!ok || !check(ctx, name, options->verify_each || last, options, report))
-            return false;
+        if (!ok || !check(ctx, name, options->verify_each || last, options, report)) return false;
         report->done++;
         if (last) {
             report->stopped = i + 1 < count;

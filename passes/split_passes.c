@@ -1,23 +1,20 @@
 /* split_passes: what folds along an axis of symbolic extent becomes constant too.
  *
  * Two versions of the kernel, in order of preference:
- *   whole row   the axis gets the constant extent CAP; slices keep their ends, so that lanes from the
- *               extent on are absent; guard CAP - extent + 1 > 0
- *   in passes   each reduction becomes a loop over chunks that repeats the loads and arithmetic
- *               which feed it, accumulates lane by lane and reduces once behind the loop; each store
- *               becomes such a loop too. Absent lanes of the last chunk are filled with the identity.
- *               A gemm along the axis accumulates chunk by chunk.
+ *   whole row   the axis gets the constant extent CAP; slices keep their ends, so that lanes from
+ * the extent on are absent; guard CAP - extent + 1 > 0 in passes   each reduction becomes a loop
+ * over chunks that repeats the loads and arithmetic which feed it, accumulates lane by lane and
+ * reduces once behind the loop; each store becomes such a loop too. Absent lanes of the last chunk
+ * are filled with the identity. A gemm along the axis accumulates chunk by chunk.
  *
  * needs:  tile functions in state open after strip_mine
  * keeps:  names, spans
  * breaks: one function becomes up to two versions (attribute `kernel` says of what); state static
  * source: size classes and re-executed loads, docs/language.md "Tiles of symbolic extent"
  *
- *     %m = tile.reduce(%x) {kind = "max", ...}       %a = for(%c0, %N, %c2048, %lowest) (%N_0, %acc) {
- *        with %x = tile.load(%X, ..., %c0, %N)   =>     %x = tile.load(%X, ..., %N_0, %N)
- *                                                       %f = tile.fill(%x) {value = -inf}
- *                                                       yield(max(%acc, %f)) }
- *                                                     %m = tile.reduce(%a) {kind = "max", ...}
+ *     %m = tile.reduce(%x) {kind = "max", ...}       %a = for(%c0, %N, %c2048, %lowest) (%N_0,
+ * %acc) { with %x = tile.load(%X, ..., %c0, %N)   =>     %x = tile.load(%X, ..., %N_0, %N) %f =
+ * tile.fill(%x) {value = -inf} yield(max(%acc, %f)) } %m = tile.reduce(%a) {kind = "max", ...}
  */
 #include <string.h>
 
@@ -31,22 +28,21 @@ static bool is_wide(const PassContext *ctx, const AxisClass *c) {
 
 static int64_t power_of_two_below(int64_t limit) {
     int64_t p = 1;
-    while (2 * p <= limit)
-        p *= 2;
+    while (2 * p <= limit) p *= 2;
     return p;
 }
 
 /* ---- Conditions ---- */
 
 static bool is_fold(const Axes *axes, const IrOp *op, size_t index) {
-    if (op->opcode != IR_TILE_REDUCE && op->opcode != IR_TILE_GEMM)
-        return false;
-    return axes_find(axes, op->operands[0], index) >= 0 && axes_find(axes, &op->results[0], index) < 0;
+    if (op->opcode != IR_TILE_REDUCE && op->opcode != IR_TILE_GEMM) return false;
+    return axes_find(axes, op->operands[0], index) >= 0 &&
+           axes_find(axes, &op->results[0], index) < 0;
 }
 
 /* Are the lanes of the operand at or past the extent absent? */
-static bool ends_at(PassContext *ctx, PresenceCache *cache, IrOp *op, unsigned operand, const Axes *axes,
-                    size_t index) {
+static bool ends_at(PassContext *ctx, PresenceCache *cache, IrOp *op, unsigned operand,
+                    const Axes *axes, size_t index) {
     Presence p = presence_in(cache, op->operands[operand]);
     const Aff *hi = p.axes[axes_find(axes, op->operands[operand], index)].hi;
     return hi && aff_prove_le(ir_facts_at(ctx->scratch, op), hi, axes_class(axes, index)->extent);
@@ -61,21 +57,45 @@ static bool folds_end_there(PassContext *ctx, const OpList *ops, const Axes *axe
         if (!is_fold(axes, op, index) || ends_at(ctx, cache, op, 0, axes, index) ||
             (op->opcode == IR_TILE_GEMM && ends_at(ctx, cache, op, 1, axes, index)))
             continue;
-        report_unsupported(ctx, op->span, "a reduction over a tile of symbolic extent with lanes that no load ends");
+        report_unsupported(
+            ctx, op->span,
+            "a reduction over a tile of symbolic extent with lanes that no load ends");
         return false;
     }
     return true;
 }
 
-/* Loads are repeated at other times: what they read must not be written by this kernel. */
+static bool same_slice(const IrOp *load, const IrOp *store) {
+    if (load->operand_count + 1 != store->operand_count || ir_attr(load, "steps") ||
+        ir_attr(store, "steps") ||
+        strcmp(ir_attr_str(load, "axes", ""), ir_attr_str(store, "axes", "")) != 0)
+        return false;
+    for (unsigned i = 1; i < load->operand_count; i++)
+        if (load->operands[i] != store->operands[i + 1]) return false;
+    return true;
+}
+
+/* The last op that a split turns into a loop. */
+static const IrOp *last_sink(const OpList *ops, const Axes *axes, size_t index) {
+    for (size_t i = ops->len; i-- > 0;)
+        if (is_fold(axes, ops->data[i], index) ||
+            (ops->data[i]->opcode == IR_TILE_STORE && axes_touch(axes, ops->data[i], index)))
+            return ops->data[i];
+    return NULL;
+}
+
+/* Loads are repeated at other times: what they read must not be written by this kernel, except in
+ * place, by the last pass, where each chunk is read before it is written. */
 static bool loads_repeatable(PassContext *ctx, const OpList *ops, const Axes *axes, size_t index) {
+    const IrOp *last = last_sink(ops, axes, index);
     for (size_t i = 0; i < ops->len; i++) {
         IrOp *load = ops->data[i];
-        if (load->opcode != IR_TILE_LOAD || !axes_touch(axes, load, index))
-            continue;
+        if (load->opcode != IR_TILE_LOAD || !axes_touch(axes, load, index)) continue;
         for (IrUse *use = load->operands[0]->uses; use; use = use->next)
-            if (use->op->opcode == IR_TILE_STORE && use->index == 1) {
-                report_unsupported(ctx, load->span, "several passes over a tensor that the same kernel writes");
+            if (use->op->opcode == IR_TILE_STORE && use->index == 1 &&
+                (use->op != last || !same_slice(load, use->op) || load->block != last->block)) {
+                report_unsupported(ctx, load->span,
+                                   "several passes over a tensor that the same kernel writes");
                 return false;
             }
     }
@@ -87,32 +107,29 @@ static bool loads_repeatable(PassContext *ctx, const OpList *ops, const Axes *ax
 typedef struct {
     PassContext *ctx;
     const Axes *axes;
-    size_t index;      /* the axis class */
+    size_t index; /* the axis class */
     int64_t chunk;
-    IrBuilder *b;      /* inside the loop over chunks */
-    IrValue *begin;    /* first lane of the chunk */
-    IrValueMap *map;   /* original -> its chunk */
+    IrBuilder *b;    /* inside the loop over chunks */
+    IrValue *begin;  /* first lane of the chunk */
+    IrValueMap *map; /* original -> its chunk */
     bool ok;
 } Slice;
 
 /* The chunk of a value of the class: its defining ops again, a chunk at a time. */
 static IrValue *slice_value(Slice *s, IrValue *v) {
     int axis = axes_find(s->axes, v, s->index);
-    if (axis < 0 || !s->ok)
-        return v;
+    if (axis < 0 || !s->ok) return v;
     IrValue *done = ir_value_map_get(s->map, v);
-    if (done != v)
-        return done;
+    if (done != v) return done;
     if (!v->def || !is_repeatable(v->def) || v->def->region_count) {
-        report_unsupported(s->ctx, v->def ? v->def->span : SPAN_NONE,
-                           "a tile along an axis of symbolic extent that is carried through a loop and reduced");
+        report_unsupported(
+            s->ctx, v->def ? v->def->span : SPAN_NONE,
+            "a tile along an axis of symbolic extent that is carried through a loop and reduced");
         s->ok = false;
         return v;
     }
-    for (unsigned i = 0; i < v->def->operand_count; i++)
-        slice_value(s, v->def->operands[i]);
-    if (!s->ok)
-        return v;
+    for (unsigned i = 0; i < v->def->operand_count; i++) slice_value(s, v->def->operands[i]);
+    if (!s->ok) return v;
     IrOp *copy = ir_op_clone(s->b, v->def, s->map);
     IrValue *result = &copy->results[v->index];
     result->type = type_with_extent(s->ctx->module, v->type, (unsigned)axis, s->chunk);
@@ -127,12 +144,14 @@ static IrValue *slice_value(Slice *s, IrValue *v) {
 }
 
 /* Starts the loop over chunks before `op`; the slice's builder stands in its body. */
-static IrOp *open_loop(Slice *s, IrOp *op, unsigned carried, IrValue *const *inits, IrBuilder *inner) {
+static IrOp *open_loop(Slice *s, IrOp *op, unsigned carried, IrValue *const *inits,
+                       IrBuilder *inner) {
     IrBuilder b = ir_builder_before(op);
     const Aff *extent = axes_class(s->axes, s->index)->extent;
-    const char *name = arena_printf(s->ctx->module->arena, "%.32s_0", extent->kind == AFF_SYM ? extent->name : "lane");
-    IrOp *loop = ir_for(&b, ir_const_index(&b, 0), ir_aff_emit(&b, extent), ir_const_index(&b, s->chunk), carried,
-                        inits, name);
+    const char *name = arena_printf(s->ctx->module->arena, "%.32s_0",
+                                    extent->kind == AFF_SYM ? extent->name : "lane");
+    IrOp *loop = ir_for(&b, ir_const_index(&b, 0), ir_aff_emit(&b, extent),
+                        ir_const_index(&b, s->chunk), carried, inits, name);
     *inner = ir_builder_at_end(loop->regions[0]);
     inner->span = op->span;
     s->b = inner;
@@ -145,8 +164,7 @@ static void pass_for_store(Slice *s, IrOp *store) {
     IrBuilder inner;
     open_loop(s, store, 0, NULL, &inner);
     slice_value(s, store->operands[0]);
-    if (!s->ok)
-        return;
+    if (!s->ok) return;
     int axis = axes_find(s->axes, store->operands[0], s->index);
     IrOp *copy = ir_op_clone(&inner, store, s->map);
     slice_shift(copy, (unsigned)axis, s->begin);
@@ -166,14 +184,14 @@ static void pass_for_reduce(Slice *s, IrOp *op) {
     IrBuilder inner;
     IrOp *loop = open_loop(s, op, 1, &init, &inner);
     IrValue *part = slice_value(s, x);
-    if (!s->ok)
-        return;
+    if (!s->ok) return;
     IrOp *fill = ir_op_create(&inner, IR_TILE_FILL, 1, &part, 1, &type);
     if (dtype_is_float(type->dtype))
         ir_attr_set_float(fill, "value", identity);
     else
         ir_attr_set_int(fill, "value", (int64_t)identity);
-    IrValue *sum = ir_binary(&inner, reduce_opcode(kind), loop->regions[0]->args[1], &fill->results[0]);
+    IrValue *sum =
+        ir_binary(&inner, reduce_opcode(kind), loop->regions[0]->args[1], &fill->results[0]);
     ir_yield(&inner, 1, &sum);
     ir_set_operand(op, 0, &loop->results[0]);
 }
@@ -183,8 +201,7 @@ static void pass_for_gemm(Slice *s, IrOp *op) {
     IrOp *loop = open_loop(s, op, 1, &op->operands[2], &inner);
     slice_value(s, op->operands[0]);
     slice_value(s, op->operands[1]);
-    if (!s->ok)
-        return;
+    if (!s->ok) return;
     ir_value_map_set(s->map, op->operands[2], loop->regions[0]->args[1]);
     IrOp *copy = ir_op_clone(&inner, op, s->map);
     IrValue *sum = &copy->results[0];
@@ -199,15 +216,14 @@ static int split(PassContext *ctx, IrFunc *f, const Axes *axes, size_t index) {
     int64_t others = axes_others(axes, index, 1, 1);
     int64_t chunk = power_of_two_below(ctx->target->row_chunk / others);
     s.chunk = gemm ? ctx->target->gemm_chunk : chunk > 32 ? chunk : 32;
+    if (s.chunk > ctx->target->row_large) s.chunk = ctx->target->row_large;
     int passes = 0;
     OpList ops = ops_collect(ctx->scratch, f->body);
-    if (!loads_repeatable(ctx, &ops, axes, index))
-        return -1;
+    if (!loads_repeatable(ctx, &ops, axes, index)) return -1;
     for (size_t i = 0; i < ops.len && s.ok; i++) {
         IrOp *op = ops.data[i];
         bool store = op->opcode == IR_TILE_STORE && axes_touch(axes, op, index);
-        if (!store && !is_fold(axes, op, index))
-            continue;
+        if (!store && !is_fold(axes, op, index)) continue;
         passes++;
         if (store)
             pass_for_store(&s, op);
@@ -216,8 +232,7 @@ static int split(PassContext *ctx, IrFunc *f, const Axes *axes, size_t index) {
         else
             pass_for_gemm(&s, op);
     }
-    if (s.ok)
-        remove_unused(ctx->scratch, f->body);
+    if (s.ok) remove_unused(ctx->scratch, f->body);
     return s.ok ? passes : -1;
 }
 
@@ -225,8 +240,7 @@ static int split(PassContext *ctx, IrFunc *f, const Axes *axes, size_t index) {
 
 static size_t pick(const PassContext *ctx, const Axes *axes) {
     for (size_t i = 0; i < axes_count(axes); i++)
-        if (is_wide(ctx, axes_class(axes, i)))
-            return i;
+        if (is_wide(ctx, axes_class(axes, i))) return i;
     return SIZE_MAX;
 }
 
@@ -242,27 +256,40 @@ static IrFunc *fork_version(PassContext *ctx, IrFunc *f, const AxisClass *c, int
     return copy;
 }
 
+/* A reshape of an interval is seldom one. */
+static bool reshapes_are_whole(PassContext *ctx, IrFunc *f) {
+    OpList ops = ops_collect(ctx->scratch, f->body);
+    for (size_t i = 0; i < ops.len; i++) {
+        if (ops.data[i]->opcode != IR_TILE_RESHAPE) continue;
+        Presence p = presence_of(ctx, ops.data[i]->operands[0]);
+        if (!presence_is_whole(&p)) {
+            report_unsupported(ctx, ops.data[i]->span, "reshape of a tile with absent lanes");
+            return false;
+        }
+    }
+    return true;
+}
+
 static bool make_static(PassContext *ctx, IrFunc *f);
 
 static bool handle_axis(PassContext *ctx, IrFunc *f, Axes *axes, size_t index) {
     AxisClass *c = axes_class(axes, index);
     if (c->rigid) {
-        report_unsupported(ctx, c->span, "a tile of symbolic extent that is reshaped or joined with its own transpose");
+        report_unsupported(
+            ctx, c->span,
+            "a tile of symbolic extent that is reshaped or joined with its own transpose");
         return false;
     }
     OpList ops = ops_collect(ctx->scratch, f->body);
-    if (!folds_end_there(ctx, &ops, axes, index))
-        return false;
+    if (!folds_end_there(ctx, &ops, axes, index)) return false;
     int64_t cap = power_of_two_below(ctx->target->row_large / axes_others(axes, index, 1, 1));
     bool whole_row = c->constant < 0 && !c->contracted && cap >= LEAST_CAP;
-    if (!whole_row)
-        return split(ctx, f, axes, index) >= 0;
+    if (!whole_row) return split(ctx, f, axes, index) >= 0;
     IrFunc *copy = fork_version(ctx, f, c, cap);
     Axes *copy_axes = axes_analyse(ctx->scratch, copy);
     int passes = split(ctx, copy, copy_axes, index);
     axes_set_extent(axes, index, cap);
-    if (passes < 0)
-        return false;
+    if (passes < 0) return false;
     Str extent;
     str_init(&extent);
     aff_print(c->extent, &extent);
@@ -275,21 +302,18 @@ static bool make_static(PassContext *ctx, IrFunc *f) {
     for (;;) {
         Axes *axes = axes_analyse(ctx->scratch, f);
         size_t index = pick(ctx, axes);
-        if (index == SIZE_MAX)
-            break;
-        if (!handle_axis(ctx, f, axes, index))
-            return false;
+        if (index == SIZE_MAX) break;
+        if (!handle_axis(ctx, f, axes, index)) return false;
     }
     f->state = IR_STATE_STATIC;
-    return true;
+    return reshapes_are_whole(ctx, f);
 }
 
 bool pass_split_passes(PassContext *ctx) {
     bool ok = true;
     for (IrFunc *f = ctx->module->first, *next; f; f = next) {
         next = f->next; /* versions are added behind f and made static with it */
-        if (f->level == IR_LEVEL_TILE && f->state == IR_STATE_OPEN)
-            ok &= make_static(ctx, f);
+        if (f->level == IR_LEVEL_TILE && f->state == IR_STATE_OPEN) ok &= make_static(ctx, f);
     }
     return ok;
 }

@@ -18,8 +18,7 @@
 #include "passes_internal.h"
 
 static bool needs_cut(const PassContext *ctx, const AxisClass *c) {
-    if (c->reduced || c->contracted || c->rigid)
-        return false;
+    if (c->reduced || c->contracted || c->rigid) return false;
     return c->constant < 0 || c->constant > ctx->target->row_large;
 }
 
@@ -28,7 +27,8 @@ static size_t pick(const PassContext *ctx, const Axes *axes) {
     size_t found = SIZE_MAX;
     for (size_t i = 0; i < axes_count(axes); i++) {
         const AxisClass *c = axes_class(axes, i);
-        if (needs_cut(ctx, c) && (found == SIZE_MAX || (c->innermost && !axes_class(axes, found)->innermost)))
+        if (needs_cut(ctx, c) &&
+            (found == SIZE_MAX || (c->innermost && !axes_class(axes, found)->innermost)))
             found = i;
     }
     return found;
@@ -39,9 +39,9 @@ static int64_t chunk_for(const PassContext *ctx, const Axes *axes, size_t index)
     int64_t others = axes_others(axes, index, t->row_large, t->gemm_chunk);
     int64_t goal = t->tile_elements / others;
     int64_t least = axes_class(axes, index)->innermost ? 32 : 1;
+    int64_t most = t->axis_chunk < t->row_large ? t->axis_chunk : t->row_large;
     int64_t chunk = 1;
-    while (2 * chunk <= goal && 2 * chunk <= t->axis_chunk)
-        chunk *= 2;
+    while (2 * chunk <= goal && 2 * chunk <= most) chunk *= 2;
     return chunk > least ? chunk : least;
 }
 
@@ -49,15 +49,13 @@ static int64_t chunk_for(const PassContext *ctx, const Axes *axes, size_t index)
 
 static bool is_inside(const IrBlock *block, const IrBlock *of) {
     for (; block; block = block->parent ? block->parent->block : NULL)
-        if (block == of)
-            return true;
+        if (block == of) return true;
     return false;
 }
 
 static bool all_parallel_above(const IrBlock *block) {
     for (const IrOp *op = block->parent; op; op = op->block->parent)
-        if (op->opcode != IR_PARALLEL)
-            return false;
+        if (op->opcode != IR_PARALLEL) return false;
     return true;
 }
 
@@ -65,15 +63,11 @@ static bool all_parallel_above(const IrBlock *block) {
 static IrBlock *scope_of(const Axes *axes, const OpList *ops, size_t index) {
     IrBlock *scope = NULL;
     for (size_t i = 0; i < ops->len; i++) {
-        if (!axes_touch(axes, ops->data[i], index))
-            continue;
-        if (!scope)
-            scope = ops->data[i]->block;
-        while (!is_inside(ops->data[i]->block, scope))
-            scope = scope->parent->block;
+        if (!axes_touch(axes, ops->data[i], index)) continue;
+        if (!scope) scope = ops->data[i]->block;
+        while (!is_inside(ops->data[i]->block, scope)) scope = scope->parent->block;
     }
-    while (!all_parallel_above(scope))
-        scope = scope->parent->block;
+    while (!all_parallel_above(scope)) scope = scope->parent->block;
     return scope;
 }
 
@@ -93,8 +87,7 @@ static void guard_store(IrOp *store, IrValue *chunk_begin) {
 static void shift_op(IrOp *op, const Axes *axes, size_t index, IrValue *chunk_begin) {
     IrValue *tile = op->opcode == IR_TILE_STORE ? op->operands[0] : &op->results[0];
     int axis = axes_find(axes, tile, index);
-    if (axis < 0)
-        return;
+    if (axis < 0) return;
     if (op->opcode != IR_TILE_IOTA) {
         slice_shift(op, (unsigned)axis, chunk_begin);
     } else if (ir_attr_int(op, "axis", -1) == axis) {
@@ -107,7 +100,8 @@ static void shift_op(IrOp *op, const Axes *axes, size_t index, IrValue *chunk_be
     }
 }
 
-static bool has_foreign_store(const Axes *axes, const OpList *ops, const IrBlock *scope, size_t index) {
+static bool has_foreign_store(const Axes *axes, const OpList *ops, const IrBlock *scope,
+                              size_t index) {
     for (size_t i = 0; i < ops->len; i++)
         if (ops->data[i]->opcode == IR_TILE_STORE && is_inside(ops->data[i]->block, scope) &&
             !axes_touch(axes, ops->data[i], index))
@@ -116,15 +110,14 @@ static bool has_foreign_store(const Axes *axes, const OpList *ops, const IrBlock
 }
 
 /* parallel(0, extent, chunk) around what the block does; leading index arithmetic stays outside. */
-static IrOp *wrap(IrBlock *scope, const Aff *extent, int64_t chunk, const char *name, bool at_least_once) {
+static IrOp *wrap(IrBlock *scope, const Aff *extent, int64_t chunk, const char *name,
+                  bool at_least_once) {
     IrOp *first = scope->first;
-    while (first && is_scalar_arithmetic(first))
-        first = first->next;
+    while (first && is_scalar_arithmetic(first)) first = first->next;
     IrBuilder b = ir_builder_before(first);
     b.span = first->span;
     IrValue *end = ir_aff_emit(&b, extent);
-    if (at_least_once)
-        end = ir_binary(&b, IR_MAX, end, ir_const_index(&b, 1));
+    if (at_least_once) end = ir_binary(&b, IR_MAX, end, ir_const_index(&b, 1));
     IrValue *bounds[] = {ir_const_index(&b, 0), end, ir_const_index(&b, chunk)};
     IrOp *loop = ir_op_create(&b, IR_PARALLEL, 3, bounds, 0, NULL);
     ir_region_add_arg(loop->regions[0], ir_type_index(b.module), name);
@@ -138,7 +131,8 @@ static IrOp *wrap(IrBlock *scope, const Aff *extent, int64_t chunk, const char *
 }
 
 static const char *loop_name(PassContext *ctx, const Aff *extent) {
-    return arena_printf(ctx->module->arena, "%.32s_0", extent->kind == AFF_SYM ? extent->name : "lane");
+    return arena_printf(ctx->module->arena, "%.32s_0",
+                        extent->kind == AFF_SYM ? extent->name : "lane");
 }
 
 static void cut(PassContext *ctx, IrFunc *f, Axes *axes, size_t index) {
@@ -153,7 +147,8 @@ static void cut(PassContext *ctx, IrFunc *f, Axes *axes, size_t index) {
         IrOp *op = ops.data[i];
         if (op->opcode == IR_TILE_LOAD || op->opcode == IR_TILE_IOTA || op->opcode == IR_TILE_STORE)
             shift_op(op, axes, index, begin);
-        if (op->opcode == IR_TILE_STORE && is_inside(op->block, loop->regions[0]) && !axes_touch(axes, op, index))
+        if (op->opcode == IR_TILE_STORE && is_inside(op->block, loop->regions[0]) &&
+            !axes_touch(axes, op, index))
             guard_store(op, begin);
     }
     axes_set_extent(axes, index, chunk);
@@ -161,13 +156,11 @@ static void cut(PassContext *ctx, IrFunc *f, Axes *axes, size_t index) {
 
 bool pass_strip_mine(PassContext *ctx) {
     for (IrFunc *f = ctx->module->first; f; f = f->next) {
-        if (f->level != IR_LEVEL_TILE || f->state != IR_STATE_OPEN)
-            continue;
+        if (f->level != IR_LEVEL_TILE || f->state != IR_STATE_OPEN) continue;
         for (;;) {
             Axes *axes = axes_analyse(ctx->scratch, f);
             size_t index = pick(ctx, axes);
-            if (index == SIZE_MAX)
-                break;
+            if (index == SIZE_MAX) break;
             cut(ctx, f, axes, index);
         }
     }

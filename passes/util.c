@@ -13,8 +13,7 @@ PointerTable pointer_table(Arena *arena) {
 static size_t slot_of(const PointerTable *t, const void *key) {
     uint64_t hash = (uint64_t)(uintptr_t)key * 0x9E3779B97F4A7C15u;
     size_t i = (size_t)(hash >> 32) & (t->capacity - 1);
-    while (t->keys[i] && t->keys[i] != key)
-        i = (i + 1) & (t->capacity - 1);
+    while (t->keys[i] && t->keys[i] != key) i = (i + 1) & (t->capacity - 1);
     return i;
 }
 
@@ -23,14 +22,12 @@ static void grow(PointerTable *t) {
     bigger.keys = ARENA_ARRAY(t->arena, const void *, bigger.capacity);
     bigger.values = ARENA_ARRAY(t->arena, uint32_t, bigger.capacity);
     for (size_t i = 0; i < t->capacity; i++)
-        if (t->keys[i])
-            pointer_table_set(&bigger, t->keys[i], t->values[i]);
+        if (t->keys[i]) pointer_table_set(&bigger, t->keys[i], t->values[i]);
     *t = bigger;
 }
 
 void pointer_table_set(PointerTable *t, const void *key, uint32_t value) {
-    if (2 * (t->used + 1) > t->capacity)
-        grow(t);
+    if (2 * (t->used + 1) > t->capacity) grow(t);
     size_t i = slot_of(t, key);
     t->used += !t->keys[i];
     t->keys[i] = key;
@@ -38,11 +35,9 @@ void pointer_table_set(PointerTable *t, const void *key, uint32_t value) {
 }
 
 bool pointer_table_get(const PointerTable *t, const void *key, uint32_t *value) {
-    if (!t->capacity)
-        return false;
+    if (!t->capacity) return false;
     size_t i = slot_of(t, key);
-    if (!t->keys[i])
-        return false;
+    if (!t->keys[i]) return false;
     *value = t->values[i];
     return true;
 }
@@ -52,8 +47,7 @@ bool pointer_table_get(const PointerTable *t, const void *key, uint32_t *value) 
 static void collect(Arena *scratch, IrBlock *block, OpList *list) {
     for (IrOp *op = block->first; op; op = op->next) {
         VEC_PUSH(scratch, list, op);
-        for (unsigned r = 0; r < op->region_count; r++)
-            collect(scratch, op->regions[r], list);
+        for (unsigned r = 0; r < op->region_count; r++) collect(scratch, op->regions[r], list);
     }
 }
 
@@ -72,14 +66,11 @@ bool is_terminator(const IrOp *op) {
 }
 
 bool is_scalar_arithmetic(const IrOp *op) {
-    if (!ir_has_trait(op, IR_PURE) || op->region_count)
-        return false;
+    if (!ir_has_trait(op, IR_PURE) || op->region_count) return false;
     for (unsigned i = 0; i < op->result_count; i++)
-        if (op->results[i].type->kind != IR_TYPE_SCALAR)
-            return false;
+        if (op->results[i].type->kind != IR_TYPE_SCALAR) return false;
     for (unsigned i = 0; i < op->operand_count; i++)
-        if (op->operands[i]->type->kind != IR_TYPE_SCALAR)
-            return false;
+        if (op->operands[i]->type->kind != IR_TYPE_SCALAR) return false;
     return true;
 }
 
@@ -89,16 +80,14 @@ bool is_repeatable(const IrOp *op) {
 
 bool is_unused(const IrOp *op) {
     for (unsigned i = 0; i < op->result_count; i++)
-        if (op->results[i].uses)
-            return false;
+        if (op->results[i].uses) return false;
     return op->result_count > 0;
 }
 
 void remove_unused(Arena *scratch, IrBlock *block) {
     OpList ops = ops_collect(scratch, block);
     for (size_t i = ops.len; i-- > 0;)
-        if (is_repeatable(ops.data[i]) && is_unused(ops.data[i]))
-            ir_op_erase(ops.data[i]);
+        if (is_repeatable(ops.data[i]) && is_unused(ops.data[i])) ir_op_erase(ops.data[i]);
 }
 
 /* ---- Slices ---- */
@@ -120,8 +109,7 @@ bool slice_operand(const IrOp *op, unsigned tile_axis, unsigned *operand, unsign
 int64_t slice_step(const IrOp *op, unsigned tile_axis) {
     const IrAttr *steps = ir_attr(op, "steps");
     unsigned operand, tensor_axis;
-    if (!steps || !slice_operand(op, tile_axis, &operand, &tensor_axis))
-        return 1;
+    if (!steps || !slice_operand(op, tile_axis, &operand, &tensor_axis)) return 1;
     /* One entry a tensor axis, or one a range axis. */
     size_t at = steps->count == strlen(ir_attr_str(op, "axes", "")) ? tensor_axis : tile_axis;
     return at < steps->count ? steps->ints[at] : 1;
@@ -129,11 +117,11 @@ int64_t slice_step(const IrOp *op, unsigned tile_axis) {
 
 void slice_shift(IrOp *op, unsigned tile_axis, IrValue *offset) {
     unsigned operand, tensor_axis;
-    if (!slice_operand(op, tile_axis, &operand, &tensor_axis))
-        return;
+    if (!slice_operand(op, tile_axis, &operand, &tensor_axis)) return;
     IrBuilder b = ir_builder_before(op);
     b.span = op->span;
-    IrValue *elements = ir_binary(&b, IR_MUL, offset, ir_const_index(&b, slice_step(op, tile_axis)));
+    IrValue *elements =
+        ir_binary(&b, IR_MUL, offset, ir_const_index(&b, slice_step(op, tile_axis)));
     ir_set_operand(op, operand, ir_binary(&b, IR_ADD, op->operands[operand], elements));
 }
 
@@ -147,30 +135,25 @@ const IrType *type_with_extent(IrModule *m, const IrType *t, unsigned axis, int6
 }
 
 static double lowest(Dtype t) {
-    if (dtype_is_float(t))
-        return -INFINITY;
+    if (dtype_is_float(t)) return -INFINITY;
     return dtype_is_signed(t) ? -ldexp(1, (int)dtype_bits(t) - 1) : 0;
 }
 
 static double highest(Dtype t) {
-    if (dtype_is_float(t))
-        return INFINITY;
-    return dtype_is_signed(t) ? ldexp(1, (int)dtype_bits(t) - 1) - 1 : ldexp(1, (int)dtype_bits(t)) - 1;
+    if (dtype_is_float(t)) return INFINITY;
+    return dtype_is_signed(t) ? ldexp(1, (int)dtype_bits(t) - 1) - 1
+                              : ldexp(1, (int)dtype_bits(t)) - 1;
 }
 
 double reduce_identity(const char *kind, Dtype dtype) {
-    if (strcmp(kind, "mul") == 0)
-        return 1;
-    if (strcmp(kind, "max") == 0)
-        return lowest(dtype);
+    if (strcmp(kind, "mul") == 0) return 1;
+    if (strcmp(kind, "max") == 0) return lowest(dtype);
     return strcmp(kind, "min") == 0 ? highest(dtype) : 0;
 }
 
 IrOpcode reduce_opcode(const char *kind) {
-    if (strcmp(kind, "mul") == 0)
-        return IR_MUL;
-    if (strcmp(kind, "max") == 0)
-        return IR_MAX;
+    if (strcmp(kind, "mul") == 0) return IR_MUL;
+    if (strcmp(kind, "max") == 0) return IR_MAX;
     return strcmp(kind, "min") == 0 ? IR_MIN : IR_ADD;
 }
 
