@@ -1,39 +1,17 @@
 /* `verify`: every case and ragged size in a worker, against the reference evaluator. */
-#include "verify_plan.h"
-#include "worker.h"
+#include "runner.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-enum { MAX_CRASHES = 3, DENSE = 1 << 18, SPARSE = 1 << 16 };
+enum { DENSE = 1 << 18, SPARSE = 1 << 16 };
 #define KEEP_INPUT_BYTES ((uint64_t)1 << 30)
 #define DENSE_ELEMENTS ((uint64_t)1 << 22)
-
-typedef enum { FRAME_SETUP, FRAME_BEGIN, FRAME_VERDICT } FrameKind;
-typedef struct {
-    uint32_t kind, index;
-    union {
-        RtError setup;
-        RtVerdict verdict;
-    } u;
-} Frame;
-
-typedef struct {
-    TaskPlan plan;
-    RtVerdict *verdicts;
-    size_t next;      /* the first task not yet begun */
-    bool running;     /* task next - 1 was begun and has no verdict */
-    RtError setup;
-    /* in the child */
-    WorkerChannel *channel;
-    Device device;
-    Program *program;
-} Verify;
 
 /* ---- One task, in the child ---- */
 
 typedef struct {
-    Verify *v;
+    Runner *r;
     const Task *task;
     Arena *arena;
     Binding binding;
@@ -42,6 +20,8 @@ typedef struct {
     Evaluator *evaluator;
     Verdict verdict;
     void **first; /* by parameter: outputs after the first launch */
+    void **kept;  /* inputs that the reference reads */
+    size_t kept_count;
 } OneTask;
 
 static bool is_output(const Artifact *a, size_t i) {
@@ -50,44 +30,39 @@ static bool is_output(const Artifact *a, size_t i) {
 
 /* The reference reads its inputs from memory when they are small, else makes each element anew. */
 static RtError make_evaluator(OneTask *t) {
-    const Artifact *a = t->v->plan.a;
-    const RtOptions *o = t->v->plan.options;
+    const Artifact *a = t->r->plan.a;
+    const RtOptions *o = t->r->plan.options;
     EvalInput *inputs = ARENA_ARRAY(t->arena, EvalInput, a->param_count + 1);
     EvalScalar *scalars = ARENA_ARRAY(t->arena, EvalScalar, a->param_count + 1);
     EvalBinding binding = {.sizes = t->task->sizes, .inputs = inputs, .scalars = scalars};
     uint64_t kept = 0;
+    t->kept = ARENA_ARRAY(t->arena, void *, a->param_count + 1);
     for (size_t i = 0; i < a->param_count; i++) {
         if (a->params[i].kind == ARTIFACT_SCALAR)
             scalars[binding.scalar_count++] = (EvalScalar){task_graph_name(&a->params[i]), t->binding.scalars[i]};
         if (!t->inputs[i].read) continue;
         void *data = NULL;
-        if ((kept += t->binding.bytes[i]) <= KEEP_INPUT_BYTES && (data = rt_alloc(t->binding.bytes[i])))
+        if ((kept += t->binding.bytes[i]) <= KEEP_INPUT_BYTES && (data = rt_alloc(t->binding.bytes[i]))) {
             input_fill(&t->inputs[i].spec, data, 0, t->inputs[i].shape.elements, o->threads);
+            t->kept[t->kept_count++] = data;
+        }
         inputs[binding.input_count++] = (EvalInput){t->inputs[i].shape, data, &t->inputs[i].spec};
     }
     const char *error = NULL;
-    t->evaluator = evaluator_create(t->arena, t->v->plan.graph, &binding, &error);
+    t->evaluator = evaluator_create(t->arena, t->r->plan.graph, &binding, &error);
     return t->evaluator ? rt_ok() : rt_error(RT_BUG, "the operator cannot be evaluated: %.300s", error ? error : "");
-}
-
-static RtError launch(OneTask *t, const char *what) {
-    const RtOptions *o = t->v->plan.options;
-    worker_phase(t->v->channel, o->time_limit_s > 0 ? o->time_limit_s : 60, what);
-    RT_TRY(session_launch(&t->session));
-    worker_phase(t->v->channel, WORKER_PATIENCE, "checking the results");
-    return rt_ok();
 }
 
 static RtError download(OneTask *t, size_t i, void **data) {
     *data = rt_alloc(t->binding.bytes[i]);
-    if (!*data) return rt_error(RT_MISSING, "out of memory for checking '%s'", t->v->plan.a->params[i].name);
+    if (!*data) return rt_error(RT_MISSING, "out of memory for checking '%s'", t->r->plan.a->params[i].name);
     Device *d = t->session.device;
     return d->ops->download(d, *data, t->session.addresses[i], t->binding.bytes[i]);
 }
 
 /* Guard zones and read-only tensors, after either launch. */
 static RtError check_surroundings(OneTask *t) {
-    const Artifact *a = t->v->plan.a;
+    const Artifact *a = t->r->plan.a;
     RtError e = session_check_guards(&t->session);
     if (e.status == RT_OUT_OF_BOUNDS) verdict_fail(&t->verdict, CHECK_GUARD, 1, "%s", e.text);
     else if (rt_failed(&e)) return e;
@@ -96,29 +71,29 @@ static RtError check_surroundings(OneTask *t) {
         if (!t->inputs[i].read || a->params[i].direction != ARTIFACT_IN) continue;
         void *data;
         RT_TRY(download(t, i, &data));
-        verdict_check_input(&t->verdict, &t->inputs[i].spec, data, t->v->plan.options->threads);
+        verdict_check_input(&t->verdict, &t->inputs[i].spec, data, t->r->plan.options->threads);
         free(data);
     }
     return rt_ok();
 }
 
 static RtError run_twice(OneTask *t) {
-    const Artifact *a = t->v->plan.a;
-    RT_TRY(task_upload(&t->session, t->inputs, false, t->v->plan.options->threads));
-    RT_TRY(launch(t, "the first launch"));
+    const Artifact *a = t->r->plan.a;
+    RT_TRY(task_upload(&t->session, t->inputs, false, t->r->plan.options->threads));
+    RT_TRY(runner_launch(t->r, &t->session, "the first launch"));
     RT_TRY(check_surroundings(t));
     for (size_t i = 0; i < a->param_count; i++)
         if (is_output(a, i)) RT_TRY(download(t, i, &t->first[i]));
     for (unsigned i = 0; i < a->param_count; i++)
         if (is_output(a, i) || a->params[i].kind == ARTIFACT_WORKSPACE) RT_TRY(session_poison(&t->session, i));
-    RT_TRY(task_upload(&t->session, t->inputs, true, t->v->plan.options->threads));
-    RT_TRY(launch(t, "the second launch"));
+    RT_TRY(task_upload(&t->session, t->inputs, true, t->r->plan.options->threads));
+    RT_TRY(runner_launch(t->r, &t->session, "the second launch"));
     return check_surroundings(t);
 }
 
 static RtError check_outputs(OneTask *t) {
-    const Artifact *a = t->v->plan.a;
-    const RtOptions *o = t->v->plan.options;
+    const Artifact *a = t->r->plan.a;
+    const RtOptions *o = t->r->plan.options;
     CompareOptions compare = {.seed = o->seed, .threads = o->threads};
     for (size_t i = 0; i < a->param_count; i++) {
         if (!is_output(a, i)) continue;
@@ -177,26 +152,28 @@ static void summarise(const Verdict *v, RtVerdict *out) {
     out->sampled = out->compared < out->elements;
 }
 
-static RtError check_task(OneTask *t) {
-    RtError e = task_bind(&t->v->plan, t->task, &t->binding);
+static RtError check_task(OneTask *t, RtVerdict *out) {
+    RtError e = task_bind(&t->r->plan, t->task, &t->binding);
     if (e.status == RT_BAD_INPUT) e.status = RT_SKIPPED; /* the kernel's own constraints may be narrower */
     RT_TRY(e);
-    binding_print(&t->binding, t->v->verdicts[t->v->next - 1].sizes, sizeof t->v->verdicts->sizes);
-    RT_TRY(task_check_size(&t->v->plan, t->task, &t->v->device, &t->binding));
-    RT_TRY(task_inputs(&t->v->plan, t->task, t->arena, &t->binding, &t->inputs));
+    binding_print(&t->binding, out->sizes, sizeof out->sizes);
+    RT_TRY(task_check_size(&t->r->plan, t->task, &t->r->device, &t->binding));
+    RT_TRY(task_inputs(&t->r->plan, t->task, t->arena, &t->binding, &t->inputs));
     RT_TRY(make_evaluator(t));
-    RT_TRY(session_open(&t->session, t->arena, &t->v->device, t->v->program, &t->binding));
+    RT_TRY(session_open(&t->session, t->arena, &t->r->device, t->r->program, &t->binding));
     RT_TRY(run_twice(t));
     return check_outputs(t);
 }
 
-static void run_task(Verify *v, const Task *task, RtVerdict *out) {
-    OneTask t = {.v = v, .task = task, .arena = arena_create()};
+static bool run_task(Runner *r, size_t index, void *record) {
+    const Task *task = &r->plan.tasks[index];
+    RtVerdict *out = record;
+    OneTask t = {.r = r, .task = task, .arena = arena_create()};
     double start = rt_now();
     verdict_init(&t.verdict, t.arena);
-    t.first = ARENA_ARRAY(t.arena, void *, v->plan.a->param_count + 1);
-    binding_init(&t.binding, t.arena, v->plan.a, v->device.num_sms, v->device.num_cores);
-    RtError e = task->sizes ? check_task(&t) : rt_error(RT_SKIPPED, "%s", task->skip);
+    t.first = ARENA_ARRAY(t.arena, void *, r->plan.a->param_count + 1);
+    binding_init(&t.binding, t.arena, r->plan.a, r->device.num_sms, r->device.num_cores);
+    RtError e = task->sizes ? check_task(&t, out) : rt_error(RT_SKIPPED, "%s", task->skip);
     if (e.status == RT_OK) {
         summarise(&t.verdict, out);
     } else {
@@ -206,73 +183,28 @@ static void run_task(Verify *v, const Task *task, RtVerdict *out) {
     }
     out->seconds = rt_now() - start;
     if (t.session.bases) session_close(&t.session);
-    for (size_t i = 0; i < v->plan.a->param_count; i++) free(t.first[i]);
+    for (size_t i = 0; i < r->plan.a->param_count; i++) free(t.first[i]);
+    for (size_t i = 0; i < t.kept_count; i++) free(t.kept[i]);
     arena_destroy(t.arena);
-}
-
-static void send(Verify *v, Frame *frame, FrameKind kind, size_t index) {
-    frame->kind = kind;
-    frame->index = (uint32_t)index;
-    worker_send(v->channel, frame, sizeof *frame);
-}
-
-/* After a fault the device's context is lost: the process ends and the parent starts another. */
-static void work(void *ctx, WorkerChannel *channel) {
-    Verify *v = ctx;
-    Frame frame;
-    memset(&frame, 0, sizeof frame);
-    v->channel = channel;
-    RtError e = device_open(&v->device, v->plan.a->target, v->plan.options->device);
-    worker_phase(channel, WORKER_PATIENCE, "loading the code");
-    if (!rt_failed(&e)) e = v->device.ops->load(&v->device, v->plan.a, v->plan.options, &v->program);
-    if (rt_failed(&e)) {
-        frame.u.setup = e;
-        send(v, &frame, FRAME_SETUP, 0);
-        return;
-    }
-    while (v->next < v->plan.count) {
-        size_t i = v->next++;
-        send(v, &frame, FRAME_BEGIN, i);
-        run_task(v, &v->plan.tasks[i], &v->verdicts[i]);
-        frame.u.verdict = v->verdicts[i];
-        send(v, &frame, FRAME_VERDICT, i);
-        if (v->verdicts[i].status == RT_FAULT) return;
-    }
+    return e.status != RT_FAULT && e.status != RT_HANG && e.status != RT_ABORT;
 }
 
 /* ---- Parent ---- */
 
-static bool receive(void *ctx, const void *data, size_t size) {
-    Verify *v = ctx;
-    Frame frame;
-    if (size != sizeof frame) return false;
-    memcpy(&frame, data, size);
-    if (frame.kind == FRAME_SETUP) {
-        v->setup = frame.u.setup;
-        v->setup.text[RT_TEXT - 1] = '\0';
-        return (unsigned)v->setup.status < RT_STATUS_COUNT;
-    }
-    if (frame.kind == FRAME_BEGIN && frame.index == v->next && !v->running && v->next < v->plan.count) {
-        v->next++;
-        v->running = true;
-        return true;
-    }
-    if (frame.kind != FRAME_VERDICT || !v->running || frame.index != v->next - 1) return false;
-    RtVerdict *r = &frame.u.verdict;
-    if ((unsigned)r->status >= RT_STATUS_COUNT) return false;
-    r->sizes[sizeof r->sizes - 1] = r->check[RT_NAME - 1] = r->text[RT_TEXT - 1] = r->tensor[RT_NAME - 1] = '\0';
-    rt_copy(r->name, sizeof r->name, v->plan.tasks[frame.index].name);
-    v->verdicts[frame.index] = *r;
-    v->running = false;
+static bool accept(Runner *r, size_t index, void *record) {
+    RtVerdict *v = record;
+    if ((unsigned)v->status >= RT_STATUS_COUNT) return false;
+    v->sizes[sizeof v->sizes - 1] = v->check[RT_NAME - 1] = v->text[RT_TEXT - 1] = v->tensor[RT_NAME - 1] = '\0';
+    rt_copy(v->name, sizeof v->name, r->plan.tasks[index].name);
     return true;
 }
 
-static void blame(Verify *v, const RtError *e) {
-    RtVerdict *r = &v->verdicts[v->next - 1];
-    r->status = e->status;
-    rt_copy(r->text, sizeof r->text, e->text);
-    rt_copy(r->check, sizeof r->check, check_name(e->status == RT_HANG ? CHECK_TIMEOUT : CHECK_FAULT));
-    v->running = false;
+static void blame(Runner *r, size_t index, const RtError *e, void *record) {
+    RtVerdict *v = record;
+    (void)r, (void)index;
+    v->status = e->status;
+    rt_copy(v->text, sizeof v->text, e->text);
+    if (e->status != RT_SKIPPED) rt_copy(v->check, sizeof v->check, check_name(e->status == RT_HANG ? CHECK_TIMEOUT : CHECK_FAULT));
 }
 
 static void print_sizes(const Task *task, char *out, size_t size) {
@@ -280,24 +212,6 @@ static void print_sizes(const Task *task, char *out, size_t size) {
     for (size_t i = 0; task->sizes && i < task->sizes->count && used < size; i++)
         used += (size_t)snprintf(out + used, size - used, "%s%s=%lld", i ? " " : "", task->sizes->values[i].name,
                                  (long long)task->sizes->values[i].value);
-}
-
-static RtError run_all(Verify *v) {
-    unsigned crashes = 0;
-    while (v->next < v->plan.count) {
-        size_t before = v->next;
-        RtError e = worker_run(&(WorkerSpec){work, receive, v});
-        if (rt_failed(&v->setup)) return v->setup;
-        if (v->running && !rt_failed(&e)) e = rt_error(RT_BUG, "the worker left a case unfinished");
-        if (v->running) blame(v, &e);
-        else if (rt_failed(&e) || v->next == before) return rt_failed(&e) ? e : rt_error(RT_BUG, "the worker did nothing");
-        if (v->next < v->plan.count && ++crashes == MAX_CRASHES) break;
-    }
-    for (; v->next < v->plan.count; v->next++) {
-        v->verdicts[v->next].status = RT_SKIPPED;
-        snprintf(v->verdicts[v->next].text, RT_TEXT, "left out after %d crashes", MAX_CRASHES);
-    }
-    return rt_ok();
 }
 
 static void count_verdicts(RtVerifyReport *report) {
@@ -316,18 +230,19 @@ static void count_verdicts(RtVerifyReport *report) {
 }
 
 RtVerifyReport rt_verify(const Artifact *a, const RtOptions *options, Arena *arena) {
-    Verify v = {.next = 0};
-    RtVerifyReport report = {.error = task_plan_create(&v.plan, arena, a, options, true)};
+    Runner r = {.record_size = sizeof(RtVerdict), .run = run_task, .accept = accept, .blame = blame};
+    RtVerifyReport report = {.error = task_plan_create(&r.plan, arena, a, options, true)};
     if (rt_failed(&report.error)) return report;
-    v.verdicts = ARENA_ARRAY(arena, RtVerdict, v.plan.count + 1);
-    for (size_t i = 0; i < v.plan.count; i++) {
-        rt_copy(v.verdicts[i].name, RT_NAME, v.plan.tasks[i].name);
-        print_sizes(&v.plan.tasks[i], v.verdicts[i].sizes, sizeof v.verdicts[i].sizes);
+    RtVerdict *verdicts = ARENA_ARRAY(arena, RtVerdict, r.plan.count + 1);
+    for (size_t i = 0; i < r.plan.count; i++) {
+        rt_copy(verdicts[i].name, RT_NAME, r.plan.tasks[i].name);
+        print_sizes(&r.plan.tasks[i], verdicts[i].sizes, sizeof verdicts[i].sizes);
     }
-    report.error = run_all(&v);
+    r.records = (unsigned char *)verdicts;
+    report.error = runner_run(&r);
     if (rt_failed(&report.error)) return report;
-    report.count = v.plan.count;
-    report.verdicts = v.verdicts;
+    report.count = r.plan.count;
+    report.verdicts = verdicts;
     count_verdicts(&report);
     return report;
 }

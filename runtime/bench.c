@@ -1,0 +1,266 @@
+/* `bench`: the declared cases, timed. Samples of the kernel and of a plain device copy alternate, so
+ * that both see the same clocks; the last-level cache is flushed by reading before each unless
+ * `warm`. The first and the last timed result are compared with the untimed first one. */
+#include "runner.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { MIN_SAMPLES = 10, MAX_SAMPLES = 100, WARM_UPS = 3 };
+#define BUDGET_S 1.0
+#define MIN_COPY ((uint64_t)64 << 20)
+#define MAX_COPY ((uint64_t)1 << 30)
+
+typedef struct {
+    Runner *r;
+    const Task *task;
+    RtTiming *out;
+    Arena *arena;
+    Binding binding;
+    Session session;
+    TaskInput *inputs;
+    Hash128 *expected; /* by parameter: outputs of the first launch */
+    uint64_t copy_from, copy_to, copy_bytes;
+    double *samples, *copies;
+    unsigned count;
+} Bench;
+
+static bool is_output(const Artifact *a, size_t i) {
+    return a->params[i].kind == ARTIFACT_TENSOR && (a->params[i].direction & ARTIFACT_OUT);
+}
+
+static bool has_inout(const Artifact *a) {
+    for (size_t i = 0; i < a->param_count; i++)
+        if (a->params[i].kind == ARTIFACT_TENSOR && a->params[i].direction == ARTIFACT_INOUT) return true;
+    return false;
+}
+
+/* Multiplications and additions of the operator's contractions: 2 x result x summed extents. */
+static double contraction_flops(const Task *task, const IrBlock *block) {
+    double sum = 0;
+    for (const IrOp *op = block->first; op; op = op->next) {
+        Shape result, a;
+        const IrAttr *axes = op->opcode == IR_GRAPH_CONTRACT ? ir_attr(op, "sum_a") : NULL;
+        if (!axes || !shape_of(task->sizes, "", op->results[0].type, &result) ||
+            !shape_of(task->sizes, "", op->operands[0]->type, &a))
+            continue;
+        double terms = 1;
+        for (size_t i = 0; i < axes->count; i++)
+            if (axes->ints[i] >= 0 && axes->ints[i] < (int64_t)a.rank) terms *= (double)a.extents[axes->ints[i]];
+        sum += 2 * (double)result.elements * terms;
+    }
+    return sum;
+}
+
+static RtError poison_outputs(Bench *b) {
+    const Artifact *a = b->session.a;
+    for (unsigned i = 0; i < a->param_count; i++)
+        if (is_output(a, i)) RT_TRY(session_poison(&b->session, i));
+    return task_upload(&b->session, b->inputs, true, b->r->plan.options->threads);
+}
+
+/* inout tensors go on from launch to launch when timed: only poisoned launches are compared. */
+static RtError check_outputs(Bench *b, const char *which) {
+    const Artifact *a = b->session.a;
+    RT_TRY(session_check_guards(&b->session));
+    for (unsigned i = 0; i < a->param_count; i++) {
+        Hash128 hash;
+        if (!is_output(a, i)) continue;
+        RT_TRY(session_hash(&b->session, i, &hash));
+        if (hash.lo != b->expected[i].lo || hash.hi != b->expected[i].hi)
+            return rt_error(RT_SECOND_LAUNCH, "%s gave another '%s' than the first launch", which, a->params[i].name);
+    }
+    return rt_ok();
+}
+
+/* ---- Samples ---- */
+
+static RtError timed_launch(Bench *b, double *seconds) {
+    Device *d = &b->r->device;
+    if (!b->r->plan.options->warm) RT_TRY(d->ops->flush(d));
+    RT_TRY(d->ops->time_begin(d));
+    RT_TRY(session_start(&b->session));
+    return d->ops->time_end(d, seconds);
+}
+
+static RtError timed_copy(Bench *b, double *seconds) {
+    Device *d = &b->r->device;
+    RT_TRY(d->ops->flush(d));
+    RT_TRY(d->ops->time_begin(d));
+    RT_TRY(d->ops->copy(d, b->copy_to, b->copy_from, b->copy_bytes));
+    return d->ops->time_end(d, seconds);
+}
+
+static RtError prepare_copy(Bench *b) {
+    Device *d = &b->r->device;
+    b->copy_bytes = binding_traffic_bytes(&b->binding) / 2;
+    if (b->copy_bytes < MIN_COPY) b->copy_bytes = MIN_COPY;
+    if (b->copy_bytes > MAX_COPY) b->copy_bytes = MAX_COPY;
+    b->copy_bytes = b->copy_bytes / 4096 * 4096;
+    RtError e = d->ops->alloc(d, b->copy_bytes, &b->copy_from);
+    if (!rt_failed(&e)) e = d->ops->alloc(d, b->copy_bytes, &b->copy_to);
+    if (!rt_failed(&e)) e = d->ops->fill(d, b->copy_from, 1, b->copy_bytes);
+    if (!rt_failed(&e)) e = d->ops->fill(d, b->copy_to, 2, b->copy_bytes);
+    if (e.status == RT_MISSING) b->copy_bytes = 0; /* no memory for it: no comparison */
+    return e.status == RT_MISSING ? rt_ok() : e;
+}
+
+static unsigned sample_count(const Bench *b, double once) {
+    if (b->r->plan.options->samples) return b->r->plan.options->samples;
+    double n = BUDGET_S / (once > 1e-6 ? once : 1e-6);
+    return n < MIN_SAMPLES ? MIN_SAMPLES : n > MAX_SAMPLES ? MAX_SAMPLES : (unsigned)n;
+}
+
+static RtError take_samples(Bench *b) {
+    Device *d = &b->r->device;
+    double limit = b->r->plan.options->time_limit_s > 0 ? b->r->plan.options->time_limit_s : 60, once;
+    for (int i = 0; i < WARM_UPS; i++) {
+        worker_phase(b->r->channel, limit, "a timed launch");
+        RT_TRY(timed_launch(b, &once));
+    }
+    b->count = sample_count(b, once);
+    b->samples = ARENA_ARRAY(b->arena, double, b->count);
+    b->copies = ARENA_ARRAY(b->arena, double, b->count);
+    for (unsigned i = 0; i < b->count; i++) {
+        bool check = i == 0 || i + 1 == b->count;
+        worker_phase(b->r->channel, WORKER_PATIENCE, "preparing a sample");
+        if (check) RT_TRY(poison_outputs(b));
+        RT_TRY(d->ops->sync(d));
+        worker_phase(b->r->channel, limit, "a timed launch");
+        RT_TRY(timed_launch(b, &b->samples[i]));
+        if (b->copy_bytes) RT_TRY(timed_copy(b, &b->copies[i]));
+        worker_phase(b->r->channel, WORKER_PATIENCE, "checking the results");
+        if (check) RT_TRY(check_outputs(b, i == 0 ? "the first timed launch" : "the last timed launch"));
+    }
+    b->out->checked = true;
+    return rt_ok();
+}
+
+/* ---- Figures ---- */
+
+static int by_value(const void *a, const void *b) {
+    double x = *(const double *)a, y = *(const double *)b;
+    return x < y ? -1 : x > y;
+}
+
+/* Linear between the two nearest of the sorted samples. */
+static double quantile(const double *sorted, unsigned count, double q) {
+    double at = q * (double)(count - 1), low = floor(at);
+    unsigned i = (unsigned)low;
+    if (i + 1 >= count) return sorted[count - 1];
+    return sorted[i] + (at - low) * (sorted[i + 1] - sorted[i]);
+}
+
+/* Each output must be written wholly. Writing faster than 1.5 times what a copy moves in both
+ * directions together, beyond what the cache can hold back, is no speed but an error. */
+static RtError check_possible(const Bench *b) {
+    uint64_t written = 0;
+    for (size_t i = 0; i < b->session.a->param_count; i++)
+        if (is_output(b->session.a, i)) written += b->binding.bytes[i];
+    const RtTiming *t = b->out;
+    if (b->session.a->target != ARTIFACT_CUDA || written < (uint64_t)512 << 20 || t->copy_gb_per_s <= 0) return rt_ok();
+    double rate = (double)written / t->median_s * 1e-9;
+    if (rate <= 1.5 * t->copy_gb_per_s) return rt_ok();
+    return rt_error(RT_IMPOSSIBLE_TIME, "the outputs would be written at %.0f GB/s; a copy moves %.0f GB/s", rate, t->copy_gb_per_s);
+}
+
+static RtError figures(Bench *b) {
+    RtTiming *t = b->out;
+    qsort(b->samples, b->count, sizeof *b->samples, by_value);
+    qsort(b->copies, b->count, sizeof *b->copies, by_value);
+    t->samples = b->count;
+    t->median_s = quantile(b->samples, b->count, 0.5);
+    t->p5_s = quantile(b->samples, b->count, 0.05);
+    t->p95_s = quantile(b->samples, b->count, 0.95);
+    if (t->median_s <= 0) return rt_ok(); /* nothing was launched: empty tensors */
+    t->noise = (t->p95_s - t->p5_s) / t->median_s;
+    t->gb_per_s = (double)t->bytes / t->median_s * 1e-9;
+    t->tflop_per_s = t->flops / t->median_s * 1e-12;
+    double copy = b->copy_bytes ? quantile(b->copies, b->count, 0.5) : 0;
+    if (copy > 0) {
+        t->copy_gb_per_s = 2 * (double)b->copy_bytes / copy * 1e-9;
+        t->percent_of_copy = 100 * t->gb_per_s / t->copy_gb_per_s;
+    }
+    return check_possible(b);
+}
+
+static RtError bench_task(Bench *b) {
+    Runner *r = b->r;
+    RtError e = task_bind(&r->plan, b->task, &b->binding);
+    if (e.status == RT_BAD_INPUT) e.status = RT_SKIPPED; /* the kernel's own constraints may be narrower */
+    RT_TRY(e);
+    binding_print(&b->binding, b->out->sizes, sizeof b->out->sizes);
+    RT_TRY(task_check_size(&r->plan, b->task, &r->device, &b->binding));
+    RT_TRY(task_inputs(&r->plan, b->task, b->arena, &b->binding, &b->inputs));
+    RT_TRY(session_open(&b->session, b->arena, &r->device, r->program, &b->binding));
+    RT_TRY(task_upload(&b->session, b->inputs, false, r->plan.options->threads));
+    b->out->bytes = binding_traffic_bytes(&b->binding);
+    b->out->flops = contraction_flops(b->task, r->plan.graph->body);
+    double start = rt_now();
+    RT_TRY(runner_launch(r, &b->session, "the first launch"));
+    b->out->first_s = rt_now() - start;
+    RT_TRY(session_check_guards(&b->session));
+    for (unsigned i = 0; i < b->session.a->param_count; i++)
+        if (is_output(b->session.a, i)) RT_TRY(session_hash(&b->session, i, &b->expected[i]));
+    RT_TRY(prepare_copy(b));
+    RT_TRY(take_samples(b));
+    return figures(b);
+}
+
+static bool run_task(Runner *r, size_t index, void *record) {
+    const Task *task = &r->plan.tasks[index];
+    Bench b = {.r = r, .task = task, .out = record, .arena = arena_create()};
+    b.expected = ARENA_ARRAY(b.arena, Hash128, r->plan.a->param_count + 1);
+    b.out->warm = r->plan.options->warm;
+    binding_init(&b.binding, b.arena, r->plan.a, r->device.num_sms, r->device.num_cores);
+    RtError e = task->sizes ? bench_task(&b) : rt_error(RT_SKIPPED, "%s", task->skip);
+    b.out->status = e.status;
+    rt_copy(b.out->text, sizeof b.out->text, e.text);
+    if (!rt_failed(&e) && has_inout(r->plan.a)) rt_copy(b.out->text, sizeof b.out->text, "inout tensors are restored in checked launches only");
+    if (b.copy_from) r->device.ops->release(&r->device, b.copy_from);
+    if (b.copy_to) r->device.ops->release(&r->device, b.copy_to);
+    if (b.session.bases) session_close(&b.session);
+    arena_destroy(b.arena);
+    return e.status != RT_FAULT && e.status != RT_HANG && e.status != RT_ABORT;
+}
+
+/* ---- Parent ---- */
+
+static bool accept(Runner *r, size_t index, void *record) {
+    RtTiming *t = record;
+    if ((unsigned)t->status >= RT_STATUS_COUNT) return false;
+    t->sizes[sizeof t->sizes - 1] = t->text[RT_TEXT - 1] = '\0';
+    rt_copy(t->name, sizeof t->name, r->plan.tasks[index].name);
+    return true;
+}
+
+static void blame(Runner *r, size_t index, const RtError *e, void *record) {
+    RtTiming *t = record;
+    (void)r, (void)index;
+    t->status = e->status;
+    rt_copy(t->text, sizeof t->text, e->text);
+}
+
+RtBenchReport rt_bench(const Artifact *a, const RtOptions *options, Arena *arena) {
+    Runner r = {.record_size = sizeof(RtTiming), .run = run_task, .accept = accept, .blame = blame};
+    RtBenchReport report = {.error = task_plan_create(&r.plan, arena, a, options, false)};
+    if (rt_failed(&report.error)) return report;
+    report.timings = ARENA_ARRAY(arena, RtTiming, r.plan.count + 1);
+    report.count = r.plan.count;
+    for (size_t i = 0; i < report.count; i++) rt_copy(report.timings[i].name, RT_NAME, r.plan.tasks[i].name);
+    r.records = (unsigned char *)report.timings;
+    report.error = runner_run(&r);
+    rt_copy(report.device, sizeof report.device, r.info.device);
+    rt_copy(report.code, sizeof report.code, r.info.how);
+    report.kernel_count = r.info.kernel_count;
+    memcpy(report.kernels, r.info.kernels, sizeof report.kernels);
+    size_t timed = 0;
+    for (size_t i = 0; i < report.count && !rt_failed(&report.error); i++) {
+        const RtTiming *t = &report.timings[i];
+        timed += t->status == RT_OK;
+        if (t->status != RT_OK && t->status != RT_SKIPPED) report.error = rt_error(t->status, "case %s: %.400s", t->name, t->text);
+    }
+    if (!rt_failed(&report.error) && !timed) report.error = rt_error(RT_BAD_INPUT, "no case was timed: %.400s", report.count ? report.timings[0].text : "");
+    return report;
+}

@@ -1,0 +1,163 @@
+/* Reports as JSON (docs/schemas) and as text. */
+#include "runtime_internal.h"
+
+#include <math.h>
+
+static void put_string(Str *s, const char *key, const char *text) {
+    str_printf(s, ",\"%s\":", key);
+    str_append_json(s, text);
+}
+
+/* JSON has no infinities. */
+static void put_number(Str *s, const char *key, double value) {
+    str_printf(s, ",\"%s\":", key);
+    if (isfinite(value)) str_append_double(s, value);
+    else str_append(s, isnan(value) ? "\"nan\"" : value > 0 ? "\"inf\"" : "\"-inf\"");
+}
+
+static void put_count(Str *s, const char *key, uint64_t value) { str_printf(s, ",\"%s\":%llu", key, (unsigned long long)value); }
+static void put_bool(Str *s, const char *key, bool value) { str_printf(s, ",\"%s\":%s", key, value ? "true" : "false"); }
+
+static void put_head(Str *s, const char *kind, const Artifact *a, const RtError *error) {
+    str_printf(s, "{\"format\":1,\"kind\":\"%s\"", kind);
+    put_string(s, "artifact", a->name);
+    put_string(s, "target", artifact_target_name(a->target));
+    put_string(s, "arch", a->arch);
+    put_string(s, "status", rt_status_name(error->status));
+    put_string(s, "text", error->text);
+}
+
+void rt_run_json(const Artifact *a, const RtError *error, Str *out) {
+    put_head(out, "run", a, error);
+    str_append(out, "}\n");
+}
+
+static void put_verdict(Str *s, const RtVerdict *v) {
+    str_append(s, "{\"name\":");
+    str_append_json(s, v->name);
+    put_string(s, "sizes", v->sizes);
+    put_string(s, "status", rt_status_name(v->status));
+    put_string(s, "check", v->check);
+    put_string(s, "text", v->text);
+    put_string(s, "tensor", v->tensor);
+    put_number(s, "worst_ratio", v->worst_ratio);
+    put_number(s, "rms_ratio", v->rms_ratio);
+    put_number(s, "max_error", v->max_error);
+    put_count(s, "elements", v->elements);
+    put_count(s, "compared", v->compared);
+    put_count(s, "undecided", v->undecided);
+    put_bool(s, "sampled", v->sampled);
+    put_bool(s, "paper_rule", v->paper_rule);
+    put_bool(s, "kernelbench_rule", v->kernelbench_rule);
+    put_number(s, "seconds", v->seconds);
+    str_append_char(s, '}');
+}
+
+void rt_verify_json(const Artifact *a, const RtVerifyReport *report, Str *out) {
+    put_head(out, "verify", a, &report->error);
+    put_count(out, "passed", report->passed);
+    put_count(out, "failed", report->failed);
+    put_count(out, "skipped", report->skipped);
+    str_append(out, ",\"cases\":[");
+    for (size_t i = 0; i < report->count; i++) {
+        str_append(out, i ? ",\n" : "\n");
+        put_verdict(out, &report->verdicts[i]);
+    }
+    str_append(out, "]}\n");
+}
+
+static void put_timing(Str *s, const RtTiming *t) {
+    str_append(s, "{\"name\":");
+    str_append_json(s, t->name);
+    put_string(s, "sizes", t->sizes);
+    put_string(s, "status", rt_status_name(t->status));
+    put_string(s, "text", t->text);
+    put_count(s, "samples", t->samples);
+    put_number(s, "median_s", t->median_s);
+    put_number(s, "p5_s", t->p5_s);
+    put_number(s, "p95_s", t->p95_s);
+    put_number(s, "noise", t->noise);
+    put_number(s, "first_s", t->first_s);
+    put_count(s, "bytes", t->bytes);
+    put_number(s, "flops", t->flops);
+    put_number(s, "gb_per_s", t->gb_per_s);
+    put_number(s, "tflop_per_s", t->tflop_per_s);
+    put_number(s, "copy_gb_per_s", t->copy_gb_per_s);
+    put_number(s, "percent_of_copy", t->percent_of_copy);
+    put_bool(s, "warm", t->warm);
+    put_bool(s, "checked", t->checked);
+    str_append_char(s, '}');
+}
+
+void rt_bench_json(const Artifact *a, const RtBenchReport *report, Str *out) {
+    put_head(out, "bench", a, &report->error);
+    put_string(out, "device", report->device);
+    put_string(out, "code", report->code);
+    str_append(out, ",\"kernels\":[");
+    for (unsigned i = 0; i < report->kernel_count; i++) {
+        const RtKernelInfo *k = &report->kernels[i];
+        str_append(out, i ? ",\n{\"entry\":" : "\n{\"entry\":");
+        str_append_json(out, k->entry);
+        str_printf(out, ",\"registers\":%d,\"shared_bytes\":%d,\"local_bytes\":%d,\"max_threads\":%d,\"blocks_per_sm\":%d}",
+                   k->registers, k->shared_bytes, k->local_bytes, k->max_threads, k->blocks_per_sm);
+    }
+    str_append(out, "],\"cases\":[");
+    for (size_t i = 0; i < report->count; i++) {
+        str_append(out, i ? ",\n" : "\n");
+        put_timing(out, &report->timings[i]);
+    }
+    str_append(out, "]}\n");
+}
+
+/* ---- Text ---- */
+
+static void put_verdict_line(Str *out, const RtVerdict *v) {
+    str_printf(out, "%-14s %-12s %s", rt_status_name(v->status), v->name, v->sizes);
+    if (v->status == RT_OK)
+        str_printf(out, "  worst %.2g of the bound, rms %.2g, %llu of %llu elements compared%s", v->worst_ratio, v->rms_ratio,
+                   (unsigned long long)v->compared, (unsigned long long)v->elements, v->sampled ? " (sampled)" : "");
+    else str_printf(out, "  %s%s%s", v->check, v->check[0] ? ": " : "", v->text);
+    str_append_char(out, '\n');
+}
+
+void rt_verify_text(const Artifact *a, const RtVerifyReport *report, Str *out) {
+    for (size_t i = 0; i < report->count; i++) put_verdict_line(out, &report->verdicts[i]);
+    str_printf(out, "%s for %s: %zu passed, %zu failed, %zu skipped\n", a->name, a->arch, report->passed, report->failed, report->skipped);
+    if (rt_failed(&report->error) && !report->failed)
+        str_printf(out, "%s: %s\n", rt_status_name(report->error.status), report->error.text);
+}
+
+static void put_time(Str *out, double s) {
+    if (s >= 1) str_printf(out, "%.3f s", s);
+    else if (s >= 1e-3) str_printf(out, "%.3f ms", s * 1e3);
+    else str_printf(out, "%.2f us", s * 1e6);
+}
+
+static void put_timing_line(Str *out, const RtTiming *t) {
+    str_printf(out, "%-12s %s  ", t->name, t->sizes);
+    if (t->status != RT_OK) {
+        str_printf(out, "%s: %s\n", rt_status_name(t->status), t->text);
+        return;
+    }
+    put_time(out, t->median_s);
+    str_append(out, " (");
+    put_time(out, t->p5_s);
+    str_append(out, " to ");
+    put_time(out, t->p95_s);
+    str_printf(out, ", %u samples, %s)", t->samples, t->warm ? "warm" : "cold");
+    if (t->flops > 0) str_printf(out, "  %.2f TFLOP/s", t->tflop_per_s);
+    str_printf(out, "  %.1f GB/s", t->gb_per_s);
+    if (t->copy_gb_per_s > 0) str_printf(out, ", %.0f %% of copy (%.1f GB/s)", t->percent_of_copy, t->copy_gb_per_s);
+    str_append_char(out, '\n');
+}
+
+void rt_bench_text(const Artifact *a, const RtBenchReport *report, Str *out) {
+    if (report->device[0]) str_printf(out, "%s on %s, %s\n", a->name, report->device, report->code);
+    for (unsigned i = 0; i < report->kernel_count; i++) {
+        const RtKernelInfo *k = &report->kernels[i];
+        str_printf(out, "  %s: %d registers, %d bytes shared, %d bytes local, %d blocks an SM\n", k->entry, k->registers,
+                   k->shared_bytes, k->local_bytes, k->blocks_per_sm);
+    }
+    for (size_t i = 0; i < report->count; i++) put_timing_line(out, &report->timings[i]);
+    if (rt_failed(&report->error)) str_printf(out, "%s: %s\n", rt_status_name(report->error.status), report->error.text);
+}
