@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
+#include <signal.h>
 #include <spawn.h>
 #include <stdlib.h>
 #include <string.h>
@@ -196,8 +197,8 @@ static bool has_ended(const Run *run) {
 }
 
 static bool must_stop(Run *run) {
-    const volatile sig_atomic_t *cancel = run->spec->cancel;
-    run->result->cancelled = cancel && *cancel;
+    const atomic_int *cancel = run->spec->cancel;
+    run->result->cancelled = cancel && atomic_load(cancel);
     run->result->timed_out = !run->result->cancelled && now_s() >= run->deadline;
     return run->result->cancelled || run->result->timed_out;
 }

@@ -4,7 +4,7 @@
 #define SUPPORT_SUPPORT_H
 
 #include <setjmp.h>
-#include <signal.h>
+#include <stdatomic.h>
 #include <stdarg.h>
 #include <stdbool.h>
 #include <stddef.h>
@@ -110,7 +110,8 @@ typedef struct {
     size_t output_limit;     /* bytes kept of each stream; 0: 1 MiB */
     const char *const *env_keep; /* NULL: inherit; else a NULL-terminated list of the only names
                                     passed on */
-    const volatile sig_atomic_t *cancel; /* may be NULL; once non-zero the group is killed */
+    const atomic_int *cancel; /* may be NULL; once non-zero the group is killed. Lock-free: a signal
+                                handler or another thread may set it */
 } SubprocessSpec;
 typedef struct {
     int exit_status;  /* valid when exited */

@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <pthread.h>
+#include <signal.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -82,7 +83,7 @@ static void check_limits(void) {
     subprocess_release(&r);
 }
 
-static volatile sig_atomic_t cancel_flag;
+static atomic_int cancel_flag;
 
 static void *cancel_soon(void *unused) {
     (void)unused;
