@@ -20,6 +20,7 @@ typedef struct {
     IrBuilder b;
     bool graph;        /* whole tensors, not tiles */
     bool under_serial; /* tile: inside a loop that is not parallel, or an `if` */
+    unsigned depth;    /* tile: parallel loops around */
     bool ok;
     struct {
         NameValue *data;

@@ -195,7 +195,9 @@ static void parallel_loop(Build *c, const Stmt *s, IrValue *bounds[3]) {
     const char *name = build_name(c, s->u.loop.var);
     build_set(c, s->loop->var, ir_region_add_arg(op->regions[0], ir_type_index(c->m), name));
     loop_attributes(op, s->loop);
+    c->depth++;
     build_body(c, &s->u.loop.body);
+    c->depth--;
     ir_yield(&c->b, 0, NULL);
     c->b = outside;
 }
@@ -229,12 +231,20 @@ static void serial_loop(Build *c, const Stmt *s, IrValue *bounds[3]) {
     }
 }
 
+/* A hinted loop; without a hint the outermost loops, and where nothing is hinted all that are under
+ * parallel loops only. A loop hinted otherwise (pipeline ...) is meant to run in order. */
+static bool is_parallel(const Build *c, const LoopInfo *info) {
+    if (info->carried_count || c->under_serial)
+        return info->parallel != PARALLEL_NONE && !info->carried_count;
+    if (info->parallel != PARALLEL_NONE) return true;
+    bool other_hint = info->pipeline || info->vectorize || info->unroll;
+    return info->proved_parallel && !other_hint && (c->depth == 0 || !c->block->has_parallel);
+}
+
 static void build_loop(Build *c, const Stmt *s) {
     IrValue *bounds[3];
     if (!loop_bounds(c, s, bounds)) return;
-    const LoopInfo *info = s->loop;
-    bool free = info->parallel != PARALLEL_NONE || (info->proved_parallel && !c->under_serial);
-    if (free && info->carried_count == 0)
+    if (is_parallel(c, s->loop))
         parallel_loop(c, s, bounds);
     else
         serial_loop(c, s, bounds);
