@@ -1,6 +1,7 @@
 /* Types, attributes and the type rules of elementwise ops. */
 #include <string.h>
 
+#include "layout.h"
 #include "verify_internal.h"
 
 /* ---- Affine expressions: symbols of the function only ---- */
@@ -47,6 +48,8 @@ static bool check_extent(Verifier *v, const IrOp *op, const IrType *t, unsigned 
     bool fixed = t->kind == IR_TYPE_FRAG || t->kind == IR_TYPE_BUF ||
                  (t->kind == IR_TYPE_TILE && v->func->state != IR_STATE_OPEN);
     NEED(v, op, constant || !fixed, "extent %u is not constant", axis);
+    NEED(v, op, !t->layout || t->layout->extents[axis] >= value,
+         "the layout is smaller than extent %u", axis);
     NEED(v, op, t->kind != IR_TYPE_FRAG || value >= 1, "a frag's extents are at least 1");
     return true;
 }
@@ -58,6 +61,9 @@ bool ir_check_type(Verifier *v, const IrOp *op, const IrType *t) {
          "a type has no dtype");
     NEED(v, op, t->rank <= IR_MAX_RANK, "the rank is larger than %d", (int)IR_MAX_RANK);
     NEED(v, op, !t->layout || v->func->state == IR_STATE_MAPPED, "layouts exist in state mapped only");
+    NEED(v, op, !t->layout || (t->layout->rank == t->rank &&
+                               t->layout->is_memory == (t->kind == IR_TYPE_BUF)),
+         "a layout of another rank or place than its type");
     for (unsigned i = 0; i < t->rank; i++)
         if (!check_extent(v, op, t, i)) return false;
     ptr_map_set(&v->types, t, (void *)t);

@@ -77,6 +77,10 @@ static void test_mistakes(void) {
                    "expected `}`, found the end of the text", 1);
     expect_mistake("sketchc.ir 1\nfunc @f kernel (symbol %N: tile<[8] y f32>) {}", 2, 37,
                    "expected `x`, found `y`", 1);
+    expect_mistake("sketchc.ir 1\nfunc @f tile mapped (symbol %N: tile<[8] x f32, #dist<[17]>>) {}", 2, 59,
+                   "this is not a layout", 1);
+    expect_mistake("sketchc.ir 1\nfunc @f tile mapped (symbol %N: frag<[8] x f32, #dist<[8]>>) {}", 2, 47,
+                   "only tiles and buffers have layouts", 1);
     expect_mistake("sketchc.ir 1\nfunc @f kernel (symbol %N: tile<[8*] x f32>) {}", 2, 35,
                    "this is not an affine expression", 1);
     expect_in_body("%a = adds(%N, %N) : index", 3, 6, "there is no op `adds`; did you mean `add`?", 1);
