@@ -34,6 +34,20 @@ static const Aff *view_binary(AffCtx *c, IrOpcode opcode, const Aff *a, const Af
     }
 }
 
+/* Shifts and masks by constants are arithmetic too: two's complement makes x >> k a floor division
+ * and x & (2^k - 1) a modulus, also of negative numbers. */
+static const Aff *view_bits(IrModule *m, const IrOp *op, unsigned *budget) {
+    IrConst c;
+    AffCtx *affs = m->affs;
+    if (!ir_const_of(op->operands[1], &c) || c.integer < 0) return NULL;
+    bool mask = op->opcode == IR_AND;
+    if (mask ? (c.integer & (c.integer + 1)) != 0 || c.integer == INT64_MAX : c.integer > 61) return NULL;
+    const Aff *x = view(m, op->operands[0], budget);
+    const Aff *power = aff_const(affs, mask ? c.integer + 1 : (int64_t)1 << c.integer);
+    if (mask) return aff_mod(affs, x, power);
+    return op->opcode == IR_SHR ? aff_floordiv(affs, x, power) : aff_mul(affs, x, power);
+}
+
 static const Aff *view_op(IrModule *m, IrValue *v, unsigned *budget) {
     const IrOp *op = v->def;
     IrConst c;
@@ -44,6 +58,7 @@ static const Aff *view_op(IrModule *m, IrValue *v, unsigned *budget) {
     const Aff *zero = aff_const(m->affs, 0);
     if (op->opcode == IR_NEG) return aff_sub(m->affs, zero, view(m, op->operands[0], budget));
     if (op->operand_count != 2) return NULL;
+    if (op->opcode == IR_AND || op->opcode == IR_SHR || op->opcode == IR_SHL) return view_bits(m, op, budget);
     if (!view_binary(m->affs, op->opcode, zero, zero)) return NULL; /* no such arithmetic here */
     const Aff *a = view(m, op->operands[0], budget);
     return view_binary(m->affs, op->opcode, a, view(m, op->operands[1], budget));

@@ -182,10 +182,29 @@ static bool simplify_if(IrOp *op) {
     return false;
 }
 
+/* The index of an axis of extent 1 is 0; a map of one point without results is its body. */
+static bool simplify_map(Simplifier *s, IrOp *op) {
+    const IrAttr *extents = ir_attr(op, "extents");
+    IrBlock *body = op->regions[0];
+    bool one_point = true;
+    if (!extents || extents->count != body->arg_count) return false;
+    for (unsigned i = 0; i < body->arg_count; i++) {
+        one_point = one_point && extents->ints[i] == 1;
+        if (extents->ints[i] != 1 || !body->args[i]->uses) continue;
+        IrBuilder b = ir_builder_before(op);
+        ir_replace_uses(body->args[i], ir_const_index(&b, 0));
+        s->changed = true;
+    }
+    if (!one_point || op->result_count) return false;
+    inline_region(op, body);
+    return true;
+}
+
 static bool simplify_control(Simplifier *s, IrOp *op) {
     bool done = false;
     if (op->opcode == IR_FOR || op->opcode == IR_PARALLEL) done = simplify_loop(s, op);
     if (op->opcode == IR_IF) done = simplify_if(op);
+    if (op->opcode == IR_MAP) done = simplify_map(s, op);
     s->changed = s->changed || done;
     return done;
 }

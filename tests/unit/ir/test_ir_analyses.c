@@ -174,8 +174,27 @@ static void test_loops(void) {
             "%y = add(%s, %s) : f32\nmem.store(%y, %X, %N)");
 }
 
+static void test_maps(void) {
+    becomes(header, "map() {extents = [2, 1]} (%i: index, %j: index) {\n%a = add(%i, %j) : index\nmem.store(%s, %X, %a)\nyield()\n}",
+            "map() {extents = [2, 1]} (%i: index, %j: index) {\nmem.store(%s, %X, %i)\nyield()\n}");
+    becomes(header, "map() {extents = [1]} (%i: index) {\n%a = add(%i, %N) : index\nmem.store(%s, %X, %a)\nyield()\n}",
+            "mem.store(%s, %X, %N)");
+}
+
+/* Shifts and masks are seen as arithmetic, those that are none stay opaque. */
+static void test_bits(void) {
+    Reader r = read_func(header, "%three = const() {value = 3} : index\n%six = const() {value = 6} : index\n"
+        "%q = shr(%N, %three) : index\n%p = shl(%q, %three) : index\n%m = and(%N, %three) : index\n"
+        "%sum = add(%p, %m) : index\n%odd = and(%N, %six) : index");
+    prints(view(&r, "sum"), "8*(N//8) + N % 4");
+    prints(view(&r, "odd"), "odd");
+    arena_destroy(r.arena);
+}
+
 int main(void) {
     test_affine_view();
+    test_maps();
+    test_bits();
     test_facts();
     test_uniformity();
     test_folding();

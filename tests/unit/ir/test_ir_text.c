@@ -1,4 +1,4 @@
-/* parse(print(x)) == x for the files given, and precise places for mistakes in text. */
+/* parse(print(x)) == x and ir_verify for the files given, and precise places for mistakes in text. */
 #include "check.h"
 #include "ir.h"
 
@@ -33,6 +33,8 @@ static void test_file(const char *path) {
     IrModule *m = ir_parse(r.arena, &r.diags, path, text.data, text.len);
     if (!m) show(&r);
     CHECK(m);
+    if (!ir_verify(m, &r.diags)) show(&r);
+    CHECK(r.diags.error_count == 0);
     ir_print(m, &printed);
     CHECK_STR(printed.data, text.data); /* the samples stand in printed form */
     IrModule *second = ir_parse(r.arena, &r.diags, path, printed.data, printed.len);
