@@ -14,7 +14,8 @@ static const Aff *opaque(IrModule *m, IrValue *v) { return aff_var(m->affs, v, v
 
 static const Aff *view_param(IrModule *m, IrValue *v) {
     IrFunc *f = v->block->func;
-    if (v->block == f->body && v->index < f->param_count && f->params[v->index].kind == IR_PARAM_SYMBOL)
+    if (v->block == f->body && v->index < f->param_count &&
+        f->params[v->index].kind == IR_PARAM_SYMBOL)
         return aff_sym(m->affs, f->params[v->index].name);
     return opaque(m, v);
 }
@@ -41,7 +42,8 @@ static const Aff *view_bits(IrModule *m, const IrOp *op, unsigned *budget) {
     AffCtx *affs = m->affs;
     if (!ir_const_of(op->operands[1], &c) || c.integer < 0) return NULL;
     bool mask = op->opcode == IR_AND;
-    if (mask ? (c.integer & (c.integer + 1)) != 0 || c.integer == INT64_MAX : c.integer > 61) return NULL;
+    if (mask ? (c.integer & (c.integer + 1)) != 0 || c.integer == INT64_MAX : c.integer > 61)
+        return NULL;
     const Aff *x = view(m, op->operands[0], budget);
     const Aff *power = aff_const(affs, mask ? c.integer + 1 : (int64_t)1 << c.integer);
     if (mask) return aff_mod(affs, x, power);
@@ -58,7 +60,8 @@ static const Aff *view_op(IrModule *m, IrValue *v, unsigned *budget) {
     const Aff *zero = aff_const(m->affs, 0);
     if (op->opcode == IR_NEG) return aff_sub(m->affs, zero, view(m, op->operands[0], budget));
     if (op->operand_count != 2) return NULL;
-    if (op->opcode == IR_AND || op->opcode == IR_SHR || op->opcode == IR_SHL) return view_bits(m, op, budget);
+    if (op->opcode == IR_AND || op->opcode == IR_SHR || op->opcode == IR_SHL)
+        return view_bits(m, op, budget);
     if (!view_binary(m->affs, op->opcode, zero, zero)) return NULL; /* no such arithmetic here */
     const Aff *a = view(m, op->operands[0], budget);
     return view_binary(m->affs, op->opcode, a, view(m, op->operands[1], budget));
@@ -82,7 +85,8 @@ const Aff *ir_aff_of(IrModule *m, IrValue *value) {
 static IrValue *emit_leaf(IrBuilder *b, const Aff *e) {
     if (e->kind == AFF_VAR) return (IrValue *)e->var;
     IrValue *symbol = ir_func_symbol(b->block->func, e->name);
-    if (!symbol) abort(); /* the verifier holds that symbols of types and attributes are parameters */
+    if (!symbol)
+        abort(); /* the verifier holds that symbols of types and attributes are parameters */
     return symbol;
 }
 

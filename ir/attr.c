@@ -103,7 +103,8 @@ void ir_func_attr_set_int(IrFunc *f, const char *key, int64_t value) {
 }
 
 void ir_func_attr_set_str(IrFunc *f, const char *key, const char *value) {
-    ir_attr_slot(f->module, &f->attrs, key, IR_ATTR_STR)->string = ir_intern_string(f->module, value);
+    ir_attr_slot(f->module, &f->attrs, key, IR_ATTR_STR)->string =
+        ir_intern_string(f->module, value);
 }
 
 void ir_func_attr_set_aff(IrFunc *f, const char *key, const Aff *value) {

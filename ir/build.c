@@ -40,7 +40,8 @@ IrValue *ir_const_float(IrBuilder *b, const IrType *type, double value) {
 
 /* ---- Arithmetic ---- */
 
-static IrValue *fold_index(IrBuilder *b, IrOpcode opcode, unsigned count, IrValue *const *operands) {
+static IrValue *fold_index(IrBuilder *b, IrOpcode opcode, unsigned count,
+                           IrValue *const *operands) {
     IrConst in[3] = {0}, out;
     unsigned constants = 0;
     for (unsigned i = 0; i < count; i++) constants += ir_const_of(operands[i], &in[i]);

@@ -59,14 +59,16 @@ static bool ops_equal(const IrOp *a, const IrOp *b) {
     for (unsigned i = 0; i < a->operand_count; i++)
         if (a->operands[i] != b->operands[i]) return false;
     for (unsigned i = 0; i < a->result_count; i++)
-        if (a->results[i].type != b->results[i].type || a->results[i].storage != b->results[i].storage)
+        if (a->results[i].type != b->results[i].type ||
+            a->results[i].storage != b->results[i].storage)
             return false;
     return attrs_equal(a->attrs, b->attrs);
 }
 
 static uint64_t op_hash(const IrOp *op) {
     uint64_t h = mix((uint64_t)op->opcode, op->operand_count);
-    for (unsigned i = 0; i < op->operand_count; i++) h = mix(h, (uint64_t)(uintptr_t)op->operands[i]);
+    for (unsigned i = 0; i < op->operand_count; i++)
+        h = mix(h, (uint64_t)(uintptr_t)op->operands[i]);
     for (unsigned i = 0; i < op->result_count; i++)
         h = mix(h, (uint64_t)(uintptr_t)op->results[i].type);
     const IrAttr *value = ir_attr(op, "value");

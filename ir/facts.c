@@ -28,7 +28,8 @@ static void assume_divisibility(const Facts *f, const Aff *e) {
     if (e->kind != AFF_SUM) return;
     for (size_t i = 0; i < e->count; i++) {
         const Aff *quotient = e->args[i];
-        if (quotient->kind != AFF_FLOORDIV || !aff_is_const(quotient->args[1], &d) || d <= 0) continue;
+        if (quotient->kind != AFF_FLOORDIV || !aff_is_const(quotient->args[1], &d) || d <= 0)
+            continue;
         if (e->coefs[i] != -d) continue;
         const Aff *rest = aff_add(f->m->affs, e, aff_mul(f->m->affs, constant(f, d), quotient));
         if (rest == quotient->args[0]) aff_facts_multiple(f->facts, rest, d);
@@ -113,7 +114,8 @@ static void assume_loop(const Facts *f, const IrOp *op) {
     assume_nonneg(f, difference(f, hi, lb));
     int64_t first = 0;
     bool from_zero = aff_is_const(lb, &first) && first == 0;
-    int64_t common = from_zero ? step : greatest_divisor(aff_known_divisor(f->facts, lb, step), step);
+    int64_t common =
+        from_zero ? step : greatest_divisor(aff_known_divisor(f->facts, lb, step), step);
     if (common > 1) aff_facts_multiple(f->facts, leaf_of(f, i), common);
 }
 
@@ -130,7 +132,8 @@ static void assume_generic(const Facts *f, const IrOp *op) {
     const IrBlock *body = op->regions[0];
     for (unsigned i = 0; i < body->arg_count && i < op->operand_count; i++) {
         const Aff *hi = difference(f, ir_aff_of(f->m, op->operands[i]), constant(f, 1));
-        aff_facts_range(f->facts, leaf_of(f, body->args[i]), constant(f, 0), usable(hi) ? hi : NULL);
+        aff_facts_range(f->facts, leaf_of(f, body->args[i]), constant(f, 0),
+                        usable(hi) ? hi : NULL);
     }
 }
 
@@ -181,7 +184,8 @@ static void assume_function(const Facts *f, const IrFunc *func) {
     }
     for (unsigned i = 0; i < func->param_count; i++)
         if (func->params[i].derived)
-            assume_zero(f, difference(f, aff_sym(f->m->affs, func->params[i].name), func->params[i].derived));
+            assume_zero(f, difference(f, aff_sym(f->m->affs, func->params[i].name),
+                                      func->params[i].derived));
     if (func->guard) assume_nonneg(f, difference(f, func->guard, constant(f, 1)));
 }
 

@@ -227,8 +227,8 @@ static Keep same_operands(IrOpcode opcode, Dtype t) {
     }
 }
 
-bool ir_fold_identity(IrOpcode opcode, IrValue *x, IrValue *y, const IrType *result, IrValue **value,
-                      IrConst *c) {
+bool ir_fold_identity(IrOpcode opcode, IrValue *x, IrValue *y, const IrType *result,
+                      IrValue **value, IrConst *c) {
     IrConst k;
     Keep keep = KEEP_NONE;
     if (x == y) keep = same_operands(opcode, x->type->dtype);
@@ -238,7 +238,8 @@ bool ir_fold_identity(IrOpcode opcode, IrValue *x, IrValue *y, const IrType *res
         y = swap;
     }
     if (keep == KEEP_NONE && ir_const_of(y, &k))
-        keep = k.is_float ? float_right(opcode, k.number) : int_right(opcode, x->type->dtype, k.integer);
+        keep = k.is_float ? float_right(opcode, k.number)
+                          : int_right(opcode, x->type->dtype, k.integer);
     *c = (IrConst){0};
     *value = keep == KEEP_X && x->type == result ? x : NULL;
     return *value || keep == KEEP_ZERO;

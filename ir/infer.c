@@ -23,7 +23,8 @@ static const IrType *infer_elementwise(IrModule *m, const char *rule, unsigned c
 }
 
 /* Ops of rule "given" with one result whose type follows from the operands. */
-static const IrType *infer_one(IrModule *m, IrOpcode opcode, unsigned count, IrValue *const *operands) {
+static const IrType *infer_one(IrModule *m, IrOpcode opcode, unsigned count,
+                               IrValue *const *operands) {
     switch (opcode) {
     case IR_TILE_GEMM: return operands[2]->type;
     case IR_BUF_GEMM: return operands[4]->type;
@@ -49,7 +50,8 @@ bool ir_infer(IrModule *m, IrOpcode opcode, unsigned operand_count, IrValue *con
     }
     if (result_count != 1) return false;
     types[0] = NULL;
-    if (operand_count) types[0] = infer_elementwise(m, ir_op_info(opcode)->type_rule, operand_count, operands);
+    if (operand_count)
+        types[0] = infer_elementwise(m, ir_op_info(opcode)->type_rule, operand_count, operands);
     if (!types[0]) types[0] = infer_one(m, opcode, operand_count, operands);
     return types[0] != NULL;
 }

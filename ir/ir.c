@@ -11,7 +11,8 @@ IrModule *ir_module_create(Arena *arena, SourceMap *sources) {
     IrModule *m = ARENA_NEW(arena, IrModule);
     IrInterned *in = ARENA_NEW(arena, IrInterned);
     in->strings = map_create(arena);
-    *m = (IrModule){.arena = arena, .affs = aff_ctx_create(arena), .sources = sources, .interned = in};
+    *m = (IrModule){
+        .arena = arena, .affs = aff_ctx_create(arena), .sources = sources, .interned = in};
     return m;
 }
 

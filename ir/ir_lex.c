@@ -82,7 +82,8 @@ static void scan_sigil(Parser *p, Token *t, TokenKind kind) {
     t->text = arena_strndup(p->scratch, p->text + begin, p->at - begin);
     if (p->at > begin && p->at - begin <= 4 * IR_MAX_NAME) return;
     t->kind = TOKEN_BAD;
-    ir_error_at(p, (Span){p->file, begin - 1, p->at}, p->at == begin ? "a name is missing here" : "this name is too long");
+    ir_error_at(p, (Span){p->file, begin - 1, p->at},
+                p->at == begin ? "a name is missing here" : "this name is too long");
 }
 
 static bool number_byte(const Parser *p, uint32_t begin) {
@@ -94,7 +95,8 @@ static bool number_byte(const Parser *p, uint32_t begin) {
 static void scan_number(Parser *p, Token *t) {
     uint32_t begin = p->at;
     if (peek(p, 0) == '-') p->at++;
-    if (strncmp(p->text + p->at, "inf", 3) == 0 || strncmp(p->text + p->at, "nan", 3) == 0) p->at += 3;
+    if (strncmp(p->text + p->at, "inf", 3) == 0 || strncmp(p->text + p->at, "nan", 3) == 0)
+        p->at += 3;
     else
         while (number_byte(p, begin)) p->at++;
     char *copy = arena_strndup(p->scratch, p->text + begin, p->at - begin);
@@ -103,7 +105,8 @@ static void scan_number(Parser *p, Token *t) {
     errno = 0;
     char *end = NULL;
     if (!is_float) t->integer = strtoll(copy, &end, 10);
-    bool good = is_float ? parse_double(copy, &t->number) : errno == 0 && end && !*end && end != copy;
+    bool good =
+        is_float ? parse_double(copy, &t->number) : errno == 0 && end && !*end && end != copy;
     if (good && !is_word(peek(p, 0))) return;
     t->kind = TOKEN_BAD;
     ir_error_at(p, (Span){p->file, begin, p->at}, "this number cannot be read or is too large");
@@ -144,7 +147,9 @@ static void scan_string(Parser *p, Token *t) {
     t->kind = good ? TOKEN_STRING : TOKEN_BAD;
     t->text = arena_strndup(p->scratch, text.data, text.len);
     str_release(&text);
-    if (!good) ir_error_at(p, (Span){p->file, begin, p->at}, "this string does not end or has a bad escape");
+    if (!good)
+        ir_error_at(p, (Span){p->file, begin, p->at},
+                    "this string does not end or has a bad escape");
 }
 
 void ir_next(Parser *p) {
@@ -156,7 +161,8 @@ void ir_next(Parser *p) {
     else if (c == '%') scan_sigil(p, t, TOKEN_VALUE);
     else if (c == '@') scan_sigil(p, t, TOKEN_SYMBOL);
     else if (c == '"') scan_string(p, t);
-    else if (is_digit(c) || (c == '-' && (is_digit(next) || next == 'i' || next == 'n'))) scan_number(p, t);
+    else if (is_digit(c) || (c == '-' && (is_digit(next) || next == 'i' || next == 'n')))
+        scan_number(p, t);
     else if (is_word(c)) scan_word(p, t, TOKEN_NAME);
     else {
         t->kind = TOKEN_PUNCT;
@@ -199,7 +205,8 @@ static uint32_t aff_end(const Parser *p) {
     uint32_t at = p->token.begin;
     for (int depth = 0; at < p->size; at++) {
         char c = p->text[at];
-        if (c == '\n' || c == '=' || c == '>' || c == '"' || c == '{' || c == '}' || c == ']') break;
+        if (c == '\n' || c == '=' || c == '>' || c == '"' || c == '{' || c == '}' || c == ']')
+            break;
         if (depth == 0 && (c == ',' || c == ')')) break;
         depth += (c == '(') - (c == ')');
     }

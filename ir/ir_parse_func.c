@@ -10,7 +10,8 @@ static bool is_number(const char *name) { return name[strspn(name, "0123456789")
 
 bool ir_define_value(Parser *p, const Token *name, IrValue *value) {
     if (map_get(p->values, name->text))
-        return ir_error_at(p, (Span){p->file, name->begin, name->end}, "`%%%s` is defined twice", name->text);
+        return ir_error_at(p, (Span){p->file, name->begin, name->end}, "`%%%s` is defined twice",
+                           name->text);
     map_set(p->values, p->scratch, name->text, value);
     if (!is_number(name->text)) value->name = ir_intern_string(p->module, name->text);
     return true;
@@ -21,7 +22,8 @@ bool ir_parse_definition(Parser *p, Token *name, unsigned *storage) {
     *storage = 0;
     if (p->token.kind != TOKEN_VALUE) return ir_expected(p, "a value's name");
     *name = p->token;
-    if (strlen(name->text) > IR_MAX_NAME) return ir_error(p, "names have at most %d letters", (int)IR_MAX_NAME);
+    if (strlen(name->text) > IR_MAX_NAME)
+        return ir_error(p, "names have at most %d letters", (int)IR_MAX_NAME);
     ir_next(p);
     if (!ir_accept(p, '!')) return true;
     int64_t number = 0;
@@ -57,7 +59,8 @@ static bool parse_param_tail(Parser *p, IrParam *param) {
     if (ir_accept_name(p, "of") && !(param->type = ir_parse_type(p))) return false;
     if (param->kind == IR_PARAM_SYMBOL && ir_accept(p, '='))
         return (param->derived = ir_parse_aff(p)) != NULL;
-    if (param->kind == IR_PARAM_SCALAR && ir_accept(p, '=')) return ir_parse_number(p, &param->fallback);
+    if (param->kind == IR_PARAM_SCALAR && ir_accept(p, '='))
+        return ir_parse_number(p, &param->fallback);
     if (param->kind == IR_PARAM_WORKSPACE && ir_accept_name(p, "elements"))
         return (param->elements = ir_parse_aff(p)) != NULL;
     return true;
@@ -154,7 +157,8 @@ bool ir_parse_func(Parser *p) {
     ir_next(p);
     if (p->token.kind != TOKEN_SYMBOL) return ir_expected(p, "a function's name (@name)");
     for (IrFunc *f = p->module->first; f; f = f->next)
-        if (strcmp(f->name, p->token.text) == 0) return ir_error(p, "`@%s` is defined twice", f->name);
+        if (strcmp(f->name, p->token.text) == 0)
+            return ir_error(p, "`@%s` is defined twice", f->name);
     const char *name = p->token.text;
     ir_next(p);
     if (!parse_level(p, &level, &state)) return false;

@@ -7,7 +7,8 @@
 /* ---- Types ---- */
 
 static bool parse_dtype(Parser *p, Dtype *t) {
-    if (p->token.kind != TOKEN_NAME || !dtype_find(p->token.text, t)) return ir_expected(p, "a dtype");
+    if (p->token.kind != TOKEN_NAME || !dtype_find(p->token.text, t))
+        return ir_expected(p, "a dtype");
     ir_next(p);
     return true;
 }
@@ -17,7 +18,8 @@ static bool parse_shape(Parser *p, IrType *t, const Aff **extents) {
     if (!ir_expect(p, '[')) return false;
     while (!ir_at(p, ']')) {
         if (t->rank && !ir_expect(p, ',')) return false;
-        if (t->rank == IR_MAX_RANK) return ir_error(p, "the rank is limited to %d", (int)IR_MAX_RANK);
+        if (t->rank == IR_MAX_RANK)
+            return ir_error(p, "the rank is limited to %d", (int)IR_MAX_RANK);
         if (!(extents[t->rank] = ir_parse_aff(p))) return false;
         t->rank++;
     }
@@ -43,7 +45,8 @@ static bool parse_space(Parser *p, IrSpace *space) {
 
 /* At the comma before a layout, which has a text form of its own. */
 static bool parse_layout(Parser *p, IrType *t) {
-    if (t->kind != IR_TYPE_TILE && t->kind != IR_TYPE_BUF) return ir_error(p, "only tiles and buffers have layouts");
+    if (t->kind != IR_TYPE_TILE && t->kind != IR_TYPE_BUF)
+        return ir_error(p, "only tiles and buffers have layouts");
     uint32_t start = p->at;
     while (start < p->size && p->text[start] == ' ') start++;
     size_t length = 0;
@@ -52,7 +55,8 @@ static bool parse_layout(Parser *p, IrType *t) {
     if (!t->layout) return ir_error_at(p, (Span){p->file, end, end}, "this is not a layout");
     p->at = end;
     ir_next(p);
-    if (t->layout->rank != t->rank) return ir_error(p, "the layout before has %u axes, the tile %u", t->layout->rank, t->rank);
+    if (t->layout->rank != t->rank)
+        return ir_error(p, "the layout before has %u axes, the tile %u", t->layout->rank, t->rank);
     return true;
 }
 
@@ -179,7 +183,8 @@ static bool parse_list(Parser *p, IrAttr *attr, bool empty_is_strs) {
 /* aff(...), type(...), dtype(...) */
 static bool parse_wrapped(Parser *p, IrAttr *attr) {
     bool is_aff = ir_at_name(p, "aff"), is_type = ir_at_name(p, "type");
-    if (!is_aff && !is_type && !ir_at_name(p, "dtype")) return ir_expected(p, "an attribute's value");
+    if (!is_aff && !is_type && !ir_at_name(p, "dtype"))
+        return ir_expected(p, "an attribute's value");
     ir_next(p);
     if (!ir_expect(p, '(')) return false;
     Dtype dtype = DTYPE_NONE;

@@ -1,4 +1,5 @@
-/* The text form (docs/decisions/0002-ir-levels.md): one shape for every op, driven by the op table. */
+/* The text form (docs/decisions/0002-ir-levels.md): one shape for every op, driven by the op table.
+ */
 #include <math.h>
 #include <string.h>
 
@@ -24,7 +25,9 @@ static void printer_release(Printer *p) { arena_destroy(p->arena); }
 
 /* ---- Names ---- */
 
-static bool is_letter(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_'; }
+static bool is_letter(char c) {
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_';
+}
 static bool is_digit(char c) { return c >= '0' && c <= '9'; }
 
 static bool usable_hint(const char *name) {
@@ -105,7 +108,9 @@ void ir_print_type(const IrType *t, Str *out) {
     case IR_TYPE_TILE:
     case IR_TYPE_TENSOR:
     case IR_TYPE_FRAG:
-        str_append(out, t->kind == IR_TYPE_TILE ? "tile<" : t->kind == IR_TYPE_FRAG ? "frag<" : "tensor<");
+        str_append(out, t->kind == IR_TYPE_TILE   ? "tile<"
+                        : t->kind == IR_TYPE_FRAG ? "frag<"
+                                                  : "tensor<");
         print_extents(t, out);
         break;
     case IR_TYPE_BUF:

@@ -40,7 +40,8 @@ static bool fold_identity(Simplifier *s, IrOp *op) {
     IrValue *value = NULL;
     IrConst c;
     if (op->operand_count != 2) return false;
-    if (!ir_fold_identity(op->opcode, op->operands[0], op->operands[1], ir_result(op, 0)->type, &value, &c))
+    if (!ir_fold_identity(op->opcode, op->operands[0], op->operands[1], ir_result(op, 0)->type,
+                          &value, &c))
         return false;
     if (value) replace_with(s, op, value);
     else replace_with_const(s, op, c);
@@ -69,7 +70,8 @@ static bool fold_affine(Simplifier *s, IrOp *op) {
     const Aff *e = ir_aff_of(s->m, result);
     int64_t value = 0;
     if (e->kind == AFF_FLOORDIV || e->kind == AFF_MOD || e->kind == AFF_MIN || e->kind == AFF_SUM)
-        if (op->opcode == IR_MIN || op->opcode == IR_MAX || op->opcode == IR_FLOORDIV || op->opcode == IR_MOD) {
+        if (op->opcode == IR_MIN || op->opcode == IR_MAX || op->opcode == IR_FLOORDIV ||
+            op->opcode == IR_MOD) {
             const Aff *known = aff_simplify(ir_facts_at(s->scratch, op), e);
             if (known->kind != AFF_OVERFLOW) e = known;
         }
@@ -117,7 +119,8 @@ static bool simplify_value(Simplifier *s, IrOp *op) {
     if (!ir_has_trait(op, IR_ELEMENTWISE)) return false;
     if (fold_constants(s, op) || fold_identity(s, op)) return true;
     if (!op->operand_count || !ir_type_is_index(op->operands[0]->type)) return false;
-    if (ir_type_is_index(ir_result(op, 0)->type) && op->opcode != IR_SELECT && fold_affine(s, op)) return true;
+    if (ir_type_is_index(ir_result(op, 0)->type) && op->opcode != IR_SELECT && fold_affine(s, op))
+        return true;
     return fold_min_max(s, op) || fold_compare(s, op);
 }
 

@@ -77,7 +77,8 @@ const char *ir_intern_string(IrModule *m, const char *text) {
 /* ---- Constructors ---- */
 
 const IrType *ir_type_index(IrModule *m) {
-    return intern(m, &(IrType){.kind = IR_TYPE_SCALAR, .dtype = DTYPE_I64, .is_index = true, .width = 1});
+    return intern(
+        m, &(IrType){.kind = IR_TYPE_SCALAR, .dtype = DTYPE_I64, .is_index = true, .width = 1});
 }
 
 const IrType *ir_type_scalar(IrModule *m, Dtype dtype) { return ir_type_vec(m, dtype, 1); }
@@ -108,7 +109,8 @@ const IrType *ir_type_frag(IrModule *m, Dtype dtype, unsigned rank, const int64_
     const Aff *affs[IR_MAX_RANK];
     if (rank > IR_MAX_RANK) rank = IR_MAX_RANK;
     for (unsigned i = 0; i < rank; i++) affs[i] = aff_const(m->affs, extents[i]);
-    return intern(m, &(IrType){.kind = IR_TYPE_FRAG, .dtype = dtype, .rank = rank, .extents = affs});
+    return intern(m,
+                  &(IrType){.kind = IR_TYPE_FRAG, .dtype = dtype, .rank = rank, .extents = affs});
 }
 
 const IrType *ir_type_ptr(IrModule *m, Dtype dtype, IrSpace space) {

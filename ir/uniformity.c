@@ -30,7 +30,8 @@ static IrUniformity special_uniformity(const char *name) {
 
 static void reach_yielded(Search *s, const IrBlock *region, unsigned index) {
     const IrOp *last = region->last;
-    if (last && last->opcode == IR_YIELD && index < last->operand_count) reach(s, last->operands[index]);
+    if (last && last->opcode == IR_YIELD && index < last->operand_count)
+        reach(s, last->operands[index]);
 }
 
 /* Arguments: of functions the same everywhere; loop variables as the bounds; carried values as what

@@ -26,7 +26,8 @@ bool ir_finding(Verifier *v, const IrOp *op, const char *format, ...) {
     va_list args;
     v->findings++;
     str_init(&text);
-    if (v->findings <= 50) append_place(v, op, &text); /* printing is slow, later ones are not shown */
+    if (v->findings <= 50)
+        append_place(v, op, &text); /* printing is slow, later ones are not shown */
     va_start(args, format);
     str_vprintf(&text, format, args);
     va_end(args);
@@ -50,7 +51,8 @@ static bool visible(const IrValue *value, const IrOp *user) {
 static bool check_operands(Verifier *v, const IrOp *op) {
     for (unsigned i = 0; i < op->operand_count; i++) {
         NEED(v, op, op->operands[i], "operand %u is missing", i);
-        NEED(v, op, visible(op->operands[i], op), "operand %u is not defined before this op, or inside a region that has ended", i);
+        NEED(v, op, visible(op->operands[i], op),
+             "operand %u is not defined before this op, or inside a region that has ended", i);
         NEED(v, op, op->operand_uses[i].op == op && op->operand_uses[i].index == i,
              "the use list of operand %u is broken", i);
     }
@@ -61,14 +63,17 @@ static bool check_operands(Verifier *v, const IrOp *op) {
 
 static bool check_counts(Verifier *v, const IrOp *op, const IrOpInfo *info) {
     unsigned n = op->operand_count;
-    NEED(v, op, n >= (unsigned)info->min_operands, "needs at least %d operands", info->min_operands);
-    NEED(v, op, info->max_operands < 0 || n <= (unsigned)info->max_operands, "takes at most %d operands",
-         info->max_operands);
-    NEED(v, op, info->results < 0 || op->result_count == (unsigned)info->results, "has %d results", info->results);
+    NEED(v, op, n >= (unsigned)info->min_operands, "needs at least %d operands",
+         info->min_operands);
+    NEED(v, op, info->max_operands < 0 || n <= (unsigned)info->max_operands,
+         "takes at most %d operands", info->max_operands);
+    NEED(v, op, info->results < 0 || op->result_count == (unsigned)info->results, "has %d results",
+         info->results);
     NEED(v, op, op->region_count == (unsigned)info->regions, "has %d regions", info->regions);
     for (unsigned i = 0; i < op->result_count; i++) {
         NEED(v, op, op->results[i].type, "result %u has no type", i);
-        NEED(v, op, op->results[i].def == op && op->results[i].index == i, "result %u is broken", i);
+        NEED(v, op, op->results[i].def == op && op->results[i].index == i, "result %u is broken",
+             i);
     }
     return true;
 }
@@ -99,7 +104,9 @@ static IrUniformity control_uniformity(Verifier *v, IrOp *op) {
     uintptr_t known = (uintptr_t)ptr_map_get(&v->control, op);
     if (known) return (IrUniformity)(known - 1);
     IrUniformity worst = IR_UNIFORM_GRID;
-    unsigned deciding = op->opcode == IR_IF ? 1 : op->opcode == IR_FOR || op->opcode == IR_PARALLEL ? 3 : 0;
+    unsigned deciding = op->opcode == IR_IF                                 ? 1
+                        : op->opcode == IR_FOR || op->opcode == IR_PARALLEL ? 3
+                                                                            : 0;
     for (unsigned i = 0; i < deciding && i < op->operand_count; i++) {
         IrUniformity u = ir_uniformity(op->operands[i]);
         if (u > worst) worst = u;
@@ -109,8 +116,9 @@ static IrUniformity control_uniformity(Verifier *v, IrOp *op) {
 }
 
 static bool check_collective(Verifier *v, const IrOp *op) {
-    bool block_wide = op->opcode == IR_BUF_GEMM ||
-                      (op->opcode == IR_BARRIER && strcmp(ir_attr_str(op, "scope", ""), "block") == 0);
+    bool block_wide =
+        op->opcode == IR_BUF_GEMM ||
+        (op->opcode == IR_BARRIER && strcmp(ir_attr_str(op, "scope", ""), "block") == 0);
     IrUniformity allowed = block_wide ? IR_UNIFORM_BLOCK : IR_UNIFORM_WARP;
     for (IrOp *parent = op->block->parent; parent; parent = parent->block->parent)
         NEED(v, op, control_uniformity(v, parent) <= allowed,
@@ -153,8 +161,10 @@ static void check_op(Verifier *v, IrOp *op, unsigned depth) {
     const IrOpInfo *info = ir_op_info(op->opcode);
     op->mark = ++v->clock;
     bool sound = check_counts(v, op, info) && check_operands(v, op);
-    for (unsigned i = 0; i < op->region_count && sound; i++) check_block(v, op, op->regions[i], depth + 1);
-    if (!sound || !check_level(v, op, info) || !check_values(v, op) || !ir_check_attrs(v, op)) return;
+    for (unsigned i = 0; i < op->region_count && sound; i++)
+        check_block(v, op, op->regions[i], depth + 1);
+    if (!sound || !check_level(v, op, info) || !check_values(v, op) || !ir_check_attrs(v, op))
+        return;
     if (!ir_check_type_rule(v, op) || !check_own_rule(v, op)) return;
     if (info->traits & IR_COLLECTIVE) check_collective(v, op);
 }
@@ -178,7 +188,8 @@ static bool check_param_type(Verifier *v, const IrParam *p, const IrType *t) {
     case IR_PARAM_SCALAR: return ir_type_is_scalar(t) && !t->is_index;
     case IR_PARAM_TENSOR:
     case IR_PARAM_WORKSPACE:
-        return kernel ? t->kind == IR_TYPE_PTR && t->space == IR_SPACE_GLOBAL : t->kind == IR_TYPE_TENSOR;
+        return kernel ? t->kind == IR_TYPE_PTR && t->space == IR_SPACE_GLOBAL
+                      : t->kind == IR_TYPE_TENSOR;
     }
     return false;
 }
@@ -187,7 +198,8 @@ static bool name_is_fine(const char *name) {
     size_t length = name ? strlen(name) : 0;
     bool digit = length && name[0] >= '0' && name[0] <= '9';
     return length >= 1 && length <= IR_MAX_NAME && !digit &&
-           strspn(name, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_") == length;
+           strspn(name, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_") ==
+               length;
 }
 
 static bool check_param(Verifier *v, unsigned i) {
@@ -195,10 +207,13 @@ static bool check_param(Verifier *v, unsigned i) {
     const IrParam *p = &f->params[i];
     NEED(v, NULL, name_is_fine(p->name), "parameter %u has no usable name", i);
     for (unsigned k = 0; k < i; k++)
-        NEED(v, NULL, strcmp(f->params[k].name, p->name) != 0, "two parameters are called %s", p->name);
+        NEED(v, NULL, strcmp(f->params[k].name, p->name) != 0, "two parameters are called %s",
+             p->name);
     NEED(v, NULL, !i || f->params[i - 1].kind <= p->kind, "parameter %s is out of order", p->name);
-    NEED(v, NULL, check_param_type(v, p, f->body->args[i]->type), "parameter %s has a type of the wrong kind", p->name);
-    NEED(v, NULL, p->kind != IR_PARAM_TENSOR || (p->direction >= IR_DIR_IN && p->direction <= IR_DIR_INOUT),
+    NEED(v, NULL, check_param_type(v, p, f->body->args[i]->type),
+         "parameter %s has a type of the wrong kind", p->name);
+    NEED(v, NULL,
+         p->kind != IR_PARAM_TENSOR || (p->direction >= IR_DIR_IN && p->direction <= IR_DIR_INOUT),
          "parameter %s has no direction", p->name);
     if (p->elements && !ir_check_aff(v, NULL, p->elements)) return false;
     if (p->derived && !ir_check_aff(v, NULL, p->derived)) return false;
@@ -211,9 +226,11 @@ static bool check_param(Verifier *v, unsigned i) {
 
 static bool check_header(Verifier *v) {
     const IrFunc *f = v->func;
-    NEED(v, NULL, f->level == IR_LEVEL_GRAPH || f->level == IR_LEVEL_TILE || f->level == IR_LEVEL_KERNEL,
+    NEED(v, NULL,
+         f->level == IR_LEVEL_GRAPH || f->level == IR_LEVEL_TILE || f->level == IR_LEVEL_KERNEL,
          "the function has no level");
-    NEED(v, NULL, f->body->arg_count == f->param_count, "the body's arguments are not the parameters");
+    NEED(v, NULL, f->body->arg_count == f->param_count,
+         "the body's arguments are not the parameters");
     for (unsigned i = 0; i < f->param_count; i++)
         if (!check_param(v, i)) return false;
     for (size_t i = 0; i < f->constraint_count; i++)

@@ -20,12 +20,14 @@ static bool check_special(Verifier *v, const IrOp *op) {
 /* Result extents are the map's, the last one times the width of what is yielded. */
 static bool check_map_result(Verifier *v, const IrOp *op, const IrAttr *extents, unsigned i) {
     const IrType *frag = op->results[i].type, *lanes = op->regions[0]->last->operands[i]->type;
-    NEED(v, op, frag->kind == IR_TYPE_FRAG && is_lanes(lanes), "result %u is no frag of scalars", i);
+    NEED(v, op, frag->kind == IR_TYPE_FRAG && is_lanes(lanes), "result %u is no frag of scalars",
+         i);
     NEED(v, op, frag->dtype == lanes->dtype, "result %u has another dtype than what is yielded", i);
     NEED(v, op, frag->rank == extents->count, "result %u has another rank than the map", i);
     for (unsigned k = 0; k < frag->rank; k++) {
         int64_t want = extents->ints[k] * (k + 1 == frag->rank ? (int64_t)lanes->width : 1);
-        NEED(v, op, ir_type_extent(frag, k) == want, "result %u: extent %u is not %lld", i, k, (long long)want);
+        NEED(v, op, ir_type_extent(frag, k) == want, "result %u: extent %u is not %lld", i, k,
+             (long long)want);
     }
     return true;
 }
@@ -33,10 +35,12 @@ static bool check_map_result(Verifier *v, const IrOp *op, const IrAttr *extents,
 static bool check_map(Verifier *v, const IrOp *op) {
     const IrAttr *extents = ir_attr(op, "extents");
     const IrBlock *body = op->regions[0];
-    NEED(v, op, extents->count >= 1 && extents->count <= IR_MAX_RANK, "a map has from 1 to %d axes", (int)IR_MAX_RANK);
+    NEED(v, op, extents->count >= 1 && extents->count <= IR_MAX_RANK, "a map has from 1 to %d axes",
+         (int)IR_MAX_RANK);
     int64_t total = 1;
     for (size_t i = 0; i < extents->count; i++) {
-        NEED(v, op, extents->ints[i] >= 1 && extents->ints[i] <= (1 << 20), "extents are from 1 to 2^20");
+        NEED(v, op, extents->ints[i] >= 1 && extents->ints[i] <= (1 << 20),
+             "extents are from 1 to 2^20");
         total *= extents->ints[i];
         NEED(v, op, total <= (1 << 24), "a map has at most 2^24 points");
     }
@@ -44,7 +48,8 @@ static bool check_map(Verifier *v, const IrOp *op) {
     for (unsigned i = 0; i < body->arg_count; i++)
         NEED(v, op, ir_type_is_index(body->args[i]->type), "the region's arguments are indices");
     if (!body->last || body->last->opcode != IR_YIELD) return false; /* reported */
-    NEED(v, op, body->last->operand_count == op->result_count, "the region does not yield %u values", op->result_count);
+    NEED(v, op, body->last->operand_count == op->result_count,
+         "the region does not yield %u values", op->result_count);
     for (unsigned i = 0; i < op->result_count; i++)
         if (!check_map_result(v, op, extents, i)) return false;
     return true;
@@ -52,9 +57,12 @@ static bool check_map(Verifier *v, const IrOp *op) {
 
 static bool check_frag_get(Verifier *v, const IrOp *op) {
     const IrType *frag = op->operands[0]->type, *t = op->results[0].type;
-    NEED(v, op, frag->kind == IR_TYPE_FRAG && op->operand_count == frag->rank + 1, "one index for each axis of a frag");
-    NEED(v, op, is_lanes(t) && t->dtype == frag->dtype, "the result is a scalar or vec of the frag's dtype");
-    NEED(v, op, !frag->rank || (int64_t)t->width <= ir_type_extent(frag, frag->rank - 1), "the vec is wider than the last axis");
+    NEED(v, op, frag->kind == IR_TYPE_FRAG && op->operand_count == frag->rank + 1,
+         "one index for each axis of a frag");
+    NEED(v, op, is_lanes(t) && t->dtype == frag->dtype,
+         "the result is a scalar or vec of the frag's dtype");
+    NEED(v, op, !frag->rank || (int64_t)t->width <= ir_type_extent(frag, frag->rank - 1),
+         "the vec is wider than the last axis");
     return ir_check_index_operands(v, op, 1);
 }
 
@@ -65,7 +73,8 @@ static bool check_address(Verifier *v, const IrOp *op, unsigned ptr, const IrTyp
     int64_t align = ir_attr_int(op, "align", 1);
     NEED(v, op, t->kind == IR_TYPE_PTR, "operand %u is no pointer", ptr);
     NEED(v, op, ir_type_is_index(op->operands[ptr + 1]->type), "the offset is an index");
-    NEED(v, op, is_lanes(value) && value->dtype == t->dtype, "the value is a scalar or vec of the pointer's dtype");
+    NEED(v, op, is_lanes(value) && value->dtype == t->dtype,
+         "the value is a scalar or vec of the pointer's dtype");
     NEED(v, op, is_power_of_two(align) && align <= 128, "align is a power of two up to 128");
     return true;
 }
@@ -76,34 +85,43 @@ static bool check_mem_load(Verifier *v, const IrOp *op) {
     if (!check_address(v, op, 0, t)) return false;
     if (op->operand_count == 2) return true;
     NEED(v, op, ir_type_is_bool(op->operands[2]->type), "the mask is a bool scalar");
-    NEED(v, op, op->operands[3]->type == ir_type_scalar(v->module, t->dtype), "the other value is a scalar of the element's dtype");
+    NEED(v, op, op->operands[3]->type == ir_type_scalar(v->module, t->dtype),
+         "the other value is a scalar of the element's dtype");
     return true;
 }
 
 static bool check_mem_store(Verifier *v, const IrOp *op) {
     if (!check_address(v, op, 1, op->operands[0]->type)) return false;
-    NEED(v, op, op->operand_count == 3 || ir_type_is_bool(op->operands[3]->type), "the mask is a bool scalar");
+    NEED(v, op, op->operand_count == 3 || ir_type_is_bool(op->operands[3]->type),
+         "the mask is a bool scalar");
     return true;
 }
 
 static bool check_shared_ptr(Verifier *v, const IrOp *op) {
     const IrType *t = op->results[0].type;
     int64_t offset = ir_attr_int(op, "offset", -1), bytes = ir_attr_int(op, "bytes", -1);
-    NEED(v, op, t->kind == IR_TYPE_PTR && t->space == IR_SPACE_SHARED, "the result is a pointer to shared memory");
-    NEED(v, op, offset >= 0 && bytes >= 0 && offset <= INT32_MAX && bytes <= INT32_MAX, "offset and bytes are not negative");
-    NEED(v, op, offset % (int64_t)dtype_size(t->dtype) == 0, "the offset is not aligned to the element");
+    NEED(v, op, t->kind == IR_TYPE_PTR && t->space == IR_SPACE_SHARED,
+         "the result is a pointer to shared memory");
+    NEED(v, op, offset >= 0 && bytes >= 0 && offset <= INT32_MAX && bytes <= INT32_MAX,
+         "offset and bytes are not negative");
+    NEED(v, op, offset % (int64_t)dtype_size(t->dtype) == 0,
+         "the offset is not aligned to the element");
     return true;
 }
 
 static bool check_async_copy(Verifier *v, const IrOp *op) {
     const IrType *from = op->operands[0]->type, *to = op->operands[2]->type;
     int64_t bytes = ir_attr_int(op, "bytes", 0);
-    NEED(v, op, from->kind == IR_TYPE_PTR && from->space == IR_SPACE_GLOBAL, "the source is global memory");
-    NEED(v, op, to->kind == IR_TYPE_PTR && to->space == IR_SPACE_SHARED, "the destination is shared memory");
+    NEED(v, op, from->kind == IR_TYPE_PTR && from->space == IR_SPACE_GLOBAL,
+         "the source is global memory");
+    NEED(v, op, to->kind == IR_TYPE_PTR && to->space == IR_SPACE_SHARED,
+         "the destination is shared memory");
     NEED(v, op, from->dtype == to->dtype, "source and destination have one dtype");
     NEED(v, op, bytes == 4 || bytes == 8 || bytes == 16, "bytes is 4, 8 or 16");
-    NEED(v, op, ir_type_is_index(op->operands[1]->type) && ir_type_is_index(op->operands[3]->type) &&
-         ir_type_is_index(op->operands[4]->type), "offsets and the count are index values");
+    NEED(v, op,
+         ir_type_is_index(op->operands[1]->type) && ir_type_is_index(op->operands[3]->type) &&
+             ir_type_is_index(op->operands[4]->type),
+         "offsets and the count are index values");
     return true;
 }
 
@@ -119,16 +137,19 @@ static bool check_shuffle(Verifier *v, const IrOp *op) {
 
 static bool check_pack(Verifier *v, const IrOp *op) {
     const IrType *t = op->results[0].type;
-    NEED(v, op, is_lanes(t) && t->width == op->operand_count, "the vec has a lane for each operand");
+    NEED(v, op, is_lanes(t) && t->width == op->operand_count,
+         "the vec has a lane for each operand");
     for (unsigned i = 0; i < op->operand_count; i++)
-        NEED(v, op, op->operands[i]->type == ir_type_scalar(v->module, t->dtype), "operand %u is no scalar of the vec's dtype", i);
+        NEED(v, op, op->operands[i]->type == ir_type_scalar(v->module, t->dtype),
+             "operand %u is no scalar of the vec's dtype", i);
     return true;
 }
 
 static bool check_extract(Verifier *v, const IrOp *op) {
     const IrType *from = op->operands[0]->type;
     int64_t lane = ir_attr_int(op, "lane", -1);
-    NEED(v, op, is_lanes(from) && op->results[0].type == ir_type_scalar(v->module, from->dtype), "one lane of a vec");
+    NEED(v, op, is_lanes(from) && op->results[0].type == ir_type_scalar(v->module, from->dtype),
+         "one lane of a vec");
     NEED(v, op, lane >= 0 && lane < (int64_t)from->width, "there is no such lane");
     return true;
 }
@@ -155,7 +176,8 @@ static const IrType *next_class(Verifier *v, const char **cursor, bool *shared) 
     const char *dtype = name;
     if (name[0] == 'v' && name[1] >= '1' && name[1] <= '9') {
         width = 0;
-        for (dtype = name + 1; *dtype >= '0' && *dtype <= '9'; dtype++) width = width * 10 + (unsigned)(*dtype - '0');
+        for (dtype = name + 1; *dtype >= '0' && *dtype <= '9'; dtype++)
+            width = width * 10 + (unsigned)(*dtype - '0');
         dtype += *dtype == '.';
     }
     Dtype t;
@@ -170,10 +192,13 @@ static bool check_atom_operands(Verifier *v, const IrOp *op, const char *classes
         NEED(v, op, at + shared < op->operand_count, "too few operands");
         if (shared) {
             const IrType *ptr = op->operands[at]->type;
-            NEED(v, op, ptr->kind == IR_TYPE_PTR && ptr->space == IR_SPACE_SHARED &&
-                 ir_type_is_index(op->operands[at + 1]->type), "operand %u: a shared pointer and its offset", at);
+            NEED(v, op,
+                 ptr->kind == IR_TYPE_PTR && ptr->space == IR_SPACE_SHARED &&
+                     ir_type_is_index(op->operands[at + 1]->type),
+                 "operand %u: a shared pointer and its offset", at);
         } else {
-            NEED(v, op, op->operands[at]->type == want, "operand %u does not have the instruction's type", at);
+            NEED(v, op, op->operands[at]->type == want,
+                 "operand %u does not have the instruction's type", at);
         }
         at += shared ? 2 : 1;
     }
@@ -190,7 +215,8 @@ static bool check_atom(Verifier *v, const IrOp *op) {
     for (const char *classes = atoms[row].results; classes[strspn(classes, " ")]; at++) {
         bool shared = false;
         const IrType *want = next_class(v, &classes, &shared);
-        NEED(v, op, at < op->result_count && op->results[at].type == want, "result %u does not have the instruction's type", at);
+        NEED(v, op, at < op->result_count && op->results[at].type == want,
+             "result %u does not have the instruction's type", at);
     }
     NEED(v, op, at == op->result_count, "too many results");
     return check_atom_operands(v, op, atoms[row].operands);

@@ -3,7 +3,9 @@
 
 #include "verify_internal.h"
 
-static bool is_array(const IrType *t) { return t->kind == IR_TYPE_TENSOR || t->kind == IR_TYPE_TILE; }
+static bool is_array(const IrType *t) {
+    return t->kind == IR_TYPE_TENSOR || t->kind == IR_TYPE_TILE;
+}
 
 static bool check_array(Verifier *v, const IrOp *op, const IrType *t) {
     IrTypeKind want = v->func->level == IR_LEVEL_GRAPH ? IR_TYPE_TENSOR : IR_TYPE_TILE;
@@ -42,15 +44,19 @@ static bool check_reduce(Verifier *v, const IrOp *op) {
     const IrAttr *axes = NULL;
     bool graph = v->func->level == IR_LEVEL_GRAPH, keepdim = ir_attr_bool(op, "keepdim");
     if (!check_array(v, op, from) || !ir_check_axes(v, op, "axes", from->rank, &axes)) return false;
-    NEED(v, op, ir_one_of(ir_attr_str(op, "kind", ""), graph ? "add mul max min mean" : "add mul max min"),
+    NEED(v, op,
+         ir_one_of(ir_attr_str(op, "kind", ""), graph ? "add mul max min mean" : "add mul max min"),
          "this kind of reduction does not exist here");
-    NEED(v, op, to->kind == from->kind || (ir_type_is_scalar(to) && !to->is_index), "the result has another kind of type");
+    NEED(v, op, to->kind == from->kind || (ir_type_is_scalar(to) && !to->is_index),
+         "the result has another kind of type");
     NEED(v, op, to->dtype == from->dtype, "a reduction keeps the dtype");
     unsigned at = 0;
     for (unsigned i = 0; i < from->rank; i++) {
         bool reduced = has_axis(axes, i);
         if (reduced && !keepdim) continue;
-        NEED(v, op, at < to->rank && (reduced ? is_one(to->extents[at]) : to->extents[at] == from->extents[i]),
+        NEED(v, op,
+             at < to->rank &&
+                 (reduced ? is_one(to->extents[at]) : to->extents[at] == from->extents[i]),
              "result axis %u does not fit", at);
         at++;
     }
@@ -65,7 +71,8 @@ static bool check_transpose(Verifier *v, const IrOp *op) {
     NEED(v, op, perm->count == from->rank && to->rank == from->rank && to->kind == from->kind &&
          to->dtype == from->dtype, "perm permutes the operand's axes");
     for (unsigned i = 0; i < to->rank; i++)
-        NEED(v, op, to->extents[i] == from->extents[perm->ints[i]], "result axis %u does not fit", i);
+        NEED(v, op, to->extents[i] == from->extents[perm->ints[i]], "result axis %u does not fit",
+             i);
     return true;
 }
 
@@ -79,7 +86,8 @@ static bool check_reshape(Verifier *v, const IrOp *op) {
     const IrType *from = op->operands[0]->type, *to = op->results[0].type;
     int64_t a = 0, b = 0;
     if (!check_array(v, op, from)) return false;
-    NEED(v, op, to->kind == from->kind && to->dtype == from->dtype, "a reshape keeps dtype and kind");
+    NEED(v, op, to->kind == from->kind && to->dtype == from->dtype,
+         "a reshape keeps dtype and kind");
     bool known = aff_is_const(element_count(v, from), &a) && aff_is_const(element_count(v, to), &b);
     NEED(v, op, !known || a == b, "a reshape keeps the number of elements");
     return true;
@@ -87,8 +95,10 @@ static bool check_reshape(Verifier *v, const IrOp *op) {
 
 static bool check_convert(Verifier *v, const IrOp *op) {
     const IrType *from = op->operands[0]->type, *to = op->results[0].type;
-    NEED(v, op, from->kind == IR_TYPE_TILE && to->kind == IR_TYPE_TILE && from->dtype == to->dtype &&
-         ir_same_shape(from, to), "a conversion changes the layout only");
+    NEED(v, op,
+         from->kind == IR_TYPE_TILE && to->kind == IR_TYPE_TILE && from->dtype == to->dtype &&
+             ir_same_shape(from, to),
+         "a conversion changes the layout only");
     return true;
 }
 
@@ -110,17 +120,21 @@ static bool check_count(Verifier *v, const IrOp *op) {
 
 /* ---- Products ---- */
 
-static bool check_gemm_shapes(Verifier *v, const IrOp *op, const IrType *a, const IrType *b, const IrType *acc) {
+static bool check_gemm_shapes(Verifier *v, const IrOp *op, const IrType *a, const IrType *b,
+                              const IrType *acc) {
     unsigned rank = acc->rank;
-    NEED(v, op, rank >= 2 && a->rank == rank && b->rank == rank, "operands have one rank, of at least 2");
+    NEED(v, op, rank >= 2 && a->rank == rank && b->rank == rank,
+         "operands have one rank, of at least 2");
     NEED(v, op, a->dtype == b->dtype, "both factors have one dtype");
     bool ta = ir_attr_bool(op, "trans_a"), tb = ir_attr_bool(op, "trans_b");
     const Aff *m = a->extents[rank - 2 + ta], *ka = a->extents[rank - 1 - ta];
     const Aff *kb = b->extents[rank - 2 + tb], *n = b->extents[rank - 1 - tb];
     NEED(v, op, ka == kb, "the contracted extents differ");
-    NEED(v, op, m == acc->extents[rank - 2] && n == acc->extents[rank - 1], "the accumulator has another shape");
+    NEED(v, op, m == acc->extents[rank - 2] && n == acc->extents[rank - 1],
+         "the accumulator has another shape");
     for (unsigned i = 0; i + 2 < rank; i++)
-        NEED(v, op, a->extents[i] == acc->extents[i] && b->extents[i] == acc->extents[i], "leading axis %u differs", i);
+        NEED(v, op, a->extents[i] == acc->extents[i] && b->extents[i] == acc->extents[i],
+             "leading axis %u differs", i);
     return true;
 }
 
@@ -135,29 +149,37 @@ static bool check_gemm(Verifier *v, const IrOp *op) {
 static bool check_buf_gemm(Verifier *v, const IrOp *op) {
     const IrType *a = op->operands[0]->type, *b = op->operands[2]->type, *acc = op->results[0].type;
     NEED(v, op, a->kind == IR_TYPE_BUF && b->kind == IR_TYPE_BUF, "the factors are buffers");
-    NEED(v, op, ir_type_is_index(op->operands[1]->type) && ir_type_is_index(op->operands[3]->type), "stages are index values");
-    NEED(v, op, acc->kind == IR_TYPE_TILE && op->operands[4]->type == acc, "the result has the accumulator's type");
+    NEED(v, op, ir_type_is_index(op->operands[1]->type) && ir_type_is_index(op->operands[3]->type),
+         "stages are index values");
+    NEED(v, op, acc->kind == IR_TYPE_TILE && op->operands[4]->type == acc,
+         "the result has the accumulator's type");
     return check_gemm_shapes(v, op, a, b, acc);
 }
 
-static bool check_contract_side(Verifier *v, const IrOp *op, unsigned side, const IrAttr **batch, const IrAttr **sum) {
+static bool check_contract_side(Verifier *v, const IrOp *op, unsigned side, const IrAttr **batch,
+                                const IrAttr **sum) {
     const IrType *t = op->operands[side]->type;
     NEED(v, op, t->kind == IR_TYPE_TENSOR, "works on tensors");
     if (!ir_check_axes(v, op, side ? "batch_b" : "batch_a", t->rank, batch)) return false;
     if (!ir_check_axes(v, op, side ? "sum_b" : "sum_a", t->rank, sum)) return false;
     for (size_t i = 0; i < (*sum)->count; i++)
-        NEED(v, op, !has_axis(*batch, (unsigned)(*sum)->ints[i]), "an axis is batch and sum at once");
+        NEED(v, op, !has_axis(*batch, (unsigned)(*sum)->ints[i]),
+             "an axis is batch and sum at once");
     return true;
 }
 
 static bool check_contract(Verifier *v, const IrOp *op) {
     const IrAttr *batch[2], *sum[2];
     const IrType *a = op->operands[0]->type, *b = op->operands[1]->type, *to = op->results[0].type;
-    if (!check_contract_side(v, op, 0, &batch[0], &sum[0]) || !check_contract_side(v, op, 1, &batch[1], &sum[1])) return false;
-    NEED(v, op, batch[0]->count == batch[1]->count && sum[0]->count == sum[1]->count, "axes come in pairs");
+    if (!check_contract_side(v, op, 0, &batch[0], &sum[0]) ||
+        !check_contract_side(v, op, 1, &batch[1], &sum[1]))
+        return false;
+    NEED(v, op, batch[0]->count == batch[1]->count && sum[0]->count == sum[1]->count,
+         "axes come in pairs");
     NEED(v, op, a->dtype == b->dtype && to->kind == IR_TYPE_TENSOR, "both factors have one dtype");
     for (size_t i = 0; i < sum[0]->count; i++)
-        NEED(v, op, a->extents[sum[0]->ints[i]] == b->extents[sum[1]->ints[i]], "the contracted extents differ");
+        NEED(v, op, a->extents[sum[0]->ints[i]] == b->extents[sum[1]->ints[i]],
+             "the contracted extents differ");
     unsigned at = 0, want = a->rank + b->rank - (unsigned)(batch[0]->count + 2 * sum[0]->count);
     NEED(v, op, to->rank == want, "the result has rank %u, not %u", to->rank, want);
     for (size_t i = 0; i < batch[0]->count; i++, at++)
@@ -183,17 +205,21 @@ static bool check_generic(Verifier *v, const IrOp *op) {
     const char *kind = ir_attr_str(op, "kind", NULL);
     if (!ir_check_index_operands(v, op, 0)) return false;
     NEED(v, op, outer >= 0 && outer <= (int64_t)op->operand_count, "outer counts operands");
-    NEED(v, op, to->kind == IR_TYPE_TENSOR && to->rank == (unsigned)outer, "the result has the rank `outer`");
+    NEED(v, op, to->kind == IR_TYPE_TENSOR && to->rank == (unsigned)outer,
+         "the result has the rank `outer`");
     NEED(v, op, outer == (int64_t)op->operand_count || (kind && ir_one_of(kind, "add mul max min")),
          "what is reduced needs a kind: add, mul, max or min");
     NEED(v, op, body->arg_count == op->operand_count, "the region takes an index for each operand");
     for (unsigned i = 0; i < body->arg_count; i++)
         NEED(v, op, ir_type_is_index(body->args[i]->type), "the region's arguments are indices");
     for (unsigned i = 0; i < to->rank; i++)
-        NEED(v, op, ir_aff_of(v->module, op->operands[i]) == to->extents[i], "extent %u differs from its operand", i);
+        NEED(v, op, ir_aff_of(v->module, op->operands[i]) == to->extents[i],
+             "extent %u differs from its operand", i);
     const IrOp *last = body->last;
-    NEED(v, op, last && last->operand_count == 1 && ir_type_is_scalar(last->operands[0]->type) &&
-         last->operands[0]->type->dtype == to->dtype, "the region yields a scalar of the result's dtype");
+    NEED(v, op,
+         last && last->operand_count == 1 && ir_type_is_scalar(last->operands[0]->type) &&
+             last->operands[0]->type->dtype == to->dtype,
+         "the region yields a scalar of the result's dtype");
     return true;
 }
 
@@ -202,15 +228,18 @@ static bool check_element(Verifier *v, const IrOp *op) {
     const IrOp *parent = op->block->parent;
     while (parent && parent->opcode != IR_GRAPH_GENERIC) parent = parent->block->parent;
     NEED(v, op, parent, "stands inside graph.generic");
-    NEED(v, op, from->kind == IR_TYPE_TENSOR && op->operand_count == from->rank + 1, "one index for each axis of a tensor");
-    NEED(v, op, op->results[0].type == ir_type_scalar(v->module, from->dtype), "the result is a scalar of the tensor's dtype");
+    NEED(v, op, from->kind == IR_TYPE_TENSOR && op->operand_count == from->rank + 1,
+         "one index for each axis of a tensor");
+    NEED(v, op, op->results[0].type == ir_type_scalar(v->module, from->dtype),
+         "the result is a scalar of the tensor's dtype");
     return ir_check_index_operands(v, op, 1);
 }
 
 /* ---- Slices ---- */
 
 /* `axes` and the slice operands from `from` on; `kept` counts the axes that stay. */
-static bool check_slice(Verifier *v, const IrOp *op, const IrType *tensor, unsigned from, unsigned *kept) {
+static bool check_slice(Verifier *v, const IrOp *op, const IrType *tensor, unsigned from,
+                        unsigned *kept) {
     const char *axes = ir_attr_str(op, "axes", "");
     const IrAttr *steps = ir_attr(op, "steps");
     unsigned operands = from;
@@ -238,7 +267,8 @@ static bool check_load(Verifier *v, const IrOp *op) {
     unsigned kept = 0;
     const IrType *tensor = op->operands[0]->type;
     if (!check_slice(v, op, tensor, 1, &kept)) return false;
-    NEED(v, op, is_slice_type(op->results[0].type, tensor, kept), "the result has the slice's rank and the tensor's dtype");
+    NEED(v, op, is_slice_type(op->results[0].type, tensor, kept),
+         "the result has the slice's rank and the tensor's dtype");
     return true;
 }
 
@@ -246,8 +276,10 @@ static bool check_store(Verifier *v, const IrOp *op) {
     unsigned kept = 0;
     const IrType *tensor = op->operands[1]->type;
     if (!check_slice(v, op, tensor, 2, &kept)) return false;
-    NEED(v, op, is_slice_type(op->operands[0]->type, tensor, kept), "the tile has the slice's rank and the tensor's dtype");
-    NEED(v, op, ir_one_of(ir_attr_str(op, "mode", "set"), "set add max min"), "mode is set, add, max or min");
+    NEED(v, op, is_slice_type(op->operands[0]->type, tensor, kept),
+         "the tile has the slice's rank and the tensor's dtype");
+    NEED(v, op, ir_one_of(ir_attr_str(op, "mode", "set"), "set add max min"),
+         "mode is set, add, max or min");
     return true;
 }
 
@@ -273,11 +305,13 @@ static bool check_copy(Verifier *v, const IrOp *op) {
     const IrType *tensor = op->operands[0]->type, *buf = op->operands[1]->type;
     const IrAttr *extents = ir_attr(op, "extents");
     if (!check_stage(v, op, 1) || !check_slice(v, op, tensor, 3, &kept)) return false;
-    NEED(v, op, buf->rank == kept && buf->dtype == tensor->dtype, "the buffer has the slice's rank and the tensor's dtype");
+    NEED(v, op, buf->rank == kept && buf->dtype == tensor->dtype,
+         "the buffer has the slice's rank and the tensor's dtype");
     NEED(v, op, op->results[0].type->kind == IR_TYPE_TOKEN, "the result is a token");
     NEED(v, op, extents->count == kept, "extents has an entry per axis of the slice");
     for (unsigned i = 0; i < kept; i++)
-        NEED(v, op, extents->ints[i] >= 0 && extents->ints[i] <= ir_type_extent(buf, i), "extents are within the buffer's");
+        NEED(v, op, extents->ints[i] >= 0 && extents->ints[i] <= ir_type_extent(buf, i),
+             "extents are within the buffer's");
     return true;
 }
 
@@ -287,13 +321,15 @@ static bool fits_buffer(const IrType *tile, const IrType *buf) {
 
 static bool check_buf_store(Verifier *v, const IrOp *op) {
     if (!check_stage(v, op, 1)) return false;
-    NEED(v, op, fits_buffer(op->operands[0]->type, op->operands[1]->type), "tile and buffer differ in shape or dtype");
+    NEED(v, op, fits_buffer(op->operands[0]->type, op->operands[1]->type),
+         "tile and buffer differ in shape or dtype");
     return true;
 }
 
 static bool check_buf_load(Verifier *v, const IrOp *op) {
     if (!check_stage(v, op, 0)) return false;
-    NEED(v, op, fits_buffer(op->results[0].type, op->operands[0]->type), "tile and buffer differ in shape or dtype");
+    NEED(v, op, fits_buffer(op->results[0].type, op->operands[0]->type),
+         "tile and buffer differ in shape or dtype");
     return true;
 }
 

@@ -20,7 +20,8 @@ static const char *find_stranger(const IrFunc *f, const Aff *e, unsigned depth) 
 
 bool ir_check_aff(Verifier *v, const IrOp *op, const Aff *e) {
     const char *stranger = find_stranger(v->func, e, 128);
-    NEED(v, op, !stranger, "an affine expression mentions %s, which is no symbol of the function", stranger);
+    NEED(v, op, !stranger, "an affine expression mentions %s, which is no symbol of the function",
+         stranger);
     return true;
 }
 
@@ -29,7 +30,8 @@ bool ir_check_aff(Verifier *v, const IrOp *op, const Aff *e) {
 static bool kind_exists(const Verifier *v, const IrType *t) {
     bool mapped = v->func->level == IR_LEVEL_TILE && v->func->state == IR_STATE_MAPPED;
     switch (t->kind) {
-    case IR_TYPE_SCALAR: return t->width == 1 || (v->func->level == IR_LEVEL_KERNEL && !t->is_index);
+    case IR_TYPE_SCALAR:
+        return t->width == 1 || (v->func->level == IR_LEVEL_KERNEL && !t->is_index);
     case IR_TYPE_TILE: return v->func->level == IR_LEVEL_TILE;
     case IR_TYPE_TENSOR: return v->func->level != IR_LEVEL_KERNEL;
     case IR_TYPE_BUF:
@@ -60,7 +62,8 @@ bool ir_check_type(Verifier *v, const IrOp *op, const IrType *t) {
     NEED(v, op, t->kind == IR_TYPE_TOKEN || (t->dtype > DTYPE_NONE && t->dtype < DTYPE_COUNT),
          "a type has no dtype");
     NEED(v, op, t->rank <= IR_MAX_RANK, "the rank is larger than %d", (int)IR_MAX_RANK);
-    NEED(v, op, !t->layout || v->func->state == IR_STATE_MAPPED, "layouts exist in state mapped only");
+    NEED(v, op, !t->layout || v->func->state == IR_STATE_MAPPED,
+         "layouts exist in state mapped only");
     NEED(v, op, !t->layout || (t->layout->rank == t->rank &&
                                t->layout->is_memory == (t->kind == IR_TYPE_BUF)),
          "a layout of another rank or place than its type");
@@ -82,24 +85,28 @@ bool ir_check_attrs(Verifier *v, const IrOp *op) {
     const char *cursor = info->attrs;
     IrAttrSpec spec;
     while (ir_attr_spec_next(&cursor, &spec))
-        NEED(v, op, spec.optional || ir_attr(op, spec.key), "the attribute %s is missing", spec.key);
+        NEED(v, op, spec.optional || ir_attr(op, spec.key), "the attribute %s is missing",
+             spec.key);
     for (const IrAttr *attr = op->attrs; attr; attr = attr->next) {
-        NEED(v, op, ir_attr_spec_find(info, attr->key, &spec), "%s has no attribute %s", info->name, attr->key);
-        NEED(v, op, spec.any || spec.kind == attr->kind, "the attribute %s is of kind %s, not %s", attr->key,
-             ir_attr_kind_name(attr->kind), ir_attr_kind_name(spec.kind));
+        NEED(v, op, ir_attr_spec_find(info, attr->key, &spec), "%s has no attribute %s", info->name,
+             attr->key);
+        NEED(v, op, spec.any || spec.kind == attr->kind, "the attribute %s is of kind %s, not %s",
+             attr->key, ir_attr_kind_name(attr->kind), ir_attr_kind_name(spec.kind));
         if (attr->kind == IR_ATTR_AFF && !ir_check_aff(v, op, attr->aff)) return false;
         if (attr->kind == IR_ATTR_TYPE && !ir_check_type(v, op, attr->type)) return false;
     }
     return true;
 }
 
-bool ir_check_axes(Verifier *v, const IrOp *op, const char *key, unsigned limit, const IrAttr **axes) {
+bool ir_check_axes(Verifier *v, const IrOp *op, const char *key, unsigned limit,
+                   const IrAttr **axes) {
     *axes = ir_attr(op, key);
     uint64_t seen = 0;
     NEED(v, op, (*axes)->count <= IR_MAX_RANK, "%s is too long", key);
     for (size_t i = 0; i < (*axes)->count; i++) {
         int64_t axis = (*axes)->ints[i];
-        NEED(v, op, axis >= 0 && axis < (int64_t)limit, "%s: there is no axis %lld", key, (long long)axis);
+        NEED(v, op, axis >= 0 && axis < (int64_t)limit, "%s: there is no axis %lld", key,
+             (long long)axis);
         NEED(v, op, !(seen >> axis & 1), "%s: axis %lld stands twice", key, (long long)axis);
         seen |= (uint64_t)1 << axis;
     }
@@ -140,11 +147,14 @@ static bool any_shaped(const IrOp *op) {
 
 static bool check_fit(Verifier *v, const IrOp *op, unsigned from, const IrType *whole) {
     for (unsigned i = from; i < op->operand_count; i++)
-        NEED(v, op, fits(op->operands[i]->type, whole), "operand %u does not have the type of the others", i);
+        NEED(v, op, fits(op->operands[i]->type, whole),
+             "operand %u does not have the type of the others", i);
     return true;
 }
 
-static bool check_same(Verifier *v, const IrOp *op) { return check_fit(v, op, 0, op->results[0].type); }
+static bool check_same(Verifier *v, const IrOp *op) {
+    return check_fit(v, op, 0, op->results[0].type);
+}
 
 static bool check_compare(Verifier *v, const IrOp *op) {
     const IrType *result = op->results[0].type, *operand = op->operands[0]->type;
@@ -157,15 +167,19 @@ static bool check_compare(Verifier *v, const IrOp *op) {
 
 static bool check_select(Verifier *v, const IrOp *op) {
     const IrType *result = op->results[0].type, *cond = op->operands[0]->type;
-    NEED(v, op, ir_type_is_bool(cond) || (ir_type_is_shaped(result) &&
-         cond == ir_type_with_dtype(v->module, result, DTYPE_BOOL)), "the condition is not bool in the result's shape");
+    NEED(v, op,
+         ir_type_is_bool(cond) || (ir_type_is_shaped(result) &&
+                                   cond == ir_type_with_dtype(v->module, result, DTYPE_BOOL)),
+         "the condition is not bool in the result's shape");
     return check_fit(v, op, 1, result);
 }
 
 static bool check_cast(Verifier *v, const IrOp *op) {
     const IrType *from = op->operands[0]->type, *to = op->results[0].type;
     bool scalars = ir_type_is_scalar(from) && ir_type_is_scalar(to);
-    NEED(v, op, scalars || (ir_type_is_shaped(from) && ir_type_with_dtype(v->module, from, to->dtype) == to),
+    NEED(v, op,
+         scalars ||
+             (ir_type_is_shaped(from) && ir_type_with_dtype(v->module, from, to->dtype) == to),
          "a cast keeps the shape");
     return true;
 }
@@ -207,14 +221,18 @@ bool ir_check_type_rule(Verifier *v, const IrOp *op) {
     static const struct {
         const char *name;
         IrCheck check;
-    } rules[] = {{"same", check_same}, {"compare", check_compare}, {"select", check_select}, {"cast", check_cast}};
+    } rules[] = {{"same", check_same},
+                 {"compare", check_compare},
+                 {"select", check_select},
+                 {"cast", check_cast}};
     const char *rule = ir_op_info(op->opcode)->type_rule;
     if (strcmp(rule, "given") == 0) return true;
     const IrType *result = op->results[0].type;
     NEED(v, op, is_lanes(result), "the result is no scalar, vec, tile or tensor");
-    NEED(v, op, !ir_type_is_shaped(result) || any_shaped(op), "scalars give a shape here; broadcast is an op of its own");
-    NEED(v, op, dtype_allowed(op->opcode, op->operands[0]->type->dtype), "the op does not exist for %s",
-         dtype_name(op->operands[0]->type->dtype));
+    NEED(v, op, !ir_type_is_shaped(result) || any_shaped(op),
+         "scalars give a shape here; broadcast is an op of its own");
+    NEED(v, op, dtype_allowed(op->opcode, op->operands[0]->type->dtype),
+         "the op does not exist for %s", dtype_name(op->operands[0]->type->dtype));
     for (size_t i = 0; i < COUNT_OF(rules); i++)
         if (strcmp(rule, rules[i].name) == 0) return rules[i].check(v, op);
     return ir_finding(v, op, "ops.def names an unknown type rule");
