@@ -57,9 +57,6 @@ static IrValue *named(Build *c, const Expr *e) {
     IrValue *v = e->decl ? build_get(c, e->decl) : NULL;
     if (v) return v;
     if (e->decl && e->decl->kind == DECL_VIEW) return build_unsupported(c, e->span, "views");
-    if (e->decl && e->decl->is_workspace)
-        return build_unsupported(c, e->span,
-                                 "workspaces (a top-level alloc that loop nests share)");
     return build_unsupported(c, e->span,
                              arena_printf(c->unit, "the use of %s here", e->u.name.name));
 }

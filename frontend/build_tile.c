@@ -14,10 +14,6 @@ static const IrType *tile_type(Build *c, const Decl *d) {
 static void write_tile(Build *c, const Decl *d, IrValue *v, Span span) {
     if (!v) return;
     const IrType *t = tile_type(c, d);
-    if (d->is_workspace) {
-        build_unsupported(c, span, "workspaces (a top-level alloc that loop nests share)");
-        return;
-    }
     v = build_cast(c, v, d->type.dtype);
     if (v->type->kind == IR_TYPE_SCALAR) {
         c->b.span = span;

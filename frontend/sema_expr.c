@@ -56,7 +56,7 @@ static void check_name(Sema *s, Expr *e) {
     default:
         e->type = d->type;
         e->affine = d->affine;
-        e->value = d->constant;
+        if (d->kind != DECL_SCALAR) e->value = d->constant; /* a scalar's constant is its default */
         break;
     }
 }

@@ -76,6 +76,21 @@ static void check_example(const char *root, const char *name, const char *arch, 
     finish(&s);
 }
 
+/* A run-time scalar stays a parameter, whatever its default. */
+static void check_scalar(void) {
+    Session s;
+    start(&s);
+    IrModule *m = build(&s, "k.sketch",
+                        "sketch k {\n    symbols: N;\n    tensors: X[N]: f32; Y[N]: f32;\n"
+                        "    scalars: a: f32 = 2.5;\n    x = alloc([N])\n    load(X[0:N] -> x)\n"
+                        "    y = x * (a + 1)\n    store(y -> Y[0:N])\n}\n");
+    CHECK(m);
+    ir_print(m, &s.text);
+    CHECK(strstr(s.text.data, "scalar %a: f32 = 2.5"));
+    CHECK(strstr(s.text.data, "add(%a, "));
+    finish(&s);
+}
+
 static void check_refused(const char *body, const char *message) {
     Session s;
     start(&s);
@@ -114,6 +129,7 @@ int main(int argc, char **argv) {
     check_example(argv[1], "matmul_f16", "sm_80", gemm, COUNT_OF(gemm));
     check_example(argv[1], "matmul_bf16", "sm_80", gemm, COUNT_OF(gemm));
     check_example(argv[1], "matmul_f32", "x86-64-v4", gemm, 1);
+    check_scalar();
     check_refused("    for m in range(M):\n        r = alloc([N])\n        load(X[m, 0:N] -> r)\n"
                   "        s = tanh(r)\n        store(s -> Y[m, 0:N])\n",
                   "tanh");
