@@ -130,7 +130,8 @@ typedef struct {
     const struct IrModule *kernels; /* kernel-level functions; those sharing `kernel` are versions */
     const struct IrFunc *signature; /* the sketch at tile or graph level: tensor extents, declared
                                        order, constraints; null: the first kernel's own */
-    const struct IrModule *graph;   /* the operator and cases, or null */
+    const struct IrModule *graph;   /* holds the operator and cases (other functions are left
+                                       out; may be `kernels`); null: cannot be verified */
     const char *name, *arch, *tool_version;
     ArtifactTarget target;
     size_t constexpr_count;

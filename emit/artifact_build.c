@@ -18,7 +18,7 @@ typedef struct {
 } Build;
 
 static void fail(Build *b, const char *format, const char *name) {
-    if (!b->error) b->error = arena_printf(b->arena, format, name); /* NOLINT: constant formats */
+    if (!b->error) b->error = arena_printf(b->arena, format, name);
 }
 
 static const Aff *move_formula(Build *b, const Aff *e, const char *name) {
@@ -200,11 +200,28 @@ static void build_blobs(Build *b) {
     for (size_t i = 0; i < a->constexpr_count; i++)
         a->constexprs[i] = (ArtifactConstexpr){arena_strdup(b->arena, b->spec->constexprs[i].name),
                                                arena_strdup(b->arena, b->spec->constexprs[i].value)};
-    if (!b->spec->graph) return;
+}
+
+/* The operator and the cases, without what else the module holds: through text, so that the given
+ * module stays as it is. */
+static void build_graph(Build *b) {
     Str text;
+    DiagList diags;
+    if (!b->spec->graph) return;
     str_init(&text);
     ir_print(b->spec->graph, &text);
-    a->graph = arena_strndup(b->arena, text.data, text.len);
+    diag_list_init(&diags, b->arena, source_map_create(b->arena));
+    IrModule *copy = ir_parse(b->arena, &diags, "operator", text.data, text.len);
+    bool found = false;
+    for (IrFunc *f = copy ? copy->first : NULL, *next; f; f = next) {
+        next = f->next;
+        if (f->level != IR_LEVEL_GRAPH) ir_func_remove(f);
+        else found = true;
+    }
+    text.len = 0;
+    if (copy) ir_print(copy, &text);
+    else fail(b, "the operator of '%s' cannot be printed and parsed", b->spec->name);
+    if (found) b->a->graph = arena_strndup(b->arena, text.data, text.len);
     str_release(&text);
 }
 
@@ -220,6 +237,7 @@ Artifact *artifact_from_module(Arena *arena, const ArtifactSpec *spec, const cha
     if (!b.error) build_constraints(&b);
     if (!b.error) build_steps(&b);
     if (!b.error) build_blobs(&b);
+    if (!b.error) build_graph(&b);
     if (!b.error) b.error = artifact_check(a, arena);
     *error = b.error;
     return b.error ? NULL : a;

@@ -78,6 +78,7 @@ static RtError make_command(Arena *arena, const char *arch, Command *c) {
     push(c, "-ffp-contract=off");
     push(c, "-fno-math-errno");
     push(c, "-fno-trapping-math");
+    push(c, "-fno-trapping-math");
     push(c, "-fopenmp");
     push(c, "-fPIC");
     push(c, "-shared");
