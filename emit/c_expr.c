@@ -234,8 +234,14 @@ static CExpr division(CPrinter *p, const IrOp *op, Dtype t) {
         if (t == DTYPE_NONE && range_is_const(y) && y.lo == 1 && divide) return c_use(p, op->operands[0]);
         return infix(p, op, divide ? "/" : "%", C_PREC_MUL, C_PREC_MUL, C_PREC_MUL + 1);
     }
-    if ((t != DTYPE_NONE && !dtype_is_signed(t)) || (x.lo >= 0 && y.lo >= 0))
+    if ((t != DTYPE_NONE && !dtype_is_signed(t)) || (x.lo >= 0 && y.lo >= 0)) {
+        CExpr by = c_use(p, op->operands[1]);
+        if (by.prec == C_PREC_PRIMARY && !strpbrk(by.text, "([.")) {
+            CExpr a = c_use(p, op->operands[0]);
+            return c_make(p, C_PREC_COND, "%s == 0 ? 0 : %s %c %s", by.text, c_text(p, a, C_PREC_MUL), divide ? '/' : '%', by.text);
+        }
         return helper_call(p, divide ? C_HELPER_UDIV : C_HELPER_UMOD, op);
+    }
     return helper_call(p, divide ? C_HELPER_FLOORDIV : C_HELPER_FLOORMOD, op);
 }
 
@@ -271,6 +277,21 @@ static CExpr bitwise(CPrinter *p, const IrOp *op, Dtype t) {
                  : infix(p, op, "^", C_PREC_BIT_XOR, C_PREC_UNARY, C_PREC_UNARY);
 }
 
+/* CUDA's min and max are overloaded: both operands take the index type. */
+static CExpr index_extreme(CPrinter *p, const IrOp *op, const char *name) {
+    const char *x[2];
+    for (unsigned i = 0; i < 2; i++) {
+        CExpr e = c_use(p, op->operands[i]);
+        Range r = c_range(p, op->operands[i]);
+        x[i] = e.text;
+        if (range_is_const(r))
+            x[i] = arena_printf(p->arena, "%lldLL", (long long)r.lo);
+        else if (range_fits_int(r))
+            x[i] = arena_printf(p->arena, "(%s)%s", p->dialect->index_type, c_text(p, e, C_PREC_UNARY));
+    }
+    return c_make(p, C_PREC_PRIMARY, "%s(%s, %s)", name, x[0], x[1]);
+}
+
 static CExpr integer(CPrinter *p, const IrOp *op, Dtype t) {
     Range result = c_range(p, &op->results[0]);
     bool index = t == DTYPE_NONE;
@@ -281,9 +302,13 @@ static CExpr integer(CPrinter *p, const IrOp *op, Dtype t) {
     case IR_FLOORDIV:
     case IR_MOD: return division(p, op, t);
     case IR_MIN:
-    case IR_MINNUM: return helper_call(p, C_HELPER_MIN_INT, op);
+    case IR_MINNUM:
+        if (index && p->dialect->gpu) return index_extreme(p, op, "min");
+        return helper_call(p, C_HELPER_MIN_INT, op);
     case IR_MAX:
-    case IR_MAXNUM: return helper_call(p, C_HELPER_MAX_INT, op);
+    case IR_MAXNUM:
+        if (index && p->dialect->gpu) return index_extreme(p, op, "max");
+        return helper_call(p, C_HELPER_MAX_INT, op);
     case IR_NEG:
         if (index) return c_make(p, C_PREC_UNARY, "-%s", c_text(p, c_use(p, op->operands[0]), C_PREC_PRIMARY));
         return helper_call(p, C_HELPER_NEG_WRAP, op);

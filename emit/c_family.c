@@ -77,7 +77,8 @@ void c_enter(CPrinter *p, const IrFunc *f) {
     p->parallel_depth = 0;
     p->skip = NULL;
     p->comment = NULL;
-    p->line = p->line_file = 0;
+    p->seen.len = 0;
+    p->open_type = NULL;
     for (unsigned i = 0; i < f->body->arg_count; i++) {
         const IrValue *v = f->body->args[i];
         c_declare_var(p, v, i < f->param_count ? f->params[i].name : v->name);

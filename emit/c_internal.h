@@ -95,8 +95,11 @@ typedef struct CPrinter {
     VEC(CHelperUse) helpers;
     VEC(const AtomInfo *) atoms;
     uint32_t types_used;     /* bit per Dtype */
-    uint32_t line_file, line; /* of the last comment */
     const char *comment;     /* to be printed before the next line */
+    VEC(uint64_t) seen;      /* lines that have had their comment, with their file */
+    const char *open_type;   /* of the declaration that ends the output, at open_at */
+    size_t open_at;
+    const Str *open_in;
     unsigned parallel_depth;
     const IrOp *skip;        /* the inner loop of a nest whose outer body is being printed */
     bool smem_declared;
@@ -130,6 +133,7 @@ const char *c_vec_address(CPrinter *p, const IrValue *v);          /* materialis
 void c_vec_copy(CPrinter *p, const IrValue *v, const char *address);
 void c_atom(CPrinter *p, const IrOp *op);
 void c_async_copy(CPrinter *p, const IrOp *op);
+bool c_is_zero(const IrOp *op); /* a constant whose bits are all zero */
 const char *c_join(CPrinter *p, const char *address, const char *lane); /* element of an address */
 
 /* c_stmt.c */
@@ -140,8 +144,11 @@ void c_pragma(CPrinter *p, const char *format, ...) PRINTF_LIKE(2, 3);
 void c_loop_open(CPrinter *p, const char *format, ...) PRINTF_LIKE(2, 3);
 void c_block(CPrinter *p, const IrBlock *block); /* all but the terminator */
 const char *c_declare_var(CPrinter *p, const IrValue *v, const char *hint);
-void c_bind_frag(CPrinter *p, const IrValue *v, const char *home);
+void c_bind_frag(CPrinter *p, const IrValue *v, const char *home, bool written);
 const char *c_declare_array(CPrinter *p, const IrType *t, const char *hint);
+const char *c_declare_zeros(CPrinter *p, const IrType *t, const char *hint);
+/* `const type name = text;`, on the line of the declaration right before it when it fits. */
+void c_declare_const(CPrinter *p, const char *type, const char *name, const char *text);
 void c_materialise(CPrinter *p, const IrValue *v);
 void c_materialise_as(CPrinter *p, const IrValue *v, const char *hint); /* its name when it has none */
 /* A body of one short statement goes on the line of its head. */
@@ -158,6 +165,7 @@ void c_for(CPrinter *p, const IrOp *op);
 void c_parallel(CPrinter *p, const IrOp *op);
 void c_if(CPrinter *p, const IrOp *op);
 void c_map(CPrinter *p, const IrOp *op);
+bool c_makes_zeros(const IrOp *op); /* a map that fills one fragment with zeros */
 
 /* c_plan.c */
 void c_plan(CPrinter *p, const IrFunc *f); /* what is deferrable, shared arrays */

@@ -20,25 +20,31 @@ static const char *alignment_condition(CPrinter *p, const IrFunc *f) {
     return *text ? text : NULL;
 }
 
-static const char *version_condition(CPrinter *p, const IrFunc *f) {
-    const char *aligned = alignment_condition(p, f);
-    if (!f->guard) return aligned;
-    const char *guard = arena_printf(p->arena, "%s > 0", c_text(p, c_aff(p, f->guard), C_PREC_ADD));
+/* The `if` of a version; conditions that do not fit on its line get names. */
+static const char *version_condition(CPrinter *p, const IrFunc *f, unsigned version) {
+    const char *aligned = alignment_condition(p, f), *guard = NULL;
+    if (f->guard) guard = arena_printf(p->arena, "%s > 0", c_text(p, c_aff(p, f->guard), C_PREC_ADD));
+    size_t width = 4 * p->indent + 12 + (aligned ? strlen(aligned) : 0) + (guard ? strlen(guard) : 0);
+    if (width > C_LINE_WIDTH && guard && strlen(guard) > 40) {
+        const char *name = name_claim(&p->names, arena_printf(p->arena, "fits_%u", version));
+        c_line(p, "const bool %s = %s;", name, guard);
+        guard = name;
+    }
+    width = 4 * p->indent + 12 + (aligned ? strlen(aligned) : 0) + (guard ? strlen(guard) : 0);
+    if (width > C_LINE_WIDTH && aligned) {
+        const char *name = name_claim(&p->names, arena_printf(p->arena, "aligned_%u", version));
+        c_line(p, "const bool %s = %s;", name, aligned);
+        aligned = name;
+    }
+    if (!guard) return aligned;
     return aligned ? arena_printf(p->arena, "%s && %s", guard, aligned) : guard;
 }
 
 static void print_shared(CPrinter *p, const char *entry, const char *bytes) {
-    const char *name = name_claim(&p->names, "error");
-    const char *items[] = {entry, "cudaFuncAttributeMaxDynamicSharedMemorySize", bytes};
-    char head[64];
-    snprintf(head, sizeof head, "const cudaError_t %s =", name);
-    size_t flat = 4 * p->indent + strlen(head) + strlen("cudaFuncSetAttribute") + strlen(entry) + strlen(items[1]) + strlen(bytes) + 8;
-    if (flat > C_LINE_WIDTH) { /* as clang-format does it: the call on a line of its own */
-        c_line(p, "%s", head);
-        c_line(p, "    cudaFuncSetAttribute(%s, %s, %s);", items[0], items[1], items[2]);
-    } else {
-        c_print_call(p, head, "cudaFuncSetAttribute", (CList){items, 3}, ");", false);
-    }
+    const char *limit = name_claim(&p->names, "limit"), *name = name_claim(&p->names, "error");
+    c_line(p, "const cudaFuncAttribute %s = cudaFuncAttributeMaxDynamicSharedMemorySize;", limit);
+    const char *items[] = {entry, limit, bytes};
+    c_print_call(p, arena_printf(p->arena, "const cudaError_t %s =", name), "cudaFuncSetAttribute", (CList){items, 3}, ");", false);
     c_line(p, "if (%s != cudaSuccess) return %s;", name, name);
 }
 
@@ -73,6 +79,7 @@ static const char *print_grid(CPrinter *p, const IrFunc *f) {
     }
     if (empty) c_if_line(p, empty, "return cudaSuccess;");
     if (excess) c_if_line(p, excess, "return cudaErrorInvalidConfiguration;");
+    if (strcmp(dims[1].text, "1") == 0 && strcmp(dims[2].text, "1") == 0) return dims[0].text;
     const char *grid = name_claim(&p->names, "grid");
     c_line(p, "const dim3 %s(%s, %s, %s);", grid, dims[0].text, dims[1].text, dims[2].text);
     return grid;
@@ -97,9 +104,10 @@ static void print_launcher(CPrinter *p, const IrFunc *first) {
     p->indent++;
     c_print_checks(p, first, "return cudaErrorInvalidValue;");
     bool open = true;
-    for (const IrFunc *f = first; f && open; f = c_next_version(f)) {
+    unsigned version = 1;
+    for (const IrFunc *f = first; f && open; f = c_next_version(f), version++) {
         c_enter(p, f);
-        const char *condition = version_condition(p, f);
+        const char *condition = version_condition(p, f, version);
         if (condition) {
             c_line(p, "if (%s) {", condition);
             p->indent++;

@@ -114,7 +114,7 @@ static const char *storage_array(CPrinter *p, const IrValue *v) {
 static const char *bind_array(CPrinter *p, const IrValue *v, const char *hint) {
     const char *shared = storage_array(p, v);
     if (shared) {
-        c_bind_frag(p, v, shared);
+        c_bind_frag(p, v, shared, v->def && v->def->opcode == IR_MAP);
         return shared;
     }
     CValue *c = c_value(p, v);
@@ -450,6 +450,16 @@ static void map_level(CPrinter *p, const IrOp *op, const int64_t *extents, unsig
     c_body_end(p, &b);
 }
 
+bool c_makes_zeros(const IrOp *op) {
+    if (op->opcode != IR_MAP || op->result_count != 1) return false;
+    const IrBlock *body = op->regions[0];
+    for (const IrOp *o = body->first; o != body->last; o = o->next)
+        if (o->opcode != IR_CONST) return false;
+    const IrOp *yield = body->last;
+    return yield && yield->opcode == IR_YIELD && yield->operand_count == 1 && yield->operands[0]->type->dtype != DTYPE_F16 &&
+           yield->operands[0]->type->dtype != DTYPE_BF16 && c_is_zero(yield->operands[0]->def);
+}
+
 void c_map(CPrinter *p, const IrOp *op) {
     const IrAttr *a = ir_attr(op, "extents");
     if (!a || a->count != op->regions[0]->arg_count) {
@@ -460,6 +470,11 @@ void c_map(CPrinter *p, const IrOp *op) {
         const IrType *t = op->results[r].type;
         if (t->kind != IR_TYPE_FRAG || t->rank != a->count) {
             c_fail(p, op, "a map whose result has another rank than its extents");
+            return;
+        }
+        if (c_makes_zeros(op) && !op->results[r].storage) {
+            CValue *c = c_value(p, &op->results[r]);
+            c->home = c->array = c_declare_zeros(p, t, op->results[r].name ? op->results[r].name : "t");
             return;
         }
         bind_array(p, &op->results[r], "t");

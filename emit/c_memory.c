@@ -1,5 +1,6 @@
 #include "c_internal.h"
 
+#include <math.h>
 #include <string.h>
 
 const char *c_element(CPrinter *p, const IrValue *ptr, const IrValue *offset) {
@@ -20,6 +21,12 @@ const char *c_join(CPrinter *p, const char *address, const char *lane) {
     if (index == 1 && open[0] == '0') return arena_printf(p->arena, "%.*s%s]", head, address + 1, lane);
     if (memchr(open, '?', (size_t)index)) return arena_printf(p->arena, "%.*s(%.*s) + %s]", head, address + 1, index, open, lane);
     return arena_printf(p->arena, "%.*s%.*s + %s]", head, address + 1, index, open, lane);
+}
+
+bool c_is_zero(const IrOp *op) {
+    const IrAttr *a = op && op->opcode == IR_CONST ? ir_attr(op, "value") : NULL;
+    if (!a) return false;
+    return a->kind == IR_ATTR_FLOAT ? a->number == 0 && !signbit(a->number) : a->integer == 0;
 }
 
 static bool streams(const CPrinter *p, const IrOp *op) {
@@ -65,6 +72,17 @@ typedef struct {
     const char *mask, *other; /* other: the wide value where the mask is false; null: not written */
 } WideCopy;
 
+/* A long assignment goes on after its `=`. */
+static void assignment(CPrinter *p, const char *text) {
+    const char *equals = strstr(text, " = ");
+    if (!equals || strchr(text, '?') || 4 * p->indent + strlen(text) <= C_LINE_WIDTH) {
+        c_statement(p, "%s", text);
+        return;
+    }
+    c_line(p, "%.*s =", (int)(equals - text), text);
+    c_statement(p, "    %s", equals + 3);
+}
+
 static void wide_copy_gpu(CPrinter *p, const IrType *t, const WideCopy *w) {
     size_t bytes = vec_bytes(t), part = bytes > 16 ? 16 : bytes;
     const char *type = wide_type(t->dtype, part);
@@ -76,11 +94,11 @@ static void wide_copy_gpu(CPrinter *p, const IrType *t, const WideCopy *w) {
         if (w->mask && w->other) from = arena_printf(p->arena, "%s ? %s : %s", w->mask, from, w->other);
         const char *text = arena_printf(p->arena, w->to_stream ? "__stcs((%s *)%s, %s);" : "*(%s *)%s = %s;", type, to, from);
         if (!w->mask || w->other) {
-            c_statement(p, "%s", text);
+            assignment(p, text);
         } else {
             CBody b;
             c_body_begin(p, &b, arena_printf(p->arena, "if (%s)", w->mask));
-            c_statement(p, "%s", text);
+            assignment(p, text);
             c_body_end(p, &b);
         }
     }
@@ -122,6 +140,7 @@ static const char *wide_other(CPrinter *p, const IrType *t, const IrValue *other
     if (bytes > 16) bytes = 16;
     const char *type = wide_type(t->dtype, bytes), *x = NULL;
     const IrOp *def = other->def;
+    if (c_is_zero(def)) return arena_printf(p->arena, "%s()", type);
     if (t->dtype == DTYPE_F32 && bytes >= 8) {
         x = c_use(p, other).text;
     } else if (def && def->opcode == IR_CONST) {
@@ -141,6 +160,10 @@ static const char *wide_other(CPrinter *p, const IrType *t, const IrValue *other
                       : arena_printf(p->arena, "make_%s(%s, %s, %s, %s)", type, x, x, x, x);
 }
 
+static size_t load_width(const CPrinter *p, const WideCopy *w) {
+    return 4 * p->indent + strlen(w->to) + strlen(w->from) + strlen(w->mask) + (w->other ? strlen(w->other) : 0) + 36;
+}
+
 static void load_into(CPrinter *p, const IrOp *op, const char *address) {
     const IrType *t = op->results[0].type;
     if (!copyable(p, op, t)) return;
@@ -150,18 +173,17 @@ static void load_into(CPrinter *p, const IrOp *op, const char *address) {
         w.other = wide_other(p, t, op->operands[3]);
         if (!w.other) lane_loop(p, t, address, c_use(p, op->operands[3]));
         w.mask = mask_text(p, op->operands[2], w.other ? C_PREC_COND + 1 : 0);
-        size_t fixed = 4 * p->indent + strlen(address) + 40;
-        if (w.other && fixed + strlen(w.from) + strlen(w.mask) + strlen(w.other) > C_LINE_WIDTH) {
-            const char *name = name_claim(&p->names, "other");
-            size_t bytes = vec_bytes(t) > 16 ? 16 : vec_bytes(t);
-            c_line(p, "const %s %s = %s;", wide_type(t->dtype, bytes), name, w.other);
-            w.other = name;
-        }
-        if (fixed + strlen(w.from) + strlen(w.mask) + (w.other ? strlen(w.other) : 0) > C_LINE_WIDTH) {
+        if (load_width(p, &w) > C_LINE_WIDTH) {
             c_materialise(p, op->operands[1]);
             c_materialise(p, op->operands[2]);
             w.from = pointer_to(p, c_element(p, op->operands[0], op->operands[1]));
             w.mask = c_use(p, op->operands[2]).text;
+        }
+        if (w.other && load_width(p, &w) > C_LINE_WIDTH) {
+            const char *name = name_claim(&p->names, "other");
+            size_t bytes = vec_bytes(t) > 16 ? 16 : vec_bytes(t);
+            c_line(p, "const %s %s = %s;", wide_type(t->dtype, bytes), name, w.other);
+            w.other = name;
         }
     }
     wide_copy(p, t, &w);

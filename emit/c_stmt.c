@@ -67,16 +67,17 @@ void c_fail(CPrinter *p, const IrOp *op, const char *what) {
     p->failed = true;
 }
 
-/* Notes the op's source line, to be printed when it differs from the last one. */
+/* The source line of what takes effect, at its first occurrence in a function. */
 static void note_line(CPrinter *p, const IrOp *op) {
     if (p->options->no_lines || !p->module->sources || !op->span.file) return;
     const SourceFile *file = source_file(p->module->sources, op->span.file);
     if (!file) return;
     uint32_t line, column;
     source_position(file, op->span.begin, &line, &column);
-    if (line == p->line && op->span.file == p->line_file) return;
-    p->line = line;
-    p->line_file = op->span.file;
+    uint64_t key = (uint64_t)op->span.file << 32 | line;
+    for (size_t i = 0; i < p->seen.len; i++)
+        if (p->seen.data[i] == key) return;
+    VEC_PUSH(p->arena, &p->seen, key);
     const char *path = p->options->source_path ? p->options->source_path : file->path;
     const char *base = strrchr(path, '/');
     char *name = arena_strndup(p->arena, base ? base + 1 : path, 60);
@@ -123,14 +124,35 @@ void c_body_end(CPrinter *p, CBody *b) {
 
 /* ---- Declarations ---- */
 
-static const char *default_hint(const IrValue *v) {
-    if (v->type->is_index) return "at";
+static const char *index_hint(const IrOp *op) {
+    switch (op ? op->opcode : IR_ADD) {
+    case IR_SUB: return "left";
+    case IR_MUL: return "stride";
+    case IR_FLOORDIV: return op->operands[1]->def && op->operands[1]->def->opcode == IR_CONST ? "count" : "outer";
+    case IR_MOD: return "inner";
+    case IR_MIN: return "end";
+    case IR_MAX: return "begin";
+    case IR_SELECT: return "size";
+    case IR_AND:
+    case IR_SHR: return "part";
+    default: return "at";
+    }
+}
+
+static const char *default_hint(CPrinter *p, const IrValue *v) {
+    if (v->type->is_index) return index_hint(v->def);
+    if (v->def && v->def->opcode == IR_MEM_LOAD && v->type->kind == IR_TYPE_SCALAR) {
+        const char *tensor = c_use(p, v->def->operands[0]).text; /* X's element is x */
+        char *name = arena_strdup(p->arena, tensor);
+        for (char *c = name; *c; c++) *c = (char)(*c >= 'A' && *c <= 'Z' ? *c - 'A' + 'a' : *c);
+        if (name[0] >= 'a' && name[0] <= 'z' && strcmp(name, tensor) != 0) return name;
+    }
     if (v->type->kind == IR_TYPE_SCALAR && v->type->dtype == DTYPE_BOOL) return "inside";
     return v->type->kind == IR_TYPE_FRAG ? "t" : "x";
 }
 
 const char *c_declare_var(CPrinter *p, const IrValue *v, const char *hint) {
-    if (!hint) hint = v->name ? v->name : default_hint(v);
+    if (!hint) hint = v->name ? v->name : default_hint(p, v);
     const char *name = name_claim(&p->names, hint);
     CValue *c = c_value(p, v);
     c->expr = (CExpr){name, C_PREC_PRIMARY};
@@ -138,8 +160,27 @@ const char *c_declare_var(CPrinter *p, const IrValue *v, const char *hint) {
     return name;
 }
 
+void c_declare_const(CPrinter *p, const char *type, const char *name, const char *text) {
+    size_t end = p->out->len;
+    bool open = p->open_type && p->open_in == p->out && p->open_at == end && !p->comment && strcmp(p->open_type, type) == 0;
+    if (open) {
+        size_t start = end - 1;
+        while (start && p->out->data[start - 1] != '\n') start--;
+        if (end - start + strlen(name) + strlen(text) + 5 <= C_LINE_WIDTH) {
+            p->out->len = end - 2; /* without ";\n" */
+            str_printf(p->out, ", %s = %s;\n", name, text);
+        } else {
+            open = false;
+        }
+    }
+    if (!open) c_line(p, "const %s %s = %s;", type, name, text);
+    p->open_type = type;
+    p->open_in = p->out;
+    p->open_at = p->out->len;
+}
+
 /* GPU arrays are aligned for 16-byte accesses, the CPU's for its vector registers. */
-const char *c_declare_array(CPrinter *p, const IrType *t, const char *hint) {
+static const char *declare_array(CPrinter *p, const IrType *t, const char *hint, const char *init) {
     const char *name = name_claim(&p->names, hint ? hint : "t"), *dims = "";
     size_t bytes = dtype_size(t->dtype);
     if (t->kind == IR_TYPE_SCALAR) {
@@ -157,15 +198,25 @@ const char *c_declare_array(CPrinter *p, const IrType *t, const char *hint) {
         align = bytes % 16 == 0 ? "__align__(16) " : bytes % 8 == 0 ? "__align__(8) " : "__align__(4) ";
     if (!p->dialect->gpu && bytes >= 64) align = "_Alignas(64) ";
     if (p->dialect->gpu && bytes == dtype_size(t->dtype)) align = "";
-    c_line(p, "%s%s %s%s;", align, t->dtype == DTYPE_BOOL ? "bool" : c_type(p, t->dtype), name, dims);
+    c_line(p, "%s%s %s%s%s;", align, t->dtype == DTYPE_BOOL ? "bool" : c_type(p, t->dtype), name, dims, init);
     return name;
 }
 
-/* A fragment in an array of another name gets its own as an alias: the source's names stay. */
-void c_bind_frag(CPrinter *p, const IrValue *v, const char *home) {
+const char *c_declare_array(CPrinter *p, const IrType *t, const char *hint) { return declare_array(p, t, hint, ""); }
+
+const char *c_declare_zeros(CPrinter *p, const IrType *t, const char *hint) {
+    return declare_array(p, t, hint, p->dialect->gpu ? " = {}" : t->kind == IR_TYPE_FRAG && t->rank > 1 ? " = {{0}}" : " = {0}");
+}
+
+/* A fragment in an array of another name gets its own as an alias: the source's names stay.
+ * written: its op prints that name. */
+void c_bind_frag(CPrinter *p, const IrValue *v, const char *home, bool written) {
     CValue *c = c_value(p, v);
     c->home = c->array = home;
-    if (!v->name || strcmp(name_legal(p->arena, v->name), home) == 0 || !v->uses) return;
+    if (!v->name || strcmp(name_legal(p->arena, v->name), home) == 0) return;
+    bool named = written;
+    for (const IrUse *u = v->uses; u; u = u->next) named = named || u->op->opcode == IR_FRAG_GET;
+    if (!named) return;
     const char *name = name_claim(&p->names, v->name), *type = c_type(p, v->type->dtype), *dims = "";
     if (v->type->dtype == DTYPE_BOOL) type = "bool";
     for (unsigned i = p->dialect->gpu ? 0 : 1; i < v->type->rank; i++)
@@ -208,7 +259,7 @@ void c_materialise_as(CPrinter *p, const IrValue *v, const char *hint) {
     if (!c->inlined) return;
     const char *text = c->expr.text, *type = c_scalar_type(p, v);
     const char *name = c_declare_var(p, v, v->name ? v->name : hint);
-    c_line(p, "const %s %s = %s;", type, name, text);
+    c_declare_const(p, type, name, text);
 }
 
 /* ---- Ops ---- */
@@ -343,7 +394,7 @@ static void define(CPrinter *p, const IrOp *op) {
     const char *hint = v->name;
     if (!hint && op->opcode == IR_SPECIAL) hint = strncmp(ir_attr_str(op, "name", ""), "tid", 3) == 0 ? "tid" : strncmp(ir_attr_str(op, "name", ""), "ctaid", 5) == 0 ? "block" : ir_attr_str(op, "name", "");
     const char *name = c_declare_var(p, v, hint);
-    c_line(p, "const %s %s = %s;", type, name, e.text);
+    c_declare_const(p, type, name, e.text);
 }
 
 /* Ops that make a whole vec at once wait for the place where it is wanted. */
@@ -423,11 +474,18 @@ static void statement(CPrinter *p, const IrOp *op) {
 void c_block(CPrinter *p, const IrBlock *block) {
     for (const IrOp *op = block->first; op && !p->failed; op = op->next) {
         if (op == p->skip) continue;
-        if (op->opcode != IR_CONST && op->opcode != IR_YIELD && op->opcode != IR_RETURN) note_line(p, op);
+        if (op->region_count || (ir_op_info(op->opcode)->traits & (IR_WRITES | IR_COLLECTIVE))) note_line(p, op);
+        const char *made = NULL;
         for (size_t i = 0; i < p->groups.len; i++) {
             CGroup *g = &p->groups.data[i];
-            if (g->first == op && !g->array) g->array = c_declare_array(p, g->type, g->hint);
+            if (g->first != op || g->array) continue;
+            bool zeros = c_makes_zeros(op) && op->results[0].storage == g->storage && op->results[0].type == g->type;
+            g->array = zeros ? c_declare_zeros(p, g->type, g->hint) : c_declare_array(p, g->type, g->hint);
+            if (zeros) made = g->array;
         }
-        statement(p, op);
+        if (made)
+            c_bind_frag(p, &op->results[0], made, false);
+        else
+            statement(p, op);
     }
 }

@@ -64,6 +64,15 @@ static Range range_and(Range a, Range b) {
     return (Range){0, hi};
 }
 
+/* Bits of either: below the next power of two. */
+static Range range_or(Range a, Range b) {
+    if (a.lo < 0 || b.lo < 0) return RANGE_ALL;
+    int64_t most = a.hi > b.hi ? a.hi : b.hi, hi = 1;
+    if (most >= INT64_MAX / 2) return (Range){0, INT64_MAX};
+    while (hi <= most) hi *= 2;
+    return (Range){0, hi - 1};
+}
+
 static Range range_shr(Range a, Range n) {
     if (!range_is_const(n) || n.lo < 0 || n.lo > 62) return a.lo >= 0 ? (Range){0, a.hi} : RANGE_ALL;
     return (Range){a.lo >> n.lo, a.hi == INT64_MAX ? INT64_MAX : a.hi >> n.lo};
@@ -83,6 +92,8 @@ Range range_of_op(const IrOp *op, const Range *x) {
     case IR_FLOORDIV: return range_floordiv(x[0], x[1]);
     case IR_MOD: return range_mod(x[0], x[1]);
     case IR_AND: return range_and(x[0], x[1]);
+    case IR_OR:
+    case IR_XOR: return range_or(x[0], x[1]);
     case IR_SHR: return range_shr(x[0], x[1]);
     case IR_SHL: return range_shl(x[0], x[1]);
     case IR_MIN:

@@ -17,18 +17,6 @@ static inline int32_t floormod_i32(int32_t a, int32_t b) {
     return (int32_t)(r != 0 && (r < 0) != (b < 0) ? r + b : r);
 }
 
-static inline uint32_t udiv_u32(uint32_t a, uint32_t b) {
-    return (uint32_t)(b == 0 ? 0 : a / b);
-}
-
-static inline int64_t umod_index(int64_t a, int64_t b) {
-    return (int64_t)(b == 0 ? 0 : a % b);
-}
-
-static inline uint32_t umod_u32(uint32_t a, uint32_t b) {
-    return (uint32_t)(b == 0 ? 0 : a % b);
-}
-
 static inline int32_t max_i32(int32_t a, int32_t b) {
     return a > b ? a : b;
 }
@@ -181,52 +169,28 @@ int arith(const float *restrict F, const double *restrict D, const int32_t *rest
     if (N < 0 || N - 64 < 0) return 1;
     // arith.skir:12
     for (int64_t i = 0; i < N; ++i) {
-        // arith.skir:16
         const float fa = F[i];
-        // arith.skir:18
-        const int64_t jm = umod_index(i + 1, N);
-        // arith.skir:19
-        const float fb = F[jm];
-        // arith.skir:24
-        const float f4 = minnum_f32(maxnum_f32(min_f32(max_f32(fa, fb), fb), fa), fb);
-        // arith.skir:25
+        const int64_t jm = N == 0 ? 0 : (i + 1) % N;
+        const float fb = F[jm], f4 = minnum_f32(maxnum_f32(min_f32(max_f32(fa, fb), fb), fa), fb);
         const float f6 = __builtin_fmaf(f4, fa, fb) / fb;
-        // arith.skir:32
         const float f12 = __builtin_sqrtf(__builtin_fabsf(f6)) + __builtin_floorf(f6);
         const float f11 = -__builtin_rintf(f6);
         // arith.skir:34
         OF[i] = (f12 - f11) * alpha;
-        // arith.skir:35
-        const double da = D[i];
-        // arith.skir:36
-        const double db = D[jm];
-        // arith.skir:41
+        const double da = D[i], db = D[jm];
         const double d4 = minnum_f64(maxnum_f64(min_f64(max_f64(da, db), db), da), db);
         // arith.skir:42
         OD[i] = __builtin_fma(d4, da, db);
-        // arith.skir:43
-        const int32_t ia = I[i];
-        // arith.skir:44
-        const int32_t ib = I[jm];
-        // arith.skir:47
-        const int32_t i3 = sub_i32(mul_i32(add_i32(ia, ib), ia), ib);
-        // arith.skir:48
-        const int32_t i4 = floordiv_i32(i3, ib);
-        // arith.skir:49
-        const int32_t i5 = floormod_i32(i3, ib);
-        // arith.skir:56
+        const int32_t ia = I[i], ib = I[jm], i3 = sub_i32(mul_i32(add_i32(ia, ib), ia), ib);
+        const int32_t i4 = floordiv_i32(i3, ib), i5 = floormod_i32(i3, ib);
         const int32_t i11 = ((shr_i32(shl_i32(max_i32(i4, i5), 5), ib) & ia) | i5) ^ i4;
         // arith.skir:59
         OI[i] = (int32_t)~abs_i32(neg_i32(i11));
-        // arith.skir:60
-        const uint32_t ua = U[i];
-        // arith.skir:61
-        const uint32_t ub = U[jm];
-        // arith.skir:69
-        const uint32_t u6 = shr_u32(udiv_u32(ua + ub, ub) << 3, ub) ^ umod_u32(ua, ub);
-        const uint32_t fbits = bits_of_f32(fa);
+        const uint32_t ua = U[i], ub = U[jm];
+        const uint32_t u5 = shr_u32((ub == 0 ? 0 : (ua + ub) / ub) << 3, ub);
+        const uint32_t u3 = ub == 0 ? 0 : ua % ub;
         // arith.skir:70
-        OU[i] = u6 + fbits;
+        OU[i] = (u5 ^ u3) + bits_of_f32(fa);
         // arith.skir:74
         OL[i] = add_i64(L[i], f32_to_i64(fa));
         // arith.skir:78
@@ -235,7 +199,6 @@ int arith(const float *restrict F, const double *restrict D, const int32_t *rest
         OH[i] = f32_to_f16(f16_to_f32(H[i]) * fa);
         // arith.skir:88
         OG[i] = f32_to_bf16(bf16_to_f32(G[i]) * fa);
-        // arith.skir:89
         const bool ma = M[i] != 0;
         // arith.skir:96
         OM[i] = !((ma && fa < fb) || ia != ib) != ma;

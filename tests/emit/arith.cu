@@ -14,18 +14,6 @@ static __host__ __device__ inline int floormod_i32(int a, int b) {
     return (int)(r != 0 && (r < 0) != (b < 0) ? r + b : r);
 }
 
-static __host__ __device__ inline unsigned int udiv_u32(unsigned int a, unsigned int b) {
-    return (unsigned int)(b == 0 ? 0 : a / b);
-}
-
-static __host__ __device__ inline long long umod_index(long long a, long long b) {
-    return (long long)(b == 0 ? 0 : a % b);
-}
-
-static __host__ __device__ inline unsigned int umod_u32(unsigned int a, unsigned int b) {
-    return (unsigned int)(b == 0 ? 0 : a % b);
-}
-
 static __host__ __device__ inline int max_i32(int a, int b) {
     return a > b ? a : b;
 }
@@ -111,49 +99,26 @@ extern "C" __global__ void __launch_bounds__(32)
           long long N, float alpha) {
     // arith.skir:12
     for (long long i = 0; i < N; ++i) {
-        // arith.skir:16
         const float fa = F[i];
-        // arith.skir:18
-        const long long jm = umod_index(i + 1, N);
-        // arith.skir:19
-        const float fb = F[jm];
-        // arith.skir:24
-        const float f4 = fminf(fmaxf(min_f32(max_f32(fa, fb), fb), fa), fb);
-        // arith.skir:25
+        const long long jm = N == 0 ? 0 : (i + 1) % N;
+        const float fb = F[jm], f4 = fminf(fmaxf(min_f32(max_f32(fa, fb), fb), fa), fb);
         const float f6 = fmaf(f4, fa, fb) / fb;
         // arith.skir:34
         OF[i] = (sqrtf(fabsf(f6)) + floorf(f6) - -rintf(f6)) * alpha;
-        // arith.skir:35
-        const double da = D[i];
-        // arith.skir:36
-        const double db = D[jm];
-        // arith.skir:41
+        const double da = D[i], db = D[jm];
         const double d5 = fma(fmin(fmax(min_f64(max_f64(da, db), db), da), db), da, db);
         // arith.skir:42
         OD[i] = d5;
-        // arith.skir:43
-        const int ia = I[i];
-        // arith.skir:44
-        const int ib = I[jm];
-        // arith.skir:47
-        const int i3 = sub_i32(mul_i32(add_i32(ia, ib), ia), ib);
-        // arith.skir:48
-        const int i4 = floordiv_i32(i3, ib);
-        // arith.skir:49
-        const int i5 = floormod_i32(i3, ib);
-        // arith.skir:56
+        const int ia = I[i], ib = I[jm], i3 = sub_i32(mul_i32(add_i32(ia, ib), ia), ib);
+        const int i4 = floordiv_i32(i3, ib), i5 = floormod_i32(i3, ib);
         const int i11 = ((shr_i32(shl_i32(max_i32(i4, i5), 5), ib) & ia) | i5) ^ i4;
         // arith.skir:59
         OI[i] = (int)~abs_i32(neg_i32(i11));
-        // arith.skir:60
-        const unsigned int ua = U[i];
-        // arith.skir:61
-        const unsigned int ub = U[jm];
-        // arith.skir:69
-        const unsigned int u6 = shr_u32(udiv_u32(ua + ub, ub) << 3, ub) ^ umod_u32(ua, ub);
-        const unsigned int fbits = __float_as_uint(fa);
+        const unsigned int ua = U[i], ub = U[jm];
+        const unsigned int u5 = shr_u32((ub == 0 ? 0 : (ua + ub) / ub) << 3, ub);
+        const unsigned int u3 = ub == 0 ? 0 : ua % ub;
         // arith.skir:70
-        OU[i] = u6 + fbits;
+        OU[i] = (u5 ^ u3) + __float_as_uint(fa);
         // arith.skir:74
         OL[i] = add_i64(L[i], f32_to_i64(fa));
         // arith.skir:78
@@ -162,7 +127,6 @@ extern "C" __global__ void __launch_bounds__(32)
         OH[i] = __float2half_rn(__half2float(H[i]) * fa);
         // arith.skir:88
         OG[i] = __float2bfloat16_rn(__bfloat162float(G[i]) * fa);
-        // arith.skir:89
         const bool ma = M[i] != 0;
         // arith.skir:96
         OM[i] = !((ma && fa < fb) || ia != ib) != ma;
@@ -178,9 +142,8 @@ extern "C" cudaError_t arith_launch(const float *F, const double *D, const int *
                                     unsigned char *OM, long long N, float alpha,
                                     cudaStream_t stream) {
     if (N < 0 || N - 64 < 0) return cudaErrorInvalidValue;
-    const dim3 grid(1, 1, 1);
-    arith<<<grid, 32, 0, stream>>>(F, D, I, U, L, S, H, G, M, OF, OD, OI, OU, OL, OS, OH, OG, OM, N,
-                                   alpha);
+    arith<<<1, 32, 0, stream>>>(F, D, I, U, L, S, H, G, M, OF, OD, OI, OU, OL, OS, OH, OG, OM, N,
+                                alpha);
     return cudaGetLastError();
 }
 #endif

@@ -11,20 +11,14 @@ int rms_norm(const float *restrict X, float *restrict Y, int64_t B, int64_t F, i
         for (int64_t d1_outer = 0; d1_outer < rows; ++d1_outer) {
             const int64_t d1 = d1_outer * 8;
             for (int64_t d2 = 0; d2 < D2; d2 += 128) {
-                _Alignas(64) float square_sum_2[8][128];
-                float(*acc0)[128] = square_sum_2;
-                for (int i = 0; i < 8; ++i) {
-#pragma omp simd
-                    for (int j = 0; j < 128; ++j) acc0[i][j] = 0.0f;
-                }
+                _Alignas(64) float square_sum_2[8][128] = {{0}};
                 for (int64_t f = 0; f < F; ++f) {
                     const int64_t page0 = (b * F + f) * D1;
                     _Alignas(64) float x_row[8][128];
                     for (int i_2 = 0; i_2 < 8; ++i_2) {
 #pragma omp simd
                         for (int j_2 = 0; j_2 < 128; ++j_2) {
-                            const int64_t row = d1 + i_2;
-                            const int64_t col = d2 + j_2;
+                            const int64_t row = d1 + i_2, col = d2 + j_2;
                             const int64_t at = (page0 + row) * D2 + col;
                             const bool inside = row < D1 && col < D2;
                             x_row[i_2][j_2] = inside ? X[at] : 0.0f;
@@ -53,12 +47,10 @@ int rms_norm(const float *restrict X, float *restrict Y, int64_t B, int64_t F, i
                     const int64_t page0_2 = (b * F + f_2) * D1;
                     for (int i_5 = 0; i_5 < 8; ++i_5) {
                         for (int j_5 = 0; j_5 < 128; ++j_5) {
-                            const int64_t row_2 = d1 + i_5;
-                            const int64_t col_2 = d2 + j_5;
+                            const int64_t row_2 = d1 + i_5, col_2 = d2 + j_5;
                             const bool inside_2 = row_2 < D1 && col_2 < D2;
                             const int64_t at_2 = (page0_2 + row_2) * D2 + col_2;
-                            const float x_2 = inside_2 ? X[at_2] : 0.0f;
-                            const float r = rms_row[i_5][j_5];
+                            const float x_2 = inside_2 ? X[at_2] : 0.0f, r = rms_row[i_5][j_5];
                             if (inside_2) Y[at_2] = x_2 / r;
                         }
                     }

@@ -1,43 +1,25 @@
 // nvcc -fmad=false -ftz=false -prec-div=true -prec-sqrt=true
 
-static __host__ __device__ inline long long udiv_index(long long a, long long b) {
-    return (long long)(b == 0 ? 0 : a / b);
-}
-
-static __host__ __device__ inline long long umod_index(long long a, long long b) {
-    return (long long)(b == 0 ? 0 : a % b);
-}
-
 extern "C" __global__ void __launch_bounds__(128)
     rms_norm_v0(const float *__restrict__ X, float *__restrict__ Y, long long B, long long F,
                 long long D1, long long D2) {
-    const int block = (int)blockIdx.x;
-    const int block_y = (int)blockIdx.y;
-    const int lane = (int)threadIdx.x % 32;
+    const int block = (int)blockIdx.x, block_y = (int)blockIdx.y, lane = (int)threadIdx.x % 32;
     const int warp = (int)threadIdx.x / 32;
     const long long rows = (D1 + 7) / 8;
-    const int b = udiv_index(block, rows);
-    const long long d1 = (long long)umod_index(block, rows) * 8 + warp * 2;
+    const int b = rows == 0 ? 0 : block / rows;
+    const long long d1 = (long long)(rows == 0 ? 0 : block % rows) * 8 + warp * 2;
     const long long d2 = (long long)block_y * 128 + lane * 4;
     const bool d2_inside = d2 < D2;
     const long long plane = D1 * D2;
-    __align__(16) float square_sum_2[2][4];
-    float(&acc0)[2][4] = square_sum_2;
-#pragma unroll
-    for (int i = 0; i < 2; ++i) {
-#pragma unroll
-        for (int j = 0; j < 4; ++j) acc0[i][j] = 0.0f;
-    }
+    __align__(16) float square_sum_2[2][4] = {};
     __align__(16) float x_row[2][4];
     for (long long f = 0; f < F; ++f) {
         const long long page = (b * F + f) * plane;
 #pragma unroll
         for (int i_2 = 0; i_2 < 2; ++i_2) {
-            const long long row = d1 + i_2;
-            const float4 other = make_float4(0.0f, 0.0f, 0.0f, 0.0f);
-            const long long at = page + row * D2 + d2;
+            const long long row = d1 + i_2, at = page + row * D2 + d2;
             const bool inside = row < D1 && d2_inside;
-            *(float4 *)&x_row[i_2][0] = inside ? *(const float4 *)&X[at] : other;
+            *(float4 *)&x_row[i_2][0] = inside ? *(const float4 *)&X[at] : float4();
         }
         float(&next)[2][4] = square_sum_2;
 #pragma unroll
@@ -64,11 +46,9 @@ extern "C" __global__ void __launch_bounds__(128)
         float(&x_row_2)[2][4] = x_row;
 #pragma unroll
         for (int i_5 = 0; i_5 < 2; ++i_5) {
-            const long long row_2 = d1 + i_5;
-            const float4 other = make_float4(0.0f, 0.0f, 0.0f, 0.0f);
-            const long long at_2 = page_2 + row_2 * D2 + d2;
+            const long long row_2 = d1 + i_5, at_2 = page_2 + row_2 * D2 + d2;
             const bool inside_2 = row_2 < D1 && d2_inside;
-            *(float4 *)&x_row_2[i_5][0] = inside_2 ? *(const float4 *)&X[at_2] : other;
+            *(float4 *)&x_row_2[i_5][0] = inside_2 ? *(const float4 *)&X[at_2] : float4();
         }
         float(&y_row)[2][4] = x_row;
 #pragma unroll
