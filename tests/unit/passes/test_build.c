@@ -3,9 +3,9 @@
 #include "check.h"
 #include "passes.h"
 
-static const PassId tile_passes[] = {PASS_SIMPLIFY,     PASS_OUTLINE_KERNELS, PASS_EXPAND_COUNTS,
-                                     PASS_STRIP_MINE,   PASS_SPLIT_PASSES,    PASS_SIMPLIFY,
-                                     PASS_GRID,         PASS_SIMPLIFY};
+static const PassId tile_passes[] = {PASS_SIMPLIFY,   PASS_OUTLINE_KERNELS, PASS_EXPAND_COUNTS,
+                                     PASS_STRIP_MINE, PASS_SPLIT_PASSES,    PASS_SIMPLIFY,
+                                     PASS_GRID,       PASS_SIMPLIFY};
 
 typedef struct {
     Arena *unit;
@@ -54,8 +54,8 @@ static void lower(Session *s, IrModule *m, const char *arch) {
     ir_print(m, &s->text);
 }
 
-static void check_example(const char *root, const char *name, const char *arch, const char *const *wanted,
-                          size_t count) {
+static void check_example(const char *root, const char *name, const char *arch,
+                          const char *const *wanted, size_t count) {
     Session s;
     start(&s);
     Str text;
@@ -96,7 +96,8 @@ static void check_refused(const char *body, const char *message) {
     start(&s);
     char text[2048];
     snprintf(text, sizeof text,
-             "sketch k {\n    symbols: M, N;\n    tensors: X[M, N]: f32; Y[M, N]: f32;\n%s}\n", body);
+             "sketch k {\n    symbols: M, N;\n    tensors: X[M, N]: f32; Y[M, N]: f32;\n%s}\n",
+             body);
     IrModule *m = build(&s, "k.sketch", text);
     CHECK(!m);
     CHECK(s.diags.first);
@@ -111,16 +112,19 @@ int main(int argc, char **argv) {
     CHECK(argc == 2);
     const char *norm[] = {
         "case @small {B = 2, F = 7, D1 = 33, D2 = 5; X = normal(0.0, 1.0)}",
-        "graph.reduce(%0) {kind = \"mean\", axes = [1], keepdim = true} : tensor<[B, 1, D1, D2] x f32>",
+        "graph.reduce(%0) {kind = \"mean\", axes = [1], keepdim = true} : tensor<[B, 1, D1, D2] x "
+        "f32>",
         "return(%Y) {names = [\"Y\"]}",
         "grid_x = aff(B*ceildiv(D1, 8)*ceildiv(D2, 128))",
         "{pipeline = 2} : tile<[8, 128] x f32> (%f: index,",
     };
     check_example(argv[1], "rmsnorm", "sm_80", norm, COUNT_OF(norm));
-    const char *norm_cpu[] = {"parallel(%0, %B, %1) {collapse = true} (%b: index) {", "tile<[8, 256] x f32>"};
+    const char *norm_cpu[] = {"parallel(%0, %B, %1) {collapse = true} (%b: index) {",
+                              "tile<[8, 256] x f32>"};
     check_example(argv[1], "rmsnorm", "x86-64-v3", norm_cpu, COUNT_OF(norm_cpu));
     const char *softmax[] = {"guard -N + 8193 > 0", "func @softmax_whole_row_passes tile static",
-                             "tile.fill(%row) {value = -inf} : tile<[4096] x f32>", "grid_x = aff(M)"};
+                             "tile.fill(%row) {value = -inf} : tile<[4096] x f32>",
+                             "grid_x = aff(M)"};
     check_example(argv[1], "softmax", "sm_90a", softmax, COUNT_OF(softmax));
     const char *gemm[] = {"sum_a = [1], sum_b = [0]} : tensor<[M, N] x f32>",
                           "{pipeline = 3} : tile<[128, 128] x f32>",
