@@ -1,0 +1,49 @@
+/* Shared by the files that implement sketchc.h. */
+#ifndef API_API_INTERNAL_H
+#define API_API_INTERNAL_H
+
+#include "artifact.h"
+#include "ast.h"
+#include "diag.h"
+#include "ir.h"
+#include "passes.h"
+#include "sketchc.h"
+#include "target.h"
+
+struct sketchc_unit {
+    Arena *source_arena;   /* lives as long as the unit */
+    const char *path, *text;
+    size_t size;
+    Arena *arena;          /* of the last call; null before the first */
+    SourceMap *sources;
+    DiagList diags;
+    File *file;
+    Str dump, times, reproducer;
+};
+
+struct sketchc_artifact {
+    Arena *arena;
+    Artifact *artifact;
+};
+
+/* A call's view of the options, with defaults filled in. */
+typedef struct {
+    sketchc_options given;
+    const Target *target;
+    enum { EMIT_NVPTX, EMIT_CUDA, EMIT_OPENMP } emitter;
+} Compile;
+
+/* Parses and checks into the unit's fresh arena. */
+bool api_check(sketchc_unit *unit, const sketchc_options *options);
+/* The module as the front end built it; null with errors. */
+IrModule *api_build(sketchc_unit *unit);
+/* Lowers a built module to kernel level. */
+bool api_lower(sketchc_unit *unit, const Compile *c, IrModule *module);
+bool api_target(sketchc_unit *unit, const sketchc_options *options, Compile *c);
+Artifact *api_artifact(sketchc_unit *unit, const Compile *c, Arena *arena);
+sketchc_status api_status(const sketchc_unit *unit);
+/* Starts a call: drops what the last one made. */
+bool api_begin(sketchc_unit *unit);
+char *api_string(const Str *s); /* malloc'ed copy */
+
+#endif

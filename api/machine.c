@@ -1,0 +1,122 @@
+/* What this machine has: tools, devices, the cache. */
+#include "api_internal.h"
+
+#include "runtime.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+typedef void (*Probe)(RtTool *tool);
+
+static const struct {
+    const char *name, *use;
+    Probe probe;
+} probes[] = {
+    {"cc", "builds the C of -t openmp to run it", rt_probe_cc},
+    {"cuda", "runs kernels on a GPU", rt_probe_cuda},
+    {"ptxas", "assembles PTX", rt_probe_ptxas},
+    {"nvcc", "compiles CUDA C", rt_probe_nvcc},
+    {"nvrtc", "compiles CUDA C where nvcc is missing", rt_probe_nvrtc},
+};
+
+/* Environment variables that sketchc reads. */
+static const struct {
+    const char *name, *use;
+} variables[] = {
+    {"CC", "the C compiler for -t openmp"},
+    {"CUDA_HOME", "where the CUDA tools are looked for after PATH"},
+    {"XDG_CACHE_HOME", "where the kernel cache lies (sketchc/ in it)"},
+    {"NO_COLOR", "no colours when set"},
+    {"SKETCHC_LOG", "what to log to standard error: a comma list of run, cache, tools"},
+    {"TMPDIR", "where temporary files are made"},
+};
+
+static void doctor_text(Str *out) {
+    for (size_t i = 0; i < COUNT_OF(probes); i++) {
+        RtTool tool = {0};
+        probes[i].probe(&tool);
+        str_printf(out, "%-8s %s  %s%s%s  (%s)\n", probes[i].name, tool.found ? "found  " : "missing", tool.path,
+                   tool.path[0] && tool.version[0] ? ", " : "", tool.version, probes[i].use);
+    }
+    str_printf(out, "%-8s %s\n", "llvm", sketchc_llvm_version() ? sketchc_llvm_version() : "not built in: no -t nvptx");
+    for (size_t i = 0; i < COUNT_OF(variables); i++) {
+        const char *value = getenv(variables[i].name);
+        str_printf(out, "%-16s %s  (%s)\n", variables[i].name, value ? value : "not set", variables[i].use);
+    }
+}
+
+static void doctor_json(Str *out) {
+    str_append(out, "{\"format\": \"sketchc.doctor 1\", \"tools\": [");
+    for (size_t i = 0; i < COUNT_OF(probes); i++) {
+        RtTool tool = {0};
+        probes[i].probe(&tool);
+        str_printf(out, "%s{\"name\": \"%s\", \"found\": %s, \"path\": ", i ? ", " : "", probes[i].name,
+                   tool.found ? "true" : "false");
+        str_append_json(out, tool.path);
+        str_append(out, ", \"version\": ");
+        str_append_json(out, tool.version);
+        str_append(out, "}");
+    }
+    str_append(out, "], \"environment\": {");
+    bool first = true;
+    for (size_t i = 0; i < COUNT_OF(variables); i++) {
+        const char *value = getenv(variables[i].name);
+        str_printf(out, "%s\"%s\": ", first ? "" : ", ", variables[i].name);
+        first = false;
+        if (value) str_append_json(out, value);
+        else str_append(out, "null");
+    }
+    str_append(out, "}}\n");
+}
+
+char *sketchc_doctor(const char *format) {
+    Str out;
+    str_init(&out);
+    if (strcmp(format, "json") == 0) doctor_json(&out);
+    else doctor_text(&out);
+    char *text = api_string(&out);
+    str_release(&out);
+    return text;
+}
+
+char *sketchc_native_arch(const char *target) {
+    if (strcmp(target, "openmp") == 0) {
+#if defined(__x86_64__)
+        __builtin_cpu_init();
+        bool v4 = __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+                  __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512dq");
+        bool v3 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
+        return v4 ? strdup("x86-64-v4") : v3 ? strdup("x86-64-v3") : NULL;
+#else
+        return NULL;
+#endif
+    }
+    char arch[32];
+    if (!rt_native_arch(arch)) return NULL;
+    if (strcmp(arch, "sm_90") == 0) return strdup("sm_90a");
+    if (strcmp(arch, "sm_100") == 0) return strdup("sm_100a");
+    return strdup("sm_80");
+}
+
+char *sketchc_cache_info(const char *format) {
+    RtCacheInfo info = {0};
+    bool found = rt_cache_info(NULL, &info);
+    Str out;
+    str_init(&out);
+    if (strcmp(format, "json") == 0) {
+        str_append(&out, "{\"format\": \"sketchc.cache 1\", \"folder\": ");
+        str_append_json(&out, found ? info.dir : "");
+        str_printf(&out, ", \"entries\": %llu, \"bytes\": %llu, \"limit\": %llu}\n", (unsigned long long)info.entries,
+                   (unsigned long long)info.bytes, (unsigned long long)info.limit);
+    } else if (!found) {
+        str_append(&out, "there is no cache yet\n");
+    } else {
+        str_printf(&out, "%s: %llu entries, %llu of %llu bytes\n", info.dir, (unsigned long long)info.entries,
+                   (unsigned long long)info.bytes, (unsigned long long)info.limit);
+    }
+    char *text = api_string(&out);
+    str_release(&out);
+    return text;
+}
+
+uint64_t sketchc_cache_clear(void) { return rt_cache_clear(NULL); }

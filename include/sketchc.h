@@ -1,0 +1,156 @@
+/* libsketchc: compile .sketch files, run, verify and time the kernels.
+ *
+ * Handles are opaque. The library never exits, never prints, keeps no global state: calls on
+ * different handles may run in different threads. Text and bytes that a call returns through
+ * `char **` belong to the caller and are freed with sketchc_free. Structs that callers fill start
+ * with `size`, set to sizeof the struct, so that later versions may add fields at the end. */
+#ifndef SKETCHC_H
+#define SKETCHC_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#if defined(__GNUC__)
+#define SKETCHC_API __attribute__((visibility("default")))
+#else
+#define SKETCHC_API
+#endif
+
+/* Version of this interface; a program compiled against another major number must not be linked. */
+#define SKETCHC_API_VERSION 1
+
+/* Statuses are the driver's exit codes. */
+typedef enum {
+    SKETCHC_OK = 0,
+    SKETCHC_SOURCE_ERROR = 1,  /* diagnostics say what and where */
+    SKETCHC_USAGE_ERROR = 2,
+    SKETCHC_VERIFY_FAILED = 3,
+    SKETCHC_MISSING = 4,       /* a tool, device or library that this machine lacks */
+    SKETCHC_BUG = 5,           /* ours; diagnostics carry a reproducer where there is one */
+    SKETCHC_TIME_LIMIT = 124,
+    SKETCHC_INTERRUPTED = 130
+} sketchc_status;
+
+SKETCHC_API const char *sketchc_version(void);      /* "0.1.0" */
+SKETCHC_API unsigned sketchc_api_version(void);
+SKETCHC_API const char *sketchc_llvm_version(void); /* null: built without the PTX target */
+SKETCHC_API void sketchc_free(void *memory);
+
+/* ---- Compiling ---- */
+
+typedef struct sketchc_unit sketchc_unit;
+
+typedef struct {
+    const char *name, *value;
+} sketchc_define;
+
+typedef struct {
+    size_t size;             /* sizeof(sketchc_options) */
+    const char *target;      /* "nvptx" (default), "cuda", "openmp" */
+    const char *arch;        /* "sm_80", "sm_90a", ..., "x86-64-v3"; null: the target's default */
+    const char *target_file; /* text of a target document that replaces the built-in one; null: none */
+    const char *sketch;      /* which sketch of the file; null: the first */
+    const sketchc_define *defines; /* -D NAME=VALUE */
+    size_t define_count;
+    bool strict_hints, deterministic, verify_each;
+    const char *passes;      /* a list that replaces the pipeline; null: the pipeline */
+    const char *print_ir_after, *stop_after;
+    const char *fault;       /* tests only: a planted fault; null */
+} sketchc_options;
+
+/* A unit holds one source text (copied) and all that is made from it. `path` is shown in
+ * diagnostics. Null when out of memory. */
+SKETCHC_API sketchc_unit *sketchc_unit_create(const char *path, const char *text, size_t size);
+SKETCHC_API void sketchc_unit_destroy(sketchc_unit *unit);
+
+/* Parses and checks; sketchc_compile and sketchc_emit do so by themselves. */
+SKETCHC_API sketchc_status sketchc_check(sketchc_unit *unit, const sketchc_options *options);
+
+/* Output forms: "ast", "graph", "tile" (as built), "kernel" (after all passes), "llvm", "ptx",
+ * "cubin", "cuda", "c", "artifact". On success *data holds `size` bytes, with a NUL behind them. A
+ * unit may be emitted several times, with different options. */
+SKETCHC_API sketchc_status sketchc_emit(sketchc_unit *unit, const sketchc_options *options, const char *form,
+                                        char **data, size_t *size);
+
+/* Diagnostics of the last call: "text", "color" (text with terminal colours), "json", "sarif". */
+SKETCHC_API char *sketchc_diagnostics(const sketchc_unit *unit, const char *format);
+SKETCHC_API unsigned sketchc_error_count(const sketchc_unit *unit);
+/* What --print-ir-after wrote, and the times of -ftime-report; "" when nothing was asked for. */
+SKETCHC_API char *sketchc_ir_dump(const sketchc_unit *unit);
+SKETCHC_API char *sketchc_time_report(const sketchc_unit *unit);
+/* After SKETCHC_BUG: text IR and the command that repeats it; null otherwise. */
+SKETCHC_API char *sketchc_reproducer(const sketchc_unit *unit);
+
+/* The explanation of a diagnostic code ("E0101"), or null. Static. */
+SKETCHC_API const char *sketchc_explain(const char *code);
+
+/* ---- Artifacts: run, verify, time ---- */
+
+typedef struct sketchc_artifact sketchc_artifact;
+
+/* Compiles `unit` to an artifact. */
+SKETCHC_API sketchc_status sketchc_compile(sketchc_unit *unit, const sketchc_options *options,
+                                           sketchc_artifact **artifact);
+/* Reads the bytes of a .ska file; on failure *message says why (caller frees). */
+SKETCHC_API sketchc_status sketchc_artifact_read(const void *data, size_t size, sketchc_artifact **artifact,
+                                                 char **message);
+SKETCHC_API void sketchc_artifact_destroy(sketchc_artifact *artifact);
+
+typedef struct {
+    const char *name;
+    int64_t value;
+} sketchc_symbol;
+typedef struct {
+    const char *name;
+    double value;
+} sketchc_scalar;
+typedef struct {
+    const char *name, *path;
+} sketchc_file;
+
+typedef struct {
+    size_t size;           /* sizeof(sketchc_run_options) */
+    uint64_t seed;
+    double time_limit_s;   /* of one case; 0: 60 */
+    uint64_t max_bytes;    /* larger cases are skipped; 0: a quarter of the device's memory */
+    const char *case_name; /* only this one, never skipped for its size; null: all */
+    const sketchc_symbol *symbols;
+    size_t symbol_count;
+    const sketchc_scalar *scalars;
+    size_t scalar_count;
+    const char *cache_dir; /* null: the user's; "": none */
+    bool no_ragged;        /* verify: declared cases only */
+    bool warm;             /* bench: leave the cache warm between samples */
+    unsigned samples;      /* bench; 0: chosen */
+    unsigned device, threads;
+} sketchc_run_options;
+
+/* Each runs in a disposable process and returns, besides the status, a report: "text" or "json"
+ * (docs/schemas/). The calling process must not have initialised CUDA. */
+SKETCHC_API sketchc_status sketchc_run(const sketchc_artifact *artifact, const sketchc_run_options *options,
+                                       const sketchc_file *inputs, size_t input_count, const sketchc_file *outputs,
+                                       size_t output_count, const char *format, char **report);
+SKETCHC_API sketchc_status sketchc_verify(const sketchc_artifact *artifact, const sketchc_run_options *options,
+                                          const char *format, char **report);
+SKETCHC_API sketchc_status sketchc_bench(const sketchc_artifact *artifact, const sketchc_run_options *options,
+                                         const char *format, char **report);
+
+/* ---- This machine ---- */
+
+/* What sketchc found: compilers, CUDA tools, devices, the cache. "text" or "json". */
+SKETCHC_API char *sketchc_doctor(const char *format);
+/* The architecture that --arch=native means for a target; null when there is none. Caller frees. */
+SKETCHC_API char *sketchc_native_arch(const char *target);
+/* The kernel cache: "text" or "json" of its folder, entries and bytes; or empties it. */
+SKETCHC_API char *sketchc_cache_info(const char *format);
+SKETCHC_API uint64_t sketchc_cache_clear(void);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,42 @@
+/* The command line of sketchc, from one table. */
+#ifndef TOOLS_OPTIONS_H
+#define TOOLS_OPTIONS_H
+
+#include "support.h"
+
+typedef enum {
+#define COMMAND(id, ...) COMMAND_##id,
+#include "commands.def"
+#undef COMMAND
+    COMMAND_COUNT
+} CommandId;
+
+typedef enum {
+#define OPTION(id, ...) OPTION_##id,
+#include "options.def"
+#undef OPTION
+    OPTION_COUNT
+} OptionId;
+
+typedef struct {
+    OptionId id;
+    const char *value; /* "" for options without argument */
+} GivenOption;
+
+typedef struct {
+    CommandId command;
+    VEC(GivenOption) given;
+    VEC(const char *) operands;
+} CommandLine;
+
+/* Parses argv; a mistake gives false and a sentence in `error`. */
+bool options_parse(Arena *arena, int argc, char **argv, CommandLine *line, Str *error);
+/* The last value given, or null. */
+const char *option_value(const CommandLine *line, OptionId id);
+bool option_given(const CommandLine *line, OptionId id);
+
+void options_help(Str *out);
+/* "man", "bash", "zsh", "fish"; false for anything else. */
+bool options_document(const char *form, const char *version, Str *out);
+
+#endif

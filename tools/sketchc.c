@@ -1,0 +1,367 @@
+/* The driver: reads the command line and files, calls libsketchc, writes what comes back. */
+#include "options.h"
+#include "sketchc.h"
+#include "support.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { SOURCE_LIMIT = 64 << 20, ARTIFACT_LIMIT = 256 << 20 };
+
+typedef struct {
+    Arena *arena;
+    CommandLine line;
+    sketchc_options compile;
+    sketchc_run_options run;
+} Driver;
+
+static int fail(int status, const char *format, ...) PRINTF_LIKE(2, 3);
+static int fail(int status, const char *format, ...) {
+    va_list args;
+    va_start(args, format);
+    fputs("sketchc: ", stderr);
+    vfprintf(stderr, format, args);
+    fputs("\n", stderr);
+    va_end(args);
+    return status;
+}
+
+static const char *value(const Driver *d, OptionId id) { return option_value(&d->line, id); }
+static bool given(const Driver *d, OptionId id) { return option_given(&d->line, id); }
+
+/* ---- Options ---- */
+
+/* NAME=VALUE in two. */
+static bool split_pair(Driver *d, const char *text, const char **name, const char **rest) {
+    const char *equals = strchr(text, '=');
+    if (!equals || equals == text) return false;
+    *name = arena_strndup(d->arena, text, (size_t)(equals - text));
+    *rest = equals + 1;
+    return true;
+}
+
+static bool parse_integer(const char *text, int64_t *result) {
+    char *end;
+    errno = 0;
+    long long v = strtoll(text, &end, 10);
+    *result = v;
+    return end != text && !*end && !errno;
+}
+
+/* -D fills the constexprs and, where the value is a number, symbols and scalars too: sketchc knows
+ * which of them the name is. */
+static int read_defines(Driver *d) {
+    size_t n = d->line.given.len;
+    sketchc_define *defines = ARENA_ARRAY(d->arena, sketchc_define, n + 1);
+    sketchc_symbol *symbols = ARENA_ARRAY(d->arena, sketchc_symbol, n + 1);
+    sketchc_scalar *scalars = ARENA_ARRAY(d->arena, sketchc_scalar, n + 1);
+    for (size_t i = 0; i < n; i++) {
+        if (d->line.given.data[i].id != OPTION_DEFINE) continue;
+        sketchc_define *p = &defines[d->compile.define_count];
+        if (!split_pair(d, d->line.given.data[i].value, &p->name, &p->value))
+            return fail(SKETCHC_USAGE_ERROR, "-D wants NAME=VALUE, not \"%s\"", d->line.given.data[i].value);
+        d->compile.define_count++;
+        int64_t integer;
+        double number;
+        if (parse_integer(p->value, &integer)) symbols[d->run.symbol_count++] = (sketchc_symbol){p->name, integer};
+        if (parse_double(p->value, &number)) scalars[d->run.scalar_count++] = (sketchc_scalar){p->name, number};
+    }
+    d->compile.defines = defines;
+    d->run.symbols = symbols;
+    d->run.scalars = scalars;
+    return 0;
+}
+
+static int read_number(const Driver *d, OptionId id, const char *name, double *number) {
+    const char *text = value(d, id);
+    if (text && (!parse_double(text, number) || *number < 0 || *number > 9e18))
+        return fail(SKETCHC_USAGE_ERROR, "--%s wants a number of at least 0, not \"%s\"", name, text);
+    return 0;
+}
+
+static int read_run_options(Driver *d) {
+    double seed = 0, bytes = 0, limit = 0, samples = 0;
+    int bad = read_number(d, OPTION_SEED, "seed", &seed) | read_number(d, OPTION_MAX_BYTES, "max-bytes", &bytes) |
+              read_number(d, OPTION_TIME_LIMIT, "time-limit", &limit) | read_number(d, OPTION_SAMPLES, "samples", &samples);
+    if (bad) return SKETCHC_USAGE_ERROR;
+    d->run.size = sizeof d->run;
+    d->run.seed = (uint64_t)seed;
+    d->run.max_bytes = (uint64_t)bytes;
+    d->run.time_limit_s = limit;
+    d->run.samples = (unsigned)samples;
+    d->run.case_name = value(d, OPTION_CASE);
+    d->run.no_ragged = given(d, OPTION_NO_RAGGED);
+    d->run.warm = given(d, OPTION_WARM);
+    d->run.cache_dir = given(d, OPTION_NO_CACHE) ? "" : NULL;
+    return 0;
+}
+
+static int read_options(Driver *d) {
+    d->compile.size = sizeof d->compile;
+    d->compile.target = value(d, OPTION_TARGET);
+    d->compile.arch = value(d, OPTION_ARCH);
+    d->compile.sketch = value(d, OPTION_SKETCH);
+    d->compile.strict_hints = given(d, OPTION_STRICT_HINTS);
+    d->compile.deterministic = given(d, OPTION_DETERMINISTIC);
+    d->compile.verify_each = given(d, OPTION_VERIFY_EACH);
+    d->compile.passes = value(d, OPTION_PASSES);
+    d->compile.print_ir_after = value(d, OPTION_PRINT_IR_AFTER);
+    d->compile.stop_after = value(d, OPTION_STOP_AFTER);
+    d->compile.fault = value(d, OPTION_FAULT);
+    const char *file = value(d, OPTION_TARGET_FILE);
+    if (file) {
+        Str text;
+        str_init(&text);
+        if (!file_read(file, SOURCE_LIMIT, &text)) return fail(SKETCHC_USAGE_ERROR, "cannot read %s: %s", file, strerror(errno));
+        d->compile.target_file = arena_strdup(d->arena, text.data);
+        str_release(&text);
+    }
+    int status = read_defines(d);
+    return status ? status : read_run_options(d);
+}
+
+/* Where no target is named, code that will run is made for the GPU if there is one. */
+static int choose_machine(Driver *d, bool will_run) {
+    bool native = d->compile.arch && strcmp(d->compile.arch, "native") == 0;
+    if (!will_run && !native) return 0;
+    if (!d->compile.target && will_run) {
+        char *arch = sketchc_native_arch("nvptx");
+        d->compile.target = arch && sketchc_llvm_version() ? "nvptx" : arch ? "cuda" : "openmp";
+        sketchc_free(arch);
+    }
+    if (d->compile.arch && !native) return 0;
+    const char *target = d->compile.target ? d->compile.target : "nvptx";
+    char *arch = sketchc_native_arch(target);
+    if (!arch && native)
+        return fail(SKETCHC_MISSING, "--arch=native: this machine has no device for -t %s (sketchc doctor says what it has)", target);
+    d->compile.arch = arch ? arena_strdup(d->arena, arch) : NULL;
+    sketchc_free(arch);
+    return 0;
+}
+
+/* ---- Input and output ---- */
+
+static bool wants_color(const Driver *d) {
+    const char *color = value(d, OPTION_COLOR), *no_color = getenv("NO_COLOR");
+    if (color && strcmp(color, "auto") != 0) return strcmp(color, "always") == 0;
+    return !(no_color && *no_color) && isatty(STDERR_FILENO);
+}
+
+static void print_and_free(FILE *to, char *text) {
+    if (text) fputs(text, to);
+    sketchc_free(text);
+}
+
+static void report_diagnostics(const Driver *d, const sketchc_unit *unit) {
+    const char *form = value(d, OPTION_DIAGNOSTICS);
+    if (!form) form = "text";
+    if (strcmp(form, "text") == 0 && wants_color(d)) form = "color";
+    char *text = sketchc_diagnostics(unit, form);
+    bool quiet = given(d, OPTION_QUIET) && !sketchc_error_count(unit);
+    if (text && !quiet) fputs(text, stderr);
+    sketchc_free(text);
+    print_and_free(stderr, sketchc_ir_dump(unit));
+    if (given(d, OPTION_TIME_REPORT)) print_and_free(stderr, sketchc_time_report(unit));
+}
+
+static void save_reproducer(const sketchc_unit *unit) {
+    char *text = sketchc_reproducer(unit);
+    if (!text) return;
+    const char *path = "sketchc-bug.skir";
+    if (file_write_atomic(path, text, strlen(text), 0600))
+        fprintf(stderr, "sketchc: this is a bug of sketchc; %s repeats it, please report it\n", path);
+    sketchc_free(text);
+}
+
+static int read_source(const char *path, size_t limit, Str *text) {
+    if (file_read(path, limit, text)) return 0;
+    return fail(errno == EFBIG ? SKETCHC_SOURCE_ERROR : SKETCHC_USAGE_ERROR, "cannot read %s: %s", path, strerror(errno));
+}
+
+static int write_output(const Driver *d, const char *data, size_t size, bool binary) {
+    const char *path = value(d, OPTION_OUTPUT);
+    if (path && strcmp(path, "-") != 0) {
+        if (file_write_atomic(path, data, size, 0644)) return 0;
+        return fail(SKETCHC_USAGE_ERROR, "cannot write %s: %s", path, strerror(errno));
+    }
+    if (binary && isatty(STDOUT_FILENO)) return fail(SKETCHC_USAGE_ERROR, "this is binary; give -o FILE");
+    if (fwrite(data, 1, size, stdout) != size || fflush(stdout)) return fail(SKETCHC_USAGE_ERROR, "cannot write: %s", strerror(errno));
+    return 0;
+}
+
+/* ---- Commands ---- */
+
+static int one_operand(const Driver *d, const char *what) {
+    if (d->line.operands.len == 1) return 0;
+    if (!d->line.operands.len) return fail(SKETCHC_USAGE_ERROR, "%s is missing; sketchc --help", what);
+    return fail(SKETCHC_USAGE_ERROR, "one %s at a time, please: \"%s\" is too many", what, d->line.operands.data[1]);
+}
+
+static const char *default_form(const char *target) {
+    if (target && strcmp(target, "cuda") == 0) return "cuda";
+    if (target && strcmp(target, "openmp") == 0) return "c";
+    return "ptx";
+}
+
+static int command_compile(Driver *d) {
+    int status = one_operand(d, "file");
+    if (!status) status = choose_machine(d, false);
+    if (status) return status;
+    Str text;
+    str_init(&text);
+    const char *path = d->line.operands.data[0];
+    status = read_source(path, SOURCE_LIMIT, &text);
+    if (!status) {
+        const char *form = value(d, OPTION_EMIT);
+        if (!form) form = default_form(d->compile.target);
+        sketchc_unit *unit = sketchc_unit_create(strcmp(path, "-") ? path : "<stdin>", text.data, text.len);
+        char *data = NULL;
+        size_t size = 0;
+        status = unit ? (int)sketchc_emit(unit, &d->compile, form, &data, &size) : SKETCHC_BUG;
+        report_diagnostics(d, unit);
+        if (status == SKETCHC_BUG) save_reproducer(unit);
+        if (!status) status = write_output(d, data, size, strcmp(form, "artifact") == 0);
+        sketchc_free(data);
+        sketchc_unit_destroy(unit);
+    }
+    str_release(&text);
+    return status;
+}
+
+static bool is_artifact(const Str *text) { return text->len >= 8 && memchr(text->data, 0, text->len > 64 ? 64 : text->len); }
+
+/* A sketch is compiled, an artifact read. */
+static int load(Driver *d, const char *path, sketchc_artifact **artifact) {
+    Str text;
+    str_init(&text);
+    int status = read_source(path, ARTIFACT_LIMIT, &text);
+    if (!status && is_artifact(&text)) {
+        char *message = NULL;
+        status = (int)sketchc_artifact_read(text.data, text.len, artifact, &message);
+        if (status) fail(status, "%s: %s", path, message ? message : "out of memory");
+        sketchc_free(message);
+    } else if (!status) {
+        status = choose_machine(d, true);
+        sketchc_unit *unit = status ? NULL : sketchc_unit_create(strcmp(path, "-") ? path : "<stdin>", text.data, text.len);
+        if (unit) {
+            status = (int)sketchc_compile(unit, &d->compile, artifact);
+            report_diagnostics(d, unit);
+            if (status == SKETCHC_BUG) save_reproducer(unit);
+        }
+        sketchc_unit_destroy(unit);
+    }
+    str_release(&text);
+    return status;
+}
+
+static int read_files(Driver *d, OptionId id, const char *name, sketchc_file **files, size_t *count) {
+    *files = ARENA_ARRAY(d->arena, sketchc_file, d->line.given.len + 1);
+    for (size_t i = 0; i < d->line.given.len; i++) {
+        if (d->line.given.data[i].id != id) continue;
+        sketchc_file *f = &(*files)[(*count)++];
+        if (!split_pair(d, d->line.given.data[i].value, &f->name, &f->path))
+            return fail(SKETCHC_USAGE_ERROR, "--%s wants TENSOR=FILE.npy, not \"%s\"", name, d->line.given.data[i].value);
+    }
+    return 0;
+}
+
+static int execute(Driver *d, const char *path) {
+    sketchc_artifact *artifact = NULL;
+    int status = load(d, path, &artifact);
+    if (status) return status;
+    const char *format = given(d, OPTION_JSON) ? "json" : "text";
+    char *report = NULL;
+    if (d->line.command == COMMAND_VERIFY) {
+        status = (int)sketchc_verify(artifact, &d->run, format, &report);
+    } else if (d->line.command == COMMAND_BENCH) {
+        status = (int)sketchc_bench(artifact, &d->run, format, &report);
+    } else {
+        sketchc_file *inputs, *outputs;
+        size_t input_count = 0, output_count = 0;
+        status = read_files(d, OPTION_IN, "in", &inputs, &input_count);
+        if (!status) status = read_files(d, OPTION_OUT, "out", &outputs, &output_count);
+        if (!status)
+            status = (int)sketchc_run(artifact, &d->run, inputs, input_count, outputs, output_count, format, &report);
+    }
+    print_and_free(stdout, report);
+    sketchc_artifact_destroy(artifact);
+    return status;
+}
+
+static int command_execute(Driver *d) {
+    int status = d->line.command == COMMAND_RUN || !d->line.operands.len ? one_operand(d, "file") : 0;
+    for (size_t i = 0; i < d->line.operands.len && (!status || d->line.command != COMMAND_RUN); i++) {
+        int one = execute(d, d->line.operands.data[i]);
+        if (one > status) status = one;
+    }
+    return status;
+}
+
+static int command_explain(Driver *d) {
+    int status = one_operand(d, "code");
+    if (status) return status;
+    const char *text = sketchc_explain(d->line.operands.data[0]);
+    if (!text) return fail(SKETCHC_USAGE_ERROR, "there is no diagnostic code \"%s\"", d->line.operands.data[0]);
+    puts(text);
+    return 0;
+}
+
+static int command_cache(Driver *d) {
+    if (d->line.operands.len && strcmp(d->line.operands.data[0], "clear") == 0) {
+        printf("%llu entries removed\n", (unsigned long long)sketchc_cache_clear());
+        return 0;
+    }
+    if (d->line.operands.len) return fail(SKETCHC_USAGE_ERROR, "cache knows only: clear");
+    print_and_free(stdout, sketchc_cache_info(given(d, OPTION_JSON) ? "json" : "text"));
+    return 0;
+}
+
+static int print_version(const Driver *d) {
+    const char *llvm = sketchc_llvm_version();
+    if (given(d, OPTION_JSON))
+        printf("{\"format\": \"sketchc.version 1\", \"version\": \"%s\", \"api\": %u, \"llvm\": %s%s%s}\n", sketchc_version(),
+               sketchc_api_version(), llvm ? "\"" : "", llvm ? llvm : "null", llvm ? "\"" : "");
+    else
+        printf("sketchc %s (%s%s)\n", sketchc_version(), llvm ? "LLVM " : "no PTX target", llvm ? llvm : "");
+    return 0;
+}
+
+static int print_document(const Driver *d) {
+    Str out;
+    str_init(&out);
+    const char *form = value(d, OPTION_PRINT_DOC);
+    bool ok = true;
+    if (form) ok = options_document(form, sketchc_version(), &out);
+    else options_help(&out);
+    fputs(out.data, stdout);
+    str_release(&out);
+    return ok ? 0 : fail(SKETCHC_USAGE_ERROR, "--print-doc knows man, bash, zsh, fish");
+}
+
+static int dispatch(Driver *d) {
+    if (given(d, OPTION_HELP) || given(d, OPTION_PRINT_DOC)) return print_document(d);
+    if (given(d, OPTION_VERSION)) return print_version(d);
+    int status = read_options(d);
+    if (status) return status;
+    switch (d->line.command) {
+    case COMMAND_COMPILE: return command_compile(d);
+    case COMMAND_EXPLAIN: return command_explain(d);
+    case COMMAND_CACHE: return command_cache(d);
+    case COMMAND_DOCTOR: print_and_free(stdout, sketchc_doctor(given(d, OPTION_JSON) ? "json" : "text")); return 0;
+    default: return command_execute(d);
+    }
+}
+
+int main(int argc, char **argv) {
+    Driver d = {.arena = arena_create()};
+    if (!d.arena) return fail(SKETCHC_BUG, "out of memory");
+    Str error;
+    str_init(&error);
+    int status = options_parse(d.arena, argc, argv, &d.line, &error) ? dispatch(&d)
+                                                                     : fail(SKETCHC_USAGE_ERROR, "%s", error.data);
+    str_release(&error);
+    arena_destroy(d.arena);
+    return status;
+}
