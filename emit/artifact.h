@@ -102,7 +102,8 @@ typedef struct Artifact {
     ArtifactStep *steps;
     size_t blob_count;
     ArtifactBlob *blobs;
-    const char *graph; /* text IR of the operator with its cases; null: cannot be verified */
+    const char *graph; /* text IR: the operator (without it `verify` is refused) and the cases; may
+                          be null */
 } Artifact;
 
 const char *artifact_target_name(ArtifactTarget target);
@@ -131,7 +132,7 @@ typedef struct {
     const struct IrFunc *signature; /* the sketch at tile or graph level: tensor extents, declared
                                        order, constraints; null: the first kernel's own */
     const struct IrModule *graph;   /* holds the operator and cases (other functions are left
-                                       out; may be `kernels`); null: cannot be verified */
+                                       out; may be `kernels`); may be null */
     const char *name, *arch, *tool_version;
     ArtifactTarget target;
     size_t constexpr_count;

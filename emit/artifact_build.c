@@ -212,16 +212,14 @@ static void build_graph(Build *b) {
     ir_print(b->spec->graph, &text);
     diag_list_init(&diags, b->arena, source_map_create(b->arena));
     IrModule *copy = ir_parse(b->arena, &diags, "operator", text.data, text.len);
-    bool found = false;
     for (IrFunc *f = copy ? copy->first : NULL, *next; f; f = next) {
         next = f->next;
         if (f->level != IR_LEVEL_GRAPH) ir_func_remove(f);
-        else found = true;
     }
     text.len = 0;
     if (copy) ir_print(copy, &text);
     else fail(b, "the operator of '%s' cannot be printed and parsed", b->spec->name);
-    if (found) b->a->graph = arena_strndup(b->arena, text.data, text.len);
+    if (copy && (copy->first || copy->case_count)) b->a->graph = arena_strndup(b->arena, text.data, text.len);
     str_release(&text);
 }
 

@@ -196,7 +196,7 @@ static RtError bench_task(Bench *b) {
     RT_TRY(session_open(&b->session, b->arena, &r->device, r->program, &b->binding));
     RT_TRY(task_upload(&b->session, b->inputs, false, r->plan.options->threads));
     b->out->bytes = binding_traffic_bytes(&b->binding);
-    b->out->flops = contraction_flops(b->task, r->plan.graph->body);
+    if (r->plan.graph) b->out->flops = contraction_flops(b->task, r->plan.graph->body);
     double start = rt_now();
     RT_TRY(runner_launch(r, &b->session, "the first launch"));
     b->out->first_s = rt_now() - start;

@@ -9,7 +9,7 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { ALIGN = 256, MIN_FLUSH = 64 << 20, MAX_FLUSH = 512 << 20 };
+enum { ALIGN = 256, MIN_FLUSH = 64 << 20, MAX_FLUSH = 256 << 20 };
 
 typedef struct {
     double started;

@@ -132,7 +132,7 @@ typedef struct {
 } RtBenchReport;
 RtBenchReport rt_bench(const Artifact *a, const RtOptions *options, Arena *arena);
 
-/* ---- output: one JSON object each, docs/schemas/{run,verify,bench}.schema.json ---- */
+/* ---- output: one JSON object each, docs/schemas/{run,verify_report,bench}.schema.json ---- */
 
 void rt_run_json(const Artifact *a, const RtError *error, Str *out);
 void rt_verify_json(const Artifact *a, const RtVerifyReport *report, Str *out);

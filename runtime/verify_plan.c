@@ -7,7 +7,8 @@ enum { PIECE_ELEMENTS = 8 << 20, MAX_TILES = 32, RAGGED_ELEMENTS = 1 << 20 };
 
 const char *task_graph_name(const ArtifactParam *p) { return p->graph_name ? p->graph_name : p->name; }
 
-static RtError parse_graph(TaskPlan *plan) {
+/* `needed`: timing does without an operator when there are cases. */
+static RtError parse_graph(TaskPlan *plan, bool needed) {
     if (!plan->a->graph) return rt_error(RT_BAD_INPUT, "%s has no operator: there is nothing to verify it against", plan->a->name);
     DiagList diags;
     diag_list_init(&diags, plan->arena, source_map_create(plan->arena));
@@ -18,7 +19,8 @@ static RtError parse_graph(TaskPlan *plan) {
         return rt_error(RT_BAD_ARTIFACT, "the artifact's operator is not valid: %.300s", diags.first ? diags.first->text : "");
     for (plan->graph = plan->module->first; plan->graph; plan->graph = plan->graph->next)
         if (plan->graph->level == IR_LEVEL_GRAPH) return rt_ok();
-    return rt_error(RT_BAD_ARTIFACT, "the artifact's module holds no operator");
+    if (!needed && plan->module->case_count) return rt_ok();
+    return rt_error(RT_BAD_INPUT, "%s has no operator: there is nothing to verify it against", plan->a->name);
 }
 
 /* ---- Tasks ---- */
@@ -52,7 +54,8 @@ static Task *add_task(TaskPlan *plan, const char *name, const Sizes *sizes, cons
 
 static void add_case(TaskPlan *plan, const char *name, const IrCase *c) {
     const char *error = NULL;
-    const Sizes *sizes = sizes_bind(plan->arena, plan->graph, given_sizes(plan, c), &error);
+    const Sizes *sizes = given_sizes(plan, c);
+    if (plan->graph) sizes = sizes_bind(plan->arena, plan->graph, sizes, &error);
     Task *t = add_task(plan, name, sizes, c);
     t->named = plan->options->case_name != NULL;
     if (!sizes) rt_copy(t->skip, sizeof t->skip, error ? error : "the sizes do not fit the operator");
@@ -79,7 +82,7 @@ static SizeList ragged_sizes(TaskPlan *plan) {
 
 RtError task_plan_create(TaskPlan *plan, Arena *arena, const Artifact *a, const RtOptions *options, bool ragged) {
     *plan = (TaskPlan){.a = a, .options = options, .arena = arena};
-    RT_TRY(parse_graph(plan));
+    RT_TRY(parse_graph(plan, ragged));
     const IrModule *m = plan->module;
     plan->tasks = ARENA_ARRAY(arena, Task, m->case_count + 2);
     for (size_t i = 0; i < m->case_count; i++)
@@ -110,7 +113,7 @@ static bool find_size(const Sizes *sizes, const char *name, int64_t *value) {
 }
 
 static int graph_param(const IrFunc *graph, const char *name) {
-    for (unsigned i = 0; i < graph->param_count; i++)
+    for (unsigned i = 0; graph && i < graph->param_count; i++)
         if (strcmp(graph->params[i].name, name) == 0) return (int)i;
     return -1;
 }
@@ -155,18 +158,30 @@ static RtError make_spec(const TaskPlan *plan, const Task *task, TaskInput *in) 
     return rt_ok();
 }
 
+/* In the operator's shape where there is one (a sketch may see it reshaped), else in its own. */
+static RtError find_shape(const TaskPlan *plan, const Task *task, const Binding *b, size_t i, Shape *shape) {
+    const ArtifactParam *p = &plan->a->params[i];
+    const char *name = task_graph_name(p);
+    if (!plan->graph) {
+        *shape = (Shape){.name = name, .dtype = p->dtype, .rank = p->rank, .elements = (int64_t)b->elements[i]};
+        memcpy(shape->extents, b->extents[i], sizeof shape->extents);
+        return rt_ok();
+    }
+    int g = graph_param(plan->graph, name);
+    if (g < 0 || !shape_of(task->sizes, plan->graph->params[g].name, plan->graph->body->args[g]->type, shape))
+        return rt_error(RT_BAD_ARTIFACT, "the operator has no tensor '%s'", name);
+    if (shape->dtype != p->dtype || (uint64_t)shape->elements != b->elements[i])
+        return rt_error(RT_BAD_ARTIFACT, "'%s' is another tensor in the operator (dtype or number of elements)", p->name);
+    return rt_ok();
+}
+
 RtError task_inputs(const TaskPlan *plan, const Task *task, Arena *arena, const Binding *b, TaskInput **inputs) {
     *inputs = ARENA_ARRAY(arena, TaskInput, plan->a->param_count + 1);
     for (size_t i = 0; i < plan->a->param_count; i++) {
         const ArtifactParam *p = &plan->a->params[i];
         TaskInput *in = &(*inputs)[i];
         if (p->kind != ARTIFACT_TENSOR || !(p->direction & ARTIFACT_IN)) continue;
-        const char *name = task_graph_name(p);
-        int g = graph_param(plan->graph, name);
-        if (g < 0 || !shape_of(task->sizes, plan->graph->params[g].name, plan->graph->body->args[g]->type, &in->shape))
-            return rt_error(RT_BAD_ARTIFACT, "the operator has no tensor '%s'", name);
-        if (in->shape.dtype != p->dtype || (uint64_t)in->shape.elements != b->elements[i])
-            return rt_error(RT_BAD_ARTIFACT, "'%s' is another tensor in the operator (dtype or number of elements)", p->name);
+        RT_TRY(find_shape(plan, task, b, i, &in->shape));
         in->read = true;
         RT_TRY(make_spec(plan, task, in));
     }

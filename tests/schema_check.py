@@ -12,7 +12,7 @@ import sys
 
 NOTED = {"$schema", "$id", "title", "description", "$defs"}
 CHECKED = {"type", "const", "enum", "properties", "required", "additionalProperties", "items",
-           "minimum", "maximum", "pattern", "$ref", "oneOf", "minItems"}
+           "minimum", "maximum", "pattern", "$ref", "oneOf", "minItems", "maxItems", "maxLength"}
 TYPES = {"object": dict, "array": list, "string": str, "number": (int, float), "integer": int,
          "boolean": bool, "null": type(None)}
 
@@ -48,6 +48,8 @@ def check_plain(value, schema: dict, path: str) -> list[str]:
         problems.append(f"{path}: {value!r} is none of {schema['enum']}")
     if "pattern" in schema and isinstance(value, str) and not re.search(schema["pattern"], value):
         problems.append(f"{path}: {value!r} does not match {schema['pattern']}")
+    if "maxLength" in schema and isinstance(value, str) and len(value) > schema["maxLength"]:
+        problems.append(f"{path}: longer than {schema['maxLength']}")
     if isinstance(value, (int, float)) and not isinstance(value, bool):
         if value < schema.get("minimum", value) or value > schema.get("maximum", value):
             problems.append(f"{path}: {value} is out of range")
@@ -72,6 +74,8 @@ def check(value, schema: dict, root: dict, path: str = "$") -> list[str]:
     if isinstance(value, list):
         if len(value) < schema.get("minItems", 0):
             problems.append(f"{path}: too few")
+        if len(value) > schema.get("maxItems", len(value)):
+            problems.append(f"{path}: too many")
         for i, item in enumerate(value):
             problems += check(item, schema.get("items", {}), root, f"{path}[{i}]")
     return problems

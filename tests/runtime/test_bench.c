@@ -43,7 +43,21 @@ static void test_hang(void) {
     arena_destroy(arena);
 }
 
+/* A sketch without an operator can be timed at its cases, not verified. */
+static void test_without_operator(void) {
+    Arena *arena = arena_create();
+    RtOptions options = {.cache_dir = "", .samples = 10};
+    Artifact *a = plant(arena, PLANT_GOOD);
+    a->graph = "sketchc.ir 1\ncase @some {N = 40, M = 50; X = uniform(1.0, 2.0)}\n";
+    RtBenchReport r = rt_bench(a, &options, arena);
+    CHECK(r.error.status == RT_OK && r.count == 1 && r.timings[0].bytes == 16000);
+    RtVerifyReport v = rt_verify(a, &options, arena);
+    CHECK(v.error.status == RT_BAD_INPUT && strstr(v.error.text, "no operator"));
+    arena_destroy(arena);
+}
+
 int main(void) {
+    test_without_operator();
     test_figures();
     test_timed_launches_are_checked();
     test_hang();

@@ -174,7 +174,24 @@ static void test_fuzz(void) {
     str_release(&file);
 }
 
-int main(void) {
+/* The header, for the check against its schema. */
+static void print_header(void) {
+    Arena *arena = arena_create();
+    Str file;
+    str_init(&file);
+    artifact_write(sample(arena), &file);
+    size_t size = 0;
+    for (int i = 0; i < 4; i++) size |= (size_t)(unsigned char)file.data[12 + i] << (8 * i);
+    fwrite(file.data + SKA_FIXED, 1, size, stdout);
+    str_release(&file);
+    arena_destroy(arena);
+}
+
+int main(int argc, char **argv) {
+    if (argc > 1 && strcmp(argv[1], "json") == 0) {
+        print_header();
+        return 0;
+    }
     test_round_trip();
     test_checks();
     test_damage();
