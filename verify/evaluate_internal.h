@@ -4,6 +4,7 @@
 #ifndef VERIFY_EVALUATE_INTERNAL_H
 #define VERIFY_EVALUATE_INTERNAL_H
 
+#include "scalars.h"
 #include "verify.h"
 
 enum { LANES = 256, DOMAIN_RANK = 16 };
@@ -122,7 +123,6 @@ void lanes_compute(const Evaluator *ev, const Node *node, const Lanes *const *op
                    size_t count, Lanes *out);
 /* Adds a rounding of `units` half-ulps of the node's precision to an error. */
 double error_settle(const Node *node, double value, double error, double units);
-int64_t integer_wrap(Dtype dtype, int64_t value);
 
 /* evaluate_reduce.c */
 Lanes *evaluate_reduction(Frame *frame, const Node *node);

@@ -41,12 +41,6 @@ static double floor_error(double x, double e, bool *tie) {
     return floor(x + e) - floor(x - e);
 }
 
-static double real_max(double a, double b) {
-    if (isnan(a) || isnan(b)) return NAN;
-    if (a == b) return signbit(a) ? b : a;
-    return a > b ? a : b;
-}
-
 static double real_binary(IrOpcode op, double a, double ea, double b, double eb, double *e,
                           bool *tie) {
     double v;
@@ -76,16 +70,16 @@ static double real_binary(IrOpcode op, double a, double ea, double b, double eb,
     }
     case IR_MAX:
         *e = fmax(ea, eb);
-        return real_max(a, b);
+        return scalar_real_max(a, b);
     case IR_MIN:
         *e = fmax(ea, eb);
-        return -real_max(-a, -b);
+        return -scalar_real_max(-a, -b);
     case IR_MAXNUM:
         *e = fmax(ea, eb);
-        return isnan(a) ? b : isnan(b) ? a : real_max(a, b);
+        return isnan(a) ? b : isnan(b) ? a : scalar_real_max(a, b);
     case IR_MINNUM:
         *e = fmax(ea, eb);
-        return isnan(a) ? b : isnan(b) ? a : -real_max(-a, -b);
+        return isnan(a) ? b : isnan(b) ? a : -scalar_real_max(-a, -b);
     default: /* IR_POW */
         v = pow(a, b);
         *e = pow_error(a, ea, b, eb, v);
@@ -186,87 +180,6 @@ static void compute_real(const Evaluator *ev, const Node *node, const Lanes *con
 
 /* ---- Integers ---- */
 
-int64_t integer_wrap(Dtype dtype, int64_t value) {
-    if (dtype == DTYPE_BOOL) return value != 0;
-    unsigned bits = dtype_bits(dtype);
-    if (bits >= 64) return value;
-    uint64_t low = (uint64_t)value << (64 - bits);
-    return dtype_is_signed(dtype) ? (int64_t)low >> (64 - bits) : (int64_t)(low >> (64 - bits));
-}
-
-static int64_t wide_add(int64_t a, int64_t b) {
-    return (int64_t)((uint64_t)a + (uint64_t)b);
-}
-static int64_t wide_sub(int64_t a, int64_t b) {
-    return (int64_t)((uint64_t)a - (uint64_t)b);
-}
-static int64_t wide_mul(int64_t a, int64_t b) {
-    return (int64_t)((uint64_t)a * (uint64_t)b);
-}
-
-static int64_t floor_divide(bool is_signed, int64_t a, int64_t b) {
-    if (b == 0) return 0;
-    if (!is_signed) return (int64_t)((uint64_t)a / (uint64_t)b);
-    if (b == -1) return wide_sub(0, a);
-    return a / b - (a % b != 0 && (a % b < 0) != (b < 0));
-}
-
-static bool less(bool is_signed, int64_t a, int64_t b) {
-    return is_signed ? a < b : (uint64_t)a < (uint64_t)b;
-}
-
-static int64_t shift(IrOpcode op, const Node *node, int64_t a, int64_t b) {
-    Dtype dtype = node->shape.dtype;
-    bool is_signed = dtype_is_signed(dtype), over = (uint64_t)b >= dtype_bits(dtype);
-    if (op == IR_SHL) return over ? 0 : (int64_t)((uint64_t)a << b);
-    if (over) return is_signed && a < 0 ? -1 : 0;
-    return is_signed ? a >> b : (int64_t)((uint64_t)a >> b);
-}
-
-static int64_t integer_binary(const Node *node, int64_t a, int64_t b) {
-    bool is_signed = dtype_is_signed(node->shape.dtype);
-    switch (node->opcode) {
-    case IR_ADD:
-        return wide_add(a, b);
-    case IR_SUB:
-        return wide_sub(a, b);
-    case IR_MUL:
-        return wide_mul(a, b);
-    case IR_DIV: /* integers have no true division; the front end casts */
-    case IR_FLOORDIV:
-        return floor_divide(is_signed, a, b);
-    case IR_MOD:
-        return b ? wide_sub(a, wide_mul(floor_divide(is_signed, a, b), b)) : 0;
-    case IR_MIN:
-    case IR_MINNUM:
-        return less(is_signed, a, b) ? a : b;
-    case IR_MAX:
-    case IR_MAXNUM:
-        return less(is_signed, a, b) ? b : a;
-    case IR_AND:
-        return a & b;
-    case IR_OR:
-        return a | b;
-    case IR_XOR:
-        return a ^ b;
-    default:
-        return shift(node->opcode, node, a, b);
-    }
-}
-
-static int64_t integer_unary(const Node *node, int64_t a) {
-    switch (node->opcode) {
-    case IR_NEG:
-        return wide_sub(0, a);
-    case IR_ABS:
-        return dtype_is_signed(node->shape.dtype) && a < 0 ? wide_sub(0, a) : a;
-    case IR_NOT:
-        return node->shape.dtype == DTYPE_BOOL ? !a : ~a;
-    default:
-        return a; /* floor, rint */
-    }
-}
-
 static double integer_error(IrOpcode op, int64_t a, double ea, int64_t b, double eb) {
     if (ea == 0 && eb == 0) return 0;
     switch (op) {
@@ -292,9 +205,13 @@ static void compute_integer(const Node *node, const Lanes *const *x, size_t coun
     for (size_t l = 0; l < count; l++) {
         bool two = node->operand_count > 1;
         int64_t a = x[0]->i[l], b = two ? x[1]->i[l] : 0;
-        int64_t v = two ? integer_binary(node, a, b) : integer_unary(node, a);
-        if (node->opcode == IR_FMA) v = wide_add(wide_mul(a, b), x[2]->i[l]);
-        out->i[l] = integer_wrap(node->shape.dtype, v);
+        Dtype dtype = node->shape.dtype;
+        int64_t v = two ? scalar_integer_binary(node->opcode, dtype, a, b)
+                        : scalar_integer_unary(node->opcode, dtype, a);
+        if (node->opcode == IR_FMA)
+            v = scalar_integer_binary(IR_ADD, dtype, scalar_integer_binary(IR_MUL, dtype, a, b),
+                                      x[2]->i[l]);
+        out->i[l] = v;
         out->e[l] = integer_error(node->opcode, a, x[0]->e[l], b, two ? x[1]->e[l] : 0);
         out->tie[l] = out->e[l] > 0;
     }
@@ -302,41 +219,15 @@ static void compute_integer(const Node *node, const Lanes *const *x, size_t coun
 
 /* ---- Compare, select, cast ---- */
 
-static bool compare_real(IrOpcode op, double a, double b) {
-    switch (op) {
-    case IR_LT:
-        return a < b;
-    case IR_LE:
-        return a <= b;
-    case IR_EQ:
-        return a == b;
-    default:
-        return a != b;
-    }
-}
-
-static bool compare_integer(IrOpcode op, bool is_signed, int64_t a, int64_t b) {
-    switch (op) {
-    case IR_LT:
-        return less(is_signed, a, b);
-    case IR_LE:
-        return !less(is_signed, b, a);
-    case IR_EQ:
-        return a == b;
-    default:
-        return a != b;
-    }
-}
-
 static void compute_compare(const Node *node, const Lanes *a, const Lanes *b, size_t count,
                             Lanes *out) {
     bool real = node->operands[0]->is_real;
-    bool is_signed = dtype_is_signed(node->operands[0]->shape.dtype);
+    Dtype dtype = node->operands[0]->shape.dtype;
     for (size_t l = 0; l < count; l++) {
         double reach = a->e[l] + b->e[l];
         double distance = real ? fabs(a->v[l] - b->v[l]) : fabs((double)a->i[l] - (double)b->i[l]);
-        out->i[l] = real ? compare_real(node->opcode, a->v[l], b->v[l])
-                         : compare_integer(node->opcode, is_signed, a->i[l], b->i[l]);
+        out->i[l] = real ? scalar_compare_real(node->opcode, a->v[l], b->v[l])
+                         : scalar_compare_integer(node->opcode, dtype, a->i[l], b->i[l]);
         out->tie[l] = reach > 0 && !(distance > reach);
         out->e[l] = out->tie[l];
     }
@@ -357,16 +248,6 @@ static void compute_select(const Node *node, const Lanes *c, const Lanes *x, con
     }
 }
 
-static int64_t real_to_integer(Dtype to, double v) {
-    double memory;
-    dtype_write(to, &memory, v);
-    return dtype_read_int(to, &memory);
-}
-
-static double integer_to_real(Dtype from, int64_t v) {
-    return from == DTYPE_U64 ? (double)(uint64_t)v : (double)v;
-}
-
 static void compute_cast(const Evaluator *ev, const Node *node, const Lanes *x, size_t count,
                          Lanes *out) {
     const Node *from = node->operands[0];
@@ -375,15 +256,15 @@ static void compute_cast(const Evaluator *ev, const Node *node, const Lanes *x, 
         if (node->is_real && from->is_real) {
             finish_real(ev, node, out, l, x->v[l], x->e[l]);
         } else if (node->is_real) {
-            finish_real(ev, node, out, l, integer_to_real(from->shape.dtype, x->i[l]), x->e[l]);
+            finish_real(ev, node, out, l, scalar_from_integer(from->shape.dtype, x->i[l]), x->e[l]);
         } else if (from->is_real && node->shape.dtype == DTYPE_BOOL) {
             out->i[l] = x->v[l] != 0;
             out->e[l] = tie = tie || (x->e[l] > 0 && fabs(x->v[l]) <= x->e[l]);
         } else if (from->is_real) {
-            out->i[l] = real_to_integer(node->shape.dtype, x->v[l]);
+            out->i[l] = scalar_to_integer(node->shape.dtype, x->v[l]);
             out->e[l] = floor_error(x->v[l], x->e[l], &tie);
         } else {
-            out->i[l] = integer_wrap(node->shape.dtype, x->i[l]);
+            out->i[l] = scalar_wrap(node->shape.dtype, x->i[l]);
             out->e[l] = x->e[l];
         }
         out->tie[l] = tie;

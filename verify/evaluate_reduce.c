@@ -21,14 +21,6 @@ typedef struct {
     Acc *acc;
 } Work;
 
-static int64_t integer_limit(Dtype dtype, bool lowest) {
-    if (dtype == DTYPE_BOOL) return !lowest;
-    unsigned bits = dtype_bits(dtype);
-    if (!dtype_is_signed(dtype)) return lowest ? 0 : integer_wrap(dtype, -1);
-    int64_t top = bits == 64 ? INT64_MAX : ((int64_t)1 << (bits - 1)) - 1;
-    return lowest ? -top - 1 : top;
-}
-
 static Acc acc_identity(const Node *node) {
     Acc acc = {0};
     switch (node->reduce) {
@@ -38,11 +30,11 @@ static Acc acc_identity(const Node *node) {
         break;
     case REDUCE_MAX:
         acc.sum = -INFINITY;
-        acc.integer = integer_limit(node->shape.dtype, true);
+        acc.integer = scalar_limit(node->shape.dtype, true);
         break;
     case REDUCE_MIN:
         acc.sum = INFINITY;
-        acc.integer = integer_limit(node->shape.dtype, false);
+        acc.integer = scalar_limit(node->shape.dtype, false);
         break;
     default:
         break;
@@ -97,7 +89,7 @@ static void acc_integer(Acc *acc, const Node *node, int64_t v, double e) {
     default:
         acc->integer = (int64_t)((uint64_t)acc->integer + (uint64_t)v);
     }
-    acc->integer = integer_wrap(dtype, acc->integer);
+    acc->integer = scalar_wrap(dtype, acc->integer);
 }
 
 /* The bound of a sum of n terms in any order; u's share of the reference included. */

@@ -205,6 +205,35 @@ void verdict_check_input(Verdict *v, const InputSpec *spec, const void *buffer, 
 void verdict_print_json(const Verdict *v, Str *out); /* docs/schemas/verify.schema.json */
 void verdict_print_text(const Verdict *v, Str *out); /* one line a check that ran */
 
+/* ---- Interpreter of tile and kernel IR (interpret*.c) ---- */
+
+/* Memory of a tensor by its name; at least as large as the tensor. */
+typedef struct {
+    const char *name;
+    void *data;
+    size_t bytes;
+} InterpretTensor;
+
+typedef struct {
+    const Sizes *sizes; /* values of the symbols; derived ones are worked out */
+    size_t tensor_count, scalar_count;
+    const InterpretTensor *tensors;
+    const EvalScalar *scalars;
+    bool reverse;        /* independent iterations and blocks run in reverse order */
+    uint64_t step_limit; /* ops run before giving up; 0: 2^36 */
+} InterpretArgs;
+
+/* Runs a tile-level function (any state: presence as the language has it) or a kernel-level one: on
+ * the CPU in sequence, for target cuda block by block with all threads in lockstep. Arithmetic
+ * rounds once per op in the op's dtype. Traps, with *error saying what and where: an access outside
+ * memory or misaligned, a collective under divergent control, shared memory reached by two threads
+ * without a barrier between them. Asynchronous copies land when they are waited for, no earlier. */
+bool interpret_func(Arena *arena, const IrFunc *f, const InterpretArgs *args, const char **error);
+/* Runs a module's tile or kernel functions in order, as one launch: of the versions of a kernel the
+ * first whose guard holds; workspaces are shared by name and poisoned first. */
+bool interpret_module(Arena *arena, const IrModule *m, const InterpretArgs *args,
+                      const char **error);
+
 /* Poison: a byte pattern no honest result holds (floats: NaN). */
 void poison_fill(Dtype dtype, void *buffer, size_t bytes);
 /* Guard zones: `size` bytes of a pattern before and after a buffer. */

@@ -9,7 +9,7 @@ static inline IrModule *graph_parse(Arena *arena, const char *text) {
     DiagList diags;
     diag_list_init(&diags, arena, sources);
     IrModule *m = ir_parse(arena, &diags, "graph.skir", text, strlen(text));
-    if (!m || diags.error_count) {
+    if (!m || diags.error_count || !ir_verify(m, &diags)) {
         Str out;
         str_init(&out);
         diag_render_text(&diags, false, &out);

@@ -1,0 +1,273 @@
+/* Runs a pipeline pass by pass over a module and interprets the module before and after each pass:
+ * every result must be within the operator's error bound (or exact), with no trap, and the same
+ * when independent iterations run in reverse.
+ *
+ *   pass_check FILE.skir [--graph=FILE.skir] [--op=NAME] [--arch=NAME] [--passes=A,B] [--exact]
+ *              [--plant=PASS:OLD=>NEW] [-v] SIZES...
+ *
+ * SIZES is M=3,N=77. The reference is the graph function NAME (default: the first) of --graph or of
+ * the file itself. --plant edits the text of the module after a pass, to show that the check
+ * sees the fault. */
+#include "../unit/verify/graph.h"
+#include "passes.h"
+
+#include <math.h>
+
+typedef struct {
+    const char *file, *graph, *op, *arch, *passes, *plant;
+    bool exact, verbose;
+} Options;
+
+typedef struct {
+    Arena *arena;
+    const Options *options;
+    const Sizes *sizes;
+    const IrFunc *graph;
+    Evaluator *ev;
+    EvalInput *in;
+    size_t tensor_count;
+    InterpretTensor *tensors;
+    bool *is_output;
+} Run;
+
+static IrModule *load(Arena *arena, DiagList *diags, const char *path) {
+    Str text;
+    str_init(&text);
+    IrModule *m = NULL;
+    if (file_read(path, 64 << 20, &text))
+        m = ir_parse(arena, diags, path, text.data, text.len);
+    else
+        fprintf(stderr, "cannot read %s\n", path);
+    str_release(&text);
+    return m;
+}
+
+static void show_diags(const DiagList *diags) {
+    Str out;
+    str_init(&out);
+    diag_render_text(diags, false, &out);
+    fputs(out.data, stderr);
+    str_release(&out);
+}
+
+/* ---- Memory of a launch ---- */
+
+static unsigned output_number(const Run *r, const char *name) {
+    unsigned k = 0;
+    while (k < evaluator_output_count(r->ev) && strcmp(evaluator_output(r->ev, k)->name, name) != 0)
+        k++;
+    return k;
+}
+
+static const EvalInput *input_named(const Run *r, const char *name) {
+    for (size_t i = 0; r->in[i].shape.name; i++)
+        if (strcmp(r->in[i].shape.name, name) == 0) return &r->in[i];
+    return NULL;
+}
+
+static void add_tensor(Run *r, const Shape *shape, bool output) {
+    size_t bytes = (size_t)shape->elements * dtype_size(shape->dtype);
+    r->is_output[r->tensor_count] = output;
+    r->tensors[r->tensor_count++] =
+        (InterpretTensor){shape->name, arena_alloc(r->arena, bytes + 16), bytes};
+}
+
+static void make_tensors(Run *r) {
+    size_t inputs = 0;
+    while (r->in[inputs].shape.name) inputs++;
+    size_t most = inputs + evaluator_output_count(r->ev);
+    r->tensors = ARENA_ARRAY(r->arena, InterpretTensor, most + 1);
+    r->is_output = ARENA_ARRAY(r->arena, bool, most + 1);
+    for (size_t i = 0; i < inputs; i++) add_tensor(r, &r->in[i].shape, false);
+    for (unsigned k = 0; k < evaluator_output_count(r->ev); k++)
+        add_tensor(r, evaluator_output(r->ev, k), true);
+}
+
+static void reset_tensors(Run *r) {
+    for (size_t i = 0; i < r->tensor_count; i++) {
+        InterpretTensor *t = &r->tensors[i];
+        if (r->is_output[i])
+            poison_fill(evaluator_output(r->ev, output_number(r, t->name))->dtype, t->data,
+                        t->bytes);
+        else
+            memcpy(t->data, input_named(r, t->name)->data, t->bytes);
+    }
+}
+
+/* ---- Judging ---- */
+
+static bool launch(Run *r, const IrModule *m, bool reverse, const char *stage) {
+    InterpretArgs args = {.sizes = r->sizes,
+                          .tensor_count = r->tensor_count,
+                          .tensors = r->tensors,
+                          .reverse = reverse};
+    const char *error = NULL;
+    Arena *scratch = arena_create();
+    reset_tensors(r);
+    bool ok = interpret_module(scratch, m, &args, &error);
+    if (!ok) printf("%s: trap: %s\n", stage, error);
+    arena_destroy(scratch);
+    return ok;
+}
+
+static bool judge(Run *r, const char *stage) {
+    Verdict v;
+    Str text;
+    verdict_init(&v, r->arena);
+    CompareOptions options = {.threads = 1, .exact = r->options->exact};
+    for (size_t i = 0; i < r->tensor_count; i++)
+        if (r->is_output[i])
+            verdict_check_output(&v, r->ev, output_number(r, r->tensors[i].name),
+                                 r->tensors[i].data, true, &options);
+        else
+            verdict_check_input(&v, input_named(r, r->tensors[i].name)->spec, r->tensors[i].data,
+                                1);
+    bool ok = verdict_passed(&v);
+    if (ok && !r->options->verbose) return true;
+    str_init(&text);
+    verdict_print_text(&v, &text);
+    printf("%s: %s\n%s", stage, ok ? "passes" : "FAILS", ok ? "" : text.data);
+    str_release(&text);
+    return ok;
+}
+
+static bool same_in_reverse(Run *r, const IrModule *m, const char *stage) {
+    Arena *arena = arena_create();
+    void **kept = ARENA_ARRAY(arena, void *, r->tensor_count + 1);
+    for (size_t i = 0; i < r->tensor_count; i++) {
+        kept[i] = arena_alloc(arena, r->tensors[i].bytes + 1);
+        memcpy(kept[i], r->tensors[i].data, r->tensors[i].bytes);
+    }
+    bool ok = launch(r, m, true, stage);
+    for (size_t i = 0; ok && i < r->tensor_count; i++) {
+        ok = memcmp(kept[i], r->tensors[i].data, r->tensors[i].bytes) == 0;
+        if (!ok) printf("%s: %s differs in reverse order\n", stage, r->tensors[i].name);
+    }
+    arena_destroy(arena);
+    return ok;
+}
+
+static bool check_stage(Run *r, const IrModule *m, const char *stage) {
+    return launch(r, m, false, stage) && judge(r, stage) && same_in_reverse(r, m, stage);
+}
+
+/* ---- Passes ---- */
+
+/* PASS:OLD=>NEW replaces the first OLD in the text of the module after PASS. */
+static IrModule *plant_fault(Run *r, DiagList *diags, IrModule *m, const char *pass) {
+    const char *plant = r->options->plant;
+    size_t length = strlen(pass);
+    if (!plant || strncmp(plant, pass, length) != 0 || plant[length] != ':') return m;
+    const char *old = plant + length + 1, *is = strstr(old, "=>");
+    Str text, edited;
+    str_init(&text);
+    str_init(&edited);
+    ir_print(m, &text);
+    char *what = arena_strndup(r->arena, old, (size_t)(is - old));
+    char *at = strstr(text.data, what);
+    if (!at) {
+        printf("nothing to plant: no %s after %s\n%s", what, pass, text.data);
+        exit(3);
+    }
+    str_append_n(&edited, text.data, (size_t)(at - text.data));
+    str_append(&edited, is + 2);
+    str_append(&edited, at + strlen(what));
+    m = ir_parse(m->arena, diags, "planted", edited.data, edited.len);
+    str_release(&text);
+    str_release(&edited);
+    return m;
+}
+
+static bool check_pipeline(Run *r, Arena *unit, DiagList *diags, IrModule *m) {
+    const PassId *passes = NULL;
+    size_t count = 0;
+    PassContext ctx = {.module = m, .diags = diags};
+    ctx.target = target_find(unit, diags, r->options->arch);
+    if (!ctx.target) return false;
+    if (!r->options->passes)
+        passes = pipeline_for(ctx.target->kind, &count);
+    else if (!pipeline_parse(unit, diags, r->options->passes, &passes, &count))
+        return false;
+    if (!check_stage(r, ctx.module, "source")) return false;
+    for (size_t i = 0; i < count; i++) {
+        PassReport report;
+        PassOptions none = {.verify_each = true};
+        pass_report_init(&report);
+        bool ran = passes_run(&ctx, &passes[i], 1, &none, &report);
+        pass_report_release(&report);
+        const char *name = pass_info(passes[i])->name;
+        if (!ran) {
+            printf("%s: the pass failed\n", name);
+            return false;
+        }
+        ctx.module = plant_fault(r, diags, ctx.module, name);
+        if (!ctx.module || !check_stage(r, ctx.module, name)) return false;
+    }
+    return true;
+}
+
+static const Sizes *parse_sizes(Arena *arena, const IrFunc *graph, char *text) {
+    SymbolValue values[16];
+    size_t count = 0;
+    for (char *part = strtok(text, ","); part && count < 16; part = strtok(NULL, ",")) {
+        char *is = strchr(part, '=');
+        CHECK(is);
+        *is = 0;
+        values[count++] = (SymbolValue){part, strtoll(is + 1, NULL, 10)};
+    }
+    return graph_sizes(arena, graph, count, values);
+}
+
+static bool check_sizes(const Options *o, const char *sizes) {
+    Arena *unit = arena_create();
+    SourceMap *sources = source_map_create(unit);
+    DiagList diags;
+    diag_list_init(&diags, unit, sources);
+    IrModule *m = load(unit, &diags, o->file);
+    IrModule *g = o->graph ? load(unit, &diags, o->graph) : m;
+    bool ok = false;
+    if (m && g) {
+        Run r = {.arena = unit, .options = o, .graph = g->first};
+        while (r.graph &&
+               (r.graph->level != IR_LEVEL_GRAPH || (o->op && strcmp(r.graph->name, o->op) != 0)))
+            r.graph = r.graph->next;
+        CHECK(r.graph);
+        r.sizes = parse_sizes(unit, r.graph, arena_strdup(unit, sizes));
+        r.ev = graph_bind(unit, r.graph, r.sizes, o->exact ? "exact" : "normal", true, o->exact,
+                          &r.in);
+        make_tensors(&r);
+        ok = check_pipeline(&r, unit, &diags, m);
+    }
+    show_diags(&diags);
+    if (!ok) printf("%s %s at %s: FAILED\n", o->file, o->arch, sizes);
+    arena_destroy(unit);
+    return ok;
+}
+
+static bool value_of(const char *arg, const char *name, const char **value) {
+    size_t length = strlen(name);
+    if (strncmp(arg, name, length) != 0) return false;
+    *value = arg + length;
+    return true;
+}
+
+int main(int argc, char **argv) {
+    Options o = {.arch = "sm_80"};
+    bool ok = true;
+    for (int i = 1; i < argc; i++) {
+        const char *a = argv[i];
+        if (value_of(a, "--graph=", &o.graph) || value_of(a, "--op=", &o.op) ||
+            value_of(a, "--arch=", &o.arch) || value_of(a, "--passes=", &o.passes) ||
+            value_of(a, "--plant=", &o.plant))
+            continue;
+        if (strcmp(a, "--exact") == 0)
+            o.exact = true;
+        else if (strcmp(a, "-v") == 0)
+            o.verbose = true;
+        else if (!o.file)
+            o.file = a;
+        else
+            ok = check_sizes(&o, a) && ok;
+    }
+    return ok ? 0 : 1;
+}

@@ -1,0 +1,235 @@
+#include "interpret_internal.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+void machine_trap(Machine *m, const char *format, ...) {
+    Str text;
+    va_list args;
+    str_init(&text);
+    str_printf(&text, "@%s", m->f->name);
+    if (m->at) str_printf(&text, ", %s", ir_op_info(m->at->opcode)->name);
+    if (m->at && m->at->result_count && m->at->results[0].name)
+        str_printf(&text, " %%%s", m->at->results[0].name);
+    str_append(&text, ": ");
+    va_start(args, format);
+    str_vprintf(&text, format, args);
+    va_end(args);
+    m->error = arena_strdup(m->arena, text.data);
+    str_release(&text);
+    longjmp(m->trap, 1);
+}
+
+void slot_copy(const Machine *m, Slot *to, const Slot *from, const uint8_t *active) {
+    for (size_t t = 0; t < m->threads && to->cells && to->cells != from->cells; t++)
+        if (active[t])
+            memcpy(&to->cells[t * to->n], &from->cells[t * from->n], to->n * sizeof(Cell));
+    memcpy(to->lo, from->lo, sizeof to->lo);
+    memcpy(to->hi, from->hi, sizeof to->hi);
+    to->memory = to->memory ? to->memory : from->memory;
+}
+
+InstRun interpret_op(IrOpcode op) {
+    static InstRun (*const tables[])(IrOpcode) = {interpret_lanes_op,  interpret_control_op,
+                                                  interpret_tile_op,   interpret_slice_op,
+                                                  interpret_memory_op, interpret_warp_op};
+    for (size_t i = 0; i < COUNT_OF(tables); i++) {
+        InstRun run = tables[i](op);
+        if (run) return run;
+    }
+    return NULL;
+}
+
+void run_code(Machine *m, const Code *code, const uint8_t *active) {
+    for (size_t i = 0; i < code->count; i++) {
+        Inst *inst = &code->insts[i];
+        m->at = inst->op;
+        if (m->steps++ >= m->step_limit) machine_trap(m, "the step limit is reached");
+        inst->run(m, inst, active);
+    }
+}
+
+/* ---- Binding ---- */
+
+typedef struct {
+    const char *name;
+    Memory *memory;
+} Workspace;
+
+/* One launch: workspaces by name, over all kernels. */
+typedef struct {
+    Arena *arena;
+    const InterpretArgs *args;
+    VEC(Workspace) workspaces;
+} Launch;
+
+static Memory *find_tensor(Launch *l, const char *name) {
+    for (size_t i = 0; i < l->args->tensor_count; i++) {
+        const InterpretTensor *tensor = &l->args->tensors[i];
+        if (strcmp(tensor->name, name) != 0) continue;
+        Memory *memory = ARENA_NEW(l->arena, Memory);
+        *memory = (Memory){.name = name, .data = tensor->data, .bytes = (int64_t)tensor->bytes};
+        return memory;
+    }
+    return NULL;
+}
+
+static Memory *find_workspace(Launch *l, Machine *m, const IrParam *param, Dtype dtype) {
+    int64_t elements = 0;
+    for (size_t i = 0; i < l->workspaces.len; i++)
+        if (strcmp(l->workspaces.data[i].name, param->name) == 0)
+            return l->workspaces.data[i].memory;
+    if (!param->elements || !sizes_eval(m->sizes, param->elements, &elements) || elements < 0)
+        machine_trap(m, "the workspace %s has no size", param->name);
+    Memory *memory = ARENA_NEW(l->arena, Memory);
+    *memory = (Memory){.name = param->name, .bytes = elements * (int64_t)dtype_size(dtype)};
+    memory->data = arena_alloc(l->arena, (size_t)memory->bytes + 16);
+    poison_fill(dtype, memory->data, (size_t)memory->bytes);
+    VEC_PUSH(l->arena, &l->workspaces, (Workspace){param->name, memory});
+    return memory;
+}
+
+static void check_size(Machine *m, const IrValue *arg, const Memory *memory) {
+    Shape shape;
+    if (arg->type->kind != IR_TYPE_TENSOR) return; /* a pointer's accesses are checked */
+    if (!shape_of(m->sizes, NULL, arg->type, &shape) ||
+        shape.elements > memory->bytes / (int64_t)dtype_size(shape.dtype))
+        machine_trap(m, "the memory of %s is smaller than the tensor", memory->name);
+}
+
+static void bind_params(Launch *l, Machine *m, Memory **memories, double *scalars) {
+    for (unsigned i = 0; i < m->f->param_count; i++) {
+        const IrParam *param = &m->f->params[i];
+        const IrValue *arg = m->f->body->args[i];
+        if (param->kind == IR_PARAM_TENSOR) {
+            memories[i] = find_tensor(l, param->name);
+            if (!memories[i]) machine_trap(m, "the tensor %s has no memory", param->name);
+            check_size(m, arg, memories[i]);
+        } else if (param->kind == IR_PARAM_WORKSPACE) {
+            memories[i] = find_workspace(l, m, param, arg->type->dtype);
+        } else if (param->kind == IR_PARAM_SCALAR) {
+            scalars[i] = param->fallback;
+            for (size_t k = 0; k < l->args->scalar_count; k++)
+                if (strcmp(l->args->scalars[k].name, param->name) == 0)
+                    scalars[i] = l->args->scalars[k].value;
+            if (isnan(scalars[i])) machine_trap(m, "the scalar %s has no value", param->name);
+        }
+    }
+}
+
+/* ---- Running ---- */
+
+static void set_machine(Machine *m) {
+    static const char *const keys[] = {"grid_x", "grid_y", "grid_z"};
+    const IrAttr *target = ir_func_attr(m->f, "target");
+    bool gpu = m->f->level == IR_LEVEL_KERNEL && target && target->string &&
+               strcmp(target->string, "cuda") == 0;
+    m->threads = gpu ? (size_t)ir_func_attr_int(m->f, "num_warps", 1) * WARP : 1;
+    for (unsigned d = 0; d < 3; d++) {
+        const IrAttr *grid = ir_func_attr(m->f, keys[d]);
+        m->grid[d] = 1;
+        if (grid && grid->kind == IR_ATTR_INT)
+            m->grid[d] = grid->integer;
+        else if (grid && !sizes_eval(m->sizes, grid->aff, &m->grid[d]))
+            machine_trap(m, "%s has no value at these sizes", keys[d]);
+    }
+    m->warp_barriers = ARENA_ARRAY(m->arena, uint32_t, m->threads / WARP + 1);
+    m->open_group = ARENA_ARRAY(m->arena, int64_t, m->threads);
+    m->shared.name = "shared memory";
+    m->shared.bytes = ir_func_attr_int(m->f, "shared_bytes", 0);
+}
+
+static void make_shared(Machine *m) {
+    size_t bytes = (size_t)m->shared.bytes;
+    m->shared.data = arena_alloc(m->arena, bytes + 16);
+    if (m->threads > 1) m->shared.shadow = ARENA_ARRAY(m->arena, Shadow, bytes + 1);
+}
+
+static void start_block(Machine *m) {
+    poison_fill(DTYPE_F32, m->shared.data, (size_t)m->shared.bytes);
+    for (int64_t i = 0; m->shared.shadow && i < m->shared.bytes; i++)
+        m->shared.shadow[i] = (Shadow){.writer = -1, .reader = -1};
+    for (size_t i = 0; i < m->pending.len; i++) free(m->pending.data[i].data);
+    m->pending.len = 0;
+}
+
+static void run_blocks(Machine *m, const Code *code) {
+    uint8_t *active = ARENA_ARRAY(m->arena, uint8_t, m->threads);
+    int64_t total = 1;
+    memset(active, 1, m->threads);
+    for (unsigned d = 0; d < 3; d++)
+        if (m->grid[d] < 0 || __builtin_mul_overflow(total, m->grid[d], &total))
+            machine_trap(m, "the grid is too large");
+    for (int64_t k = 0; k < total; k++) {
+        int64_t at = m->args->reverse ? total - 1 - k : k;
+        m->block[0] = at % m->grid[0];
+        m->block[1] = at / m->grid[0] % m->grid[1];
+        m->block[2] = at / m->grid[0] / m->grid[1];
+        start_block(m);
+        run_code(m, code, active);
+    }
+}
+
+static bool run_func(Launch *l, const IrFunc *f, const char **error) {
+    Machine *m = ARENA_NEW(l->arena, Machine);
+    *m = (Machine){.arena = l->arena, .f = f, .args = l->args};
+    m->step_limit = l->args->step_limit ? l->args->step_limit : UINT64_C(1) << 36;
+    m->sizes = sizes_bind(l->arena, f, l->args->sizes, error);
+    if (!m->sizes) return false;
+    Memory **memories = ARENA_ARRAY(l->arena, Memory *, f->param_count + 1);
+    double *scalars = ARENA_ARRAY(l->arena, double, f->param_count + 1);
+    if (setjmp(m->trap) == 0) {
+        set_machine(m);
+        bind_params(l, m, memories, scalars);
+        const Code *code = interpret_decode(m, memories, scalars);
+        make_shared(m);
+        run_blocks(m, code);
+    }
+    for (size_t i = 0; i < m->pending.len; i++) free(m->pending.data[i].data);
+    *error = m->error;
+    return !m->error;
+}
+
+bool interpret_func(Arena *arena, const IrFunc *f, const InterpretArgs *args, const char **error) {
+    Launch launch = {.arena = arena, .args = args};
+    return run_func(&launch, f, error);
+}
+
+static const char *kernel_of(const IrFunc *f) {
+    const IrAttr *kernel = ir_func_attr(f, "kernel");
+    return kernel && kernel->string ? kernel->string : f->name;
+}
+
+static bool guard_holds(const IrFunc *f, const Sizes *sizes) {
+    int64_t value = 0;
+    return !f->guard || (sizes_eval(sizes, f->guard, &value) && value > 0);
+}
+
+static bool ran_before(const IrModule *m, const IrFunc *f) {
+    for (const IrFunc *g = m->first; g != f; g = g->next)
+        if (g->level == f->level && strcmp(kernel_of(g), kernel_of(f)) == 0) return true;
+    return false;
+}
+
+static bool run_kernel(Launch *l, const IrFunc *first, const char **error) {
+    for (const IrFunc *f = first; f; f = f->next) {
+        if (f->level != first->level || strcmp(kernel_of(f), kernel_of(first)) != 0) continue;
+        const Sizes *sizes = sizes_bind(l->arena, f, l->args->sizes, error);
+        if (!sizes) return false;
+        if (guard_holds(f, sizes)) return run_func(l, f, error);
+    }
+    *error =
+        arena_printf(l->arena, "no version of the kernel %s serves these sizes", kernel_of(first));
+    return false;
+}
+
+bool interpret_module(Arena *arena, const IrModule *m, const InterpretArgs *args,
+                      const char **error) {
+    Launch launch = {.arena = arena, .args = args};
+    for (const IrFunc *f = m->first; f; f = f->next) {
+        if (f->level == IR_LEVEL_GRAPH || ran_before(m, f)) continue;
+        if (!run_kernel(&launch, f, error)) return false;
+    }
+    return true;
+}

@@ -1,0 +1,123 @@
+/* The interpreter's program: a function decoded into instructions over slots. A slot holds a
+ * value of every thread: `threads` times `n` cells, thread after thread; a tile is the value of one
+ * thread and has an interval of present lanes per axis. */
+#ifndef VERIFY_INTERPRET_INTERNAL_H
+#define VERIFY_INTERPRET_INTERNAL_H
+
+#include <setjmp.h>
+
+#include "scalars.h"
+#include "verify.h"
+
+enum { SLOT_RANK = 16, WARP = 32 };
+
+typedef union {
+    double f;
+    int64_t i;
+} Cell;
+
+/* Who touched an element of shared memory last, and in which interval between barriers. */
+typedef struct {
+    int32_t writer, reader; /* thread, -1: none; reader -2: several warps' threads */
+    uint32_t write_block, write_warp, read_block, read_warp; /* barrier counts at that time */
+} Shadow;
+
+typedef struct {
+    const char *name;
+    unsigned char *data;
+    int64_t bytes;
+    Shadow *shadow; /* of each byte, or null: memory of one thread, or global */
+} Memory;
+
+typedef struct {
+    const IrType *type;
+    Dtype dtype;
+    bool is_real, is_tile;
+    size_t n; /* cells per thread */
+    Cell *cells;
+    unsigned rank;
+    int64_t extents[SLOT_RANK];
+    int64_t lo[SLOT_RANK], hi[SLOT_RANK]; /* present lanes, of tiles */
+    Memory *memory;                       /* tensor, buffer, pointer */
+    int64_t offset;                       /* pointer: bytes into memory */
+} Slot;
+
+typedef struct Code Code;
+typedef struct Inst Inst;
+typedef struct Machine Machine;
+/* Runs one op; `active` has a byte per thread. */
+typedef void (*InstRun)(Machine *m, Inst *inst, const uint8_t *active);
+struct Inst {
+    const IrOp *op;
+    InstRun run;
+    Slot **operands, **results;
+    Code *regions[2];
+    uint8_t *masks[2];   /* of control flow: the threads inside */
+    Cell *carry;         /* room for the values on a loop's back edge */
+    int64_t integers[2]; /* decoded attributes, by opcode */
+    const char *text;
+};
+struct Code {
+    size_t count;
+    Inst *insts;
+    unsigned arg_count;
+    Slot **args;
+};
+
+/* An asynchronous copy that was issued and not waited for, with what it read (on the heap). */
+typedef struct {
+    unsigned char *data;
+    Memory *memory;
+    int64_t offset, bytes, group;
+    size_t thread;
+} PendingCopy;
+
+struct Machine {
+    Arena *arena;
+    const IrFunc *f;
+    const Sizes *sizes;
+    const InterpretArgs *args;
+    size_t threads;
+    int64_t grid[3], block[3];
+    uint64_t steps, step_limit;
+    Memory shared;
+    uint32_t block_barriers, *warp_barriers;
+    int64_t *open_group; /* per thread: the group that the next commit closes */
+    VEC(PendingCopy) pending;
+    const IrOp *at; /* the op being run */
+    const char *error;
+    jmp_buf trap;
+};
+
+_Noreturn void machine_trap(Machine *m, const char *format, ...) PRINTF_LIKE(2, 3);
+
+/* interpret_build.c */
+Code *interpret_decode(Machine *m, Memory *const *memories, const double *scalars);
+
+/* interpret.c */
+void run_code(Machine *m, const Code *code, const uint8_t *active);
+void slot_copy(const Machine *m, Slot *to, const Slot *from, const uint8_t *active);
+
+/* interpret.c; null: the op cannot be run */
+InstRun interpret_op(IrOpcode op);
+InstRun interpret_lanes_op(IrOpcode op);   /* interpret_lanes.c; null: not one of its ops */
+InstRun interpret_control_op(IrOpcode op); /* interpret_control.c */
+InstRun interpret_tile_op(IrOpcode op);    /* interpret_tile.c */
+InstRun interpret_slice_op(IrOpcode op);   /* interpret_slice.c */
+InstRun interpret_memory_op(IrOpcode op);  /* interpret_memory.c */
+InstRun interpret_warp_op(IrOpcode op);    /* interpret_warp.c */
+
+/* interpret_lanes.c */
+Cell cell_round(const Slot *as, Cell value); /* to the slot's dtype; integers wrap */
+Cell cell_binary(IrOpcode op, Dtype dtype, Cell a, Cell b);
+double real_fma(Dtype dtype, double a, double b, double c);
+Cell cell_load(Dtype dtype, const void *memory);
+void cell_store(Dtype dtype, void *memory, Cell value);
+Cell cell_poison(Dtype dtype);
+
+/* interpret_memory.c: traps unless [offset, offset + bytes) is inside; notes the access. */
+void memory_check(Machine *m, Memory *memory, int64_t offset, int64_t bytes, int64_t align);
+void memory_note(Machine *m, Memory *memory, int64_t offset, int64_t bytes, size_t thread,
+                 bool writes);
+
+#endif

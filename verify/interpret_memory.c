@@ -1,0 +1,190 @@
+/* Loads, stores, asynchronous copies and barriers. Every access is checked against the memory's
+ * bounds and alignment; in shared memory also against other threads' accesses since the last
+ * barrier that orders them. */
+#include "interpret_internal.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { SEVERAL_WARPS = -2, WARP_READERS = -3 }; /* readers of one warp w: WARP_READERS - w */
+
+void memory_check(Machine *m, Memory *memory, int64_t offset, int64_t bytes, int64_t align) {
+    if (offset < 0 || bytes > memory->bytes || offset > memory->bytes - bytes)
+        machine_trap(m, "bytes %lld to %lld are outside %s of %lld bytes", (long long)offset,
+                     (long long)(offset + bytes), memory->name, (long long)memory->bytes);
+    if (align > 1 && offset % align)
+        machine_trap(m, "byte %lld of %s is not aligned to %lld", (long long)offset, memory->name,
+                     (long long)align);
+}
+
+/* An earlier access of thread `other` happened before one of `thread` now. */
+static bool ordered(const Machine *m, size_t other, uint32_t block, uint32_t warp, size_t thread) {
+    if (other == thread || m->block_barriers > block) return true;
+    return other / WARP == thread / WARP && m->warp_barriers[thread / WARP] > warp;
+}
+
+static bool readers_ordered(const Machine *m, const Shadow *s, size_t thread) {
+    if (s->reader == -1 || m->block_barriers > s->read_block) return true;
+    if (s->reader == SEVERAL_WARPS) return false;
+    if (s->reader >= 0) return ordered(m, (size_t)s->reader, s->read_block, s->read_warp, thread);
+    size_t warp = (size_t)(WARP_READERS - s->reader);
+    return warp == thread / WARP && m->warp_barriers[warp] > s->read_warp;
+}
+
+static void note_read(Machine *m, Shadow *s, size_t thread) {
+    size_t warp = thread / WARP;
+    bool old = s->reader == -1 || m->block_barriers > s->read_block;
+    int32_t same_warp = WARP_READERS - (int32_t)warp;
+    if (old || s->reader == (int32_t)thread)
+        s->reader = (int32_t)thread;
+    else if (s->reader == same_warp || (s->reader >= 0 && (size_t)s->reader / WARP == warp))
+        s->reader = same_warp;
+    else
+        s->reader = SEVERAL_WARPS;
+    s->read_block = m->block_barriers;
+    s->read_warp = m->warp_barriers[warp];
+}
+
+void memory_note(Machine *m, Memory *memory, int64_t offset, int64_t bytes, size_t thread,
+                 bool writes) {
+    if (!memory->shadow) return;
+    for (int64_t i = offset; i < offset + bytes; i++) {
+        Shadow *s = &memory->shadow[i];
+        bool fine =
+            s->writer < 0 || ordered(m, (size_t)s->writer, s->write_block, s->write_warp, thread);
+        if (writes) fine = fine && readers_ordered(m, s, thread);
+        if (!fine)
+            machine_trap(m,
+                         "race: thread %zu %s byte %lld of %s that thread %d %s with no barrier "
+                         "between",
+                         thread, writes ? "writes" : "reads", (long long)i, memory->name,
+                         s->writer >= 0 ? s->writer : s->reader, s->writer >= 0 ? "wrote" : "read");
+        if (!writes) {
+            note_read(m, s, thread);
+            continue;
+        }
+        s->writer = (int32_t)thread;
+        s->write_block = m->block_barriers;
+        s->write_warp = m->warp_barriers[thread / WARP];
+        s->reader = -1;
+    }
+}
+
+static void run_mem_load(Machine *m, Inst *inst, const uint8_t *active) {
+    const Slot *ptr = inst->operands[0];
+    Slot *r = inst->results[0];
+    bool masked = inst->op->operand_count > 2;
+    int64_t size = (int64_t)dtype_size(r->dtype), bytes = size * (int64_t)r->n;
+    int64_t align = ir_attr_int(inst->op, "align", 1);
+    for (size_t t = 0; t < m->threads; t++) {
+        if (!active[t]) continue;
+        Cell *to = &r->cells[t * r->n];
+        if (masked && !inst->operands[2]->cells[t].i) {
+            for (size_t e = 0; e < r->n; e++) to[e] = inst->operands[3]->cells[t];
+            continue;
+        }
+        int64_t at = ptr->offset + inst->operands[1]->cells[t].i * size;
+        memory_check(m, ptr->memory, at, bytes, align);
+        memory_note(m, ptr->memory, at, bytes, t, false);
+        for (size_t e = 0; e < r->n; e++)
+            to[e] = cell_load(r->dtype, ptr->memory->data + at + (int64_t)e * size);
+    }
+}
+
+static void run_mem_store(Machine *m, Inst *inst, const uint8_t *active) {
+    const Slot *value = inst->operands[0], *ptr = inst->operands[1];
+    bool masked = inst->op->operand_count > 3;
+    int64_t size = (int64_t)dtype_size(value->dtype), bytes = size * (int64_t)value->n;
+    int64_t align = ir_attr_int(inst->op, "align", 1);
+    for (size_t t = 0; t < m->threads; t++) {
+        if (!active[t] || (masked && !inst->operands[3]->cells[t].i)) continue;
+        int64_t at = ptr->offset + inst->operands[2]->cells[t].i * size;
+        memory_check(m, ptr->memory, at, bytes, align);
+        memory_note(m, ptr->memory, at, bytes, t, true);
+        for (size_t e = 0; e < value->n; e++)
+            cell_store(value->dtype, ptr->memory->data + at + (int64_t)e * size,
+                       value->cells[t * value->n + e]);
+    }
+}
+
+static void run_async_copy(Machine *m, Inst *inst, const uint8_t *active) {
+    const Slot *from = inst->operands[0], *to = inst->operands[2];
+    int64_t bytes = ir_attr_int(inst->op, "bytes", 0), size = (int64_t)dtype_size(to->dtype);
+    for (size_t t = 0; t < m->threads; t++) {
+        if (!active[t]) continue;
+        int64_t source = from->offset + inst->operands[1]->cells[t].i * size;
+        int64_t target = to->offset + inst->operands[3]->cells[t].i * size;
+        int64_t valid = inst->operands[4]->cells[t].i;
+        if (valid < 0 || valid > bytes) machine_trap(m, "the count of valid bytes is wrong");
+        if (valid) memory_check(m, from->memory, source, valid, bytes);
+        memory_check(m, to->memory, target, bytes, bytes);
+        unsigned char *data = calloc(1, (size_t)bytes);
+        if (!data) machine_trap(m, "out of memory");
+        if (valid) memcpy(data, from->memory->data + source, (size_t)valid);
+        PendingCopy copy = {.data = data,
+                            .memory = to->memory,
+                            .offset = target,
+                            .bytes = bytes,
+                            .group = m->open_group[t],
+                            .thread = t};
+        VEC_PUSH(m->arena, &m->pending, copy);
+    }
+}
+
+static void run_commit(Machine *m, Inst *inst, const uint8_t *active) {
+    (void)inst;
+    for (size_t t = 0; t < m->threads; t++) m->open_group[t] += active[t];
+}
+
+/* The copies land now, as late as they may. */
+static void run_wait(Machine *m, Inst *inst, const uint8_t *active) {
+    int64_t pending = ir_attr_int(inst->op, "pending", 0);
+    size_t kept = 0;
+    for (size_t i = 0; i < m->pending.len; i++) {
+        PendingCopy *c = &m->pending.data[i];
+        if (!active[c->thread] || c->group >= m->open_group[c->thread] - pending) {
+            m->pending.data[kept++] = *c;
+            continue;
+        }
+        memory_note(m, c->memory, c->offset, c->bytes, c->thread, true);
+        memcpy(c->memory->data + c->offset, c->data, (size_t)c->bytes);
+        free(c->data);
+    }
+    m->pending.len = kept;
+}
+
+/* A block's barrier needs all threads, a warp's those of each warp that arrives. */
+static void run_barrier(Machine *m, Inst *inst, const uint8_t *active) {
+    bool block = strcmp(ir_attr_str(inst->op, "scope", "block"), "block") == 0;
+    for (size_t t = 0; t < m->threads; t++) {
+        bool wanted = block || m->threads == 1 || active[t / WARP * WARP];
+        if (active[t] != wanted) machine_trap(m, "a barrier under divergent control");
+        if (!block && active[t] && t % WARP == 0) m->warp_barriers[t / WARP]++;
+    }
+    m->block_barriers += block;
+}
+
+static void run_decoded(Machine *m, Inst *inst, const uint8_t *active) {
+    (void)m, (void)inst, (void)active; /* shared.ptr: made when the function was decoded */
+}
+
+InstRun interpret_memory_op(IrOpcode op) {
+    switch (op) {
+    case IR_MEM_LOAD:
+        return run_mem_load;
+    case IR_MEM_STORE:
+        return run_mem_store;
+    case IR_ASYNC_COPY:
+        return run_async_copy;
+    case IR_ASYNC_COMMIT:
+        return run_commit;
+    case IR_ASYNC_WAIT:
+        return run_wait;
+    case IR_BARRIER:
+        return run_barrier;
+    case IR_SHARED_PTR:
+        return run_decoded;
+    default:
+        return NULL;
+    }
+}

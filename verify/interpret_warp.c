@@ -1,0 +1,113 @@
+/* What a warp does together: shuffles, and the instructions of ir/atoms.def by their documented
+ * fragment layouts (PTX ISA, "Matrix Fragments for mma.m16n8k16", "ldmatrix"). */
+#include "interpret_internal.h"
+
+#include <string.h>
+
+static void need_whole_warp(Machine *m, const uint8_t *active, size_t warp) {
+    for (size_t t = warp * WARP; t < (warp + 1) * WARP; t++)
+        if (t >= m->threads || !active[t]) machine_trap(m, "a collective under divergent control");
+}
+
+static bool any_in_warp(const Machine *m, const uint8_t *active, size_t warp) {
+    for (size_t t = warp * WARP; t < (warp + 1) * WARP && t < m->threads; t++)
+        if (active[t]) return true;
+    return false;
+}
+
+static void run_shuffle(Machine *m, Inst *inst, const uint8_t *active) {
+    const Slot *x = inst->operands[0];
+    Slot *r = inst->results[0];
+    size_t mask = (size_t)ir_attr_int(inst->op, "mask", 0);
+    for (size_t warp = 0; warp * WARP < m->threads; warp++) {
+        if (!any_in_warp(m, active, warp)) continue;
+        need_whole_warp(m, active, warp);
+        Cell lanes[WARP];
+        for (size_t e = 0; e < r->n; e++) {
+            for (size_t l = 0; l < WARP; l++)
+                lanes[l] = x->cells[(warp * WARP + (l ^ mask)) * x->n + e];
+            for (size_t l = 0; l < WARP; l++) r->cells[(warp * WARP + l) * r->n + e] = lanes[l];
+        }
+    }
+}
+
+/* Half `high` of register `reg` of a thread's operand as a number. */
+static double half_of(const Slot *s, size_t thread, unsigned reg, unsigned high, Dtype dtype) {
+    uint32_t bits = (uint32_t)s->cells[thread * s->n + reg].i;
+    uint16_t half = (uint16_t)(bits >> (16 * high));
+    return dtype_read(dtype, &half);
+}
+
+/* D = A B + C: the products of 16 k are summed exactly and rounded once to f32. */
+static void multiply_fragments(Inst *inst, size_t first, Dtype dtype) {
+    double a[16][16], b[16][8];
+    for (size_t l = 0; l < WARP; l++) {
+        size_t group = l / 4, pair = l % 4 * 2, t = first + l;
+        for (unsigned reg = 0; reg < 4; reg++)
+            for (unsigned h = 0; h < 2; h++)
+                a[group + reg % 2 * 8][pair + h + reg / 2 * 8] =
+                    half_of(inst->operands[0], t, reg, h, dtype);
+        for (unsigned reg = 0; reg < 2; reg++)
+            for (unsigned h = 0; h < 2; h++)
+                b[pair + h + reg * 8][group] = half_of(inst->operands[1], t, reg, h, dtype);
+    }
+    const Slot *c = inst->operands[2];
+    Slot *d = inst->results[0];
+    for (size_t l = 0; l < WARP; l++)
+        for (size_t e = 0; e < 4; e++) {
+            size_t row = l / 4 + e / 2 * 8, column = l % 4 * 2 + e % 2;
+            double sum = c->cells[(first + l) * c->n + e].f;
+            for (size_t k = 0; k < 16; k++) sum += a[row][k] * b[k][column];
+            d->cells[(first + l) * d->n + e].f = (float)sum;
+        }
+}
+
+/* Lane i gives the address of row i % 8 of matrix i / 8; register j of lane l is elements 2 (l % 4)
+ * and the next of row l / 4 of matrix j, or of its transpose. */
+static void load_matrices(Machine *m, Inst *inst, size_t first, unsigned count, bool transposed) {
+    const Slot *ptr = inst->operands[0], *offset = inst->operands[1];
+    int64_t size = (int64_t)dtype_size(ptr->dtype);
+    uint16_t rows[4][8][8];
+    for (unsigned l = 0; l < count * 8; l++) {
+        int64_t at = ptr->offset + offset->cells[first + l].i * size;
+        memory_check(m, ptr->memory, at, 16, 16);
+        memory_note(m, ptr->memory, at, 16, first + l, false);
+        memcpy(rows[l / 8][l % 8], ptr->memory->data + at, 16);
+    }
+    Slot *r = inst->results[0];
+    for (size_t l = 0; l < WARP; l++)
+        for (unsigned j = 0; j < count; j++) {
+            size_t row = l / 4, column = l % 4 * 2;
+            uint32_t low = transposed ? rows[j][column][row] : rows[j][row][column];
+            uint32_t high = transposed ? rows[j][column + 1][row] : rows[j][row][column + 1];
+            r->cells[(first + l) * r->n + j].i = (int64_t)(low | high << 16);
+        }
+}
+
+static void run_atom(Machine *m, Inst *inst, const uint8_t *active) {
+    const char *name = inst->text;
+    for (size_t warp = 0; warp * WARP < m->threads; warp++) {
+        if (!any_in_warp(m, active, warp)) continue;
+        need_whole_warp(m, active, warp);
+        size_t first = warp * WARP;
+        if (strcmp(name, "mma.m16n8k16.f32.f16") == 0)
+            multiply_fragments(inst, first, DTYPE_F16);
+        else if (strcmp(name, "mma.m16n8k16.f32.bf16") == 0)
+            multiply_fragments(inst, first, DTYPE_BF16);
+        else if (strncmp(name, "ldmatrix.x", 10) == 0)
+            load_matrices(m, inst, first, (unsigned)(name[10] - '0'), strstr(name, ".trans"));
+        else
+            machine_trap(m, "the interpreter does not know the instruction %s", name);
+    }
+}
+
+InstRun interpret_warp_op(IrOpcode op) {
+    switch (op) {
+    case IR_SHUFFLE_XOR:
+        return run_shuffle;
+    case IR_ATOM:
+        return run_atom;
+    default:
+        return NULL;
+    }
+}

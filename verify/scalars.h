@@ -1,0 +1,18 @@
+/* What the ops mean on one number (docs/language.md, "Numerics"), shared by evaluator and
+ * interpreter. Integers travel as int64_t, u64 by its bits. */
+#ifndef VERIFY_SCALARS_H
+#define VERIFY_SCALARS_H
+
+#include "ir.h"
+
+int64_t scalar_wrap(Dtype dtype, int64_t value);
+int64_t scalar_limit(Dtype dtype, bool lowest);
+int64_t scalar_integer_unary(IrOpcode op, Dtype dtype, int64_t a);
+int64_t scalar_integer_binary(IrOpcode op, Dtype dtype, int64_t a, int64_t b);
+bool scalar_compare_integer(IrOpcode op, Dtype dtype, int64_t a, int64_t b);
+bool scalar_compare_real(IrOpcode op, double a, double b);
+double scalar_real_max(double a, double b);        /* NaN wins, -0 < +0 */
+int64_t scalar_to_integer(Dtype to, double value); /* truncates, saturates, NaN gives 0 */
+double scalar_from_integer(Dtype from, int64_t value);
+
+#endif
