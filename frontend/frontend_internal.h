@@ -22,7 +22,7 @@ typedef struct {
     uint32_t indents; /* '{' of a block: height of the indentation stack outside */
 } Bracket;
 
-enum { SCAN_QUEUE = 2 * FRONTEND_MAX_NESTING + 8 };
+enum { SCAN_QUEUE = 4 * FRONTEND_MAX_NESTING + 8 };
 
 typedef struct {
     int kind;
@@ -48,7 +48,9 @@ typedef struct Scanner {
     bool line_start;    /* next token is the first of its line */
     bool opener;        /* the last line ended in `:` */
     bool section_line;  /* the last line began with `symbols:` or the like */
-    bool line_error;    /* the parser reported an error in this line */
+    bool line_error;    /* there is an error in this line: brackets may be open by mistake */
+    const char *source; /* as given */
+    uint32_t quiet_until; /* syntax errors up to here are consequences of a reported one */
     bool dead;          /* a limit was passed: only ends of file from here on */
     const char *first;  /* start of the current token */
     struct {
@@ -66,6 +68,9 @@ union SK_STYPE;
 int scan_raw(Scanner *s, union SK_STYPE *value);
 /* The next token with NEWLINE, INDENT, DEDENT; scan_lines.c. */
 int scan_next(Scanner *s, union SK_STYPE *value, Span *span);
+/* Whether a syntax error at this offset of the source is to be reported; from then on the rest of
+ * its line is quiet. */
+bool scan_is_news(Scanner *s, uint32_t at);
 Span scan_span(const Scanner *s, const char *begin, const char *end);
 
 /* ---- Parser and the constructors that its actions call (ast_build.c) ---- */

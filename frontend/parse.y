@@ -16,6 +16,8 @@
 }
 %code top {
 #include "frontend_internal.h"
+
+#include <string.h>
 /* Bounds the stack: brackets and blocks are limited by the scanner, chains of prefix operators by
  * this. All of it at once (300 kB on the C stack), so that an abandoned parse leaks nothing. */
 #define YYMAXDEPTH 6000
@@ -302,20 +304,53 @@ arg: expr { $$ = arg_make(p, NULL, @1, $1); }
 
 enum { EXPECTED_SHOWN = 6 };
 
-/* "found X; expected A, B or C": what was found comes first, as the user sees it in the text. */
+/* Kinds of token that a message names together. */
+static const char *group_of(const char *name) {
+    static const char *const OPERATORS[] = {"'+'", "'-'", "'*'", "'/'", "'%'", "'@'", "'<'", "'>'", "'&'", "'|'",
+                                            "'^'", "'['", "//", "**", "<<", ">>", "==", "!=", "<=", ">=", "and", "or",
+                                            "an update operator"};
+    static const char *const STARTS[] = {"a name", "a constant", "'('", "'~'", "not"};
+    for (size_t i = 0; i < COUNT_OF(STARTS); i++)
+        if (strcmp(STARTS[i], name) == 0) return "an expression";
+    for (size_t i = 0; i < COUNT_OF(OPERATORS); i++)
+        if (strcmp(OPERATORS[i], name) == 0) return "an operator";
+    return name;
+}
+
+/* The expected tokens, grouped; null-terminated. Where an expression may begin, the signs and
+ * brackets that begin one are not named beside it. */
+static size_t group_expected(const yypcontext_t *context, const char **groups) {
+    yysymbol_kind_t expected[YYNTOKENS];
+    int count = yypcontext_expected_tokens(context, expected, YYNTOKENS);
+    size_t kept = 0;
+    bool begins = false;
+    for (int i = 0; i < count; i++) begins |= expected[i] == YYSYMBOL_CONST;
+    for (int i = 0; i < count; i++) {
+        const char *name = yysymbol_name(expected[i]), *group = group_of(name);
+        bool known = begins && strcmp(group, "an operator") == 0;
+        if (!begins && strcmp(group, "an expression") == 0) group = name;
+        for (size_t k = 0; k < kept; k++) known |= strcmp(groups[k], group) == 0;
+        if (!known) groups[kept++] = group;
+    }
+    return kept;
+}
+
+/* "found X; expected A, B or C", one a line: what follows in the line is often a consequence. */
 static int yyreport_syntax_error(const yypcontext_t *context, Parser *p) {
-    yysymbol_kind_t expected[EXPECTED_SHOWN];
+    const char *groups[YYNTOKENS];
     yysymbol_kind_t found = yypcontext_token(context);
-    int count = yypcontext_expected_tokens(context, expected, EXPECTED_SHOWN);
+    const Span *place = yypcontext_location(context);
     p->scanner.line_error = true;
-    if (p->scanner.dead || found == YYSYMBOL_YYEMPTY) return 0;
+    if (p->scanner.dead || found == YYSYMBOL_YYEMPTY || !scan_is_news(&p->scanner, place->begin))
+        return 0;
     Str text;
     str_init(&text);
-    str_printf(&text, "unexpected %s", yysymbol_name(found));
-    for (int i = 0; i < count; i++)
-        str_printf(&text, "%s%s", i == 0 ? "; expected " : i + 1 == count ? " or " : ", ",
-                   yysymbol_name(expected[i]));
-    diag_report(p->diags, DIAG_syntax_error, *yypcontext_location(context), text.data);
+    str_printf(&text, "found %s", yysymbol_name(found));
+    size_t count = group_expected(context, groups);
+    if (count == 0 || count > EXPECTED_SHOWN) str_append(&text, ", which cannot stand here");
+    for (size_t i = 0; i < count && count <= EXPECTED_SHOWN; i++)
+        str_printf(&text, "%s%s", i == 0 ? "; expected " : i + 1 == count ? " or " : ", ", groups[i]);
+    diag_report(p->diags, DIAG_syntax_error, *place, text.data);
     str_release(&text);
     return 0;
 }

@@ -59,7 +59,10 @@ static void report_bytes(Scanner *s) {
     const char *what = first >= 0x80 ? "outside comments and strings only ASCII is allowed"
                        : first < 32 || first == 127 ? "this control character is not allowed"
                                                     : "this character begins no token";
-    diag_report(s->diags, DIAG_invalid_byte, scan_span(s, s->first, s->cursor), first, what);
+    Span span = scan_span(s, s->first, s->cursor);
+    diag_report(s->diags, DIAG_invalid_byte, span, first, what);
+    scan_is_news(s, span.begin);
+    s->line_error = true;
 }
 
 static void add_comment(Scanner *s) {
@@ -136,6 +139,7 @@ again:
     ["] [^"\n\r\x00]* | ['] [^'\n\r\x00]* {
         TAKE;
         diag_report(s->diags, DIAG_unclosed_string, scan_span(s, s->first, s->cursor));
+        s->line_error = true;
         value->constant = (ConstValue){CONST_STRING, 0, 0, token_text(s, 1, 0)};
         return TOK_CONST;
     }

@@ -9,7 +9,8 @@
 
 #include <string.h>
 
-enum { ERRORS_GIVEN_UP = 200 };
+/* One less than the list keeps, so that the report itself is kept. */
+static unsigned errors_given_up(const DiagList *diags) { return (diags->error_limit ? diags->error_limit : 50) - 1; }
 
 void scanner_init(Scanner *s, Arena *arena, const SourceFile *source, uint32_t file,
                   DiagList *diags) {
@@ -19,7 +20,7 @@ void scanner_init(Scanner *s, Arena *arena, const SourceFile *source, uint32_t f
     s->file = file;
     uint32_t *offsets = NULL;
     s->size = (uint32_t)source->size;
-    s->text = source->text;
+    s->text = s->source = source->text;
     char *plain = scan_normalize(s, source->text, source->size, &offsets);
     if (plain) s->text = plain, s->size = (uint32_t)strlen(plain);
     s->offsets = offsets;
@@ -35,6 +36,13 @@ Span scan_span(const Scanner *s, const char *begin, const char *end) {
     uint32_t from = (uint32_t)(begin - s->text), to = (uint32_t)(end - s->text);
     if (s->offsets) from = s->offsets[from], to = s->offsets[to];
     return (Span){s->file, from, to};
+}
+
+bool scan_is_news(Scanner *s, uint32_t at) {
+    bool news = s->quiet_until == 0 || at > s->quiet_until;
+    while (s->source[at] && s->source[at] != '\n') at++;
+    if (at > s->quiet_until) s->quiet_until = at;
+    return news;
 }
 
 static void push_token(Scanner *s, int kind, Span span) {
@@ -107,6 +115,8 @@ static void close_brace(Scanner *s, Span span) {
     s->indent_count = b->indents;
 }
 
+static int closer_of(const Bracket *b) { return b->open == '(' ? ')' : b->open == '[' ? ']' : '}'; }
+
 static bool has_open(const Scanner *s, char open) {
     for (uint32_t i = 0; i < s->bracket_count; i++)
         if (s->brackets[i].open == open) return true;
@@ -124,12 +134,14 @@ static bool close_bracket(Scanner *s, int token, Span span) {
                 close_brace(s, span);
                 push_token(s, '}', span);
             } else {
+                push_token(s, closer_of(top), span);
                 s->bracket_count--;
             }
         }
         s->line_error = true;
     } else if (!top || top->open != open) {
         diag_report(s->diags, DIAG_unmatched_bracket, span, shown);
+        scan_is_news(s, span.begin);
         return false;
     }
     if (open == '{') close_brace(s, span);
@@ -149,14 +161,30 @@ static bool begins_statement(int token) {
     }
 }
 
+/* Closes what was forgotten, in the stream too, so that the line parses. */
 static void drop_brackets(Scanner *s, Span span) {
     while (inside_line(s)) {
-        report_unclosed(s, top_bracket(s));
+        if (!s->line_error) report_unclosed(s, top_bracket(s));
+        push_token(s, closer_of(top_bracket(s)), span);
         s->bracket_count--;
     }
-    push_token(s, TOK_NEWLINE, span);
-    s->opener = false;
     s->line_error = true;
+}
+
+static void end_line_early(Scanner *s, Span span) {
+    drop_brackets(s, span);
+    push_token(s, TOK_NEWLINE, span);
+    s->prev = TOK_NEWLINE;
+    s->opener = false;
+    if (span.begin > s->quiet_until) s->quiet_until = span.begin;
+}
+
+/* `for i in range(M:` at the end of a line: the bracket was forgotten, not the rest. */
+static bool ends_header(Scanner *s, int token) {
+    Bracket *top = top_bracket(s);
+    if (token != ':' || !top || top->open != '(') return false;
+    const char *at = s->cursor + strspn(s->cursor, " \t\r");
+    return *at == '\n' || *at == '#';
 }
 
 static void indent(Scanner *s, int col, Span span) {
@@ -226,8 +254,8 @@ static void advance(Scanner *s, union SK_STYPE *value) {
     for (;;) {
         int token = s->dead ? 0 : scan_raw(s, value);
         Span span = scan_span(s, s->first, s->cursor);
-        if (s->diags->error_count > ERRORS_GIVEN_UP && !s->dead) {
-            diag_report(s->diags, DIAG_too_many_errors, span, (unsigned)ERRORS_GIVEN_UP);
+        if (s->diags->error_count >= errors_given_up(s->diags) && !s->dead) {
+            diag_report(s->diags, DIAG_too_many_errors, span, errors_given_up(s->diags));
             die(s);
             token = 0;
         }
@@ -247,10 +275,12 @@ static void advance(Scanner *s, union SK_STYPE *value) {
         }
         bool first = s->line_start;
         s->line_start = false;
-        if (first && inside_line(s) && begins_statement(token) &&
-            column(s) <= s->indents[s->indent_count - 1]) {
+        if (first && inside_line(s) && (begins_statement(token) || s->line_error) &&
+            column(s) <= s->indents[s->indent_count - 1])
+            end_line_early(s, span);
+        if (ends_header(s, token)) {
             drop_brackets(s, span);
-            s->prev = TOK_NEWLINE;
+            s->line_error = false;
         }
         if (first && is_line_empty(s) && token != '}') {
             start_line(s, span);

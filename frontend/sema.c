@@ -27,7 +27,7 @@ const char *sema_aff_text(Sema *s, const Aff *e) {
 }
 
 const char *sema_type_text(Sema *s, const Type *t) {
-    const char *dtype = t->dtype ? dtype_name(t->dtype) : "?";
+    const char *dtype = t->dtype ? dtype_name(t->dtype) : "tile";
     if (t->kind == TYPE_STRING) return "a string";
     if (t->kind == TYPE_LIST) return "a list";
     if (t->kind == TYPE_SCALAR) return arena_printf(s->arena, "a scalar %s", dtype);
@@ -137,16 +137,19 @@ static void find_directions(Block *b) {
             b->decls[i]->direction = DIR_IN;
 }
 
-static void report_unused_tensors(Sema *s, Block *b) {
-    for (size_t i = 0; i < b->decl_count && !s->had_syntax_errors; i++) {
+static void report_unused_tensors(Sema *s, Block *b, bool clean) {
+    for (size_t i = 0; i < b->decl_count && clean && !s->had_syntax_errors; i++) {
         const Decl *d = b->decls[i];
         if (d->kind == DECL_TENSOR && d->direction == DIR_NONE && !d->used)
             diag_report(s->diags, DIAG_unused_tensor, d->span, d->name);
     }
 }
 
+static bool same_errors(const Sema *s, unsigned before) { return s->diags->error_count == before; }
+
 static void check_operator(Sema *s, Block *op) {
     if (op->checked) return;
+    unsigned before = s->diags->error_count;
     op->checked = true;
     enter_block(s, op);
     sema_decls(s, op);
@@ -154,12 +157,10 @@ static void check_operator(Sema *s, Block *op) {
     op->values = (Decl **)s->values.data;
     op->value_count = s->values.len;
     find_directions(op);
-    report_unused_tensors(s, op);
+    report_unused_tensors(s, op, same_errors(s, before));
     sema_cases(s, op);
     if (op == s->file->op && !s->file->sketch) s->file->facts = s->facts;
 }
-
-static bool same_errors(const Sema *s, unsigned before) { return s->diags->error_count == before; }
 
 static void check_sketch(Sema *s, Block *sketch) {
     unsigned before = s->diags->error_count;
@@ -169,10 +170,11 @@ static void check_sketch(Sema *s, Block *sketch) {
     sema_open_scope(s);
     sema_body(s, &sketch->body);
     sema_close_scope(s);
-    if (same_errors(s, before)) sema_presence(s, sketch);
-    if (same_errors(s, before)) sema_parallel(s, sketch);
+    bool clean = !s->had_syntax_errors && same_errors(s, before); /* else writes may be missing */
+    if (clean) sema_presence(s, sketch);
+    if (clean && same_errors(s, before)) sema_parallel(s, sketch);
     find_directions(sketch);
-    report_unused_tensors(s, sketch);
+    report_unused_tensors(s, sketch, same_errors(s, before));
     sema_cases(s, sketch);
     if (sketch->op) sema_implements(s, sketch);
     if (sketch == s->file->sketch) s->file->facts = s->facts;
@@ -242,7 +244,7 @@ static void select_blocks(Sema *s) {
     }
     if (f->sketch && !wanted) name_others(s);
     f->op = f->sketch ? f->sketch->op : find_block(s, BLOCK_OPERATOR, NULL);
-    if (!f->sketch && !f->op && !s->had_syntax_errors)
+    if (!f->sketch && !f->op && !wanted && !s->had_syntax_errors)
         diag_report(s->diags, DIAG_nothing_to_compile, (Span){f->file, 0, 0});
 }
 

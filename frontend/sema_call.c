@@ -22,13 +22,24 @@ static int find_param(const CallInfo *info, const char *name) {
     return -1;
 }
 
+/* "its form is mul(a, b, dst)" */
+static void note_form(Sema *s, Diag *d, const CallInfo *info) {
+    const char *text = builtin_info(info->id)->name, *gap = "(";
+    for (size_t i = 0; i < info->param_count; i++, gap = ", ") {
+        const BuiltinParam *p = &info->params[i];
+        text = arena_printf(s->arena, "%s%s%s%s", text, p->is_output && info->id <= BUILTIN_STORE ? " -> " : gap,
+                            p->name, p->is_attribute ? "=" : p->is_variadic ? ", ..." : "");
+    }
+    diag_note(s->diags, d, SPAN_NONE, "its form is %s)", text);
+}
+
 static void unknown_argument(Sema *s, const CallInfo *info, const Arg *arg) {
     const char *names[BUILTIN_MAX_PARAMS];
     for (size_t i = 0; i < info->param_count; i++) names[i] = info->params[i].name;
     const char *close = closest_name(arg->name, names, info->param_count);
     const BuiltinInfo *row = builtin_info(info->id);
     Diag *d = diag_report(s->diags, DIAG_unknown_argument, arg->name_span, row->name, arg->name);
-    diag_note(s->diags, d, SPAN_NONE, "its parameters are: %s", row->signature);
+    note_form(s, d, info);
     if (close) diag_note(s->diags, d, SPAN_NONE, "did you mean `%s`?", close);
 }
 
@@ -54,7 +65,7 @@ static bool place_argument(Sema *s, CallInfo *info, const Arg *arg, bool with_ou
         Diag *d = at < 0 ? sema_error(s, DIAG_bad_argument, arg->value->span, "`%s` takes no more arguments", row->name)
                          : sema_error(s, DIAG_bad_argument, arg->value->span, "`%s` of `%s` is given twice",
                                       info->params[at].name, row->name);
-        diag_note(s->diags, d, SPAN_NONE, "its parameters are: %s", row->signature);
+        note_form(s, d, info);
         return false;
     }
     taken[at] = true;
@@ -68,7 +79,7 @@ static bool report_missing(Sema *s, Expr *e, const CallInfo *info, const bool *t
         if (taken[i] || p->is_optional || (p->is_output && !with_outputs)) continue;
         const BuiltinInfo *row = builtin_info(info->id);
         Diag *d = diag_report(s->diags, DIAG_missing_argument, e->span, row->name, p->name);
-        diag_note(s->diags, d, SPAN_NONE, "its parameters are: %s", row->signature);
+        note_form(s, d, info);
         if (p->accumulates)
             diag_note(s->diags, d, SPAN_NONE, "`%s` adds to its destination, so it has no value of its own", row->name);
         return true;
@@ -109,11 +120,9 @@ bool sema_dtype_arg(Sema *s, Expr *e, Dtype *dtype) {
     const char *name = e->kind == EXPR_NAME ? e->u.name.name
                        : e->kind == EXPR_CONST && e->u.constant.kind == CONST_STRING ? e->u.constant.s
                                                                                       : NULL;
-    if (name && dtype_find(name, dtype)) {
-        e->type = (Type){.kind = TYPE_STRING};
-        return true;
-    }
-    diag_report(s->diags, DIAG_unknown_dtype, e->span, name ? name : sema_source_text(s, e->span));
+    e->type = (Type){.kind = TYPE_STRING};
+    if (name && dtype_find(name, dtype)) return true;
+    *dtype = sema_dtype(s, name ? name : sema_source_text(s, e->span), e->span);
     return false;
 }
 
@@ -252,7 +261,7 @@ static void cast(Sema *s, Expr *e, const CallInfo *info) {
     e->type = e->bound[0]->type;
     e->type.presence = NULL;
     e->type.dtype = e->compute = dtype; /* NONE: the destination's, filled in by the statement */
-    if (dtype || info->output_count) return;
+    if (dtype || (info->output_count && info->outputs[0])) return;
     sema_error(s, DIAG_missing_dtype, e->span, "cast");
     sema_set_error(e);
 }

@@ -83,8 +83,10 @@ static void declare_symbol(Sema *s, Decl *d) {
     if (define && d->value)
         sema_error(s, DIAG_bad_define, d->span, "%s is derived from other symbols", d->name);
     if (define) d->define = define->value;
-    if (!d->value) return;
-    const Aff *value = sema_scalar(s, d->value, "the value of a derived symbol");
+}
+
+static void derive_symbol(Sema *s, Decl *d) {
+    const Aff *value = d->value ? sema_scalar(s, d->value, "the value of a derived symbol") : NULL;
     if (value) d->affine = value;
 }
 
@@ -131,7 +133,18 @@ static void constrain_block(Sema *s, Block *b) {
 
 /* ---- Scalars ---- */
 
-static Dtype find_dtype(Sema *s, const char *name, Span span) {
+/* What other languages call the types. */
+static const char *usual_dtype(const char *name) {
+    static const char *const PAIRS[][2] = {
+        {"float32", "f32"}, {"float", "f32"}, {"float16", "f16"}, {"half", "f16"}, {"bfloat16", "bf16"},
+        {"float64", "f64"}, {"double", "f64"}, {"int", "i32"}, {"int32", "i32"}, {"int64", "i64"},
+        {"long", "i64"}, {"int16", "i16"}, {"int8", "i8"}, {"uint8", "u8"}, {"fp16", "f16"}, {"fp32", "f32"}};
+    for (size_t i = 0; i < COUNT_OF(PAIRS); i++)
+        if (strcmp(PAIRS[i][0], name) == 0) return PAIRS[i][1];
+    return NULL;
+}
+
+Dtype sema_dtype(Sema *s, const char *name, Span span) {
     static const char *const NAMES[] = {
 #define DTYPE(id, spelling, ...) spelling,
 #include "dtypes.def"
@@ -139,7 +152,8 @@ static Dtype find_dtype(Sema *s, const char *name, Span span) {
     };
     Dtype t = DTYPE_NONE;
     if (dtype_find(name, &t)) return t;
-    const char *close = closest_name(name, NAMES, COUNT_OF(NAMES));
+    const char *close = usual_dtype(name);
+    if (!close) close = closest_name(name, NAMES, COUNT_OF(NAMES));
     Diag *d = diag_report(s->diags, DIAG_unknown_dtype, span, name);
     if (strcmp(name, "tf32") == 0)
         diag_note(s->diags, d, SPAN_NONE, "tf32 is a precision of gemm, not a storage type");
@@ -152,7 +166,7 @@ static Dtype find_dtype(Sema *s, const char *name, Span span) {
 
 static void declare_scalar(Sema *s, Decl *d) {
     const FrontendDefine *define = s->selected ? sema_find_define(s, d->name) : NULL;
-    d->type = type_scalar(find_dtype(s, d->dtype_name, d->dtype_span));
+    d->type = type_scalar(sema_dtype(s, d->dtype_name, d->dtype_span));
     if (dtype_is_int(d->type.dtype)) d->affine = aff_var(s->aff, d, d->name);
     if (define) d->define = define->value;
     sema_declare(s, d);
@@ -284,7 +298,7 @@ static void declare_tensor(Sema *s, Decl *d) {
     }
     d->type = (Type){.kind = TYPE_TENSOR, .rank = (uint8_t)d->dim_count};
     d->type.shape = extents(s, d);
-    d->type.dtype = d->dtype_name ? find_dtype(s, d->dtype_name, d->dtype_span) : DTYPE_F32;
+    d->type.dtype = d->dtype_name ? sema_dtype(s, d->dtype_name, d->dtype_span) : DTYPE_F32;
     if (d->strides && d->stride_count != d->dim_count)
         sema_error(s, DIAG_bad_argument, d->span, "strides(...) has %zu values for %zu dims",
                    d->stride_count, d->dim_count);
@@ -336,16 +350,18 @@ static void read_precision(Sema *s, Block *b) {
         return;
     }
     b->precision_tf32 = strcmp(b->precision_name, "tf32") == 0;
-    if (!b->precision_tf32) b->precision_dtype = find_dtype(s, b->precision_name, b->precision_span);
+    if (!b->precision_tf32) b->precision_dtype = sema_dtype(s, b->precision_name, b->precision_span);
 }
 
-/* Constexprs first, wherever they stand: dims may use them. */
+/* Symbols and constexprs first, wherever they stand: values and dims may use them. */
 void sema_decls(Sema *s, Block *b) {
+    for (size_t i = 0; i < b->decl_count; i++)
+        if (b->decls[i]->kind == DECL_SYMBOL) declare_symbol(s, b->decls[i]);
     for (size_t i = 0; i < b->decl_count; i++)
         if (b->decls[i]->kind == DECL_CONSTEXPR) declare_constexpr(s, b->decls[i]);
     inherit_constexprs(s, b);
     for (size_t i = 0; i < b->decl_count; i++)
-        if (b->decls[i]->kind == DECL_SYMBOL) declare_symbol(s, b->decls[i]);
+        if (b->decls[i]->kind == DECL_SYMBOL) derive_symbol(s, b->decls[i]);
     for (size_t i = 0; i < b->decl_count; i++)
         if (b->decls[i]->kind == DECL_SCALAR) declare_scalar(s, b->decls[i]);
     constrain_block(s, b);

@@ -112,7 +112,7 @@ void sema_index_element(Sema *s, Expr *e) {
     for (size_t i = 0; i < e->axis_count; i++) {
         if (is_inside(s, e->axes[i].start, d->type.shape[i])) continue;
         Diag *diag = diag_report(s->diags, DIAG_index_outside, e->axes[i].span, d->name, sema_aff_text(s, d->type.shape[i]));
-        diag_note(s->diags, diag, SPAN_NONE, "wrap it: pad(%s, 0)[...]", d->name);
+        diag_note(s->diags, diag, SPAN_NONE, "wrap it, pad(%s, 0)[...], or state what bounds it as a constraint of the symbols", d->name);
     }
     e->type = type_scalar(d->type.dtype);
 }

@@ -57,6 +57,7 @@ const char *sema_type_text(Sema *s, const Type *t);
 const char *sema_source_text(Sema *s, Span span);
 
 /* ---- sema_decl.c ---- */
+Dtype sema_dtype(Sema *s, const char *name, Span span); /* reports; f32 when unknown */
 void sema_decls(Sema *s, Block *b);
 void sema_predefine(Sema *s);
 void sema_define_unused(Sema *s);
@@ -113,6 +114,8 @@ Type type_scalar(Dtype dtype);
 bool sema_same_extent(Sema *s, const Aff *a, const Aff *b);
 /* NumPy broadcasting of two shaped operands; reports and gives false when they do not fit. */
 bool sema_broadcast(Sema *s, Expr *at, const Type *a, const Type *b, Type *result);
+/* Whether `from` broadcasts to exactly `to`. */
+bool sema_repeats_to(Sema *s, const Type *from, const Type *to);
 bool sema_same_shape(Sema *s, const Type *a, const Type *b);
 /* Resolves e = BASE[...] for load and store: axes and the shape of the slice. */
 bool sema_slice(Sema *s, Expr *e);

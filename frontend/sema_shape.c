@@ -38,6 +38,14 @@ bool sema_broadcast(Sema *s, Expr *at, const Type *a, const Type *b, Type *resul
     return true;
 }
 
+bool sema_repeats_to(Sema *s, const Type *from, const Type *to) {
+    if (from->rank > to->rank) return false;
+    unsigned offset = to->rank - from->rank;
+    for (unsigned i = 0; i < from->rank; i++)
+        if (!is_one(from->shape[i]) && !sema_same_extent(s, from->shape[i], to->shape[i + offset])) return false;
+    return true;
+}
+
 const Aff **sema_shape_list(Sema *s, Expr *list, size_t *rank) {
     bool is_list = list->kind == EXPR_LIST || list->kind == EXPR_TUPLE;
     Expr **items = is_list ? list->u.list.items : &list;

@@ -419,11 +419,8 @@ void sema_body(Sema *s, Body *body) {
 /* ---- Operators ---- */
 
 static void define_tensor(Sema *s, Stmt *stmt, Decl *d, Expr *value) {
-    Type joined;
     if (d->kind == DECL_TENSOR && type_is_shaped(&value->type)) {
-        bool fits = value->type.rank <= d->type.rank && sema_broadcast(s, value, &d->type, &value->type, &joined);
-        if (fits && !sema_same_shape(s, &joined, &d->type)) fits = false;
-        if (!fits) {
+        if (!sema_repeats_to(s, &value->type, &d->type)) {
             Diag *diag = diag_report(s->diags, DIAG_target_shape, value->span, sema_type_text(s, &value->type), d->name, sema_type_text(s, &d->type));
             diag_note(s->diags, diag, d->span, "`%s` is declared here", d->name);
             return;

@@ -5,7 +5,7 @@ A test file is one of two kinds:
 
   RUN lines   `RUN: COMMAND` after a comment leader (#, // or ;), `\\` continues on the next RUN
               line. Commands run in bash with pipefail in the file's folder. Substituted: %sketchc,
-              %sketch-opt, %emit_tool, %s (this file), %t (a temporary path of this test, its folder exists).
+              %sketch-opt, %emit_tool, %sema_dump, %s (this file), %t (a temporary path of this test, its folder exists).
               Helpers: FileCheck; `not CMD` (fails, but without a crash or an internal error);
               `status N CMD` (exits with exactly N); `golden FILE` (standard input equals FILE).
   goldens     a .sketch file without RUN lines: `sketchc FILE -o %t ARGS` exits with STATUS and
@@ -115,7 +115,7 @@ class Runner:
             if name not in self.programs:
                 raise Skip(f"{name} is not built")
             return shlex.quote(self.programs[name])
-        return re.sub(r"%(sketch-opt|sketchc|emit_tool|s|t)\b", value, command)
+        return re.sub(r"%(sketch-opt|sketchc|emit_tool|sema_dump|s|t)\b", value, command)
 
     def shell(self, script: str, cwd: pathlib.Path, temporary: pathlib.Path):
         """Exit status, standard output, standard error; 124 after the time limit."""
