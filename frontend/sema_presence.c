@@ -122,15 +122,12 @@ static const Interval *visit_reduce(Flow *f, const Expr *e) {
     return p ? keep(f, axes, rank) : NULL;
 }
 
-static bool flag_of(const Expr *e, const char *name) {
+static bool flag_of(Flow *f, const Expr *e, const char *name) {
     BuiltinParam params[BUILTIN_MAX_PARAMS];
-    Arena *arena = arena_create();
-    size_t count = builtin_params(e->builtin, arena, params);
-    bool on = false;
+    size_t count = builtin_params(e->builtin, f->s->arena, params);
     for (size_t i = 0; i < count && i < e->bound_count; i++)
-        if (e->bound[i] && params[i].name[0] == 't' && strcmp(params[i].name, name) == 0) on = const_is_true(&e->bound[i]->value);
-    arena_destroy(arena);
-    return on;
+        if (e->bound[i] && strcmp(params[i].name, name) == 0) return const_is_true(&e->bound[i]->value);
+    return false;
 }
 
 /* M from a, N from b, leading axes the intersection; on K the rest counts as zero. */
@@ -144,8 +141,9 @@ static const Interval *visit_product(Flow *f, const Expr *e) {
         Interval *axis = &axes[lead + 2 - b->type.rank + i];
         *axis = meet(f, *axis, pb[i]);
     }
-    if (pa) axes[lead] = pa[a->type.rank - (flag_of(e, "trans_a") ? 1u : 2u)];
-    if (pb) axes[lead + 1] = pb[b->type.rank - (flag_of(e, "trans_b") ? 2u : 1u)];
+    if (!pa && !pb) return NULL;
+    if (pa) axes[lead] = pa[a->type.rank - (flag_of(f, e, "trans_a") ? 1u : 2u)];
+    if (pb) axes[lead + 1] = pb[b->type.rank - (flag_of(f, e, "trans_b") ? 2u : 1u)];
     return keep(f, axes, rank);
 }
 
