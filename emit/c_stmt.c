@@ -80,7 +80,8 @@ static void note_line(CPrinter *p, const IrOp *op) {
     VEC_PUSH(p->arena, &p->seen, key);
     const char *path = p->options->source_path ? p->options->source_path : file->path;
     const char *base = strrchr(path, '/');
-    char *name = arena_strndup(p->arena, base ? base + 1 : path, 60);
+    base = base ? base + 1 : path;
+    char *name = arena_strndup(p->arena, base, strnlen(base, 60));
     for (char *c = name; *c; c++) /* the path is the user's text: nothing of it may end the comment */
         if (!strchr("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-", *c)) *c = '_';
     p->comment = arena_printf(p->arena, "%s:%u", name, line);

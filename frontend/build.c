@@ -26,7 +26,7 @@ void build_set(Build *c, const Decl *d, IrValue *v) {
 }
 
 const char *build_name(Build *c, const char *name) {
-    char *copy = arena_strndup(c->unit, name, 40);
+    char *copy = arena_strndup(c->unit, name, strnlen(name, 40));
     for (char *p = copy; *p; p++)
         if (!((*p >= 'a' && *p <= 'z') || (*p >= 'A' && *p <= 'Z') || (*p >= '0' && *p <= '9')))
             *p = '_';

@@ -36,7 +36,7 @@ void *arena_alloc(Arena *arena, size_t size);
 /* As arena_alloc(count * size), with the product checked for overflow. */
 void *arena_alloc_array(Arena *arena, size_t count, size_t size);
 char *arena_strdup(Arena *arena, const char *text);
-char *arena_strndup(Arena *arena, const char *text, size_t length);
+char *arena_strndup(Arena *arena, const char *text, size_t length); /* all `length` bytes, also NUL */
 char *arena_printf(Arena *arena, const char *format, ...) PRINTF_LIKE(2, 3);
 size_t arena_bytes(const Arena *arena); /* bytes taken from the system */
 
