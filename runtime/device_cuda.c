@@ -25,12 +25,12 @@ static RtError gpu_sync(Device *d) {
     return rt_ok();
 }
 
-/* The stream is non-blocking: copies of the default stream would not wait for it. */
+/* On our own stream: a synchronous copy from pageable memory returns when the bytes are staged, and a
+ * launch on a non-blocking stream would not wait for them to arrive. */
 static RtError gpu_upload(Device *d, uint64_t to, const void *from, uint64_t bytes) {
     Cuda *c = cuda_of(d);
-    RT_TRY(gpu_sync(d));
-    if (bytes) CU(MemcpyHtoD(to, from, bytes), "copying to the device");
-    return rt_ok();
+    if (bytes) CU(MemcpyHtoDAsync(to, from, bytes, c->stream), "copying to the device");
+    return gpu_sync(d);
 }
 
 static RtError gpu_download(Device *d, void *to, uint64_t from, uint64_t bytes) {
