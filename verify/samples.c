@@ -5,6 +5,10 @@
 
 /* ---- Samples ---- */
 
+/* Samples come in rows of the last axis, because what a row costs (a softmax reduces all of it) is
+ * paid once. */
+enum { SAMPLES_PER_ROW = 64 };
+
 typedef struct {
     uint64_t state;
 } Random;
@@ -40,14 +44,17 @@ static int64_t edge_coordinate(Random *r, int64_t extent) {
     }
 }
 
-static int64_t random_sample(Random *r, const Shape *shape, unsigned style) {
-    int64_t flat = 0;
-    for (unsigned d = 0; d < shape->rank; d++) {
-        int64_t extent = shape->extents[d];
-        bool edge = style == 0 || (style == 1 && next_random(r) % 2);
-        flat = flat * extent + (edge ? edge_coordinate(r, extent) : random_below(r, extent));
-    }
-    return flat;
+static int64_t random_coordinate(Random *r, int64_t extent, unsigned style) {
+    bool edge = style == 0 || (style == 1 && next_random(r) % 2);
+    return edge ? edge_coordinate(r, extent) : random_below(r, extent);
+}
+
+/* The start of a row: all coordinates but the last. */
+static int64_t random_row(Random *r, const Shape *shape, unsigned style) {
+    int64_t row = 0;
+    for (unsigned d = 0; d + 1 < shape->rank; d++)
+        row = row * shape->extents[d] + random_coordinate(r, shape->extents[d], style);
+    return row;
 }
 
 static size_t add_corners(const Shape *shape, int64_t *flat) {
@@ -72,8 +79,12 @@ Samples samples_choose(Arena *arena, const Shape *shape, size_t budget, uint64_t
     int64_t *flat = ARENA_ARRAY(arena, int64_t, wanted);
     Random random = {seed ^ UINT64_C(0x73616D706C6573)};
     size_t count = add_corners(shape, flat);
-    for (unsigned style = 0; count < wanted; style = (style + 1) % 3)
-        flat[count++] = random_sample(&random, shape, style);
+    int64_t columns = shape->extents[shape->rank - 1];
+    for (unsigned style = 0; count < wanted; style = (style + 1) % 3) {
+        int64_t row = random_row(&random, shape, style);
+        for (unsigned i = 0; i < SAMPLES_PER_ROW && count < wanted; i++)
+            flat[count++] = row * columns + random_coordinate(&random, columns, (style + i) % 3);
+    }
     qsort(flat, count, sizeof *flat, compare_indices);
     size_t distinct = 0;
     for (size_t i = 0; i < count; i++)

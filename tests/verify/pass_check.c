@@ -2,13 +2,15 @@
  * every result must be within the operator's error bound (or exact), with no trap, and the same
  * when independent iterations run in reverse.
  *
- *   pass_check FILE.skir [--graph=FILE.skir] [--op=NAME] [--arch=NAME] [--passes=A,B] [--exact]
- *              [--plant=PASS:OLD=>NEW] [-v] SIZES...
+ *   pass_check FILE [--graph=FILE.skir] [--op=NAME] [--arch=NAME] [--passes=A,B] [--exact]
+ *              [--plant=PASS:OLD=>NEW] [-DNAME=VALUE]... [-v] SIZES...
  *
+ * FILE is text IR or, ending in .sketch, an operator with its sketch. *
  * SIZES is M=3,N=77. The reference is the graph function NAME (default: the first) of --graph or of
  * the file itself. --plant edits the text of the module after a pass, to show that the check
  * sees the fault. */
 #include "../unit/verify/graph.h"
+#include "build.h"
 #include "passes.h"
 
 #include <math.h>
@@ -16,6 +18,8 @@
 typedef struct {
     const char *file, *graph, *op, *arch, *passes, *plant;
     bool exact, verbose;
+    size_t define_count;
+    FrontendDefine defines[16];
 } Options;
 
 typedef struct {
@@ -30,14 +34,26 @@ typedef struct {
     bool *is_output;
 } Run;
 
-static IrModule *load(Arena *arena, DiagList *diags, const char *path) {
+static IrModule *from_sketch(Arena *arena, DiagList *diags, const Options *o, const char *path,
+                             const Str *text) {
+    uint32_t source = source_add(diags->sources, path, text->data, text->len);
+    File *file = frontend_parse(arena, diags->sources, source, diags);
+    FrontendOptions options = {.defines = o->defines, .define_count = o->define_count};
+    bool ok = frontend_check(arena, file, &options, diags);
+    return ok ? frontend_build(arena, diags->sources, file, diags) : NULL;
+}
+
+static IrModule *load(Arena *arena, DiagList *diags, const Options *o, const char *path) {
     Str text;
     str_init(&text);
     IrModule *m = NULL;
-    if (file_read(path, 64 << 20, &text))
-        m = ir_parse(arena, diags, path, text.data, text.len);
-    else
+    const char *suffix = strrchr(path, '.');
+    if (!file_read(path, 64 << 20, &text))
         fprintf(stderr, "cannot read %s\n", path);
+    else if (suffix && strcmp(suffix, ".sketch") == 0)
+        m = from_sketch(arena, diags, o, path, &text);
+    else
+        m = ir_parse(arena, diags, path, text.data, text.len);
     str_release(&text);
     return m;
 }
@@ -223,8 +239,8 @@ static bool check_sizes(const Options *o, const char *sizes) {
     SourceMap *sources = source_map_create(unit);
     DiagList diags;
     diag_list_init(&diags, unit, sources);
-    IrModule *m = load(unit, &diags, o->file);
-    IrModule *g = o->graph ? load(unit, &diags, o->graph) : m;
+    IrModule *m = load(unit, &diags, o, o->file);
+    IrModule *g = o->graph ? load(unit, &diags, o, o->graph) : m;
     bool ok = false;
     if (m && g) {
         Run r = {.arena = unit, .options = o, .graph = g->first};
@@ -238,7 +254,7 @@ static bool check_sizes(const Options *o, const char *sizes) {
         make_tensors(&r);
         ok = check_pipeline(&r, unit, &diags, m);
     }
-    show_diags(&diags);
+    if (!ok || o->verbose) show_diags(&diags);
     if (!ok) printf("%s %s at %s: FAILED\n", o->file, o->arch, sizes);
     arena_destroy(unit);
     return ok;
@@ -260,6 +276,12 @@ int main(int argc, char **argv) {
             value_of(a, "--arch=", &o.arch) || value_of(a, "--passes=", &o.passes) ||
             value_of(a, "--plant=", &o.plant))
             continue;
+        if (strncmp(a, "-D", 2) == 0 && strchr(a, '=') && o.define_count < COUNT_OF(o.defines)) {
+            char *name = argv[i] + 2, *is = strchr(name, '=');
+            *is = 0;
+            o.defines[o.define_count++] = (FrontendDefine){name, is + 1};
+            continue;
+        }
         if (strcmp(a, "--exact") == 0)
             o.exact = true;
         else if (strcmp(a, "-v") == 0)
