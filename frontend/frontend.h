@@ -31,7 +31,8 @@ enum {
 /* Never null. What could not be parsed is left out, with errors in `diags`. */
 File *frontend_parse(Arena *unit, SourceMap *sources, uint32_t file, DiagList *diags);
 
-/* Resolves names, shapes, types, presence; picks file->sketch and file->op. True without errors. */
+/* Resolves names, shapes, types, presence; picks file->sketch and file->op. True when
+ * `diags` holds no error, those of parsing included. */
 bool frontend_check(Arena *unit, File *file, const FrontendOptions *options, DiagList *diags);
 
 /* `--emit=ast`: an indented tree, with types where checked. */

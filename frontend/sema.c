@@ -249,13 +249,12 @@ static void select_blocks(Sema *s) {
 }
 
 bool frontend_check(Arena *unit, File *file, const FrontendOptions *options, DiagList *diags) {
-    unsigned before = diags->error_count;
     Sema *s = ARENA_NEW(unit, Sema);
     s->arena = unit;
     s->diags = diags;
     s->file = file;
     s->options = options;
-    s->had_syntax_errors = before > 0;
+    s->had_syntax_errors = diags->error_count > 0;
     s->aff = file->aff = aff_ctx_create(unit);
     report_duplicates(s);
     link_operators(s);
@@ -265,5 +264,5 @@ bool frontend_check(Arena *unit, File *file, const FrontendOptions *options, Dia
     for (size_t i = 0; i < file->block_count; i++)
         if (file->blocks[i]->kind == BLOCK_SKETCH) check_sketch(s, file->blocks[i]);
     sema_define_unused(s);
-    return diags->error_count == before;
+    return diags->error_count == 0;
 }

@@ -281,12 +281,12 @@ static bool is_alloc(const Expr *e) {
 }
 
 static void assign_one(Sema *s, Stmt *stmt, Expr *target, Expr *value) {
-    Decl *known = sema_find(s, target->u.name.name);
     if (is_alloc(value)) {
         check_alloc(s, stmt, target, value);
         return;
     }
     const Type *t = sema_expr(s, value);
+    Decl *known = sema_find(s, target->u.name.name); /* an undeclared one in the value is known now */
     if (known && known->type.kind == TYPE_ERROR) return;
     if (t->kind == TYPE_ERROR) {
         if (!known) make_local(s, target, value); /* so that its uses are not reported */
