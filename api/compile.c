@@ -183,6 +183,44 @@ static const IrFunc *tile_function(const IrModule *m) {
     return NULL;
 }
 
+static const char *constant_text(Arena *arena, const ConstValue *v) {
+    if (v->kind == CONST_STRING || (v->kind == CONST_FLOAT && v->s)) return v->s;
+    if (v->kind == CONST_INT) return arena_printf(arena, "%lld", (long long)v->i);
+    if (v->kind == CONST_BOOL) return v->i ? "true" : "false";
+    Str text;
+    str_init(&text);
+    str_append_double(&text, v->f);
+    const char *copy = arena_strdup(arena, text.data);
+    str_release(&text);
+    return copy;
+}
+
+/* The constexprs of the sketch with the values that were taken. */
+static size_t taken_constexprs(Arena *arena, const Block *sketch, const ArtifactConstexpr **list) {
+    size_t count = 0;
+    ArtifactConstexpr *taken = ARENA_ARRAY(arena, ArtifactConstexpr, (sketch ? sketch->decl_count : 0) + 1);
+    for (size_t i = 0; sketch && i < sketch->decl_count; i++) {
+        const Decl *d = sketch->decls[i];
+        if (d->kind == DECL_CONSTEXPR && d->constant.kind != CONST_NONE)
+            taken[count++] = (ArtifactConstexpr){d->name, constant_text(arena, &d->constant)};
+    }
+    *list = taken;
+    return count;
+}
+
+/* `implements op(X=A)`: where the operator's names are others. Symbols follow from the shapes. */
+static size_t renames(Arena *arena, const Block *sketch, const ArtifactRename **list) {
+    size_t count = 0;
+    ArtifactRename *names = ARENA_ARRAY(arena, ArtifactRename, (sketch ? sketch->binding_count : 0) + 1);
+    for (size_t i = 0; sketch && i < sketch->binding_count; i++) {
+        const Binding *b = &sketch->bindings[i];
+        if (b->sketch_decl && strcmp(b->sketch_decl->name, b->op_decl->name) != 0)
+            names[count++] = (ArtifactRename){b->sketch_decl->name, b->op_decl->name};
+    }
+    *list = names;
+    return count;
+}
+
 Artifact *api_artifact(sketchc_unit *unit, const Compile *c, Arena *arena) {
     IrModule *signature = api_build(unit), *kernels = signature ? api_build(unit) : NULL;
     bool no_graph = true;
@@ -202,6 +240,8 @@ Artifact *api_artifact(sketchc_unit *unit, const Compile *c, Arena *arena) {
                              .tool_version = SKETCHC_VERSION,
                              .target = c->emitter == EMIT_OPENMP ? ARTIFACT_CPU : ARTIFACT_CUDA,
                              .blob_count = 1, .blobs = &blob};
+        spec.constexpr_count = taken_constexprs(arena, unit->file->sketch, &spec.constexprs);
+        spec.rename_count = renames(arena, unit->file->sketch, &spec.renames);
         const char *error = NULL;
         artifact = artifact_from_module(arena, &spec, &error);
         if (!artifact) diag_report(&unit->diags, DIAG_pass_failed, SPAN_NONE, "artifact", error ? error : "no plan");

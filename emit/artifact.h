@@ -128,6 +128,10 @@ const char *artifact_check(const Artifact *a, Arena *scratch);
 struct IrModule;
 struct IrFunc;
 typedef struct {
+    const char *param;      /* the sketch's name */
+    const char *graph_name; /* the operator's */
+} ArtifactRename;
+typedef struct {
     const struct IrModule *kernels; /* kernel-level functions; those sharing `kernel` are versions */
     const struct IrFunc *signature; /* the sketch at tile or graph level: tensor extents, declared
                                        order, constraints; null: the first kernel's own */
@@ -137,6 +141,8 @@ typedef struct {
     ArtifactTarget target;
     size_t constexpr_count;
     const ArtifactConstexpr *constexprs;
+    size_t rename_count; /* tensors and scalars that the operator names otherwise */
+    const ArtifactRename *renames;
     size_t blob_count;
     const ArtifactBlob *blobs;
 } ArtifactSpec;

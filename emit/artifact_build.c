@@ -97,17 +97,10 @@ static void build_params(Build *b) {
     b->a->param_count = b->params.len;
 }
 
-/* A name of the operator where the sketch renames: attribute `implements_names` as "X=A,...". */
 static void build_graph_names(Build *b) {
-    const IrFunc *f = b->spec->signature ? b->spec->signature : next_kernel(b->spec->kernels->first);
-    const IrAttr *names = f ? ir_func_attr(f, "implements_names") : NULL;
-    for (const char *p = names && names->kind == IR_ATTR_STR ? names->string : ""; *p;) {
-        size_t n = strcspn(p, ","), equals = strcspn(p, "=");
-        if (equals < n) {
-            int i = artifact_find_param(b->a, arena_strndup(b->arena, p + equals + 1, n - equals - 1));
-            if (i >= 0) b->a->params[i].graph_name = arena_strndup(b->arena, p, equals);
-        }
-        p += n + (p[n] == ',');
+    for (size_t i = 0; i < b->spec->rename_count; i++) {
+        int p = artifact_find_param(b->a, b->spec->renames[i].param);
+        if (p >= 0) b->a->params[p].graph_name = arena_strdup(b->arena, b->spec->renames[i].graph_name);
     }
 }
 

@@ -118,12 +118,36 @@ static int graph_param(const IrFunc *graph, const char *name) {
     return -1;
 }
 
+/* The operator's tensor of that name, an input or an output, at the task's sizes. */
+static bool graph_shape(const TaskPlan *plan, const Task *task, const char *name, Shape *shape) {
+    int g = graph_param(plan->graph, name);
+    if (g >= 0) return shape_of(task->sizes, name, plan->graph->body->args[g]->type, shape);
+    const IrOp *end = plan->graph ? plan->graph->body->last : NULL;
+    const IrAttr *names = end && end->opcode == IR_RETURN ? ir_attr(end, "names") : NULL;
+    for (size_t i = 0; names && names->kind == IR_ATTR_STRS && i < names->count && i < end->operand_count; i++)
+        if (strcmp(names->strs[i], name) == 0) return shape_of(task->sizes, name, end->operands[i]->type, shape);
+    return false;
+}
+
+/* The sketch's symbols from the operator's shapes. A tensor that the sketch sees reshaped has
+ * another rank and is bound by its symbols' names. */
+static RtError bind_shapes(const TaskPlan *plan, const Task *task, Binding *b) {
+    for (unsigned i = 0; i < plan->a->param_count; i++) {
+        const ArtifactParam *p = &plan->a->params[i];
+        Shape shape;
+        if (p->kind != ARTIFACT_TENSOR || !graph_shape(plan, task, task_graph_name(p), &shape) || shape.rank != p->rank) continue;
+        RT_TRY(binding_set_shape(b, i, shape.rank, shape.extents));
+    }
+    return rt_ok();
+}
+
 RtError task_bind(const TaskPlan *plan, const Task *task, Binding *b) {
+    RT_TRY(bind_shapes(plan, task, b));
     for (size_t i = 0; i < plan->a->param_count; i++) {
         const ArtifactParam *p = &plan->a->params[i];
         const char *name = task_graph_name(p);
         int64_t value;
-        if (p->kind == ARTIFACT_SYMBOL && !p->derived && find_size(task->sizes, name, &value))
+        if (p->kind == ARTIFACT_SYMBOL && !p->derived && !b->bound[i] && find_size(task->sizes, name, &value))
             RT_TRY(binding_set_symbol(b, p->name, value));
         int g = p->kind == ARTIFACT_SCALAR ? graph_param(plan->graph, name) : -1;
         if (g >= 0 && plan->graph->params[g].kind == IR_PARAM_SCALAR && plan->graph->params[g].fallback == plan->graph->params[g].fallback)
