@@ -130,6 +130,8 @@ CExpr c_load_scalar(CPrinter *p, const IrOp *op);
 void c_store(CPrinter *p, const IrOp *op);
 void c_vec_into(CPrinter *p, const IrOp *op, const char *address); /* makes op's vec at address */
 const char *c_vec_address(CPrinter *p, const IrValue *v);          /* materialised if need be */
+/* The lanes of a vec at `address`, one by one, each by the lane expression. */
+void c_lane_loop(CPrinter *p, const IrType *t, const char *address, CExpr value);
 void c_vec_copy(CPrinter *p, const IrValue *v, const char *address);
 void c_atom(CPrinter *p, const IrOp *op);
 void c_async_copy(CPrinter *p, const IrOp *op);

@@ -9,6 +9,7 @@ typedef struct {
     const char *to, *from; /* arrays, or a variable and an expression */
     const IrType *type;
     const char *scalar_type;
+    bool lanes;             /* vec: `from` is its lane C_LANE, an expression */
     bool done;
 } Copy;
 
@@ -47,7 +48,9 @@ static void copy_array(CPrinter *p, const char *to, const char *from, const IrTy
 static bool is_array(const IrType *t) { return t->kind == IR_TYPE_FRAG || is_vec(t); }
 
 static void copy_one(CPrinter *p, const Copy *c) {
-    if (is_array(c->type))
+    if (c->lanes)
+        c_lane_loop(p, c->type, c->to, (CExpr){c->from, C_PREC_COND});
+    else if (is_array(c->type))
         copy_array(p, c->to, c->from, c->type);
     else
         c_statement(p, "%s = %s;", c->to, c->from);
@@ -59,7 +62,12 @@ static void break_cycle(CPrinter *p, Copy *copies, size_t count, size_t first) {
     for (size_t j = 0; j < count; j++) {
         Copy *c = &copies[j];
         if (j == first || c->done || !mentions(c->from, old)) continue;
-        if (is_array(c->type)) {
+        if (c->lanes) {
+            const char *value = c_declare_array(p, c->type, "next");
+            c_lane_loop(p, c->type, value, (CExpr){c->from, C_PREC_COND});
+            c->from = value;
+            c->lanes = false;
+        } else if (is_array(c->type)) {
             if (!saved) {
                 saved = c_declare_array(p, c->type, "saved");
                 copy_array(p, saved, old, c->type);
@@ -141,6 +149,9 @@ static Copy copy_of(CPrinter *p, const IrValue *to, const IrValue *from) {
         if (from->def && from->def->opcode == IR_CONST) {
             c.from = c_declare_array(p, from->type, "splat");
             c_vec_copy(p, from, c.from);
+        } else if (!c_value(p, from)->pending && !c_value(p, from)->address && c_value(p, from)->expr.text) {
+            c.from = c_value(p, from)->expr.text;
+            c.lanes = true;
         } else {
             c.from = c_vec_address(p, from);
             if (c.from[0] == '&') c.from = arena_printf(p->arena, "(%s)", c.from);

@@ -48,6 +48,17 @@ CExpr c_load_scalar(CPrinter *p, const IrOp *op) {
 
 /* ---- Vectors: arrays of lanes, copied 16 bytes at a time ---- */
 
+/* A long assignment goes on after its `=`. */
+static void assignment(CPrinter *p, const char *text) {
+    const char *equals = strstr(text, " = ");
+    if (!equals || strchr(text, '?') || 4 * p->indent + strlen(text) <= C_LINE_WIDTH) {
+        c_statement(p, "%s", text);
+        return;
+    }
+    c_line(p, "%.*s =", (int)(equals - text), text);
+    c_statement(p, "    %s", equals + 3);
+}
+
 /* The built-in CUDA type that moves `bytes`. */
 static const char *wide_type(Dtype t, size_t bytes) {
     if (t == DTYPE_F32 && bytes >= 8) return bytes == 16 ? "float4" : "float2";
@@ -71,17 +82,6 @@ typedef struct {
     bool from_stream, to_stream;
     const char *mask, *other; /* other: the wide value where the mask is false; null: not written */
 } WideCopy;
-
-/* A long assignment goes on after its `=`. */
-static void assignment(CPrinter *p, const char *text) {
-    const char *equals = strstr(text, " = ");
-    if (!equals || strchr(text, '?') || 4 * p->indent + strlen(text) <= C_LINE_WIDTH) {
-        c_statement(p, "%s", text);
-        return;
-    }
-    c_line(p, "%.*s =", (int)(equals - text), text);
-    c_statement(p, "    %s", equals + 3);
-}
 
 static void wide_copy_gpu(CPrinter *p, const IrType *t, const WideCopy *w) {
     size_t bytes = vec_bytes(t), part = bytes > 16 ? 16 : bytes;
@@ -120,14 +120,13 @@ static void wide_copy(CPrinter *p, const IrType *t, const WideCopy *w) {
     c_body_end(p, &b);
 }
 
-/* The lanes of a vec at `address`, one by one. */
-static void lane_loop(CPrinter *p, const IrType *t, const char *address, CExpr value) {
+void c_lane_loop(CPrinter *p, const IrType *t, const char *address, CExpr value) {
     size_t names = name_mark(&p->names);
     const char *l = name_claim(&p->names, "l");
     if (p->dialect->gpu) c_pragma(p, "#pragma unroll");
     CBody b;
     c_body_begin(p, &b, arena_printf(p->arena, "for (int %s = 0; %s < %u; ++%s)", l, l, t->width, l));
-    c_statement(p, "%s = %s;", c_join(p, address, l), c_lane(p, value, l));
+    assignment(p, arena_printf(p->arena, "%s = %s;", c_join(p, address, l), c_lane(p, value, l)));
     c_body_end(p, &b);
     name_release(&p->names, names);
 }
@@ -171,7 +170,7 @@ static void load_into(CPrinter *p, const IrOp *op, const char *address) {
     w.from = pointer_to(p, c_element(p, op->operands[0], op->operands[1]));
     if (op->operand_count >= 3) {
         w.other = wide_other(p, t, op->operands[3]);
-        if (!w.other) lane_loop(p, t, address, c_use(p, op->operands[3]));
+        if (!w.other) c_lane_loop(p, t, address, c_use(p, op->operands[3]));
         w.mask = mask_text(p, op->operands[2], w.other ? C_PREC_COND + 1 : 0);
         if (load_width(p, &w) > C_LINE_WIDTH) {
             c_materialise(p, op->operands[1]);
@@ -299,7 +298,7 @@ void c_vec_copy(CPrinter *p, const IrValue *v, const char *address) {
         WideCopy w = {.to = address, .from = c->address};
         wide_copy(p, v->type, &w);
     } else if (!c->address) {
-        lane_loop(p, v->type, address, c_use(p, v));
+        c_lane_loop(p, v->type, address, c_use(p, v));
     }
 }
 
@@ -311,7 +310,7 @@ static void store_vec(CPrinter *p, const IrOp *op) {
     bool splat = v->def && v->def->opcode == IR_CONST;
     if (splat) {
         const char *array = c_declare_array(p, v->type, "splat");
-        lane_loop(p, v->type, array, c_use(p, v));
+        c_lane_loop(p, v->type, array, c_use(p, v));
         c_value(p, v)->address = NULL;
         WideCopy w = {.to = pointer_to(p, c_element(p, op->operands[1], op->operands[2])), .from = array, .to_stream = streams(p, op)};
         if (op->operand_count > 3) w.mask = mask_text(p, op->operands[3], 0);
