@@ -13,32 +13,45 @@
 #include "support.h"
 
 enum {
-    ARTIFACT_FORMAT = 1,          /* version of the on-disk format; another one is refused */
+    ARTIFACT_FORMAT = 1, /* version of the on-disk format; another one is refused */
     ARTIFACT_MAX_RANK = 8,
     ARTIFACT_MAX_PARAMS = 256,
     ARTIFACT_MAX_STEPS = 1024,
     ARTIFACT_MAX_VERSIONS = 4,
-    ARTIFACT_MAX_NAME = 64,       /* bytes of a name without its NUL */
+    ARTIFACT_MAX_NAME = 64, /* bytes of a name without its NUL */
     ARTIFACT_MAX_BLOBS = 64
 };
 
 typedef enum { ARTIFACT_CPU, ARTIFACT_CUDA, ARTIFACT_TARGET_COUNT } ArtifactTarget;
-typedef enum { ARTIFACT_TENSOR, ARTIFACT_SYMBOL, ARTIFACT_SCALAR, ARTIFACT_WORKSPACE, ARTIFACT_PARAM_KIND_COUNT } ArtifactParamKind;
+typedef enum {
+    ARTIFACT_TENSOR,
+    ARTIFACT_SYMBOL,
+    ARTIFACT_SCALAR,
+    ARTIFACT_WORKSPACE,
+    ARTIFACT_PARAM_KIND_COUNT
+} ArtifactParamKind;
 enum { ARTIFACT_IN = 1, ARTIFACT_OUT = 2, ARTIFACT_INOUT = 3 };
-typedef enum { ARTIFACT_PTX, ARTIFACT_CUBIN, ARTIFACT_CUDA_C, ARTIFACT_C, ARTIFACT_SO, ARTIFACT_BLOB_KIND_COUNT } ArtifactBlobKind;
+typedef enum {
+    ARTIFACT_PTX,
+    ARTIFACT_CUBIN,
+    ARTIFACT_CUDA_C,
+    ARTIFACT_C,
+    ARTIFACT_SO,
+    ARTIFACT_BLOB_KIND_COUNT
+} ArtifactBlobKind;
 typedef enum { ARTIFACT_KERNEL, ARTIFACT_MEMSET, ARTIFACT_STEP_KIND_COUNT } ArtifactStepKind;
 
 typedef struct {
     ArtifactParamKind kind;
     const char *name;
-    const char *graph_name;  /* TENSOR, SYMBOL, SCALAR: what the operator calls it; null: the same */
-    Dtype dtype;             /* TENSOR, SCALAR, WORKSPACE */
-    unsigned direction;      /* TENSOR: ARTIFACT_IN, _OUT, _INOUT */
-    unsigned rank;           /* TENSOR */
+    const char *graph_name; /* TENSOR, SYMBOL, SCALAR: what the operator calls it; null: the same */
+    Dtype dtype;            /* TENSOR, SCALAR, WORKSPACE */
+    unsigned direction;     /* TENSOR: ARTIFACT_IN, _OUT, _INOUT */
+    unsigned rank;          /* TENSOR */
     const Aff *extents[ARTIFACT_MAX_RANK];
-    const Aff *derived;      /* SYMBOL computed from others, else null */
-    const Aff *elements;     /* WORKSPACE */
-    double fallback;         /* SCALAR: its default; NaN: none, the caller must give it */
+    const Aff *derived;  /* SYMBOL computed from others, else null */
+    const Aff *elements; /* WORKSPACE */
+    double fallback;     /* SCALAR: its default; NaN: none, the caller must give it */
 } ArtifactParam;
 
 typedef struct {
@@ -56,15 +69,15 @@ typedef struct {
  * tensors and workspaces, int64_t for symbols, the scalar's own dtype for scalars. */
 typedef struct {
     const char *entry;
-    const Aff *guard;        /* may run when > 0; null: always */
-    const Aff *grid[3];      /* x, y, z; CUDA only */
+    const Aff *guard;   /* may run when > 0; null: always */
+    const Aff *grid[3]; /* x, y, z; CUDA only */
     unsigned block_threads;
     const Aff *shared_bytes; /* dynamic shared memory */
     unsigned cluster[3];     /* 1,1,1: no cluster */
     bool cooperative;
-    unsigned max_registers;  /* register cap for ptxas and the driver's JIT; 0: none */
+    unsigned max_registers; /* register cap for ptxas and the driver's JIT; 0: none */
     size_t arg_count;
-    const unsigned *args;    /* indices into params */
+    const unsigned *args; /* indices into params */
 } ArtifactVersion;
 
 typedef struct {
@@ -72,7 +85,7 @@ typedef struct {
     const char *name;
     size_t version_count; /* KERNEL: in order of preference, the first whose guard holds runs */
     ArtifactVersion *versions;
-    unsigned param;       /* MEMSET: a tensor or workspace, filled with `byte` */
+    unsigned param; /* MEMSET: a tensor or workspace, filled with `byte` */
     unsigned byte;
 } ArtifactStep;
 
@@ -132,7 +145,8 @@ typedef struct {
     const char *graph_name; /* the operator's */
 } ArtifactRename;
 typedef struct {
-    const struct IrModule *kernels; /* kernel-level functions; those sharing `kernel` are versions */
+    const struct IrModule
+        *kernels; /* kernel-level functions; those sharing `kernel` are versions */
     const struct IrFunc *signature; /* the sketch at tile or graph level: tensor extents, declared
                                        order, constraints; null: the first kernel's own */
     const struct IrModule *graph;   /* holds the operator and cases (other functions are left

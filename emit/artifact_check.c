@@ -24,17 +24,21 @@ static void fail(Check *c, const char *format, ...) {
 static bool is_name(const char *s) {
     if (!s || !*s || strlen(s) > ARTIFACT_MAX_NAME) return false;
     for (; *s; s++)
-        if (!((*s >= 'a' && *s <= 'z') || (*s >= 'A' && *s <= 'Z') || (*s >= '0' && *s <= '9') || *s == '_'))
+        if (!((*s >= 'a' && *s <= 'z') || (*s >= 'A' && *s <= 'Z') || (*s >= '0' && *s <= '9') ||
+              *s == '_'))
             return false;
     return true;
 }
 
-static bool is_identifier(const char *s) { return is_name(s) && !(*s >= '0' && *s <= '9'); }
+static bool is_identifier(const char *s) {
+    return is_name(s) && !(*s >= '0' && *s <= '9');
+}
 
 /* An architecture is passed to compilers: it may not look like an option or a path. */
 static bool is_arch(const char *s) {
     if (!s || !*s || strlen(s) > ARTIFACT_MAX_NAME || *s == '-' || *s == '.') return false;
-    return strspn(s, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.+-") == strlen(s);
+    return strspn(s, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.+-") ==
+           strlen(s);
 }
 
 static const ArtifactParam *find_symbol(const Artifact *a, const char *name) {
@@ -48,7 +52,8 @@ static void check_formula(Check *c, const Aff *e, const char *what, size_t befor
     if (e->kind == AFF_VAR) fail(c, "%s uses a variable that is no symbol", what);
     if (e->kind == AFF_SYM && !artifact_is_launch_constant(e->name)) {
         const ArtifactParam *symbol = find_symbol(c->a, e->name);
-        if (!symbol) fail(c, "%s uses the unknown symbol '%.64s'", what, e->name);
+        if (!symbol)
+            fail(c, "%s uses the unknown symbol '%.64s'", what, e->name);
         else if ((size_t)(symbol - c->a->params) >= before)
             fail(c, "%s uses the symbol '%.64s' before its declaration", what, e->name);
     }
@@ -56,8 +61,10 @@ static void check_formula(Check *c, const Aff *e, const char *what, size_t befor
 }
 
 static void need_formula(Check *c, const Aff *e, const char *what) {
-    if (!e) fail(c, "%s is missing", what);
-    else check_formula(c, e, what, SIZE_MAX);
+    if (!e)
+        fail(c, "%s is missing", what);
+    else
+        check_formula(c, e, what, SIZE_MAX);
 }
 
 static void check_param(Check *c, size_t index) {
@@ -66,21 +73,28 @@ static void check_param(Check *c, size_t index) {
         fail(c, "parameter %zu has no valid name", index);
         return;
     }
-    if ((unsigned)p->kind >= ARTIFACT_PARAM_KIND_COUNT) fail(c, "parameter '%s' is of no known kind", p->name);
-    if (artifact_find_param(c->a, p->name) != (int)index) fail(c, "parameter '%s' is declared twice", p->name);
-    if (artifact_is_launch_constant(p->name)) fail(c, "parameter '%s' has a reserved name", p->name);
+    if ((unsigned)p->kind >= ARTIFACT_PARAM_KIND_COUNT)
+        fail(c, "parameter '%s' is of no known kind", p->name);
+    if (artifact_find_param(c->a, p->name) != (int)index)
+        fail(c, "parameter '%s' is declared twice", p->name);
+    if (artifact_is_launch_constant(p->name))
+        fail(c, "parameter '%s' has a reserved name", p->name);
     if (index > 0 && c->a->params[index - 1].kind > p->kind)
         fail(c, "parameter '%s' is out of order (tensors, symbols, scalars, workspaces)", p->name);
-    if (p->graph_name && !is_identifier(p->graph_name)) fail(c, "parameter '%s' has no valid name in the operator", p->name);
+    if (p->graph_name && !is_identifier(p->graph_name))
+        fail(c, "parameter '%s' has no valid name in the operator", p->name);
     bool typed = p->kind != ARTIFACT_SYMBOL;
-    if (typed && (p->dtype <= DTYPE_NONE || p->dtype >= DTYPE_COUNT)) fail(c, "parameter '%s' has no valid dtype", p->name);
+    if (typed && (p->dtype <= DTYPE_NONE || p->dtype >= DTYPE_COUNT))
+        fail(c, "parameter '%s' has no valid dtype", p->name);
     if (c->error) return;
     if (p->kind == ARTIFACT_TENSOR) {
         if (!artifact_direction_name(p->direction) || p->rank > ARTIFACT_MAX_RANK)
             fail(c, "tensor '%s' has a direction or rank out of range", p->name);
-        for (unsigned i = 0; i < p->rank && !c->error; i++) need_formula(c, p->extents[i], "an extent");
+        for (unsigned i = 0; i < p->rank && !c->error; i++)
+            need_formula(c, p->extents[i], "an extent");
     }
-    if (p->kind == ARTIFACT_SYMBOL && p->derived) check_formula(c, p->derived, "a derived symbol", index);
+    if (p->kind == ARTIFACT_SYMBOL && p->derived)
+        check_formula(c, p->derived, "a derived symbol", index);
     if (p->kind == ARTIFACT_WORKSPACE) need_formula(c, p->elements, "a workspace's size");
 }
 
@@ -90,14 +104,18 @@ static void check_version(Check *c, const ArtifactStep *s, const ArtifactVersion
     if (v->guard) check_formula(c, v->guard, "a guard", SIZE_MAX);
     for (int i = 0; i < 3 && !c->error; i++) need_formula(c, v->grid[i], "a grid extent");
     if (!c->error) need_formula(c, v->shared_bytes, "the shared memory's size");
-    if (v->block_threads < 1 || v->block_threads > 1024) fail(c, "step '%s' wants %u threads a block (1 to 1024)", s->name, v->block_threads);
+    if (v->block_threads < 1 || v->block_threads > 1024)
+        fail(c, "step '%s' wants %u threads a block (1 to 1024)", s->name, v->block_threads);
     for (int i = 0; i < 3; i++)
-        if (v->cluster[i] < 1 || v->cluster[i] > 16) fail(c, "step '%s' has a cluster out of range", s->name);
-    if (!c->error && v->cluster[0] * v->cluster[1] * v->cluster[2] > 16) fail(c, "step '%s' has a cluster of more than 16 blocks", s->name);
+        if (v->cluster[i] < 1 || v->cluster[i] > 16)
+            fail(c, "step '%s' has a cluster out of range", s->name);
+    if (!c->error && v->cluster[0] * v->cluster[1] * v->cluster[2] > 16)
+        fail(c, "step '%s' has a cluster of more than 16 blocks", s->name);
     if (v->max_registers > 255) fail(c, "step '%s' has a register cap above 255", s->name);
     if (v->arg_count > ARTIFACT_MAX_PARAMS) fail(c, "step '%s' has too many arguments", s->name);
     for (size_t i = 0; i < v->arg_count && !c->error; i++)
-        if (v->args[i] >= a->param_count) fail(c, "step '%s' has an argument that is no parameter", s->name);
+        if (v->args[i] >= a->param_count)
+            fail(c, "step '%s' has an argument that is no parameter", s->name);
 }
 
 static void check_step(Check *c, const ArtifactStep *s) {
@@ -107,11 +125,15 @@ static void check_step(Check *c, const ArtifactStep *s) {
     }
     if (s->kind == ARTIFACT_KERNEL) {
         if (s->version_count < 1 || s->version_count > ARTIFACT_MAX_VERSIONS)
-            fail(c, "step '%s' has %zu versions (1 to %d)", s->name, s->version_count, ARTIFACT_MAX_VERSIONS);
-        for (size_t i = 0; i < s->version_count && !c->error; i++) check_version(c, s, &s->versions[i]);
+            fail(c, "step '%s' has %zu versions (1 to %d)", s->name, s->version_count,
+                 ARTIFACT_MAX_VERSIONS);
+        for (size_t i = 0; i < s->version_count && !c->error; i++)
+            check_version(c, s, &s->versions[i]);
     } else if (s->kind == ARTIFACT_MEMSET) {
-        if (s->param >= c->a->param_count || s->byte > 255) fail(c, "step '%s' fills nothing valid", s->name);
-        else if (c->a->params[s->param].kind != ARTIFACT_TENSOR && c->a->params[s->param].kind != ARTIFACT_WORKSPACE)
+        if (s->param >= c->a->param_count || s->byte > 255)
+            fail(c, "step '%s' fills nothing valid", s->name);
+        else if (c->a->params[s->param].kind != ARTIFACT_TENSOR &&
+                 c->a->params[s->param].kind != ARTIFACT_WORKSPACE)
             fail(c, "step '%s' fills what is no memory", s->name);
     } else {
         fail(c, "step '%s' is of no known kind", s->name);
@@ -129,9 +151,11 @@ static void check_blobs(Check *c) {
         bool cpu = b->kind == ARTIFACT_C || b->kind == ARTIFACT_SO;
         bool text = b->kind == ARTIFACT_C || b->kind == ARTIFACT_PTX || b->kind == ARTIFACT_CUDA_C;
         if (cpu != (a->target == ARTIFACT_CPU))
-            fail(c, "code of kind %s is not for the target %s", artifact_blob_kind_name(b->kind), artifact_target_name(a->target));
+            fail(c, "code of kind %s is not for the target %s", artifact_blob_kind_name(b->kind),
+                 artifact_target_name(a->target));
         if (!is_arch(b->arch)) fail(c, "code %zu has no valid architecture", i);
-        if (text && memchr(b->data, 0, b->size)) fail(c, "%s text holds a NUL byte", artifact_blob_kind_name(b->kind));
+        if (text && memchr(b->data, 0, b->size))
+            fail(c, "%s text holds a NUL byte", artifact_blob_kind_name(b->kind));
     }
 }
 
@@ -140,24 +164,30 @@ static void check_counts(Check *c) {
     if (!is_identifier(a->name)) fail(c, "the artifact has no valid name");
     if ((unsigned)a->target >= ARTIFACT_TARGET_COUNT) fail(c, "the target is unknown");
     if (!is_arch(a->arch)) fail(c, "the architecture is not valid");
-    if (!a->tool_version || strlen(a->tool_version) > ARTIFACT_MAX_NAME) fail(c, "the tool version is not valid");
-    if (a->param_count > ARTIFACT_MAX_PARAMS) fail(c, "more than %d parameters", ARTIFACT_MAX_PARAMS);
+    if (!a->tool_version || strlen(a->tool_version) > ARTIFACT_MAX_NAME)
+        fail(c, "the tool version is not valid");
+    if (a->param_count > ARTIFACT_MAX_PARAMS)
+        fail(c, "more than %d parameters", ARTIFACT_MAX_PARAMS);
     if (a->step_count > ARTIFACT_MAX_STEPS) fail(c, "more than %d steps", ARTIFACT_MAX_STEPS);
     if (a->blob_count > ARTIFACT_MAX_BLOBS) fail(c, "more than %d code blobs", ARTIFACT_MAX_BLOBS);
-    if (a->constraint_count > ARTIFACT_MAX_STEPS) fail(c, "more than %d constraints", ARTIFACT_MAX_STEPS);
-    if (a->constexpr_count > ARTIFACT_MAX_PARAMS) fail(c, "more than %d constexprs", ARTIFACT_MAX_PARAMS);
+    if (a->constraint_count > ARTIFACT_MAX_STEPS)
+        fail(c, "more than %d constraints", ARTIFACT_MAX_STEPS);
+    if (a->constexpr_count > ARTIFACT_MAX_PARAMS)
+        fail(c, "more than %d constexprs", ARTIFACT_MAX_PARAMS);
 }
 
 const char *artifact_check(const Artifact *a, Arena *scratch) {
     Check c = {a, scratch, NULL};
     check_counts(&c);
     for (size_t i = 0; i < a->constexpr_count && !c.error; i++)
-        if (!is_identifier(a->constexprs[i].name) || !a->constexprs[i].value) fail(&c, "a constexpr has no valid name or value");
+        if (!is_identifier(a->constexprs[i].name) || !a->constexprs[i].value)
+            fail(&c, "a constexpr has no valid name or value");
     /* Names first: formulas look parameters up by name. */
     for (size_t i = 0; i < a->param_count && !c.error; i++)
         if (!a->params[i].name) fail(&c, "parameter %zu has no name", i);
     for (size_t i = 0; i < a->param_count && !c.error; i++) check_param(&c, i);
-    for (size_t i = 0; i < a->constraint_count && !c.error; i++) need_formula(&c, a->constraints[i].expr, "a constraint");
+    for (size_t i = 0; i < a->constraint_count && !c.error; i++)
+        need_formula(&c, a->constraints[i].expr, "a constraint");
     for (size_t i = 0; i < a->step_count && !c.error; i++) check_step(&c, &a->steps[i]);
     if (!c.error) check_blobs(&c);
     return c.error;

@@ -60,11 +60,13 @@ static uint64_t get_uint(Reader *r, const Json *object, const char *key, uint64_
 
 static bool get_bool(Reader *r, const Json *object, const char *key) {
     const Json *item = json_get(object, key);
-    if (json_kind(item) != JSON_BOOL) fail(r, "the field '%s' is missing or neither true nor false", key);
+    if (json_kind(item) != JSON_BOOL)
+        fail(r, "the field '%s' is missing or neither true nor false", key);
     return json_bool(item, false);
 }
 
-static const Json *get_array(Reader *r, const Json *object, const char *key, size_t limit, size_t *count) {
+static const Json *get_array(Reader *r, const Json *object, const char *key, size_t limit,
+                             size_t *count) {
     const Json *item = json_get(object, key);
     *count = 0;
     if (json_kind(item) != JSON_ARRAY || json_count(item) > limit) {
@@ -97,7 +99,8 @@ static const Aff *get_formula(Reader *r, const Json *object, const char *key, bo
 
 static ArtifactParamKind to_param_kind(Reader *r, const char *name) {
     for (unsigned i = 0; i < ARTIFACT_PARAM_KIND_COUNT; i++)
-        if (strcmp(artifact_param_kind_name((ArtifactParamKind)i), name) == 0) return (ArtifactParamKind)i;
+        if (strcmp(artifact_param_kind_name((ArtifactParamKind)i), name) == 0)
+            return (ArtifactParamKind)i;
     fail(r, "'%.40s' is no kind of parameter", name);
     return ARTIFACT_SYMBOL;
 }
@@ -113,7 +116,8 @@ static void read_tensor(Reader *r, const Json *item, ArtifactParam *p) {
     size_t count;
     const Json *extents = get_array(r, item, "extents", ARTIFACT_MAX_RANK, &count), *e;
     p->direction = to_direction(r, get_string(r, item, "direction", false));
-    for (e = json_first(extents); e; e = json_next(e)) p->extents[p->rank++] = to_formula(r, e, "extents");
+    for (e = json_first(extents); e; e = json_next(e))
+        p->extents[p->rank++] = to_formula(r, e, "extents");
 }
 
 static void read_param(Reader *r, const Json *item, ArtifactParam *p) {
@@ -130,7 +134,8 @@ static void read_param(Reader *r, const Json *item, ArtifactParam *p) {
     if (p->kind == ARTIFACT_WORKSPACE) p->elements = get_formula(r, item, "elements", false);
     if (p->kind == ARTIFACT_SCALAR) {
         const char *text = get_string(r, item, "default", true);
-        if (text && !parse_double(text, &p->fallback)) fail(r, "the default '%.40s' is no number", text);
+        if (text && !parse_double(text, &p->fallback))
+            fail(r, "the default '%.40s' is no number", text);
     }
 }
 
@@ -156,7 +161,8 @@ static void read_version(Reader *r, const Json *item, ArtifactVersion *v) {
     const Json *args = get_array(r, item, "args", ARTIFACT_MAX_PARAMS, &v->arg_count);
     unsigned *indices = ARENA_ARRAY(r->arena, unsigned, v->arg_count + 1);
     i = 0;
-    for (e = json_first(args); e; e = json_next(e)) indices[i++] = (unsigned)to_uint(r, e, "args", ARTIFACT_MAX_PARAMS);
+    for (e = json_first(args); e; e = json_next(e))
+        indices[i++] = (unsigned)to_uint(r, e, "args", ARTIFACT_MAX_PARAMS);
     v->args = indices;
 }
 
@@ -211,7 +217,8 @@ static void read_blobs(Reader *r, const Json *root) {
 
 static void read_lists(Reader *r, const Json *root) {
     Artifact *a = r->a;
-    const Json *e, *list = get_array(r, root, "constexprs", ARTIFACT_MAX_PARAMS, &a->constexpr_count);
+    const Json *e,
+        *list = get_array(r, root, "constexprs", ARTIFACT_MAX_PARAMS, &a->constexpr_count);
     a->constexprs = ARENA_ARRAY(r->arena, ArtifactConstexpr, a->constexpr_count + 1);
     size_t i = 0;
     for (e = json_first(list); e; e = json_next(e)) {
@@ -242,9 +249,12 @@ static void read_root(Reader *r, const Json *root) {
     a->name = get_string(r, root, "name", false);
     a->arch = get_string(r, root, "arch", false);
     const char *target = get_string(r, root, "target", false);
-    if (strcmp(target, "cpu") == 0) a->target = ARTIFACT_CPU;
-    else if (strcmp(target, "cuda") == 0) a->target = ARTIFACT_CUDA;
-    else fail(r, "the target '%.40s' is unknown", target);
+    if (strcmp(target, "cpu") == 0)
+        a->target = ARTIFACT_CPU;
+    else if (strcmp(target, "cuda") == 0)
+        a->target = ARTIFACT_CUDA;
+    else
+        fail(r, "the target '%.40s' is unknown", target);
     read_lists(r, root);
     read_blobs(r, root);
     if (!r->error) r->error = artifact_check(a, r->arena);
@@ -256,17 +266,21 @@ static size_t check_fixed(Reader *r, const unsigned char *data, size_t size) {
         fail(r, "this is not an artifact (.ska)");
         return 0;
     }
-    uint64_t format = get_le(data + 8, 4), header = get_le(data + 12, 4), total = get_le(data + 16, 8);
+    uint64_t format = get_le(data + 8, 4), header = get_le(data + 12, 4),
+             total = get_le(data + 16, 8);
     unsigned char sum[16];
     if (format != ARTIFACT_FORMAT)
-        fail(r, "the artifact's format is %llu, this program reads %d", (unsigned long long)format, ARTIFACT_FORMAT);
+        fail(r, "the artifact's format is %llu, this program reads %d", (unsigned long long)format,
+             ARTIFACT_FORMAT);
     else if (total != size)
-        fail(r, "the artifact is cut short or too long: %zu bytes, %llu were written", size, (unsigned long long)total);
+        fail(r, "the artifact is cut short or too long: %zu bytes, %llu were written", size,
+             (unsigned long long)total);
     else if (header < 2 || header > SKA_MAX_HEADER || header > size - SKA_FIXED)
         fail(r, "the artifact's header has a size out of range");
     if (r->error) return 0;
     artifact_checksum(data, size, sum);
-    if (memcmp(sum, data + SKA_CHECKED_PREFIX, sizeof sum) != 0) fail(r, "the artifact is damaged: its checksum does not match");
+    if (memcmp(sum, data + SKA_CHECKED_PREFIX, sizeof sum) != 0)
+        fail(r, "the artifact is damaged: its checksum does not match");
     return r->error ? 0 : (size_t)header;
 }
 
@@ -283,8 +297,10 @@ Artifact *artifact_read(Arena *arena, const void *data, size_t size, const char 
         char why[128];
         JsonLimits limits = {.bytes = SKA_MAX_HEADER, .depth = 8, .values = 100000};
         Json *root = json_read(text, header, &limits, why);
-        if (json_kind(root) == JSON_OBJECT) read_root(&r, root);
-        else fail(&r, "the artifact's header is no JSON object: %s", root ? "another value" : why);
+        if (json_kind(root) == JSON_OBJECT)
+            read_root(&r, root);
+        else
+            fail(&r, "the artifact's header is no JSON object: %s", root ? "another value" : why);
         json_release(root);
     }
     *error = r.error;

@@ -16,7 +16,9 @@ void artifact_checksum(const unsigned char *data, size_t size, unsigned char out
     put_le(out + 8, hash.hi, 8);
 }
 
-static void put_key(Str *s, const char *key) { str_printf(s, "\"%s\":", key); }
+static void put_key(Str *s, const char *key) {
+    str_printf(s, "\"%s\":", key);
+}
 
 static void put_string(Str *s, const char *key, const char *text) {
     put_key(s, key);
@@ -89,8 +91,9 @@ static void put_version(Str *s, const ArtifactVersion *v) {
     }
     str_printf(s, "],\"threads\":%u,", v->block_threads);
     put_formula(s, "shared", v->shared_bytes);
-    str_printf(s, ",\"cluster\":[%u,%u,%u],\"cooperative\":%s,\"registers\":%u,\"args\":[", v->cluster[0], v->cluster[1],
-               v->cluster[2], v->cooperative ? "true" : "false", v->max_registers);
+    str_printf(s, ",\"cluster\":[%u,%u,%u],\"cooperative\":%s,\"registers\":%u,\"args\":[",
+               v->cluster[0], v->cluster[1], v->cluster[2], v->cooperative ? "true" : "false",
+               v->max_registers);
     for (size_t i = 0; i < v->arg_count; i++) str_printf(s, "%s%u", i ? "," : "", v->args[i]);
     str_append(s, "]}");
 }
@@ -142,7 +145,9 @@ static void put_plan(Str *s, const Artifact *a) {
     str_append(s, "],\n");
 }
 
-static size_t align_up(size_t n) { return (n + SKA_ALIGN - 1) / SKA_ALIGN * SKA_ALIGN; }
+static size_t align_up(size_t n) {
+    return (n + SKA_ALIGN - 1) / SKA_ALIGN * SKA_ALIGN;
+}
 
 /* Offsets count from the end of the header, so that they do not depend on its own length. */
 static void put_header(Str *s, const Artifact *a) {
@@ -190,7 +195,8 @@ void artifact_write(const Artifact *a, Str *out) {
     str_append_n(out, (const char *)fixed, sizeof fixed);
     put_padded(out, header.data, header.len, base);
     if (a->graph) put_padded(out, a->graph, strlen(a->graph), base);
-    for (size_t i = 0; i < a->blob_count; i++) put_padded(out, a->blobs[i].data, a->blobs[i].size, base);
+    for (size_t i = 0; i < a->blob_count; i++)
+        put_padded(out, a->blobs[i].data, a->blobs[i].size, base);
 
     unsigned char *file = (unsigned char *)out->data + base;
     memcpy(file, artifact_magic, SKA_MAGIC_SIZE);

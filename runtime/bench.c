@@ -1,5 +1,5 @@
-/* `bench`: the declared cases, timed. Samples of the kernel and of a plain device copy alternate, so
- * that both see the same clocks; the last-level cache is flushed by reading before each unless
+/* `bench`: the declared cases, timed. Samples of the kernel and of a plain device copy alternate,
+ * so that both see the same clocks; the last-level cache is flushed by reading before each unless
  * `warm`. The first and the last timed result are compared with the untimed first one. */
 #include "runner.h"
 
@@ -32,7 +32,8 @@ static bool is_output(const Artifact *a, size_t i) {
 
 static bool has_inout(const Artifact *a) {
     for (size_t i = 0; i < a->param_count; i++)
-        if (a->params[i].kind == ARTIFACT_TENSOR && a->params[i].direction == ARTIFACT_INOUT) return true;
+        if (a->params[i].kind == ARTIFACT_TENSOR && a->params[i].direction == ARTIFACT_INOUT)
+            return true;
     return false;
 }
 
@@ -47,7 +48,8 @@ static double contraction_flops(const Task *task, const IrBlock *block) {
             continue;
         double terms = 1;
         for (size_t i = 0; i < axes->count; i++)
-            if (axes->ints[i] >= 0 && axes->ints[i] < (int64_t)a.rank) terms *= (double)a.extents[axes->ints[i]];
+            if (axes->ints[i] >= 0 && axes->ints[i] < (int64_t)a.rank)
+                terms *= (double)a.extents[axes->ints[i]];
         sum += 2 * (double)result.elements * terms;
     }
     return sum;
@@ -69,7 +71,8 @@ static RtError check_outputs(Bench *b, const char *which) {
         if (!is_output(a, i)) continue;
         RT_TRY(session_hash(&b->session, i, &hash));
         if (hash.lo != b->expected[i].lo || hash.hi != b->expected[i].hi)
-            return rt_error(RT_SECOND_LAUNCH, "%s gave another '%s' than the first launch", which, a->params[i].name);
+            return rt_error(RT_SECOND_LAUNCH, "%s gave another '%s' than the first launch", which,
+                            a->params[i].name);
     }
     return rt_ok();
 }
@@ -114,7 +117,8 @@ static unsigned sample_count(const Bench *b, double once) {
 
 static RtError take_samples(Bench *b) {
     Device *d = &b->r->device;
-    double limit = b->r->plan.options->time_limit_s > 0 ? b->r->plan.options->time_limit_s : 60, once;
+    double limit = b->r->plan.options->time_limit_s > 0 ? b->r->plan.options->time_limit_s : 60,
+           once;
     for (int i = 0; i < WARM_UPS; i++) {
         worker_phase(b->r->channel, limit, "a timed launch");
         RT_TRY(timed_launch(b, &once));
@@ -131,7 +135,8 @@ static RtError take_samples(Bench *b) {
         RT_TRY(timed_launch(b, &b->samples[i]));
         if (b->copy_bytes) RT_TRY(timed_copy(b, &b->copies[i]));
         worker_phase(b->r->channel, WORKER_PATIENCE, "checking the results");
-        if (check) RT_TRY(check_outputs(b, i == 0 ? "the first timed launch" : "the last timed launch"));
+        if (check)
+            RT_TRY(check_outputs(b, i == 0 ? "the first timed launch" : "the last timed launch"));
     }
     b->out->checked = true;
     return rt_ok();
@@ -159,10 +164,14 @@ static RtError check_possible(const Bench *b) {
     for (size_t i = 0; i < b->session.a->param_count; i++)
         if (is_output(b->session.a, i)) written += b->binding.bytes[i];
     const RtTiming *t = b->out;
-    if (b->session.a->target != ARTIFACT_CUDA || written < (uint64_t)512 << 20 || t->copy_gb_per_s <= 0) return rt_ok();
+    if (b->session.a->target != ARTIFACT_CUDA || written < (uint64_t)512 << 20 ||
+        t->copy_gb_per_s <= 0)
+        return rt_ok();
     double rate = (double)written / t->median_s * 1e-9;
     if (rate <= 1.5 * t->copy_gb_per_s) return rt_ok();
-    return rt_error(RT_IMPOSSIBLE_TIME, "the outputs would be written at %.0f GB/s; a copy moves %.0f GB/s", rate, t->copy_gb_per_s);
+    return rt_error(RT_IMPOSSIBLE_TIME,
+                    "the outputs would be written at %.0f GB/s; a copy moves %.0f GB/s", rate,
+                    t->copy_gb_per_s);
 }
 
 static RtError figures(Bench *b) {
@@ -188,7 +197,8 @@ static RtError figures(Bench *b) {
 static RtError bench_task(Bench *b) {
     Runner *r = b->r;
     RtError e = task_bind(&r->plan, b->task, &b->binding);
-    if (e.status == RT_BAD_INPUT) e.status = RT_SKIPPED; /* the kernel's own constraints may be narrower */
+    if (e.status == RT_BAD_INPUT)
+        e.status = RT_SKIPPED; /* the kernel's own constraints may be narrower */
     RT_TRY(e);
     binding_print(&b->binding, b->out->sizes, sizeof b->out->sizes);
     RT_TRY(task_check_size(&r->plan, b->task, &r->device, &b->binding));
@@ -217,7 +227,9 @@ static bool run_task(Runner *r, size_t index, void *record) {
     RtError e = task->sizes ? bench_task(&b) : rt_error(RT_SKIPPED, "%s", task->skip);
     b.out->status = e.status;
     rt_copy(b.out->text, sizeof b.out->text, e.text);
-    if (!rt_failed(&e) && has_inout(r->plan.a)) rt_copy(b.out->text, sizeof b.out->text, "inout tensors are restored in checked launches only");
+    if (!rt_failed(&e) && has_inout(r->plan.a))
+        rt_copy(b.out->text, sizeof b.out->text,
+                "inout tensors are restored in checked launches only");
     if (b.copy_from) r->device.ops->release(&r->device, b.copy_from);
     if (b.copy_to) r->device.ops->release(&r->device, b.copy_to);
     if (b.session.bases) session_close(&b.session);
@@ -248,7 +260,8 @@ RtBenchReport rt_bench(const Artifact *a, const RtOptions *options, Arena *arena
     if (rt_failed(&report.error)) return report;
     report.timings = ARENA_ARRAY(arena, RtTiming, r.plan.count + 1);
     report.count = r.plan.count;
-    for (size_t i = 0; i < report.count; i++) rt_copy(report.timings[i].name, RT_NAME, r.plan.tasks[i].name);
+    for (size_t i = 0; i < report.count; i++)
+        rt_copy(report.timings[i].name, RT_NAME, r.plan.tasks[i].name);
     r.records = (unsigned char *)report.timings;
     report.error = runner_run(&r);
     rt_copy(report.device, sizeof report.device, r.info.device);
@@ -259,8 +272,11 @@ RtBenchReport rt_bench(const Artifact *a, const RtOptions *options, Arena *arena
     for (size_t i = 0; i < report.count && !rt_failed(&report.error); i++) {
         const RtTiming *t = &report.timings[i];
         timed += t->status == RT_OK;
-        if (t->status != RT_OK && t->status != RT_SKIPPED) report.error = rt_error(t->status, "case %s: %.400s", t->name, t->text);
+        if (t->status != RT_OK && t->status != RT_SKIPPED)
+            report.error = rt_error(t->status, "case %s: %.400s", t->name, t->text);
     }
-    if (!rt_failed(&report.error) && !timed) report.error = rt_error(RT_BAD_INPUT, "no case was timed: %.400s", report.count ? report.timings[0].text : "");
+    if (!rt_failed(&report.error) && !timed)
+        report.error = rt_error(RT_BAD_INPUT, "no case was timed: %.400s",
+                                report.count ? report.timings[0].text : "");
     return report;
 }

@@ -18,7 +18,8 @@ typedef struct {
     RtError (*load)(Device *d, const Artifact *a, const RtOptions *options, Program **program);
     void (*unload)(Device *d, Program *p);
     /* Starts one kernel. pointers: by the version's args, tensors and workspaces in order. */
-    RtError (*launch)(Device *d, Program *p, const Launch *l, const Binding *b, const uint64_t *addresses);
+    RtError (*launch)(Device *d, Program *p, const Launch *l, const Binding *b,
+                      const uint64_t *addresses);
     RtError (*sync)(Device *d);
     RtError (*time_begin)(Device *d);
     RtError (*time_end)(Device *d, double *seconds); /* waits */
@@ -47,6 +48,7 @@ RtError device_open(Device *d, ArtifactTarget target, unsigned ordinal);
 RtError device_open_cpu(Device *d);
 RtError device_open_cuda(Device *d, unsigned ordinal);
 /* Fills `bytes` at `to` with repetitions of a pattern. */
-RtError device_fill_pattern(Device *d, uint64_t to, uint64_t bytes, const void *pattern, uint64_t pattern_bytes);
+RtError device_fill_pattern(Device *d, uint64_t to, uint64_t bytes, const void *pattern,
+                            uint64_t pattern_bytes);
 
 #endif

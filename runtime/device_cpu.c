@@ -18,7 +18,9 @@ typedef struct {
     volatile uint64_t sink;
 } Cpu;
 
-static void *at(uint64_t address) { return (void *)(uintptr_t)address; }
+static void *at(uint64_t address) {
+    return (void *)(uintptr_t)address;
+}
 
 static RtError cpu_alloc(Device *d, uint64_t bytes, uint64_t *address) {
     void *p = NULL;
@@ -70,7 +72,8 @@ static RtError cpu_fill(Device *d, uint64_t to, unsigned byte, uint64_t bytes) {
     return rt_ok();
 }
 
-static RtError cpu_launch(Device *d, Program *p, const Launch *l, const Binding *b, const uint64_t *addresses) {
+static RtError cpu_launch(Device *d, Program *p, const Launch *l, const Binding *b,
+                          const uint64_t *addresses) {
     const ArtifactVersion *v = l->version;
     void *pointers[ARTIFACT_MAX_PARAMS + 1];
     int64_t symbols[ARTIFACT_MAX_PARAMS + 1];
@@ -80,13 +83,20 @@ static RtError cpu_launch(Device *d, Program *p, const Launch *l, const Binding 
     for (size_t i = 0; i < v->arg_count; i++) {
         unsigned param = v->args[i];
         switch (b->a->params[param].kind) {
-        case ARTIFACT_SYMBOL: symbols[symbol_count++] = b->symbols[param]; break;
-        case ARTIFACT_SCALAR: scalars[scalar_count++] = b->scalars[param]; break;
-        default: pointers[pointer_count++] = at(addresses[param]); break;
+        case ARTIFACT_SYMBOL:
+            symbols[symbol_count++] = b->symbols[param];
+            break;
+        case ARTIFACT_SCALAR:
+            scalars[scalar_count++] = b->scalars[param];
+            break;
+        default:
+            pointers[pointer_count++] = at(addresses[param]);
+            break;
         }
     }
     int status = cpu_program_entry(p, l->step_index, l->version_index)(pointers, symbols, scalars);
-    if (status != 0) return rt_error(RT_LAUNCH_FAILED, "the kernel '%s' returned %d", v->entry, status);
+    if (status != 0)
+        return rt_error(RT_LAUNCH_FAILED, "the kernel '%s' returned %d", v->entry, status);
     return rt_ok();
 }
 
@@ -147,7 +157,8 @@ static void describe(Device *d) {
         break;
     }
     if (f) fclose(f);
-    snprintf(d->name, sizeof d->name, "%s, %lld cores", model[0] ? model : "CPU", (long long)d->num_cores);
+    snprintf(d->name, sizeof d->name, "%s, %lld cores", model[0] ? model : "CPU",
+             (long long)d->num_cores);
 #if defined(__x86_64__)
     rt_copy(d->arch, sizeof d->arch, "x86-64");
 #elif defined(__aarch64__)
@@ -168,9 +179,19 @@ static uint64_t available_memory(uint64_t otherwise) {
 }
 
 static const DeviceOps cpu_ops = {
-    .alloc = cpu_alloc, .release = cpu_release, .upload = cpu_upload, .download = cpu_download,
-    .copy = cpu_copy, .fill = cpu_fill, .load = cpu_load, .unload = cpu_unload, .launch = cpu_launch,
-    .sync = cpu_sync, .time_begin = cpu_time_begin, .time_end = cpu_time_end, .flush = cpu_flush,
+    .alloc = cpu_alloc,
+    .release = cpu_release,
+    .upload = cpu_upload,
+    .download = cpu_download,
+    .copy = cpu_copy,
+    .fill = cpu_fill,
+    .load = cpu_load,
+    .unload = cpu_unload,
+    .launch = cpu_launch,
+    .sync = cpu_sync,
+    .time_begin = cpu_time_begin,
+    .time_end = cpu_time_end,
+    .flush = cpu_flush,
     .close = cpu_close,
 };
 

@@ -7,7 +7,9 @@
 
 #define CU(call, what) RT_TRY(cuda_check(c->cu, c->cu->call, what))
 
-static Cuda *cuda_of(Device *d) { return d->impl; }
+static Cuda *cuda_of(Device *d) {
+    return d->impl;
+}
 
 static RtError gpu_alloc(Device *d, uint64_t bytes, uint64_t *address) {
     Cuda *c = cuda_of(d);
@@ -17,7 +19,9 @@ static RtError gpu_alloc(Device *d, uint64_t bytes, uint64_t *address) {
     return rt_ok();
 }
 
-static void gpu_release(Device *d, uint64_t address) { cuda_of(d)->cu->MemFree(address); }
+static void gpu_release(Device *d, uint64_t address) {
+    cuda_of(d)->cu->MemFree(address);
+}
 
 static RtError gpu_sync(Device *d) {
     Cuda *c = cuda_of(d);
@@ -25,8 +29,8 @@ static RtError gpu_sync(Device *d) {
     return rt_ok();
 }
 
-/* On our own stream: a synchronous copy from pageable memory returns when the bytes are staged, and a
- * launch on a non-blocking stream would not wait for them to arrive. */
+/* On our own stream: a synchronous copy from pageable memory returns when the bytes are staged, and
+ * a launch on a non-blocking stream would not wait for them to arrive. */
 static RtError gpu_upload(Device *d, uint64_t to, const void *from, uint64_t bytes) {
     Cuda *c = cuda_of(d);
     if (bytes) CU(MemcpyHtoDAsync(to, from, bytes, c->stream), "copying to the device");
@@ -48,7 +52,8 @@ static RtError gpu_copy(Device *d, uint64_t to, uint64_t from, uint64_t bytes) {
 
 static RtError gpu_fill(Device *d, uint64_t to, unsigned byte, uint64_t bytes) {
     Cuda *c = cuda_of(d);
-    if (bytes) CU(MemsetD8Async(to, (unsigned char)byte, bytes, c->stream), "filling device memory");
+    if (bytes)
+        CU(MemsetD8Async(to, (unsigned char)byte, bytes, c->stream), "filling device memory");
     return rt_ok();
 }
 
@@ -60,13 +65,17 @@ typedef union {
     unsigned char scalar[8];
 } Argument;
 
-static void fill_arguments(const Launch *l, const Binding *b, const uint64_t *addresses, Argument *arguments, void **parameters) {
+static void fill_arguments(const Launch *l, const Binding *b, const uint64_t *addresses,
+                           Argument *arguments, void **parameters) {
     for (size_t i = 0; i < l->version->arg_count; i++) {
         unsigned p = l->version->args[i];
         const ArtifactParam *param = &b->a->params[p];
-        if (param->kind == ARTIFACT_SYMBOL) arguments[i].symbol = b->symbols[p];
-        else if (param->kind == ARTIFACT_SCALAR) dtype_write(param->dtype, arguments[i].scalar, b->scalars[p]);
-        else arguments[i].pointer = addresses[p];
+        if (param->kind == ARTIFACT_SYMBOL)
+            arguments[i].symbol = b->symbols[p];
+        else if (param->kind == ARTIFACT_SCALAR)
+            dtype_write(param->dtype, arguments[i].scalar, b->scalars[p]);
+        else
+            arguments[i].pointer = addresses[p];
         parameters[i] = &arguments[i];
     }
 }
@@ -87,7 +96,8 @@ static unsigned fill_attributes(const ArtifactVersion *v, CUlaunchAttribute attr
     return n;
 }
 
-static RtError gpu_launch(Device *d, Program *p, const Launch *l, const Binding *b, const uint64_t *addresses) {
+static RtError gpu_launch(Device *d, Program *p, const Launch *l, const Binding *b,
+                          const uint64_t *addresses) {
     Cuda *c = cuda_of(d);
     Argument arguments[ARTIFACT_MAX_PARAMS];
     void *parameters[ARTIFACT_MAX_PARAMS + 1];
@@ -95,15 +105,20 @@ static RtError gpu_launch(Device *d, Program *p, const Launch *l, const Binding 
     CUfunction f = cuda_program_entry(p, l->step_index, l->version_index);
     const ArtifactVersion *v = l->version;
     if ((int64_t)l->shared_bytes > c->shared_limit)
-        return rt_error(RT_LAUNCH_FAILED, "'%s' needs %u bytes of shared memory, the device gives a block %d", v->entry,
-                        l->shared_bytes, c->shared_limit);
+        return rt_error(RT_LAUNCH_FAILED,
+                        "'%s' needs %u bytes of shared memory, the device gives a block %d",
+                        v->entry, l->shared_bytes, c->shared_limit);
     if (l->shared_bytes > 48 * 1024)
-        CU(FuncSetAttribute(f, CUDA_FUNC_MAX_DYNAMIC_SHARED, (int)l->shared_bytes), "asking for shared memory");
+        CU(FuncSetAttribute(f, CUDA_FUNC_MAX_DYNAMIC_SHARED, (int)l->shared_bytes),
+           "asking for shared memory");
     if (v->cluster[0] * v->cluster[1] * v->cluster[2] > 8)
         CU(FuncSetAttribute(f, CUDA_FUNC_NON_PORTABLE_CLUSTER, 1), "asking for a large cluster");
     fill_arguments(l, b, addresses, arguments, parameters);
-    CUlaunchConfig config = {.grid = {l->grid[0], l->grid[1], l->grid[2]}, .block = {v->block_threads, 1, 1},
-                             .shared_bytes = l->shared_bytes, .stream = c->stream, .attributes = attributes,
+    CUlaunchConfig config = {.grid = {l->grid[0], l->grid[1], l->grid[2]},
+                             .block = {v->block_threads, 1, 1},
+                             .shared_bytes = l->shared_bytes,
+                             .stream = c->stream,
+                             .attributes = attributes,
                              .attribute_count = fill_attributes(v, attributes)};
     RtError e = cuda_check(c->cu, c->cu->LaunchKernelEx(&config, f, parameters, NULL), "launching");
     if (rt_failed(&e)) return rt_error(e.status, "'%s': %.400s", v->entry, e.text);
@@ -141,16 +156,19 @@ static const char flush_ptx[] =
     "LOOP:\nsetp.ge.u64 %p1, %rd3, %rd2;\n@%p1 bra DONE;\n"
     "shl.b64 %rd6, %rd3, 4;\nadd.u64 %rd7, %rd1, %rd6;\n"
     "ld.global.v4.u32 {%r5, %r6, %r7, %r8}, [%rd7];\n"
-    "xor.b32 %r9, %r9, %r5;\nxor.b32 %r9, %r9, %r6;\nxor.b32 %r9, %r9, %r7;\nxor.b32 %r9, %r9, %r8;\n"
+    "xor.b32 %r9, %r9, %r5;\nxor.b32 %r9, %r9, %r6;\nxor.b32 %r9, %r9, %r7;\nxor.b32 %r9, %r9, "
+    "%r8;\n"
     "add.u64 %rd3, %rd3, %rd5;\nbra LOOP;\n"
-    "DONE:\nsetp.ne.u32 %p2, %r9, 0x5a5a5a5a;\n@%p2 bra END;\nst.global.u32 [%rd1], %r9;\nEND:\nret;\n}\n";
+    "DONE:\nsetp.ne.u32 %p2, %r9, 0x5a5a5a5a;\n@%p2 bra END;\nst.global.u32 [%rd1], "
+    "%r9;\nEND:\nret;\n}\n";
 
 static RtError prepare_flush(Cuda *c) {
     c->flush_bytes = c->l2_bytes > (16u << 20) ? 2 * c->l2_bytes : (uint64_t)32 << 20;
     CU(MemAlloc(&c->flush, c->flush_bytes), "allocating the flush buffer");
     CU(MemsetD8Async(c->flush, 0, c->flush_bytes, c->stream), "filling the flush buffer");
     RT_TRY(cuda_module(c, flush_ptx, 0, &c->flush_module));
-    CU(ModuleGetFunction(&c->flush_kernel, c->flush_module, "sketchc_flush"), "finding the flush kernel");
+    CU(ModuleGetFunction(&c->flush_kernel, c->flush_module, "sketchc_flush"),
+       "finding the flush kernel");
     return rt_ok();
 }
 
@@ -159,7 +177,8 @@ static RtError gpu_flush(Device *d) {
     if (!c->flush_kernel) RT_TRY(prepare_flush(c));
     uint64_t words = c->flush_bytes / 16;
     void *parameters[] = {&c->flush, &words};
-    CUlaunchConfig config = {.grid = {(unsigned)d->num_sms * 4, 1, 1}, .block = {256, 1, 1}, .stream = c->stream};
+    CUlaunchConfig config = {
+        .grid = {(unsigned)d->num_sms * 4, 1, 1}, .block = {256, 1, 1}, .stream = c->stream};
     CU(LaunchKernelEx(&config, c->flush_kernel, parameters, NULL), "flushing the cache");
     return rt_ok();
 }
@@ -181,9 +200,19 @@ static RtError gpu_close(Device *d) {
 }
 
 static const DeviceOps gpu_ops = {
-    .alloc = gpu_alloc, .release = gpu_release, .upload = gpu_upload, .download = gpu_download,
-    .copy = gpu_copy, .fill = gpu_fill, .load = cuda_load, .unload = cuda_unload, .launch = gpu_launch,
-    .sync = gpu_sync, .time_begin = gpu_time_begin, .time_end = gpu_time_end, .flush = gpu_flush,
+    .alloc = gpu_alloc,
+    .release = gpu_release,
+    .upload = gpu_upload,
+    .download = gpu_download,
+    .copy = gpu_copy,
+    .fill = gpu_fill,
+    .load = cuda_load,
+    .unload = cuda_unload,
+    .launch = gpu_launch,
+    .sync = gpu_sync,
+    .time_begin = gpu_time_begin,
+    .time_end = gpu_time_end,
+    .flush = gpu_flush,
     .close = gpu_close,
 };
 
@@ -205,7 +234,8 @@ static RtError describe(Device *d, Cuda *c) {
     c->l2_bytes = l2 > 0 ? (uint64_t)l2 : 0;
     name[sizeof name - 1] = '\0';
     snprintf(d->arch, sizeof d->arch, "sm_%d%d", c->major, c->minor);
-    snprintf(d->name, sizeof d->name, "%s, %s, driver %d.%d", name, d->arch, c->driver_version / 1000, c->driver_version % 1000 / 10);
+    snprintf(d->name, sizeof d->name, "%s, %s, driver %d.%d", name, d->arch,
+             c->driver_version / 1000, c->driver_version % 1000 / 10);
     return rt_ok();
 }
 
@@ -213,7 +243,8 @@ static RtError open_device(Device *d, Cuda *c, unsigned ordinal) {
     int count = 0;
     CU(Init(0), "starting CUDA");
     CU(DeviceGetCount(&count), "counting devices");
-    if (ordinal >= (unsigned)count) return rt_error(RT_MISSING, "there is no CUDA device %u (of %d)", ordinal, count);
+    if (ordinal >= (unsigned)count)
+        return rt_error(RT_MISSING, "there is no CUDA device %u (of %d)", ordinal, count);
     CU(DeviceGet(&c->device, (int)ordinal), "opening the device");
     CU(DevicePrimaryCtxRetain(&c->context, c->device), "opening the device");
     CU(CtxSetCurrent(c->context), "opening the device");

@@ -18,17 +18,21 @@ CpuEntry cpu_program_entry(const Program *p, unsigned step, unsigned version) {
 /* NAME(args...) from the uniform lists; C converts void * and double to the kernel's own types. */
 static void print_wrapper(const Artifact *a, const ArtifactVersion *v, Str *out) {
     unsigned pointers = 0, symbols = 0, scalars = 0;
-    str_printf(out,
-               "\nint %s_invoke(void *const *pointers, const int64_t *symbols, const double *scalars);\n"
-               "int %s_invoke(void *const *pointers, const int64_t *symbols, const double *scalars) {\n"
-               "    (void)pointers, (void)symbols, (void)scalars;\n    return %s(",
-               v->entry, v->entry, v->entry);
+    str_printf(
+        out,
+        "\nint %s_invoke(void *const *pointers, const int64_t *symbols, const double *scalars);\n"
+        "int %s_invoke(void *const *pointers, const int64_t *symbols, const double *scalars) {\n"
+        "    (void)pointers, (void)symbols, (void)scalars;\n    return %s(",
+        v->entry, v->entry, v->entry);
     for (size_t i = 0; i < v->arg_count; i++) {
         const ArtifactParam *p = &a->params[v->args[i]];
         str_append(out, i ? ", " : "");
-        if (p->kind == ARTIFACT_SYMBOL) str_printf(out, "symbols[%u]", symbols++);
-        else if (p->kind == ARTIFACT_SCALAR) str_printf(out, "(%s)scalars[%u]", dtype_c_name(p->dtype), scalars++);
-        else str_printf(out, "pointers[%u]", pointers++);
+        if (p->kind == ARTIFACT_SYMBOL)
+            str_printf(out, "symbols[%u]", symbols++);
+        else if (p->kind == ARTIFACT_SCALAR)
+            str_printf(out, "(%s)scalars[%u]", dtype_c_name(p->dtype), scalars++);
+        else
+            str_printf(out, "pointers[%u]", pointers++);
     }
     str_append(out, ");\n}\n");
 }
@@ -53,7 +57,8 @@ static RtError check_arch(const char *arch) {
     if (strcmp(arch, "x86-64-v4") == 0) ok = __builtin_cpu_supports("x86-64-v4");
     if (!ok) return rt_error(RT_MISSING, "the code is for %s, which this processor is not", arch);
 #else
-    if (strncmp(arch, "x86-64", 6) == 0) return rt_error(RT_MISSING, "the code is for %s, which this processor is not", arch);
+    if (strncmp(arch, "x86-64", 6) == 0)
+        return rt_error(RT_MISSING, "the code is for %s, which this processor is not", arch);
 #endif
     return rt_ok();
 }
@@ -65,7 +70,9 @@ typedef struct {
     size_t count;
 } Command;
 
-static void push(Command *c, const char *word) { c->argv[c->count++] = word; }
+static void push(Command *c, const char *word) {
+    c->argv[c->count++] = word;
+}
 
 static RtError make_command(Arena *arena, const char *arch, Command *c) {
     const char *words[TOOL_MAX_WORDS];
@@ -110,7 +117,8 @@ static RtError open_library(const char *path, CpuProgram *p) {
     p->library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
     if (p->library) return rt_ok();
     const char *why = dlerror();
-    return rt_error(RT_BUILD_FAILED, "the built kernel cannot be loaded: %.300s", why ? why : "no reason given");
+    return rt_error(RT_BUILD_FAILED, "the built kernel cannot be loaded: %.300s",
+                    why ? why : "no reason given");
 }
 
 static void complete_source(const Artifact *a, const ArtifactBlob *blob, Str *source) {
@@ -122,8 +130,8 @@ static void complete_source(const Artifact *a, const ArtifactBlob *blob, Str *so
     str_release(&wrappers);
 }
 
-static RtError load_source(const Device *d, const Artifact *a, const ArtifactBlob *blob, const Cache *cache, Arena *arena,
-                           CpuProgram *p) {
+static RtError load_source(const Device *d, const Artifact *a, const ArtifactBlob *blob,
+                           const Cache *cache, Arena *arena, CpuProgram *p) {
     Command c = {.count = 0};
     TempDir dir = {.path = ""};
     char path[1200];
@@ -142,7 +150,8 @@ static RtError load_source(const Device *d, const Artifact *a, const ArtifactBlo
         e = temp_dir_create(&dir);
         if (!rt_failed(&e)) e = compile(&c, &dir, &source, path, sizeof path);
         if (!rt_failed(&e)) e = open_library(path, p);
-        if (!rt_failed(&e) && file_read(path, (size_t)1 << 30, &payload)) cache_put(cache, key, "so", payload.data, payload.len);
+        if (!rt_failed(&e) && file_read(path, (size_t)1 << 30, &payload))
+            cache_put(cache, key, "so", payload.data, payload.len);
         temp_dir_remove(&dir);
     }
     str_release(&source);
@@ -168,13 +177,15 @@ static RtError find_entries(const Artifact *a, CpuProgram *p) {
         for (size_t j = 0; j < a->steps[i].version_count; j++) {
             snprintf(name, sizeof name, "%s_invoke", a->steps[i].versions[j].entry);
             void *symbol = dlsym(p->library, name);
-            if (!symbol) return rt_error(RT_BUILD_FAILED, "the built kernel has no entry '%s'", name);
+            if (!symbol)
+                return rt_error(RT_BUILD_FAILED, "the built kernel has no entry '%s'", name);
             memcpy(&p->entries[i][j], &symbol, sizeof symbol); /* ISO C has no such cast */
         }
     return rt_ok();
 }
 
-static RtError load_any(const Device *d, const Artifact *a, const RtOptions *options, Arena *arena, CpuProgram *p, char *how) {
+static RtError load_any(const Device *d, const Artifact *a, const RtOptions *options, Arena *arena,
+                        CpuProgram *p, char *how) {
     Cache cache;
     cache_open(&cache, options->cache_dir);
     for (size_t i = 0; i < a->blob_count; i++)
@@ -211,7 +222,8 @@ RtError cpu_load(Device *d, const Artifact *a, const RtOptions *options, Program
     return e;
 }
 
-/* The library stays loaded: libgomp's threads may still run in it, and the process is disposable. */
+/* The library stays loaded: libgomp's threads may still run in it, and the process is disposable.
+ */
 void cpu_unload(Device *d, Program *p) {
     (void)d;
     CpuProgram *impl = p->impl;

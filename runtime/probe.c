@@ -46,15 +46,20 @@ static void probe_cuda_tool(const char *name, RtTool *tool) {
     tool->found = tool_find(name, true, tool->path, sizeof tool->path);
     if (!tool->found) {
         tool->path[0] = '\0';
-        snprintf(tool->version, sizeof tool->version, "%s is not in PATH, CUDA_HOME or /usr/local/cuda", name);
+        snprintf(tool->version, sizeof tool->version,
+                 "%s is not in PATH, CUDA_HOME or /usr/local/cuda", name);
         return;
     }
     const char *argv[] = {tool->path, "--version", NULL};
     ask_version(argv, tool);
 }
 
-void rt_probe_ptxas(RtTool *tool) { probe_cuda_tool("ptxas", tool); }
-void rt_probe_nvcc(RtTool *tool) { probe_cuda_tool("nvcc", tool); }
+void rt_probe_ptxas(RtTool *tool) {
+    probe_cuda_tool("ptxas", tool);
+}
+void rt_probe_nvcc(RtTool *tool) {
+    probe_cuda_tool("nvcc", tool);
+}
 
 /* ---- In a worker: these load foreign libraries ---- */
 
@@ -73,7 +78,8 @@ static bool receive(void *ctx, const void *data, size_t size) {
     Answer answer;
     if (size != sizeof answer) return false;
     memcpy(&answer, data, size);
-    answer.tool.path[sizeof answer.tool.path - 1] = answer.tool.version[sizeof answer.tool.version - 1] = '\0';
+    answer.tool.path[sizeof answer.tool.path - 1] =
+        answer.tool.version[sizeof answer.tool.version - 1] = '\0';
     answer.arch[sizeof answer.arch - 1] = '\0';
     *p->tool = answer.tool;
     if (p->arch) memcpy(*p->arch, answer.arch, sizeof answer.arch);
@@ -86,8 +92,10 @@ static void work_nvrtc(void *ctx, WorkerChannel *channel) {
     (void)ctx;
     memset(&answer, 0, sizeof answer);
     answer.tool.found = nvrtc_probe(answer.tool.path, sizeof answer.tool.path, &major, &minor);
-    if (answer.tool.found) snprintf(answer.tool.version, sizeof answer.tool.version, "NVRTC %d.%d", major, minor);
-    else answer.tool.path[0] = '\0';
+    if (answer.tool.found)
+        snprintf(answer.tool.version, sizeof answer.tool.version, "NVRTC %d.%d", major, minor);
+    else
+        answer.tool.path[0] = '\0';
     worker_send(channel, &answer, sizeof answer);
 }
 
@@ -116,10 +124,13 @@ static void probe_in_worker(void (*work)(void *, WorkerChannel *), RtTool *tool,
 
 void rt_probe_nvrtc(RtTool *tool) {
     probe_in_worker(work_nvrtc, tool, NULL);
-    if (!tool->found && !tool->version[0]) rt_copy(tool->version, sizeof tool->version, "no libnvrtc.so");
+    if (!tool->found && !tool->version[0])
+        rt_copy(tool->version, sizeof tool->version, "no libnvrtc.so");
 }
 
-void rt_probe_cuda(RtTool *tool) { probe_in_worker(work_cuda, tool, NULL); }
+void rt_probe_cuda(RtTool *tool) {
+    probe_in_worker(work_cuda, tool, NULL);
+}
 
 bool rt_native_arch(char arch[32]) {
     RtTool tool;

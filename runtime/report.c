@@ -11,12 +11,18 @@ static void put_string(Str *s, const char *key, const char *text) {
 /* JSON has no infinities. */
 static void put_number(Str *s, const char *key, double value) {
     str_printf(s, ",\"%s\":", key);
-    if (isfinite(value)) str_append_double(s, value);
-    else str_append(s, isnan(value) ? "\"nan\"" : value > 0 ? "\"inf\"" : "\"-inf\"");
+    if (isfinite(value))
+        str_append_double(s, value);
+    else
+        str_append(s, isnan(value) ? "\"nan\"" : value > 0 ? "\"inf\"" : "\"-inf\"");
 }
 
-static void put_count(Str *s, const char *key, uint64_t value) { str_printf(s, ",\"%s\":%llu", key, (unsigned long long)value); }
-static void put_bool(Str *s, const char *key, bool value) { str_printf(s, ",\"%s\":%s", key, value ? "true" : "false"); }
+static void put_count(Str *s, const char *key, uint64_t value) {
+    str_printf(s, ",\"%s\":%llu", key, (unsigned long long)value);
+}
+static void put_bool(Str *s, const char *key, bool value) {
+    str_printf(s, ",\"%s\":%s", key, value ? "true" : "false");
+}
 
 static void put_head(Str *s, const char *kind, const Artifact *a, const RtError *error) {
     str_printf(s, "{\"format\":1,\"kind\":\"%s\"", kind);
@@ -98,7 +104,9 @@ void rt_bench_json(const Artifact *a, const RtBenchReport *report, Str *out) {
         const RtKernelInfo *k = &report->kernels[i];
         str_append(out, i ? ",\n{\"entry\":" : "\n{\"entry\":");
         str_append_json(out, k->entry);
-        str_printf(out, ",\"registers\":%d,\"shared_bytes\":%d,\"local_bytes\":%d,\"max_threads\":%d,\"blocks_per_sm\":%d}",
+        str_printf(out,
+                   ",\"registers\":%d,\"shared_bytes\":%d,\"local_bytes\":%d,\"max_threads\":%d,"
+                   "\"blocks_per_sm\":%d}",
                    k->registers, k->shared_bytes, k->local_bytes, k->max_threads, k->blocks_per_sm);
     }
     str_append(out, "],\"cases\":[");
@@ -114,23 +122,29 @@ void rt_bench_json(const Artifact *a, const RtBenchReport *report, Str *out) {
 static void put_verdict_line(Str *out, const RtVerdict *v) {
     str_printf(out, "%-14s %-12s %s", rt_status_name(v->status), v->name, v->sizes);
     if (v->status == RT_OK)
-        str_printf(out, "  worst %.2g of the bound, rms %.2g, %llu of %llu elements compared%s", v->worst_ratio, v->rms_ratio,
-                   (unsigned long long)v->compared, (unsigned long long)v->elements, v->sampled ? " (sampled)" : "");
-    else str_printf(out, "  %s%s%s", v->check, v->check[0] ? ": " : "", v->text);
+        str_printf(out, "  worst %.2g of the bound, rms %.2g, %llu of %llu elements compared%s",
+                   v->worst_ratio, v->rms_ratio, (unsigned long long)v->compared,
+                   (unsigned long long)v->elements, v->sampled ? " (sampled)" : "");
+    else
+        str_printf(out, "  %s%s%s", v->check, v->check[0] ? ": " : "", v->text);
     str_append_char(out, '\n');
 }
 
 void rt_verify_text(const Artifact *a, const RtVerifyReport *report, Str *out) {
     for (size_t i = 0; i < report->count; i++) put_verdict_line(out, &report->verdicts[i]);
-    str_printf(out, "%s for %s: %zu passed, %zu failed, %zu skipped\n", a->name, a->arch, report->passed, report->failed, report->skipped);
+    str_printf(out, "%s for %s: %zu passed, %zu failed, %zu skipped\n", a->name, a->arch,
+               report->passed, report->failed, report->skipped);
     if (rt_failed(&report->error) && !report->failed)
         str_printf(out, "%s: %s\n", rt_status_name(report->error.status), report->error.text);
 }
 
 static void put_time(Str *out, double s) {
-    if (s >= 1) str_printf(out, "%.3f s", s);
-    else if (s >= 1e-3) str_printf(out, "%.3f ms", s * 1e3);
-    else str_printf(out, "%.2f us", s * 1e6);
+    if (s >= 1)
+        str_printf(out, "%.3f s", s);
+    else if (s >= 1e-3)
+        str_printf(out, "%.3f ms", s * 1e3);
+    else
+        str_printf(out, "%.2f us", s * 1e6);
 }
 
 static void put_timing_line(Str *out, const RtTiming *t) {
@@ -147,7 +161,8 @@ static void put_timing_line(Str *out, const RtTiming *t) {
     str_printf(out, ", %u samples, %s)", t->samples, t->warm ? "warm" : "cold");
     if (t->flops > 0) str_printf(out, "  %.2f TFLOP/s", t->tflop_per_s);
     str_printf(out, "  %.1f GB/s", t->gb_per_s);
-    if (t->copy_gb_per_s > 0) str_printf(out, ", %.0f %% of copy (%.1f GB/s)", t->percent_of_copy, t->copy_gb_per_s);
+    if (t->copy_gb_per_s > 0)
+        str_printf(out, ", %.0f %% of copy (%.1f GB/s)", t->percent_of_copy, t->copy_gb_per_s);
     str_append_char(out, '\n');
 }
 
@@ -155,9 +170,10 @@ void rt_bench_text(const Artifact *a, const RtBenchReport *report, Str *out) {
     if (report->device[0]) str_printf(out, "%s on %s, %s\n", a->name, report->device, report->code);
     for (unsigned i = 0; i < report->kernel_count; i++) {
         const RtKernelInfo *k = &report->kernels[i];
-        str_printf(out, "  %s: %d registers, %d bytes shared, %d bytes local, %d blocks an SM\n", k->entry, k->registers,
-                   k->shared_bytes, k->local_bytes, k->blocks_per_sm);
+        str_printf(out, "  %s: %d registers, %d bytes shared, %d bytes local, %d blocks an SM\n",
+                   k->entry, k->registers, k->shared_bytes, k->local_bytes, k->blocks_per_sm);
     }
     for (size_t i = 0; i < report->count; i++) put_timing_line(out, &report->timings[i]);
-    if (rt_failed(&report->error)) str_printf(out, "%s: %s\n", rt_status_name(report->error.status), report->error.text);
+    if (rt_failed(&report->error))
+        str_printf(out, "%s: %s\n", rt_status_name(report->error.status), report->error.text);
 }

@@ -16,7 +16,7 @@ typedef enum {
 #undef RT_STATUS
     RT_STATUS_COUNT
 } RtStatus;
-const char *rt_status_name(RtStatus status);    /* "input_modified" */
+const char *rt_status_name(RtStatus status); /* "input_modified" */
 const char *rt_status_summary(RtStatus status);
 int rt_status_exit_code(RtStatus status);
 
@@ -62,34 +62,34 @@ typedef struct {
 /* Runs the artifact once on .npy files; symbols are bound from the inputs' shapes and the options.
  * Outputs (also inouts) are written to `outputs`' paths, each replaced atomically. An inout tensor
  * needs an input. Guard zones, poisoned outputs and input hashes are checked as in verify. */
-RtError rt_run(const Artifact *a, const RtOptions *options, size_t input_count, const RtFile *inputs,
-               size_t output_count, const RtFile *outputs);
+RtError rt_run(const Artifact *a, const RtOptions *options, size_t input_count,
+               const RtFile *inputs, size_t output_count, const RtFile *outputs);
 
 /* ---- verify ---- */
 
 /* What the worker found for one case. Plain data: it travels through a pipe. */
 typedef struct {
     RtStatus status;
-    char name[RT_NAME];      /* case name; "ragged 3" for derived sizes */
-    char sizes[256];         /* "B=2 F=7" */
-    char check[RT_NAME];     /* the named check that decided, "" when passed */
-    char text[RT_TEXT];      /* what was found where, or why it was skipped */
-    char tensor[RT_NAME];    /* worst output tensor */
-    double worst_ratio;      /* largest |error| / bound */
-    double rms_ratio;        /* rms of |error| / bound */
+    char name[RT_NAME];   /* case name; "ragged 3" for derived sizes */
+    char sizes[256];      /* "B=2 F=7" */
+    char check[RT_NAME];  /* the named check that decided, "" when passed */
+    char text[RT_TEXT];   /* what was found where, or why it was skipped */
+    char tensor[RT_NAME]; /* worst output tensor */
+    double worst_ratio;   /* largest |error| / bound */
+    double rms_ratio;     /* rms of |error| / bound */
     double max_error;
-    uint64_t compared;       /* elements compared with the reference */
-    uint64_t elements;       /* elements of the outputs */
-    uint64_t undecided;      /* elements at a discontinuity where either outcome passes */
-    bool sampled;            /* compared on samples, not everywhere */
+    uint64_t compared;                 /* elements compared with the reference */
+    uint64_t elements;                 /* elements of the outputs */
+    uint64_t undecided;                /* elements at a discontinuity where either outcome passes */
+    bool sampled;                      /* compared on samples, not everywhere */
     bool paper_rule, kernelbench_rule; /* the two published rules, reported beside ours */
     double seconds;
 } RtVerdict;
 
 typedef struct {
-    RtError error;           /* why nothing could be verified, or the worst case's status */
+    RtError error; /* why nothing could be verified, or the worst case's status */
     size_t count, passed, failed, skipped;
-    RtVerdict *verdicts;     /* arena */
+    RtVerdict *verdicts; /* arena */
 } RtVerifyReport;
 /* Runs every fitting case and derived ragged sizes; a passing report has at least one passed case
  * and none failed. */
@@ -104,15 +104,15 @@ typedef struct {
     char text[RT_TEXT];
     unsigned samples;
     double median_s, p5_s, p95_s;
-    double noise;            /* (p95 - p5) / median */
-    double first_s;          /* first launch, cold start included */
-    uint64_t bytes;          /* each input read once, each output written once */
-    double flops;            /* of contractions; 0: none */
+    double noise;   /* (p95 - p5) / median */
+    double first_s; /* first launch, cold start included */
+    uint64_t bytes; /* each input read once, each output written once */
+    double flops;   /* of contractions; 0: none */
     double gb_per_s, tflop_per_s;
-    double copy_gb_per_s;    /* measured in the same run, interleaved; 0: not measured */
+    double copy_gb_per_s; /* measured in the same run, interleaved; 0: not measured */
     double percent_of_copy;
     bool warm;
-    bool checked;            /* the timed result was compared with the untimed one */
+    bool checked; /* the timed result was compared with the untimed one */
 } RtTiming;
 
 typedef struct {
@@ -123,10 +123,10 @@ typedef struct {
 enum { RT_MAX_KERNELS = 16 };
 typedef struct {
     RtError error;
-    char device[128];        /* "NVIDIA H200 (sm_90)", "x86-64 ..., 8 threads" */
-    char code[RT_NAME];      /* how the code was loaded: "ptx by ptxas", "c by cc" */
+    char device[128];   /* "NVIDIA H200 (sm_90)", "x86-64 ..., 8 threads" */
+    char code[RT_NAME]; /* how the code was loaded: "ptx by ptxas", "c by cc" */
     size_t count;
-    RtTiming *timings;       /* arena */
+    RtTiming *timings; /* arena */
     unsigned kernel_count;
     RtKernelInfo kernels[RT_MAX_KERNELS];
 } RtBenchReport;
@@ -155,8 +155,8 @@ uint64_t rt_cache_clear(const char *cache_dir);
 
 typedef struct {
     bool found;
-    char path[1024];    /* "" when not found */
-    char version[256];  /* or what is missing */
+    char path[1024];   /* "" when not found */
+    char version[256]; /* or what is missing */
 } RtTool;
 void rt_probe_cc(RtTool *tool);
 void rt_probe_ptxas(RtTool *tool);

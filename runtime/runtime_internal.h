@@ -8,7 +8,9 @@
 
 RtError rt_ok(void);
 RtError rt_error(RtStatus status, const char *format, ...) PRINTF_LIKE(2, 3);
-static inline bool rt_failed(const RtError *e) { return e->status != RT_OK; }
+static inline bool rt_failed(const RtError *e) {
+    return e->status != RT_OK;
+}
 /* Leaves the calling function with the error, if it is one. */
 #define RT_TRY(call)                                                                               \
     do {                                                                                           \
@@ -23,7 +25,7 @@ void *rt_alloc(size_t size);                            /* heap; null when there
 
 typedef struct {
     const Artifact *a;
-    int64_t *symbols;   /* by parameter index, as all of these */
+    int64_t *symbols; /* by parameter index, as all of these */
     bool *bound;
     double *scalars;
     int64_t (*extents)[ARTIFACT_MAX_RANK];
@@ -38,7 +40,8 @@ RtError binding_set_shape(Binding *b, unsigned param, unsigned rank, const int64
 /* Derived symbols, constraints, extents and sizes; everything must have a value. */
 RtError binding_complete(Binding *b);
 /* The extents of a given array agree with the bound ones. */
-RtError binding_check_shape(const Binding *b, unsigned param, unsigned rank, const int64_t *extents);
+RtError binding_check_shape(const Binding *b, unsigned param, unsigned rank,
+                            const int64_t *extents);
 bool binding_eval(const Binding *b, const Aff *e, int64_t *value);
 uint64_t binding_tensor_bytes(const Binding *b);  /* memory of all tensors and workspaces */
 uint64_t binding_traffic_bytes(const Binding *b); /* each tensor read or written once */
@@ -94,7 +97,8 @@ bool cache_get(const Cache *cache, Hash128 key, const char *suffix, Str *payload
 /* The entry's path, whose file begins with the payload. */
 void cache_path(const Cache *cache, Hash128 key, const char *suffix, char *out, size_t size);
 /* Best effort: a cache that cannot be written is no error. */
-void cache_put(const Cache *cache, Hash128 key, const char *suffix, const void *payload, size_t size);
+void cache_put(const Cache *cache, Hash128 key, const char *suffix, const void *payload,
+               size_t size);
 
 /* ---- tempdir.c: a private folder for compilers' input and output ---- */
 
@@ -112,7 +116,8 @@ void temp_dir_remove(TempDir *dir); /* with the files in it */
 bool tool_find(const char *name, bool cuda, char *out, size_t size);
 /* Mixes the file's identity (path, size, time) into a cache key. */
 Hash128 tool_identity(const char *path, Hash128 seed);
-/* The system compiler as argv words ($CC may hold several); the number of words, 0 when not found. */
+/* The system compiler as argv words ($CC may hold several); the number of words, 0 when not found.
+ */
 enum { TOOL_MAX_WORDS = 16 };
 size_t tool_cc(Arena *arena, const char *words[TOOL_MAX_WORDS]);
 /* Runs a compiler; a failure becomes `status` with the first lines of its messages. */

@@ -58,8 +58,10 @@ RtError session_start(Session *s) {
         const Launch *l = &s->launches[i];
         if (l->skip) continue;
         if (l->step->kind == ARTIFACT_MEMSET)
-            RT_TRY(d->ops->fill(d, s->addresses[l->step->param], l->step->byte, s->binding->bytes[l->step->param]));
-        else RT_TRY(d->ops->launch(d, s->program, l, s->binding, s->addresses));
+            RT_TRY(d->ops->fill(d, s->addresses[l->step->param], l->step->byte,
+                                s->binding->bytes[l->step->param]));
+        else
+            RT_TRY(d->ops->launch(d, s->program, l, s->binding, s->addresses));
     }
     return rt_ok();
 }
@@ -75,7 +77,8 @@ static RtError check_zone(Session *s, unsigned i, uint64_t address, const char *
     int64_t at = guard_find_damage(zone, sizeof zone);
     if (at < 0) return rt_ok();
     long long distance = address < s->addresses[i] ? GUARD_BYTES - (long long)at : (long long)at;
-    return rt_error(RT_OUT_OF_BOUNDS, "memory %lld bytes %s '%s' was written", distance, where, s->a->params[i].name);
+    return rt_error(RT_OUT_OF_BOUNDS, "memory %lld bytes %s '%s' was written", distance, where,
+                    s->a->params[i].name);
 }
 
 RtError session_check_guards(Session *s) {

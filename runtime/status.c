@@ -40,7 +40,9 @@ RtError rt_error(RtStatus status, const char *format, ...) {
     return e;
 }
 
-void rt_copy(char *out, size_t size, const char *text) { snprintf(out, size, "%s", text); }
+void rt_copy(char *out, size_t size, const char *text) {
+    snprintf(out, size, "%s", text);
+}
 
 double rt_now(void) {
     struct timespec t;
@@ -48,4 +50,6 @@ double rt_now(void) {
     return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
-void *rt_alloc(size_t size) { return malloc(size ? size : 1); }
+void *rt_alloc(size_t size) {
+    return malloc(size ? size : 1);
+}

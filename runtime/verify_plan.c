@@ -5,22 +5,30 @@
 
 enum { PIECE_ELEMENTS = 8 << 20, MAX_TILES = 32, RAGGED_ELEMENTS = 1 << 20 };
 
-const char *task_graph_name(const ArtifactParam *p) { return p->graph_name ? p->graph_name : p->name; }
+const char *task_graph_name(const ArtifactParam *p) {
+    return p->graph_name ? p->graph_name : p->name;
+}
 
 /* `needed`: timing does without an operator when there are cases. */
 static RtError parse_graph(TaskPlan *plan, bool needed) {
-    if (!plan->a->graph) return rt_error(RT_BAD_INPUT, "%s has no operator: there is nothing to verify it against", plan->a->name);
+    if (!plan->a->graph)
+        return rt_error(RT_BAD_INPUT, "%s has no operator: there is nothing to verify it against",
+                        plan->a->name);
     DiagList diags;
     diag_list_init(&diags, plan->arena, source_map_create(plan->arena));
-    plan->module = ir_parse(plan->arena, &diags, "operator", plan->a->graph, strlen(plan->a->graph));
+    plan->module =
+        ir_parse(plan->arena, &diags, "operator", plan->a->graph, strlen(plan->a->graph));
     const char *why = diags.first ? diags.first->text : "";
-    if (!plan->module) return rt_error(RT_BAD_ARTIFACT, "the artifact's operator is not valid: %.300s", why);
+    if (!plan->module)
+        return rt_error(RT_BAD_ARTIFACT, "the artifact's operator is not valid: %.300s", why);
     if (!ir_verify(plan->module, &diags))
-        return rt_error(RT_BAD_ARTIFACT, "the artifact's operator is not valid: %.300s", diags.first ? diags.first->text : "");
+        return rt_error(RT_BAD_ARTIFACT, "the artifact's operator is not valid: %.300s",
+                        diags.first ? diags.first->text : "");
     for (plan->graph = plan->module->first; plan->graph; plan->graph = plan->graph->next)
         if (plan->graph->level == IR_LEVEL_GRAPH) return rt_ok();
     if (!needed && plan->module->case_count) return rt_ok();
-    return rt_error(RT_BAD_INPUT, "%s has no operator: there is nothing to verify it against", plan->a->name);
+    return rt_error(RT_BAD_INPUT, "%s has no operator: there is nothing to verify it against",
+                    plan->a->name);
 }
 
 /* ---- Tasks ---- */
@@ -58,7 +66,8 @@ static void add_case(TaskPlan *plan, const char *name, const IrCase *c) {
     if (plan->graph) sizes = sizes_bind(plan->arena, plan->graph, sizes, &error);
     Task *t = add_task(plan, name, sizes, c);
     t->named = plan->options->case_name != NULL;
-    if (!sizes) rt_copy(t->skip, sizeof t->skip, error ? error : "the sizes do not fit the operator");
+    if (!sizes)
+        rt_copy(t->skip, sizeof t->skip, error ? error : "the sizes do not fit the operator");
 }
 
 /* Integers among the constexprs are the sketch's tile sizes. */
@@ -66,7 +75,8 @@ static size_t tile_sizes(const Artifact *a, int64_t tiles[MAX_TILES]) {
     size_t count = 0;
     for (size_t i = 0; i < a->constexpr_count && count < MAX_TILES; i++) {
         double value;
-        if (parse_double(a->constexprs[i].value, &value) && value >= 2 && value <= 65536 && value == (double)(int64_t)value)
+        if (parse_double(a->constexprs[i].value, &value) && value >= 2 && value <= 65536 &&
+            value == (double)(int64_t)value)
             tiles[count++] = (int64_t)value;
     }
     return count;
@@ -77,20 +87,24 @@ static SizeList ragged_sizes(TaskPlan *plan) {
     SizeList none = {0};
     const Sizes *base = plan->count ? plan->tasks[0].sizes : NULL;
     if (!base) return none;
-    return samples_ragged_sizes(plan->arena, plan->graph, base, tile_sizes(plan->a, tiles), tiles, RAGGED_ELEMENTS);
+    return samples_ragged_sizes(plan->arena, plan->graph, base, tile_sizes(plan->a, tiles), tiles,
+                                RAGGED_ELEMENTS);
 }
 
-RtError task_plan_create(TaskPlan *plan, Arena *arena, const Artifact *a, const RtOptions *options, bool ragged) {
+RtError task_plan_create(TaskPlan *plan, Arena *arena, const Artifact *a, const RtOptions *options,
+                         bool ragged) {
     *plan = (TaskPlan){.a = a, .options = options, .arena = arena};
     RT_TRY(parse_graph(plan, ragged));
     const IrModule *m = plan->module;
     plan->tasks = ARENA_ARRAY(arena, Task, m->case_count + 2);
     for (size_t i = 0; i < m->case_count; i++)
-        if (!options->case_name || strcmp(options->case_name, m->cases[i].name) == 0) add_case(plan, m->cases[i].name, &m->cases[i]);
+        if (!options->case_name || strcmp(options->case_name, m->cases[i].name) == 0)
+            add_case(plan, m->cases[i].name, &m->cases[i]);
     if (options->case_name && !plan->count)
         return rt_error(RT_BAD_OPTION, "%s has no case named '%.64s'", a->name, options->case_name);
     if (!plan->count) add_case(plan, "given", NULL);
-    if (!plan->tasks[0].sizes && !m->case_count) return rt_error(RT_BAD_INPUT, "no case gives sizes: %.300s", plan->tasks[0].skip);
+    if (!plan->tasks[0].sizes && !m->case_count)
+        return rt_error(RT_BAD_INPUT, "no case gives sizes: %.300s", plan->tasks[0].skip);
     if (!ragged || options->no_ragged || options->case_name) return rt_ok();
     SizeList list = ragged_sizes(plan);
     Task *tasks = ARENA_ARRAY(arena, Task, plan->count + list.count + 1);
@@ -124,8 +138,10 @@ static bool graph_shape(const TaskPlan *plan, const Task *task, const char *name
     if (g >= 0) return shape_of(task->sizes, name, plan->graph->body->args[g]->type, shape);
     const IrOp *end = plan->graph ? plan->graph->body->last : NULL;
     const IrAttr *names = end && end->opcode == IR_RETURN ? ir_attr(end, "names") : NULL;
-    for (size_t i = 0; names && names->kind == IR_ATTR_STRS && i < names->count && i < end->operand_count; i++)
-        if (strcmp(names->strs[i], name) == 0) return shape_of(task->sizes, name, end->operands[i]->type, shape);
+    for (size_t i = 0;
+         names && names->kind == IR_ATTR_STRS && i < names->count && i < end->operand_count; i++)
+        if (strcmp(names->strs[i], name) == 0)
+            return shape_of(task->sizes, name, end->operands[i]->type, shape);
     return false;
 }
 
@@ -135,7 +151,9 @@ static RtError bind_shapes(const TaskPlan *plan, const Task *task, Binding *b) {
     for (unsigned i = 0; i < plan->a->param_count; i++) {
         const ArtifactParam *p = &plan->a->params[i];
         Shape shape;
-        if (p->kind != ARTIFACT_TENSOR || !graph_shape(plan, task, task_graph_name(p), &shape) || shape.rank != p->rank) continue;
+        if (p->kind != ARTIFACT_TENSOR || !graph_shape(plan, task, task_graph_name(p), &shape) ||
+            shape.rank != p->rank)
+            continue;
         RT_TRY(binding_set_shape(b, i, shape.rank, shape.extents));
     }
     return rt_ok();
@@ -147,14 +165,17 @@ RtError task_bind(const TaskPlan *plan, const Task *task, Binding *b) {
         const ArtifactParam *p = &plan->a->params[i];
         const char *name = task_graph_name(p);
         int64_t value;
-        if (p->kind == ARTIFACT_SYMBOL && !p->derived && !b->bound[i] && find_size(task->sizes, name, &value))
+        if (p->kind == ARTIFACT_SYMBOL && !p->derived && !b->bound[i] &&
+            find_size(task->sizes, name, &value))
             RT_TRY(binding_set_symbol(b, p->name, value));
         int g = p->kind == ARTIFACT_SCALAR ? graph_param(plan->graph, name) : -1;
-        if (g >= 0 && plan->graph->params[g].kind == IR_PARAM_SCALAR && plan->graph->params[g].fallback == plan->graph->params[g].fallback)
+        if (g >= 0 && plan->graph->params[g].kind == IR_PARAM_SCALAR &&
+            plan->graph->params[g].fallback == plan->graph->params[g].fallback)
             RT_TRY(binding_set_scalar(b, p->name, plan->graph->params[g].fallback));
     }
     for (size_t i = 0; i < plan->options->scalar_count; i++)
-        RT_TRY(binding_set_scalar(b, plan->options->scalars[i].name, plan->options->scalars[i].value));
+        RT_TRY(
+            binding_set_scalar(b, plan->options->scalars[i].name, plan->options->scalars[i].value));
     return binding_complete(b);
 }
 
@@ -162,9 +183,11 @@ RtError task_check_size(const TaskPlan *plan, const Task *task, const Device *d,
     uint64_t need = binding_tensor_bytes(b), limit = plan->options->max_bytes;
     if (!limit) limit = (plan->a->target == ARTIFACT_CUDA ? d->memory_bytes : d->free_bytes) / 4;
     if (need > limit && !task->named)
-        return rt_error(RT_SKIPPED, "its %llu MB are above --max-bytes (%llu MB)", (unsigned long long)(need >> 20),
-                        (unsigned long long)(limit >> 20));
-    if (need > d->free_bytes) return rt_error(RT_SKIPPED, "its %llu MB do not fit into memory", (unsigned long long)(need >> 20));
+        return rt_error(RT_SKIPPED, "its %llu MB are above --max-bytes (%llu MB)",
+                        (unsigned long long)(need >> 20), (unsigned long long)(limit >> 20));
+    if (need > d->free_bytes)
+        return rt_error(RT_SKIPPED, "its %llu MB do not fit into memory",
+                        (unsigned long long)(need >> 20));
     return rt_ok();
 }
 
@@ -174,32 +197,40 @@ static RtError make_spec(const TaskPlan *plan, const Task *task, TaskInput *in) 
     for (size_t i = 0; c && i < c->data_count; i++) {
         const IrCaseData *data = &c->data[i];
         if (strcmp(data->tensor, in->shape.name) != 0) continue;
-        if (input_spec_init(&in->spec, plan->options->seed, &in->shape, data->generator, data->arg_count, data->args, &error))
+        if (input_spec_init(&in->spec, plan->options->seed, &in->shape, data->generator,
+                            data->arg_count, data->args, &error))
             return rt_ok();
-        return rt_error(RT_BAD_INPUT, "the data of '%s': %.300s", in->shape.name, error ? error : "not valid");
+        return rt_error(RT_BAD_INPUT, "the data of '%s': %.300s", in->shape.name,
+                        error ? error : "not valid");
     }
     input_spec_default(&in->spec, plan->options->seed, &in->shape);
     return rt_ok();
 }
 
 /* In the operator's shape where there is one (a sketch may see it reshaped), else in its own. */
-static RtError find_shape(const TaskPlan *plan, const Task *task, const Binding *b, size_t i, Shape *shape) {
+static RtError find_shape(const TaskPlan *plan, const Task *task, const Binding *b, size_t i,
+                          Shape *shape) {
     const ArtifactParam *p = &plan->a->params[i];
     const char *name = task_graph_name(p);
     if (!plan->graph) {
-        *shape = (Shape){.name = name, .dtype = p->dtype, .rank = p->rank, .elements = (int64_t)b->elements[i]};
+        *shape = (Shape){
+            .name = name, .dtype = p->dtype, .rank = p->rank, .elements = (int64_t)b->elements[i]};
         memcpy(shape->extents, b->extents[i], sizeof shape->extents);
         return rt_ok();
     }
     int g = graph_param(plan->graph, name);
-    if (g < 0 || !shape_of(task->sizes, plan->graph->params[g].name, plan->graph->body->args[g]->type, shape))
+    if (g < 0 || !shape_of(task->sizes, plan->graph->params[g].name,
+                           plan->graph->body->args[g]->type, shape))
         return rt_error(RT_BAD_ARTIFACT, "the operator has no tensor '%s'", name);
     if (shape->dtype != p->dtype || (uint64_t)shape->elements != b->elements[i])
-        return rt_error(RT_BAD_ARTIFACT, "'%s' is another tensor in the operator (dtype or number of elements)", p->name);
+        return rt_error(RT_BAD_ARTIFACT,
+                        "'%s' is another tensor in the operator (dtype or number of elements)",
+                        p->name);
     return rt_ok();
 }
 
-RtError task_inputs(const TaskPlan *plan, const Task *task, Arena *arena, const Binding *b, TaskInput **inputs) {
+RtError task_inputs(const TaskPlan *plan, const Task *task, Arena *arena, const Binding *b,
+                    TaskInput **inputs) {
     *inputs = ARENA_ARRAY(arena, TaskInput, plan->a->param_count + 1);
     for (size_t i = 0; i < plan->a->param_count; i++) {
         const ArtifactParam *p = &plan->a->params[i];
@@ -214,15 +245,18 @@ RtError task_inputs(const TaskPlan *plan, const Task *task, Arena *arena, const 
 
 RtError task_upload(Session *s, const TaskInput *inputs, bool only_inout, unsigned threads) {
     for (size_t i = 0; i < s->a->param_count; i++) {
-        if (!inputs[i].read || (only_inout && s->a->params[i].direction != ARTIFACT_INOUT)) continue;
-        int64_t elements = inputs[i].shape.elements, piece = elements < PIECE_ELEMENTS ? elements : PIECE_ELEMENTS;
+        if (!inputs[i].read || (only_inout && s->a->params[i].direction != ARTIFACT_INOUT))
+            continue;
+        int64_t elements = inputs[i].shape.elements,
+                piece = elements < PIECE_ELEMENTS ? elements : PIECE_ELEMENTS;
         uint64_t size = dtype_size(s->a->params[i].dtype);
         void *data = rt_alloc((uint64_t)piece * size);
         RtError e = data ? rt_ok() : rt_error(RT_MISSING, "out of memory");
         for (int64_t at = 0; at < elements && !rt_failed(&e); at += piece) {
             int64_t end = elements - at < piece ? elements : at + piece;
             input_fill(&inputs[i].spec, data, at, end, threads);
-            e = s->device->ops->upload(s->device, s->addresses[i] + (uint64_t)at * size, data, (uint64_t)(end - at) * size);
+            e = s->device->ops->upload(s->device, s->addresses[i] + (uint64_t)at * size, data,
+                                       (uint64_t)(end - at) * size);
         }
         free(data);
         RT_TRY(e);

@@ -7,9 +7,9 @@
 
 typedef struct {
     char name[RT_NAME];
-    const Sizes *sizes;    /* the operator's, complete; null: `skip` says why */
-    const IrCase *data;    /* whose generators are used; may be null */
-    bool named;            /* asked for by --case: never too large */
+    const Sizes *sizes; /* the operator's, complete; null: `skip` says why */
+    const IrCase *data; /* whose generators are used; may be null */
+    bool named;         /* asked for by --case: never too large */
     char skip[RT_TEXT];
 } Task;
 
@@ -24,7 +24,8 @@ typedef struct {
 } TaskPlan;
 
 /* Parses the operator and lists the tasks. */
-RtError task_plan_create(TaskPlan *plan, Arena *arena, const Artifact *a, const RtOptions *options, bool ragged);
+RtError task_plan_create(TaskPlan *plan, Arena *arena, const Artifact *a, const RtOptions *options,
+                         bool ragged);
 /* Binds a task's sizes to the artifact's symbols. BAD_INPUT: the sizes do not fit this artifact. */
 RtError task_bind(const TaskPlan *plan, const Task *task, Binding *b);
 /* SKIPPED when the tensors need more than the options or the device allow. */
@@ -36,7 +37,8 @@ typedef struct {
     Shape shape;
     InputSpec spec;
 } TaskInput;
-RtError task_inputs(const TaskPlan *plan, const Task *task, Arena *arena, const Binding *b, TaskInput **inputs);
+RtError task_inputs(const TaskPlan *plan, const Task *task, Arena *arena, const Binding *b,
+                    TaskInput **inputs);
 /* Writes the data into the session's buffers. `only_inout`: just those that a launch changed. */
 RtError task_upload(Session *s, const TaskInput *inputs, bool only_inout, unsigned threads);
 const char *task_graph_name(const ArtifactParam *p);

@@ -39,10 +39,12 @@ static RtError make_evaluator(OneTask *t) {
     t->kept = ARENA_ARRAY(t->arena, void *, a->param_count + 1);
     for (size_t i = 0; i < a->param_count; i++) {
         if (a->params[i].kind == ARTIFACT_SCALAR)
-            scalars[binding.scalar_count++] = (EvalScalar){task_graph_name(&a->params[i]), t->binding.scalars[i]};
+            scalars[binding.scalar_count++] =
+                (EvalScalar){task_graph_name(&a->params[i]), t->binding.scalars[i]};
         if (!t->inputs[i].read) continue;
         void *data = NULL;
-        if ((kept += t->binding.bytes[i]) <= KEEP_INPUT_BYTES && (data = rt_alloc(t->binding.bytes[i]))) {
+        if ((kept += t->binding.bytes[i]) <= KEEP_INPUT_BYTES &&
+            (data = rt_alloc(t->binding.bytes[i]))) {
             input_fill(&t->inputs[i].spec, data, 0, t->inputs[i].shape.elements, o->threads);
             t->kept[t->kept_count++] = data;
         }
@@ -50,12 +52,16 @@ static RtError make_evaluator(OneTask *t) {
     }
     const char *error = NULL;
     t->evaluator = evaluator_create(t->arena, t->r->plan.graph, &binding, &error);
-    return t->evaluator ? rt_ok() : rt_error(RT_BUG, "the operator cannot be evaluated: %.300s", error ? error : "");
+    return t->evaluator
+               ? rt_ok()
+               : rt_error(RT_BUG, "the operator cannot be evaluated: %.300s", error ? error : "");
 }
 
 static RtError download(OneTask *t, size_t i, void **data) {
     *data = rt_alloc(t->binding.bytes[i]);
-    if (!*data) return rt_error(RT_MISSING, "out of memory for checking '%s'", t->r->plan.a->params[i].name);
+    if (!*data)
+        return rt_error(RT_MISSING, "out of memory for checking '%s'",
+                        t->r->plan.a->params[i].name);
     Device *d = t->session.device;
     return d->ops->download(d, *data, t->session.addresses[i], t->binding.bytes[i]);
 }
@@ -64,9 +70,12 @@ static RtError download(OneTask *t, size_t i, void **data) {
 static RtError check_surroundings(OneTask *t) {
     const Artifact *a = t->r->plan.a;
     RtError e = session_check_guards(&t->session);
-    if (e.status == RT_OUT_OF_BOUNDS) verdict_fail(&t->verdict, CHECK_GUARD, 1, "%s", e.text);
-    else if (rt_failed(&e)) return e;
-    else verdict_pass(&t->verdict, CHECK_GUARD);
+    if (e.status == RT_OUT_OF_BOUNDS)
+        verdict_fail(&t->verdict, CHECK_GUARD, 1, "%s", e.text);
+    else if (rt_failed(&e))
+        return e;
+    else
+        verdict_pass(&t->verdict, CHECK_GUARD);
     for (size_t i = 0; i < a->param_count; i++) {
         if (!t->inputs[i].read || a->params[i].direction != ARTIFACT_IN) continue;
         void *data;
@@ -85,7 +94,8 @@ static RtError run_twice(OneTask *t) {
     for (size_t i = 0; i < a->param_count; i++)
         if (is_output(a, i)) RT_TRY(download(t, i, &t->first[i]));
     for (unsigned i = 0; i < a->param_count; i++)
-        if (is_output(a, i) || a->params[i].kind == ARTIFACT_WORKSPACE) RT_TRY(session_poison(&t->session, i));
+        if (is_output(a, i) || a->params[i].kind == ARTIFACT_WORKSPACE)
+            RT_TRY(session_poison(&t->session, i));
     RT_TRY(task_upload(&t->session, t->inputs, true, t->r->plan.options->threads));
     RT_TRY(runner_launch(t->r, &t->session, "the second launch"));
     return check_surroundings(t);
@@ -98,13 +108,21 @@ static RtError check_outputs(OneTask *t) {
     for (size_t i = 0; i < a->param_count; i++) {
         if (!is_output(a, i)) continue;
         unsigned n = evaluator_output_count(t->evaluator), k = 0;
-        while (k < n && strcmp(evaluator_output(t->evaluator, k)->name, task_graph_name(&a->params[i])) != 0) k++;
-        if (k == n) return rt_error(RT_BAD_ARTIFACT, "the operator does not compute '%s'", a->params[i].name);
+        while (k < n &&
+               strcmp(evaluator_output(t->evaluator, k)->name, task_graph_name(&a->params[i])) != 0)
+            k++;
+        if (k == n)
+            return rt_error(RT_BAD_ARTIFACT, "the operator does not compute '%s'",
+                            a->params[i].name);
         const Shape *shape = evaluator_output(t->evaluator, k);
-        if (shape->dtype != a->params[i].dtype || (uint64_t)shape->elements != t->binding.elements[i])
-            return rt_error(RT_BAD_ARTIFACT, "'%s' is another tensor in the operator (dtype or number of elements)", a->params[i].name);
+        if (shape->dtype != a->params[i].dtype ||
+            (uint64_t)shape->elements != t->binding.elements[i])
+            return rt_error(RT_BAD_ARTIFACT,
+                            "'%s' is another tensor in the operator (dtype or number of elements)",
+                            a->params[i].name);
         compare.sample_budget = t->binding.elements[i] <= DENSE_ELEMENTS ? DENSE : SPARSE;
-        verdict_check_output(&t->verdict, t->evaluator, k, t->first[i], a->params[i].direction == ARTIFACT_OUT, &compare);
+        verdict_check_output(&t->verdict, t->evaluator, k, t->first[i],
+                             a->params[i].direction == ARTIFACT_OUT, &compare);
         void *second;
         RT_TRY(download(t, i, &second));
         verdict_check_second(&t->verdict, shape, t->first[i], second, true);
@@ -118,10 +136,11 @@ static const struct {
     CheckId check;
     RtStatus status;
 } decisive[] = {
-    {CHECK_FAULT, RT_FAULT}, {CHECK_TIMEOUT, RT_HANG}, {CHECK_GUARD, RT_OUT_OF_BOUNDS},
-    {CHECK_INPUT_MODIFIED, RT_INPUT_MODIFIED}, {CHECK_UNWRITTEN, RT_NOT_WRITTEN}, {CHECK_EXACT, RT_MISMATCH},
-    {CHECK_BOUND, RT_MISMATCH}, {CHECK_RMS, RT_MISMATCH}, {CHECK_UNDECIDED, RT_MISMATCH},
-    {CHECK_SECOND_LAUNCH, RT_SECOND_LAUNCH},
+    {CHECK_FAULT, RT_FAULT},           {CHECK_TIMEOUT, RT_HANG},
+    {CHECK_GUARD, RT_OUT_OF_BOUNDS},   {CHECK_INPUT_MODIFIED, RT_INPUT_MODIFIED},
+    {CHECK_UNWRITTEN, RT_NOT_WRITTEN}, {CHECK_EXACT, RT_MISMATCH},
+    {CHECK_BOUND, RT_MISMATCH},        {CHECK_RMS, RT_MISMATCH},
+    {CHECK_UNDECIDED, RT_MISMATCH},    {CHECK_SECOND_LAUNCH, RT_SECOND_LAUNCH},
 };
 
 static void summarise(const Verdict *v, RtVerdict *out) {
@@ -144,7 +163,8 @@ static void summarise(const Verdict *v, RtVerdict *out) {
         out->elements += (uint64_t)o->elements;
         out->compared += (uint64_t)o->checked;
         out->undecided += (uint64_t)o->undecided;
-        if (i == 0 || o->max_ratio > out->worst_ratio) rt_copy(out->tensor, sizeof out->tensor, o->name);
+        if (i == 0 || o->max_ratio > out->worst_ratio)
+            rt_copy(out->tensor, sizeof out->tensor, o->name);
         if (o->max_ratio > out->worst_ratio) out->worst_ratio = o->max_ratio;
         if (o->rms > out->rms_ratio) out->rms_ratio = o->rms;
         if (o->max_error > out->max_error) out->max_error = o->max_error;
@@ -154,7 +174,8 @@ static void summarise(const Verdict *v, RtVerdict *out) {
 
 static RtError check_task(OneTask *t, RtVerdict *out) {
     RtError e = task_bind(&t->r->plan, t->task, &t->binding);
-    if (e.status == RT_BAD_INPUT) e.status = RT_SKIPPED; /* the kernel's own constraints may be narrower */
+    if (e.status == RT_BAD_INPUT)
+        e.status = RT_SKIPPED; /* the kernel's own constraints may be narrower */
     RT_TRY(e);
     binding_print(&t->binding, out->sizes, sizeof out->sizes);
     RT_TRY(task_check_size(&t->r->plan, t->task, &t->r->device, &t->binding));
@@ -194,7 +215,8 @@ static bool run_task(Runner *r, size_t index, void *record) {
 static bool accept(Runner *r, size_t index, void *record) {
     RtVerdict *v = record;
     if ((unsigned)v->status >= RT_STATUS_COUNT) return false;
-    v->sizes[sizeof v->sizes - 1] = v->check[RT_NAME - 1] = v->text[RT_TEXT - 1] = v->tensor[RT_NAME - 1] = '\0';
+    v->sizes[sizeof v->sizes - 1] = v->check[RT_NAME - 1] = v->text[RT_TEXT - 1] =
+        v->tensor[RT_NAME - 1] = '\0';
     rt_copy(v->name, sizeof v->name, r->plan.tasks[index].name);
     return true;
 }
@@ -204,21 +226,26 @@ static void blame(Runner *r, size_t index, const RtError *e, void *record) {
     (void)r, (void)index;
     v->status = e->status;
     rt_copy(v->text, sizeof v->text, e->text);
-    if (e->status != RT_SKIPPED) rt_copy(v->check, sizeof v->check, check_name(e->status == RT_HANG ? CHECK_TIMEOUT : CHECK_FAULT));
+    if (e->status != RT_SKIPPED)
+        rt_copy(v->check, sizeof v->check,
+                check_name(e->status == RT_HANG ? CHECK_TIMEOUT : CHECK_FAULT));
 }
 
 static void print_sizes(const Task *task, char *out, size_t size) {
     size_t used = 0;
     for (size_t i = 0; task->sizes && i < task->sizes->count && used < size; i++)
-        used += (size_t)snprintf(out + used, size - used, "%s%s=%lld", i ? " " : "", task->sizes->values[i].name,
-                                 (long long)task->sizes->values[i].value);
+        used +=
+            (size_t)snprintf(out + used, size - used, "%s%s=%lld", i ? " " : "",
+                             task->sizes->values[i].name, (long long)task->sizes->values[i].value);
 }
 
 static void count_verdicts(RtVerifyReport *report) {
     for (size_t i = 0; i < report->count; i++) {
         const RtVerdict *v = &report->verdicts[i];
-        if (v->status == RT_OK) report->passed++;
-        else if (v->status == RT_SKIPPED) report->skipped++;
+        if (v->status == RT_OK)
+            report->passed++;
+        else if (v->status == RT_SKIPPED)
+            report->skipped++;
         else {
             report->failed++;
             if (rt_failed(&report->error)) continue;
@@ -226,11 +253,13 @@ static void count_verdicts(RtVerifyReport *report) {
         }
     }
     if (!rt_failed(&report->error) && !report->passed)
-        report->error = rt_error(RT_BAD_INPUT, "no case was run: %.400s", report->count ? report->verdicts[0].text : "there is none");
+        report->error = rt_error(RT_BAD_INPUT, "no case was run: %.400s",
+                                 report->count ? report->verdicts[0].text : "there is none");
 }
 
 RtVerifyReport rt_verify(const Artifact *a, const RtOptions *options, Arena *arena) {
-    Runner r = {.record_size = sizeof(RtVerdict), .run = run_task, .accept = accept, .blame = blame};
+    Runner r = {
+        .record_size = sizeof(RtVerdict), .run = run_task, .accept = accept, .blame = blame};
     RtVerifyReport report = {.error = task_plan_create(&r.plan, arena, a, options, true)};
     if (rt_failed(&report.error)) return report;
     RtVerdict *verdicts = ARENA_ARRAY(arena, RtVerdict, r.plan.count + 1);

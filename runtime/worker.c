@@ -30,7 +30,8 @@ struct WorkerChannel {
 /* ---- Child ---- */
 
 static void send_frame(WorkerChannel *channel, uint32_t kind, const void *data, size_t size) {
-    FrameHead head = {FRAME_MAGIC, kind, (uint32_t)size, 0, hash128(data, size, (Hash128){kind, size}).lo};
+    FrameHead head = {FRAME_MAGIC, kind, (uint32_t)size, 0,
+                      hash128(data, size, (Hash128){kind, size}).lo};
     unsigned char buffer[sizeof head + WORKER_MAX_FRAME];
     if (size > WORKER_MAX_FRAME) _exit(5);
     memcpy(buffer, &head, sizeof head);
@@ -43,7 +44,9 @@ static void send_frame(WorkerChannel *channel, uint32_t kind, const void *data, 
     }
 }
 
-void worker_send(WorkerChannel *channel, const void *data, size_t size) { send_frame(channel, FRAME_DATA, data, size); }
+void worker_send(WorkerChannel *channel, const void *data, size_t size) {
+    send_frame(channel, FRAME_DATA, data, size);
+}
 
 void worker_phase(WorkerChannel *channel, double seconds, const char *what) {
     Phase phase;
@@ -132,8 +135,10 @@ static void take_frames(Parent *p) {
         size_t total = sizeof head + head.size;
         if (p->filled < total) return;
         const unsigned char *data = p->buffer + sizeof head;
-        if (hash128(data, head.size, (Hash128){head.kind, head.size}).lo != head.hash) p->nonsense = true;
-        else take_frame(p, &head, data);
+        if (hash128(data, head.size, (Hash128){head.kind, head.size}).lo != head.hash)
+            p->nonsense = true;
+        else
+            take_frame(p, &head, data);
         p->filled -= total;
         memmove(p->buffer, p->buffer + total, p->filled);
     }
@@ -184,7 +189,8 @@ static void listen_to_child(Parent *p) {
 static void drain_errors(Parent *p) {
     fcntl(p->errors, F_SETFL, O_NONBLOCK);
     struct pollfd fd = {p->errors, POLLIN, 0};
-    for (int i = 0; i < 64 && poll(&fd, 1, 0) > 0 && read_errors(p); i++) {}
+    for (int i = 0; i < 64 && poll(&fd, 1, 0) > 0 && read_errors(p); i++) {
+    }
     for (char *s = p->said; *s; s++)
         if ((unsigned char)*s < 32 || (unsigned char)*s == 127) *s = ' ';
 }
@@ -193,18 +199,28 @@ static RtError signal_status(const Parent *p, int signal) {
     const char *what = p->phase.what;
     switch (signal) {
     case SIGSEGV:
-    case SIGBUS: return rt_error(RT_FAULT, "invalid memory access (signal %d) during %s", signal, what);
-    case SIGILL: return rt_error(RT_FAULT, "illegal instruction during %s", what);
-    case SIGFPE: return rt_error(RT_FAULT, "arithmetic trap during %s", what);
-    case SIGABRT: return rt_error(RT_ABORT, "the worker aborted during %s: %.300s", what, p->said);
-    case SIGKILL: return rt_error(RT_MISSING, "the worker was killed from outside during %s (out of memory?)", what);
-    default: return rt_error(RT_ABORT, "the worker was ended by signal %d during %s", signal, what);
+    case SIGBUS:
+        return rt_error(RT_FAULT, "invalid memory access (signal %d) during %s", signal, what);
+    case SIGILL:
+        return rt_error(RT_FAULT, "illegal instruction during %s", what);
+    case SIGFPE:
+        return rt_error(RT_FAULT, "arithmetic trap during %s", what);
+    case SIGABRT:
+        return rt_error(RT_ABORT, "the worker aborted during %s: %.300s", what, p->said);
+    case SIGKILL:
+        return rt_error(RT_MISSING, "the worker was killed from outside during %s (out of memory?)",
+                        what);
+    default:
+        return rt_error(RT_ABORT, "the worker was ended by signal %d during %s", signal, what);
     }
 }
 
 static RtError end_status(const Parent *p, int status) {
-    if (p->timed_out) return rt_error(RT_HANG, "%s did not end within %g s", p->phase.what, p->phase.seconds);
-    if (p->nonsense) return rt_error(RT_FAULT, "the worker's memory was damaged during %s: it sent nonsense", p->phase.what);
+    if (p->timed_out)
+        return rt_error(RT_HANG, "%s did not end within %g s", p->phase.what, p->phase.seconds);
+    if (p->nonsense)
+        return rt_error(RT_FAULT, "the worker's memory was damaged during %s: it sent nonsense",
+                        p->phase.what);
     if (WIFSIGNALED(status)) return signal_status(p, WTERMSIG(status));
     if (p->ended && WIFEXITED(status) && WEXITSTATUS(status) == 0) return rt_ok();
     return rt_error(RT_ABORT, "the worker exited with status %d during %s: %.300s",
@@ -216,7 +232,8 @@ static int reap(Parent *p) {
     int status = 0;
     if (!p->ended) kill(-p->pid, SIGKILL);
     if (p->timed_out || p->nonsense) kill(p->pid, SIGKILL);
-    while (waitpid(p->pid, &status, 0) < 0 && errno == EINTR) {}
+    while (waitpid(p->pid, &status, 0) < 0 && errno == EINTR) {
+    }
     kill(-p->pid, SIGKILL);
     return status;
 }
@@ -226,7 +243,9 @@ static void await_death(Parent *p) {
     siginfo_t info;
     for (int i = 0; i < 200 && !p->ended; i++) {
         info.si_pid = 0;
-        if (waitid(P_PID, (id_t)p->pid, &info, WEXITED | WNOHANG | WNOWAIT) != 0 || info.si_pid != 0) return;
+        if (waitid(P_PID, (id_t)p->pid, &info, WEXITED | WNOHANG | WNOWAIT) != 0 ||
+            info.si_pid != 0)
+            return;
         poll(NULL, 0, 10);
     }
 }
@@ -243,7 +262,8 @@ static RtError parent_main(Parent *p) {
 
 RtError worker_run(const WorkerSpec *spec) {
     int frames[2], errors[2];
-    if (pipe2(frames, O_CLOEXEC) != 0) return rt_error(RT_MISSING, "cannot make a pipe: %s", strerror(errno));
+    if (pipe2(frames, O_CLOEXEC) != 0)
+        return rt_error(RT_MISSING, "cannot make a pipe: %s", strerror(errno));
     if (pipe2(errors, O_CLOEXEC) != 0) {
         close(frames[0]);
         close(frames[1]);
@@ -254,7 +274,8 @@ RtError worker_run(const WorkerSpec *spec) {
     if (pid == 0) child_main(spec, frames[1], errors[1], parent);
     close(frames[1]);
     close(errors[1]);
-    RtError e = pid < 0 ? rt_error(RT_MISSING, "cannot start a worker: %s", strerror(errno)) : rt_ok();
+    RtError e =
+        pid < 0 ? rt_error(RT_MISSING, "cannot start a worker: %s", strerror(errno)) : rt_ok();
     if (pid > 0) {
         setpgid(pid, pid);
         Parent *p = calloc(1, sizeof *p);

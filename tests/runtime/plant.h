@@ -11,7 +11,8 @@
     "case @small {N = 5, M = 7; X = normal(0.0, 1.0)}\n"                                           \
     "case @tiles {N = 64, M = 33}\n"                                                               \
     "case @empty {N = 0, M = 4}\n"                                                                 \
-    "func @twice graph (tensor %X: tensor<[N, M] x f32> in, symbol %N: index, symbol %M: index) {\n" \
+    "func @twice graph (tensor %X: tensor<[N, M] x f32> in, symbol %N: index, symbol %M: index) "  \
+    "{\n"                                                                                          \
     "    %Y = add(%X, %X) : tensor<[N, M] x f32>\n"                                                \
     "    return(%Y) {names = [\"Y\"]}\n"                                                           \
     "}\n"
@@ -27,12 +28,25 @@ static inline const Aff *plant_formula(Artifact *a, const char *text) {
 static inline Artifact *plant(Arena *arena, const char *body) {
     static const unsigned args[] = {0, 1, 2, 3};
     Artifact *a = ARENA_NEW(arena, Artifact);
-    *a = (Artifact){.arena = arena, .affs = aff_ctx_create(arena), .name = "plant", .target = ARTIFACT_CPU,
-                    .arch = "native", .tool_version = "test", .graph = PLANT_GRAPH};
+    *a = (Artifact){.arena = arena,
+                    .affs = aff_ctx_create(arena),
+                    .name = "plant",
+                    .target = ARTIFACT_CPU,
+                    .arch = "native",
+                    .tool_version = "test",
+                    .graph = PLANT_GRAPH};
     a->param_count = 4;
     a->params = ARENA_ARRAY(arena, ArtifactParam, 4);
-    a->params[0] = (ArtifactParam){.kind = ARTIFACT_TENSOR, .name = "X", .dtype = DTYPE_F32, .direction = ARTIFACT_IN, .rank = 2};
-    a->params[1] = (ArtifactParam){.kind = ARTIFACT_TENSOR, .name = "Y", .dtype = DTYPE_F32, .direction = ARTIFACT_OUT, .rank = 2};
+    a->params[0] = (ArtifactParam){.kind = ARTIFACT_TENSOR,
+                                   .name = "X",
+                                   .dtype = DTYPE_F32,
+                                   .direction = ARTIFACT_IN,
+                                   .rank = 2};
+    a->params[1] = (ArtifactParam){.kind = ARTIFACT_TENSOR,
+                                   .name = "Y",
+                                   .dtype = DTYPE_F32,
+                                   .direction = ARTIFACT_OUT,
+                                   .rank = 2};
     for (int i = 0; i < 2; i++) {
         a->params[i].extents[0] = plant_formula(a, "N");
         a->params[i].extents[1] = plant_formula(a, "M");
@@ -41,18 +55,26 @@ static inline Artifact *plant(Arena *arena, const char *body) {
     a->params[3] = (ArtifactParam){.kind = ARTIFACT_SYMBOL, .name = "M"};
     ArtifactVersion *v = ARENA_NEW(arena, ArtifactVersion);
     const Aff *one = plant_formula(a, "1");
-    *v = (ArtifactVersion){.entry = "plant", .grid = {one, one, one}, .block_threads = 1, .shared_bytes = plant_formula(a, "0"),
-                           .cluster = {1, 1, 1}, .arg_count = 4, .args = args};
+    *v = (ArtifactVersion){.entry = "plant",
+                           .grid = {one, one, one},
+                           .block_threads = 1,
+                           .shared_bytes = plant_formula(a, "0"),
+                           .cluster = {1, 1, 1},
+                           .arg_count = 4,
+                           .args = args};
     a->step_count = 1;
     a->steps = ARENA_NEW(arena, ArtifactStep);
-    a->steps[0] = (ArtifactStep){.kind = ARTIFACT_KERNEL, .name = "plant", .version_count = 1, .versions = v};
+    a->steps[0] =
+        (ArtifactStep){.kind = ARTIFACT_KERNEL, .name = "plant", .version_count = 1, .versions = v};
     char *source = arena_printf(arena,
                                 "#include <stdint.h>\n#include <stdlib.h>\n#include <string.h>\n"
                                 "int plant(float *X, float *Y, int64_t N, int64_t M);\n"
-                                "int plant(float *X, float *Y, int64_t N, int64_t M) {\n%s\n}\n", body);
+                                "int plant(float *X, float *Y, int64_t N, int64_t M) {\n%s\n}\n",
+                                body);
     a->blob_count = 1;
     a->blobs = ARENA_NEW(arena, ArtifactBlob);
-    a->blobs[0] = (ArtifactBlob){ARTIFACT_C, "native", (const unsigned char *)source, strlen(source)};
+    a->blobs[0] =
+        (ArtifactBlob){ARTIFACT_C, "native", (const unsigned char *)source, strlen(source)};
     const char *error = artifact_check(a, arena);
     CHECK_STR(error ? error : "", "");
     return a;

@@ -29,7 +29,8 @@ static void test_figures(void) {
 /* Correct at first, lazy from the tenth launch on: verify's two launches cannot see this. */
 static void test_timed_launches_are_checked(void) {
     Arena *arena = arena_create();
-    RtBenchReport r = bench(arena, "static int calls; if (++calls > 9) return 0;\n" PLANT_GOOD, "tiles");
+    RtBenchReport r =
+        bench(arena, "static int calls; if (++calls > 9) return 0;\n" PLANT_GOOD, "tiles");
     CHECK(r.error.status == RT_SECOND_LAUNCH && strstr(r.error.text, "the last timed launch"));
     CHECK(r.timings[0].status == RT_SECOND_LAUNCH && !r.timings[0].checked);
     arena_destroy(arena);
@@ -38,7 +39,9 @@ static void test_timed_launches_are_checked(void) {
 static void test_hang(void) {
     Arena *arena = arena_create();
     RtOptions options = {.cache_dir = "", .time_limit_s = 1, .case_name = "small"};
-    RtBenchReport r = rt_bench(plant(arena, "static volatile int n; if (n++ > 3) for (;;) n = 9;\n" PLANT_GOOD), &options, arena);
+    RtBenchReport r =
+        rt_bench(plant(arena, "static volatile int n; if (n++ > 3) for (;;) n = 9;\n" PLANT_GOOD),
+                 &options, arena);
     CHECK(r.error.status == RT_HANG && strstr(r.error.text, "a timed launch"));
     arena_destroy(arena);
 }

@@ -1,6 +1,8 @@
 /* The verifier says no: each planted fault is rejected, by the status that names it. */
 #include "plant.h"
 
+#include <unistd.h>
+
 static const struct {
     const char *name, *body;
     RtStatus status;
@@ -8,27 +10,40 @@ static const struct {
 } plants[] = {
     {"correct", PLANT_GOOD, RT_OK, ""},
     {"zeros", "memset(Y, 0, (size_t)(N * M) * 4); return 0;", RT_MISMATCH, "bound"},
-    {"last tile skipped", "for (int64_t i = 0; i < N * M / 16 * 16; i++) Y[i] = X[i] + X[i]; return 0;", RT_NOT_WRITTEN, "unwritten"},
+    {"last tile skipped",
+     "for (int64_t i = 0; i < N * M / 16 * 16; i++) Y[i] = X[i] + X[i]; return 0;", RT_NOT_WRITTEN,
+     "unwritten"},
     {"moved element",
      "for (int64_t i = 0; i < N * M; i++) Y[i] = X[i] + X[i];"
-     "if (N * M > 9) { float t = Y[8]; Y[8] = Y[9]; Y[9] = t; } return 0;", RT_MISMATCH, "bound"},
+     "if (N * M > 9) { float t = Y[8]; Y[8] = Y[9]; Y[9] = t; } return 0;",
+     RT_MISMATCH, "bound"},
     {"swapped rows",
      "for (int64_t n = 0; n < N; n++) for (int64_t m = 0; m < M; m++) {"
-     " int64_t s = n == 0 && N > 1 ? 1 : n == 1 ? 0 : n; Y[n * M + m] = 2 * X[s * M + m]; } return 0;", RT_MISMATCH, "bound"},
+     " int64_t s = n == 0 && N > 1 ? 1 : n == 1 ? 0 : n; Y[n * M + m] = 2 * X[s * M + m]; } return "
+     "0;",
+     RT_MISMATCH, "bound"},
     {"low precision",
-     "for (int64_t i = 0; i < N * M; i++) { float s = X[i] + X[i]; uint32_t u; memcpy(&u, &s, 4); u &= 0xffffff00u;"
-     " memcpy(&Y[i], &u, 4); } return 0;", RT_MISMATCH, "bound"},
-    {"input modified", "for (int64_t i = 0; i < N * M; i++) { Y[i] = X[i] + X[i]; } if (N * M) X[N * M - 1] += 1; return 0;",
+     "for (int64_t i = 0; i < N * M; i++) { float s = X[i] + X[i]; uint32_t u; memcpy(&u, &s, 4); "
+     "u &= 0xffffff00u;"
+     " memcpy(&Y[i], &u, 4); } return 0;",
+     RT_MISMATCH, "bound"},
+    {"input modified",
+     "for (int64_t i = 0; i < N * M; i++) { Y[i] = X[i] + X[i]; } if (N * M) X[N * M - 1] += 1; "
+     "return 0;",
      RT_INPUT_MODIFIED, "input_modified"},
-    {"write past the end", "for (int64_t i = 0; i < N * M + 1; i++) Y[i] = i < N * M ? X[i] + X[i] : 1; return 0;",
+    {"write past the end",
+     "for (int64_t i = 0; i < N * M + 1; i++) Y[i] = i < N * M ? X[i] + X[i] : 1; return 0;",
      RT_OUT_OF_BOUNDS, "guard"},
-    {"write before the start", "for (int64_t i = -2; i < N * M; i++) Y[i] = i >= 0 ? X[i] + X[i] : 1; return 0;",
+    {"write before the start",
+     "for (int64_t i = -2; i < N * M; i++) Y[i] = i >= 0 ? X[i] + X[i] : 1; return 0;",
      RT_OUT_OF_BOUNDS, "guard"},
     {"skipped from the second launch on",
-     "static int calls; if (calls++) return 0; for (int64_t i = 0; i < N * M; i++) Y[i] = X[i] + X[i]; return 0;",
+     "static int calls; if (calls++) return 0; for (int64_t i = 0; i < N * M; i++) Y[i] = X[i] + "
+     "X[i]; return 0;",
      RT_SECOND_LAUNCH, "second_launch"},
     {"hang", "for (volatile int64_t i = 0;; i++) Y[0] = 1; return (int)M;", RT_HANG, "timeout"},
-    {"invalid access", "*(volatile int *)(uintptr_t)(8 + N - N) = (int)M; return 0;", RT_FAULT, "fault"},
+    {"invalid access", "*(volatile int *)(uintptr_t)(8 + N - N) = (int)M; return 0;", RT_FAULT,
+     "fault"},
     {"illegal instruction", "__builtin_trap(); return 0;", RT_FAULT, "fault"},
     {"abort", "abort(); return 0;", RT_ABORT, "fault"},
     {"exit", "exit(0); return 0;", RT_ABORT, "fault"},
@@ -39,16 +54,19 @@ static void test_plant(size_t i) {
     Arena *arena = arena_create();
     RtOptions options = {.cache_dir = "", .seed = 7, .time_limit_s = 2, .no_ragged = true};
     RtVerifyReport report = rt_verify(plant(arena, plants[i].body), &options, arena);
-    printf("%-36s %-15s %s\n", plants[i].name, rt_status_name(report.error.status), report.error.text);
+    printf("%-36s %-15s %s\n", plants[i].name, rt_status_name(report.error.status),
+           report.error.text);
     CHECK(report.error.status == plants[i].status);
     CHECK(report.count == 3);
     bool named = plants[i].status == RT_OK;
     for (size_t k = 0; k < report.count; k++)
-        named = named || (report.verdicts[k].status == plants[i].status && strcmp(report.verdicts[k].check, plants[i].check) == 0);
+        named = named || (report.verdicts[k].status == plants[i].status &&
+                          strcmp(report.verdicts[k].check, plants[i].check) == 0);
     CHECK(named);
     if (plants[i].status == RT_OK) {
         CHECK(report.passed == 3 && report.failed == 0);
-        CHECK(report.verdicts[0].compared == 35 && report.verdicts[0].elements == 35 && !report.verdicts[0].sampled);
+        CHECK(report.verdicts[0].compared == 35 && report.verdicts[0].elements == 35 &&
+              !report.verdicts[0].sampled);
         CHECK(report.verdicts[0].worst_ratio <= 1);
     }
     arena_destroy(arena);
@@ -58,10 +76,13 @@ static void test_plant(size_t i) {
 static void test_crash_is_confined(void) {
     Arena *arena = arena_create();
     RtOptions options = {.cache_dir = "", .no_ragged = true};
-    Artifact *a = plant(arena, "if (N == 64) abort(); for (int64_t i = 0; i < N * M; i++) Y[i] = X[i] + X[i]; return 0;");
+    Artifact *a = plant(
+        arena,
+        "if (N == 64) abort(); for (int64_t i = 0; i < N * M; i++) Y[i] = X[i] + X[i]; return 0;");
     RtVerifyReport report = rt_verify(a, &options, arena);
     CHECK(report.count == 3 && report.passed == 2 && report.failed == 1);
-    CHECK(report.verdicts[0].status == RT_OK && report.verdicts[1].status == RT_ABORT && report.verdicts[2].status == RT_OK);
+    CHECK(report.verdicts[0].status == RT_OK && report.verdicts[1].status == RT_ABORT &&
+          report.verdicts[2].status == RT_OK);
     arena_destroy(arena);
 }
 
@@ -75,7 +96,8 @@ static void test_ragged_sizes(void) {
     RtVerifyReport report = rt_verify(a, &options, arena);
     CHECK(report.error.status == RT_OK && report.passed > 8);
     /* A fault at sizes just above the tile, which no declared case has. */
-    a = plant(arena, "for (int64_t i = 0; i < N * M; i++) Y[i] = M == 17 ? 0 : X[i] + X[i]; return 0;");
+    a = plant(arena,
+              "for (int64_t i = 0; i < N * M; i++) Y[i] = M == 17 ? 0 : X[i] + X[i]; return 0;");
     a->constexprs = &tile;
     a->constexpr_count = 1;
     report = rt_verify(a, &options, arena);
@@ -88,7 +110,8 @@ static void test_size_limit(void) {
     RtOptions options = {.cache_dir = "", .no_ragged = true, .max_bytes = 1000};
     RtVerifyReport report = rt_verify(plant(arena, PLANT_GOOD), &options, arena);
     CHECK(report.error.status == RT_OK && report.skipped == 1 && report.passed == 2);
-    CHECK(report.verdicts[1].status == RT_SKIPPED && strstr(report.verdicts[1].text, "--max-bytes"));
+    CHECK(report.verdicts[1].status == RT_SKIPPED &&
+          strstr(report.verdicts[1].text, "--max-bytes"));
     options.case_name = "tiles"; /* asked for by name: run all the same */
     report = rt_verify(plant(arena, PLANT_GOOD), &options, arena);
     CHECK(report.error.status == RT_OK && report.passed == 1 && report.count == 1);
@@ -106,7 +129,29 @@ static void test_broken_source(void) {
     arena_destroy(arena);
 }
 
+/* Built code comes back from the cache; a damaged entry is built anew, never loaded. */
+static void test_cached_code(void) {
+    char dir[] = "/tmp/sketchc-code-XXXXXX", path[1200];
+    Arena *arena = arena_create();
+    CHECK(mkdtemp(dir));
+    RtOptions options = {.cache_dir = dir, .no_ragged = true};
+    RtCacheInfo info;
+    for (int round = 0; round < 3; round++) {
+        RtVerifyReport report = rt_verify(plant(arena, PLANT_GOOD), &options, arena);
+        CHECK(report.error.status == RT_OK && report.passed == 3);
+        CHECK(rt_cache_info(dir, &info) && info.entries == 1);
+        if (round != 1) continue;
+        snprintf(path, sizeof path, "truncate -s 1000 %s/*.so", dir);
+        CHECK(system(path) == 0);
+        CHECK(rt_cache_info(dir, &info) && info.bytes == 1000);
+    }
+    CHECK(info.bytes > 1000);
+    CHECK(rt_cache_clear(dir) == 1 && rmdir(dir) == 0);
+    arena_destroy(arena);
+}
+
 int main(void) {
+    test_cached_code();
     setvbuf(stdout, NULL, _IOLBF, 0);
     for (size_t i = 0; i < COUNT_OF(plants); i++) test_plant(i);
     test_crash_is_confined();

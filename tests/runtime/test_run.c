@@ -6,7 +6,9 @@
 
 static char dir[] = "/tmp/sketchc-test-XXXXXX";
 
-static const char *in_dir(Arena *arena, const char *name) { return arena_printf(arena, "%s/%s", dir, name); }
+static const char *in_dir(Arena *arena, const char *name) {
+    return arena_printf(arena, "%s/%s", dir, name);
+}
 
 static RtError run(Arena *arena, const char *body, const char *input) {
     RtOptions options = {.cache_dir = "", .time_limit_s = 5};
@@ -14,7 +16,8 @@ static RtError run(Arena *arena, const char *body, const char *input) {
     return rt_run(plant(arena, body), &options, 1, &in, 1, &out);
 }
 
-static void write_floats(Arena *arena, const char *name, const char *descr, const char *shape, size_t count) {
+static void write_floats(Arena *arena, const char *name, const char *descr, const char *shape,
+                         size_t count) {
     float *data = arena_alloc_array(arena, count + 1, sizeof *data);
     for (size_t i = 0; i < count; i++) data[i] = (float)i * 0.5f;
     npy_file_write(in_dir(arena, name), descr, "False", shape, data, count * sizeof *data);
@@ -42,7 +45,8 @@ static void test_result(Arena *arena) {
 
 static void refused(Arena *arena, const char *input, const char *a, const char *b) {
     RtError e = run(arena, PLANT_GOOD, input);
-    if (e.status != RT_BAD_INPUT || !strstr(e.text, a) || !strstr(e.text, b)) fprintf(stderr, "%s\n", e.text);
+    if (e.status != RT_BAD_INPUT || !strstr(e.text, a) || !strstr(e.text, b))
+        fprintf(stderr, "%s\n", e.text);
     CHECK(e.status == RT_BAD_INPUT && strstr(e.text, a) && strstr(e.text, b));
 }
 

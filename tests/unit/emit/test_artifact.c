@@ -1,4 +1,5 @@
-/* The file form: what is written is read back, and no damaged file is taken or crashes the reader. */
+/* The file form: what is written is read back, and no damaged file is taken or crashes the reader.
+ */
 #include "artifact_internal.h"
 #include "check.h"
 
@@ -14,15 +15,29 @@ static const Aff *formula(Artifact *a, const char *text) {
 static void add_params(Artifact *a) {
     a->param_count = 7;
     a->params = ARENA_ARRAY(a->arena, ArtifactParam, a->param_count);
-    a->params[0] = (ArtifactParam){.kind = ARTIFACT_TENSOR, .name = "X", .graph_name = "Input", .dtype = DTYPE_F32,
-                                   .direction = ARTIFACT_IN, .rank = 2, .extents = {formula(a, "B"), formula(a, "2*F + 1")}};
-    a->params[1] = (ArtifactParam){.kind = ARTIFACT_TENSOR, .name = "Y", .dtype = DTYPE_BF16, .direction = ARTIFACT_OUT,
-                                   .rank = 1, .extents = {formula(a, "OH")}};
+    a->params[0] = (ArtifactParam){.kind = ARTIFACT_TENSOR,
+                                   .name = "X",
+                                   .graph_name = "Input",
+                                   .dtype = DTYPE_F32,
+                                   .direction = ARTIFACT_IN,
+                                   .rank = 2,
+                                   .extents = {formula(a, "B"), formula(a, "2*F + 1")}};
+    a->params[1] = (ArtifactParam){.kind = ARTIFACT_TENSOR,
+                                   .name = "Y",
+                                   .dtype = DTYPE_BF16,
+                                   .direction = ARTIFACT_OUT,
+                                   .rank = 1,
+                                   .extents = {formula(a, "OH")}};
     a->params[2] = (ArtifactParam){.kind = ARTIFACT_SYMBOL, .name = "B"};
     a->params[3] = (ArtifactParam){.kind = ARTIFACT_SYMBOL, .name = "F"};
-    a->params[4] = (ArtifactParam){.kind = ARTIFACT_SYMBOL, .name = "OH", .derived = formula(a, "B // 2 + F")};
-    a->params[5] = (ArtifactParam){.kind = ARTIFACT_SCALAR, .name = "eps", .dtype = DTYPE_F32, .fallback = 1e-5};
-    a->params[6] = (ArtifactParam){.kind = ARTIFACT_WORKSPACE, .name = "w", .dtype = DTYPE_F64, .elements = formula(a, "B*num_sms")};
+    a->params[4] =
+        (ArtifactParam){.kind = ARTIFACT_SYMBOL, .name = "OH", .derived = formula(a, "B // 2 + F")};
+    a->params[5] = (ArtifactParam){
+        .kind = ARTIFACT_SCALAR, .name = "eps", .dtype = DTYPE_F32, .fallback = 1e-5};
+    a->params[6] = (ArtifactParam){.kind = ARTIFACT_WORKSPACE,
+                                   .name = "w",
+                                   .dtype = DTYPE_F64,
+                                   .elements = formula(a, "B*num_sms")};
 }
 
 static void add_steps(Artifact *a) {
@@ -31,12 +46,19 @@ static void add_steps(Artifact *a) {
     a->steps = ARENA_ARRAY(a->arena, ArtifactStep, 2);
     ArtifactVersion *v = ARENA_ARRAY(a->arena, ArtifactVersion, 2);
     for (int i = 0; i < 2; i++)
-        v[i] = (ArtifactVersion){.entry = i ? "k_slow" : "k_fast", .guard = i ? NULL : formula(a, "1 - B % 4"),
-                                 .grid = {formula(a, "ceildiv(B, 8)"), formula(a, "min(F, 16)"), formula(a, "1")},
-                                 .block_threads = 256, .shared_bytes = formula(a, "1024"), .cluster = {1, 1, 1},
-                                 .max_registers = 128, .arg_count = 5, .args = args};
+        v[i] = (ArtifactVersion){
+            .entry = i ? "k_slow" : "k_fast",
+            .guard = i ? NULL : formula(a, "1 - B % 4"),
+            .grid = {formula(a, "ceildiv(B, 8)"), formula(a, "min(F, 16)"), formula(a, "1")},
+            .block_threads = 256,
+            .shared_bytes = formula(a, "1024"),
+            .cluster = {1, 1, 1},
+            .max_registers = 128,
+            .arg_count = 5,
+            .args = args};
     a->steps[0] = (ArtifactStep){.kind = ARTIFACT_MEMSET, .name = "clear", .param = 6, .byte = 0};
-    a->steps[1] = (ArtifactStep){.kind = ARTIFACT_KERNEL, .name = "main", .version_count = 2, .versions = v};
+    a->steps[1] =
+        (ArtifactStep){.kind = ARTIFACT_KERNEL, .name = "main", .version_count = 2, .versions = v};
 }
 
 static Artifact *sample(Arena *arena) {
@@ -44,14 +66,20 @@ static Artifact *sample(Arena *arena) {
     static const unsigned char cubin[] = {0x7f, 'E', 'L', 'F', 0, 1, 2, 0};
     static const char ptx[] = ".version 8.0\n";
     Artifact *a = ARENA_NEW(arena, Artifact);
-    *a = (Artifact){.arena = arena, .affs = aff_ctx_create(arena), .name = "sample", .target = ARTIFACT_CUDA,
-                    .arch = "sm_80", .tool_version = "0.1.0", .constexpr_count = 2};
+    *a = (Artifact){.arena = arena,
+                    .affs = aff_ctx_create(arena),
+                    .name = "sample",
+                    .target = ARTIFACT_CUDA,
+                    .arch = "sm_80",
+                    .tool_version = "0.1.0",
+                    .constexpr_count = 2};
     a->constexprs = ARENA_ARRAY(arena, ArtifactConstexpr, 2);
     memcpy(a->constexprs, constexprs, sizeof constexprs);
     add_params(a);
     a->constraint_count = 1;
     a->constraints = ARENA_NEW(arena, ArtifactConstraint);
-    *a->constraints = (ArtifactConstraint){formula(a, "B % 2"), true, "B % 2 == 0 \"and\" \xc3\xa9"};
+    *a->constraints =
+        (ArtifactConstraint){formula(a, "B % 2"), true, "B % 2 == 0 \"and\" \xc3\xa9"};
     add_steps(a);
     a->blob_count = 2;
     a->blobs = ARENA_ARRAY(arena, ArtifactBlob, 2);
@@ -164,7 +192,8 @@ static void test_fuzz(void) {
             size_t at = SKA_FIXED + below(file.len - SKA_FIXED);
             file.data[at] = below(4) ? bits[below(sizeof bits)] : (char)below(256);
         }
-        artifact_checksum((unsigned char *)file.data, file.len, (unsigned char *)file.data + SKA_CHECKED_PREFIX);
+        artifact_checksum((unsigned char *)file.data, file.len,
+                          (unsigned char *)file.data + SKA_CHECKED_PREFIX);
         Artifact *a = artifact_read(arena, file.data, file.len, &error);
         CHECK((a != NULL) != (error != NULL));
         if (a) taken += artifact_check(a, arena) == NULL;
