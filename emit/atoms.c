@@ -4,7 +4,7 @@
 #include <string.h>
 
 static const AtomInfo atoms[] = {
-#define ATOM(id, name, results, operands, ptx, is_volatile, summary)                                \
+#define ATOM(id, name, results, operands, ptx, is_volatile, summary)                               \
     {name, results, operands, ptx, is_volatile},
 #include "atoms.def"
 #undef ATOM

@@ -31,9 +31,13 @@ static const char *limit_text(CPrinter *p, Dtype from, Dtype to, char which) {
     if (which == 'L') return c_float_text(p, from, low);
     if (which == 'I') return c_float_text(p, from, high);
     if (which == 'B')
-        return c_float_text(p, from, from == DTYPE_F64 ? nextafter(high, 0) : (double)nextafterf((float)high, 0));
+        return c_float_text(
+            p, from, from == DTYPE_F64 ? nextafter(high, 0) : (double)nextafterf((float)high, 0));
     uint64_t max = UINT64_MAX >> (64 - bits + is_signed);
-    return arena_printf(p->arena, "%llu%s", (unsigned long long)max, is_signed ? bits == 64 ? "LL" : "" : bits == 64 ? "ULL" : "u");
+    return arena_printf(p->arena, "%llu%s", (unsigned long long)max,
+                        is_signed    ? bits == 64 ? "LL" : ""
+                        : bits == 64 ? "ULL"
+                                     : "u");
 }
 
 static void expand(CPrinter *p, CHelperUse use, const char *text, Str *out) {
@@ -43,18 +47,36 @@ static void expand(CPrinter *p, CHelperUse use, const char *text, Str *out) {
             continue;
         }
         switch (*++c) {
-        case 'T': str_append(out, type_text(p, use.a)); break;
-        case 'D': str_append(out, type_text(p, use.b)); break;
+        case 'T':
+            str_append(out, type_text(p, use.a));
+            break;
+        case 'D':
+            str_append(out, type_text(p, use.b));
+            break;
         case 'N':
             str_printf(out, "_%s", use.a == DTYPE_NONE ? "index" : dtype_name(use.a));
             break;
-        case 'n': str_append(out, use.a == DTYPE_NONE ? "index" : dtype_name(use.a)); break;
-        case 'm': str_append(out, use.b == DTYPE_NONE ? "index" : dtype_name(use.b)); break;
-        case 'U': str_append(out, unsigned_type(p, use.a)); break;
-        case 'W': str_printf(out, "%u", use.a == DTYPE_NONE ? 64 : dtype_bits(use.a)); break;
-        case 'H': str_append(out, p->dialect->shared_prefix); break;
-        case 'S': str_append(out, p->dialect->helper_prefix); break;
-        default: str_append(out, limit_text(p, use.a, use.b == DTYPE_NONE ? DTYPE_I64 : use.b, *c)); break;
+        case 'n':
+            str_append(out, use.a == DTYPE_NONE ? "index" : dtype_name(use.a));
+            break;
+        case 'm':
+            str_append(out, use.b == DTYPE_NONE ? "index" : dtype_name(use.b));
+            break;
+        case 'U':
+            str_append(out, unsigned_type(p, use.a));
+            break;
+        case 'W':
+            str_printf(out, "%u", use.a == DTYPE_NONE ? 64 : dtype_bits(use.a));
+            break;
+        case 'H':
+            str_append(out, p->dialect->shared_prefix);
+            break;
+        case 'S':
+            str_append(out, p->dialect->helper_prefix);
+            break;
+        default:
+            str_append(out, limit_text(p, use.a, use.b == DTYPE_NONE ? DTYPE_I64 : use.b, *c));
+            break;
         }
     }
 }
@@ -68,7 +90,9 @@ static const char *expanded(CPrinter *p, CHelperUse use, const char *text) {
     return copy;
 }
 
-const char *c_helper_name(CPrinter *p, CHelperUse use) { return expanded(p, use, rows[use.id].name); }
+const char *c_helper_name(CPrinter *p, CHelperUse use) {
+    return expanded(p, use, rows[use.id].name);
+}
 
 static void note(CPrinter *p, CHelperUse use) {
     for (size_t i = 0; i < p->helpers.len; i++)
@@ -106,7 +130,10 @@ static int order(const void *x, const void *y) {
 
 /* The registers of a class, from `first` on, as asm operands `"=f"(d[0])`. */
 static void asm_operands(Str *out, const AtomClass *cls, const char *name, bool result) {
-    char letter = cls->dtype == DTYPE_F32 ? 'f' : cls->dtype == DTYPE_F64 ? 'd' : dtype_bits(cls->dtype) == 64 ? 'l' : 'r';
+    char letter = cls->dtype == DTYPE_F32        ? 'f'
+                  : cls->dtype == DTYPE_F64      ? 'd'
+                  : dtype_bits(cls->dtype) == 64 ? 'l'
+                                                 : 'r';
     for (unsigned i = 0; i < cls->count; i++) {
         str_printf(out, "%s\"%s%c\"(", i ? ", " : "", result ? "=" : "", letter);
         if (cls->shared)
@@ -131,13 +158,15 @@ static void atom_arguments(CPrinter *p, const AtomInfo *atom, Str *out) {
     AtomClass cls;
     char name[2] = "d";
     const char *comma = "";
-    for (; atom_next_class(&text, &cls); name[0]++, comma = ", ") str_printf(out, "%s%s *%s", comma, c_type(p, cls.dtype), name);
+    for (; atom_next_class(&text, &cls); name[0]++, comma = ", ")
+        str_printf(out, "%s%s *%s", comma, c_type(p, cls.dtype), name);
     name[0] = 'a';
     for (text = atom->operands; atom_next_class(&text, &cls); name[0]++, comma = ", ") {
         if (cls.shared)
             str_printf(out, "%sconst void *%s", comma, name);
         else
-            str_printf(out, cls.vector ? "%sconst %s *%s" : "%sconst %s %s", comma, c_type(p, cls.dtype), name);
+            str_printf(out, cls.vector ? "%sconst %s *%s" : "%sconst %s %s", comma,
+                       c_type(p, cls.dtype), name);
     }
 }
 
@@ -150,7 +179,8 @@ const char *c_atom_name(CPrinter *p, const AtomInfo *atom) {
 
 /* The text of an atom is longer than a line: clang-format shall leave it as it is. */
 static void print_atom(CPrinter *p, const AtomInfo *atom, Str *out) {
-    str_printf(out, "// clang-format off\n%s void %s(", p->dialect->helper_prefix, c_atom_name(p, atom));
+    str_printf(out, "// clang-format off\n%s void %s(", p->dialect->helper_prefix,
+               c_atom_name(p, atom));
     atom_arguments(p, atom, out);
     str_printf(out, ") {\n    asm%s(\"", atom->is_volatile ? " volatile" : "");
     atom_template(atom->ptx, out);
@@ -166,7 +196,8 @@ static void print_atom(CPrinter *p, const AtomInfo *atom, Str *out) {
         str_append(out, comma);
         asm_operands(out, &cls, name, false);
     }
-    str_printf(out, "%s);\n}\n// clang-format on\n\n", atom->is_volatile ? "\n        : \"memory\"" : "");
+    str_printf(out, "%s);\n}\n// clang-format on\n\n",
+               atom->is_volatile ? "\n        : \"memory\"" : "");
 }
 
 void c_print_helpers(CPrinter *p, Str *out) {

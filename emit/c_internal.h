@@ -10,15 +10,15 @@ enum { C_LINE_WIDTH = 100 };
 
 struct CPrinter;
 typedef struct {
-    const char *target;      /* in diagnostics */
+    const char *target; /* in diagnostics */
     bool gpu;
-    unsigned mask;           /* bit of c_helpers.def */
-    const char *index_type;  /* the 64-bit index type */
+    unsigned mask;          /* bit of c_helpers.def */
+    const char *index_type; /* the 64-bit index type */
     const char *restrict_word;
-    const char *helper_prefix; /* of device helpers */
-    const char *shared_prefix; /* of helpers that host code uses as well */
-    const char *builtin;       /* prefix of library functions: "__builtin_" */
-    void (*print)(struct CPrinter *p);                 /* all functions */
+    const char *helper_prefix;         /* of device helpers */
+    const char *shared_prefix;         /* of helpers that host code uses as well */
+    const char *builtin;               /* prefix of library functions: "__builtin_" */
+    void (*print)(struct CPrinter *p); /* all functions */
     void (*print_head)(struct CPrinter *p, Str *head); /* what stands before the helpers */
 } CDialect;
 extern const CDialect c_dialect_cuda, c_dialect_openmp;
@@ -41,8 +41,19 @@ typedef struct {
 /* ---- Expressions ---- */
 
 enum {
-    C_PREC_COND = 3, C_PREC_OR, C_PREC_AND, C_PREC_BIT_OR, C_PREC_BIT_XOR, C_PREC_BIT_AND,
-    C_PREC_EQ, C_PREC_REL, C_PREC_SHIFT, C_PREC_ADD, C_PREC_MUL, C_PREC_UNARY, C_PREC_PRIMARY
+    C_PREC_COND = 3,
+    C_PREC_OR,
+    C_PREC_AND,
+    C_PREC_BIT_OR,
+    C_PREC_BIT_XOR,
+    C_PREC_BIT_AND,
+    C_PREC_EQ,
+    C_PREC_REL,
+    C_PREC_SHIFT,
+    C_PREC_ADD,
+    C_PREC_MUL,
+    C_PREC_UNARY,
+    C_PREC_PRIMARY
 };
 
 /* Where a vector's lane number goes in its lane expression. */
@@ -56,9 +67,9 @@ typedef struct {
 /* What the printer knows of an IR value. */
 typedef struct {
     const IrValue *value;
-    bool deferrable;     /* may be printed where it is used */
-    bool inlined;        /* expr is a formula, not a variable: it may be replaced by one */
-    CExpr expr;          /* scalar: its expression; vec: the lane C_LANE of it; null text: unbound */
+    bool deferrable; /* may be printed where it is used */
+    bool inlined;    /* expr is a formula, not a variable: it may be replaced by one */
+    CExpr expr;      /* scalar: its expression; vec: the lane C_LANE of it; null text: unbound */
     const char *address; /* vec: address of its first lane, when they lie in memory in a row */
     const char *array;   /* frag: its array, by the name that the value is printed under */
     const char *home;    /* frag: the array that this name stands for */
@@ -87,21 +98,21 @@ typedef struct CPrinter {
     bool failed;
     Str *out;
     unsigned indent;
-    size_t statements;       /* complete statements printed so far, to know a single one */
+    size_t statements; /* complete statements printed so far, to know a single one */
     size_t lines;
     NameScope names;
-    ValueMap table;          /* IrValue -> CValue */
+    ValueMap table; /* IrValue -> CValue */
     VEC(CGroup) groups;
     VEC(CHelperUse) helpers;
     VEC(const AtomInfo *) atoms;
-    uint32_t types_used;     /* bit per Dtype */
-    const char *comment;     /* to be printed before the next line */
-    VEC(uint64_t) seen;      /* lines that have had their comment, with their file */
-    const char *open_type;   /* of the declaration that ends the output, at open_at */
+    uint32_t types_used;   /* bit per Dtype */
+    const char *comment;   /* to be printed before the next line */
+    VEC(uint64_t) seen;    /* lines that have had their comment, with their file */
+    const char *open_type; /* of the declaration that ends the output, at open_at */
     size_t open_at;
     const Str *open_in;
     unsigned parallel_depth;
-    const IrOp *skip;        /* the inner loop of a nest whose outer body is being printed */
+    const IrOp *skip; /* the inner loop of a nest whose outer body is being printed */
     bool smem_declared;
     uint32_t alias_types; /* bit per Dtype: pointers into shared memory on the CPU */
 } CPrinter;
@@ -110,18 +121,18 @@ void c_fail(CPrinter *p, const IrOp *op, const char *what);
 
 /* c_expr.c */
 CValue *c_value(CPrinter *p, const IrValue *v);
-CExpr c_use(CPrinter *p, const IrValue *v);            /* of an operand; constants included */
+CExpr c_use(CPrinter *p, const IrValue *v); /* of an operand; constants included */
 Range c_range(CPrinter *p, const IrValue *v);
 const char *c_text(CPrinter *p, CExpr e, int min_prec); /* in parentheses when it binds less */
 CExpr c_make(CPrinter *p, int prec, const char *format, ...) PRINTF_LIKE(3, 4);
-CExpr c_pure(CPrinter *p, const IrOp *op);             /* value of an elementwise or pure scalar op */
+CExpr c_pure(CPrinter *p, const IrOp *op); /* value of an elementwise or pure scalar op */
 const char *c_lane(CPrinter *p, CExpr e, const char *lane); /* with C_LANE replaced */
-const char *c_type(CPrinter *p, Dtype t);              /* in memory and arrays */
-const char *c_scalar_type(CPrinter *p, const IrValue *v); /* of a variable */
+const char *c_type(CPrinter *p, Dtype t);                   /* in memory and arrays */
+const char *c_scalar_type(CPrinter *p, const IrValue *v);   /* of a variable */
 const char *c_int_text(CPrinter *p, int64_t value);
 const char *c_float_text(CPrinter *p, Dtype t, double value);
 const char *c_helper(CPrinter *p, CHelper id, Dtype a, Dtype b); /* its name, noted as used */
-CExpr c_aff(CPrinter *p, const Aff *e);                /* over symbols, for the host */
+CExpr c_aff(CPrinter *p, const Aff *e);                          /* over symbols, for the host */
 bool c_aff_nonneg(const Aff *e);
 
 /* c_memory.c: loads, stores, vectors, atoms, shared memory */
@@ -140,7 +151,7 @@ const char *c_join(CPrinter *p, const char *address, const char *lane); /* eleme
 
 /* c_stmt.c */
 void c_if_line(CPrinter *p, const char *condition, const char *action); /* on one line if it fits */
-void c_line(CPrinter *p, const char *format, ...) PRINTF_LIKE(2, 3);      /* one line */
+void c_line(CPrinter *p, const char *format, ...) PRINTF_LIKE(2, 3);    /* one line */
 void c_statement(CPrinter *p, const char *format, ...) PRINTF_LIKE(2, 3); /* a complete statement */
 void c_pragma(CPrinter *p, const char *format, ...) PRINTF_LIKE(2, 3);
 void c_loop_open(CPrinter *p, const char *format, ...) PRINTF_LIKE(2, 3);
@@ -152,7 +163,8 @@ const char *c_declare_zeros(CPrinter *p, const IrType *t, const char *hint);
 /* `const type name = text;`, on the line of the declaration right before it when it fits. */
 void c_declare_const(CPrinter *p, const char *type, const char *name, const char *text);
 void c_materialise(CPrinter *p, const IrValue *v);
-void c_materialise_as(CPrinter *p, const IrValue *v, const char *hint); /* its name when it has none */
+void c_materialise_as(CPrinter *p, const IrValue *v,
+                      const char *hint); /* its name when it has none */
 /* A body of one short statement goes on the line of its head. */
 typedef struct {
     Str *saved, body;
@@ -184,7 +196,8 @@ typedef struct {
 } CList;
 /* Prints `head name(items...)tail` as clang-format breaks it; `split`: the name may stand on a line
  * of its own. */
-void c_print_call(CPrinter *p, const char *head, const char *name, CList items, const char *tail, bool split);
+void c_print_call(CPrinter *p, const char *head, const char *name, CList items, const char *tail,
+                  bool split);
 CList c_parameters(CPrinter *p, const IrFunc *f, bool restricted, const char *extra);
 CList c_arguments(CPrinter *p, const IrFunc *f);
 /* Makes `f` the printer's function: forgets the last one, names the parameters. */
@@ -195,7 +208,8 @@ void c_print_checks(CPrinter *p, const IrFunc *f, const char *action);
 bool c_first_of_step(const IrFunc *f);
 const IrFunc *c_next_version(const IrFunc *f); /* of the same step; null: none */
 const Aff *c_func_aff(CPrinter *p, const IrFunc *f, const char *key, int64_t fallback);
-bool c_emit(const IrModule *m, const CDialect *dialect, const EmitOptions *options, Str *out, DiagList *diags);
+bool c_emit(const IrModule *m, const CDialect *dialect, const EmitOptions *options, Str *out,
+            DiagList *diags);
 
 /* c_launch.c */
 void c_print_launchers(CPrinter *p);

@@ -11,11 +11,16 @@ static const char *alignment_condition(CPrinter *p, const IrFunc *f) {
         unsigned count = 0;
         for (unsigned i = 0; i < f->body->arg_count; i++) {
             const IrValue *v = f->body->args[i];
-            if (v->type->kind != IR_TYPE_PTR || param_access_bytes(f, i) != bytes || dtype_size(v->type->dtype) == bytes) continue;
-            sum = arena_printf(p->arena, "%s%s(size_t)%s", sum, count ? " | " : "", c_use(p, v).text);
+            if (v->type->kind != IR_TYPE_PTR || param_access_bytes(f, i) != bytes ||
+                dtype_size(v->type->dtype) == bytes)
+                continue;
+            sum =
+                arena_printf(p->arena, "%s%s(size_t)%s", sum, count ? " | " : "", c_use(p, v).text);
             count++;
         }
-        if (count) text = arena_printf(p->arena, count > 1 ? "%s%s(%s) %% %zu == 0" : "%s%s%s %% %zu == 0", text, *text ? " && " : "", sum, bytes);
+        if (count)
+            text = arena_printf(p->arena, count > 1 ? "%s%s(%s) %% %zu == 0" : "%s%s%s %% %zu == 0",
+                                text, *text ? " && " : "", sum, bytes);
     }
     return *text ? text : NULL;
 }
@@ -23,8 +28,10 @@ static const char *alignment_condition(CPrinter *p, const IrFunc *f) {
 /* The `if` of a version; conditions that do not fit on its line get names. */
 static const char *version_condition(CPrinter *p, const IrFunc *f, unsigned version) {
     const char *aligned = alignment_condition(p, f), *guard = NULL;
-    if (f->guard) guard = arena_printf(p->arena, "%s > 0", c_text(p, c_aff(p, f->guard), C_PREC_ADD));
-    size_t width = 4 * p->indent + 12 + (aligned ? strlen(aligned) : 0) + (guard ? strlen(guard) : 0);
+    if (f->guard)
+        guard = arena_printf(p->arena, "%s > 0", c_text(p, c_aff(p, f->guard), C_PREC_ADD));
+    size_t width =
+        4 * p->indent + 12 + (aligned ? strlen(aligned) : 0) + (guard ? strlen(guard) : 0);
     if (width > C_LINE_WIDTH && guard && strlen(guard) > 40) {
         const char *name = name_claim(&p->names, arena_printf(p->arena, "fits_%u", version));
         c_line(p, "const bool %s = %s;", name, guard);
@@ -44,12 +51,13 @@ static void print_shared(CPrinter *p, const char *entry, const char *bytes) {
     const char *limit = name_claim(&p->names, "limit"), *name = name_claim(&p->names, "error");
     c_line(p, "const cudaFuncAttribute %s = cudaFuncAttributeMaxDynamicSharedMemorySize;", limit);
     const char *items[] = {entry, limit, bytes};
-    c_print_call(p, arena_printf(p->arena, "const cudaError_t %s =", name), "cudaFuncSetAttribute", (CList){items, 3}, ");", false);
+    c_print_call(p, arena_printf(p->arena, "const cudaError_t %s =", name), "cudaFuncSetAttribute",
+                 (CList){items, 3}, ");", false);
     c_line(p, "if (%s != cudaSuccess) return %s;", name, name);
 }
 
 typedef struct {
-    const char *text;  /* the extent as an argument of dim3 */
+    const char *text;           /* the extent as an argument of dim3 */
     const char *empty, *excess; /* conditions; null: it is a constant */
 } GridDim;
 
@@ -58,10 +66,12 @@ static GridDim grid_dim(CPrinter *p, const IrFunc *f, unsigned axis) {
     static const long long limits[] = {2147483647, 65535, 65535};
     const Aff *e = c_func_aff(p, f, keys[axis], 1);
     int64_t constant;
-    if (aff_is_const(e, &constant) && constant > 0 && constant <= limits[axis]) return (GridDim){.text = c_int_text(p, constant)};
+    if (aff_is_const(e, &constant) && constant > 0 && constant <= limits[axis])
+        return (GridDim){.text = c_int_text(p, constant)};
     const char *extent = c_aff(p, e).text, *name = name_claim(&p->names, keys[axis]);
     c_line(p, "const long long %s = %s;", name, extent);
-    return (GridDim){arena_printf(p->arena, "(unsigned int)%s", name), arena_printf(p->arena, "%s <= 0", name),
+    return (GridDim){arena_printf(p->arena, "(unsigned int)%s", name),
+                     arena_printf(p->arena, "%s <= 0", name),
                      arena_printf(p->arena, "%s > %lld", name, limits[axis])};
 }
 
@@ -92,7 +102,8 @@ static void print_launch(CPrinter *p, const IrFunc *f) {
     int64_t constant;
     /* up to 48 KiB need no attribute */
     if (!aff_is_const(shared, &constant) || constant > 49152) print_shared(p, entry, bytes);
-    const char *launch = arena_printf(p->arena, "%s<<<%s, %lld, %s, stream>>>", entry, grid, (long long)func_threads(f), bytes);
+    const char *launch = arena_printf(p->arena, "%s<<<%s, %lld, %s, stream>>>", entry, grid,
+                                      (long long)func_threads(f), bytes);
     c_print_call(p, "", launch, c_arguments(p, f), ");", false);
     c_line(p, "return cudaGetLastError();");
 }
@@ -100,7 +111,8 @@ static void print_launch(CPrinter *p, const IrFunc *f) {
 static void print_launcher(CPrinter *p, const IrFunc *first) {
     c_enter(p, first);
     const char *name = arena_printf(p->arena, "%s_launch", emit_step_name(p->arena, first));
-    c_print_call(p, "extern \"C\" cudaError_t", name, c_parameters(p, first, false, "cudaStream_t stream"), ") {", false);
+    c_print_call(p, "extern \"C\" cudaError_t", name,
+                 c_parameters(p, first, false, "cudaStream_t stream"), ") {", false);
     p->indent++;
     c_print_checks(p, first, "return cudaErrorInvalidValue;");
     bool open = true;

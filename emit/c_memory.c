@@ -4,7 +4,8 @@
 #include <string.h>
 
 const char *c_element(CPrinter *p, const IrValue *ptr, const IrValue *offset) {
-    return arena_printf(p->arena, "%s[%s]", c_text(p, c_use(p, ptr), C_PREC_PRIMARY), c_use(p, offset).text);
+    return arena_printf(p->arena, "%s[%s]", c_text(p, c_use(p, ptr), C_PREC_PRIMARY),
+                        c_use(p, offset).text);
 }
 
 /* Element `lane` counted from an address: `&x[i][4 * j]` and l give `x[i][4 * j + l]`. */
@@ -18,8 +19,10 @@ const char *c_join(CPrinter *p, const char *address, const char *lane) {
         if (open[-1] == '[' && --depth == 0) break;
     }
     int head = (int)(open - address) - 1, index = (int)(n - (size_t)(open - address)) - 1;
-    if (index == 1 && open[0] == '0') return arena_printf(p->arena, "%.*s%s]", head, address + 1, lane);
-    if (memchr(open, '?', (size_t)index)) return arena_printf(p->arena, "%.*s(%.*s) + %s]", head, address + 1, index, open, lane);
+    if (index == 1 && open[0] == '0')
+        return arena_printf(p->arena, "%.*s%s]", head, address + 1, lane);
+    if (memchr(open, '?', (size_t)index))
+        return arena_printf(p->arena, "%.*s(%.*s) + %s]", head, address + 1, index, open, lane);
     return arena_printf(p->arena, "%.*s%.*s + %s]", head, address + 1, index, open, lane);
 }
 
@@ -33,7 +36,9 @@ static bool streams(const CPrinter *p, const IrOp *op) {
     return p->dialect->gpu && strcmp(ir_attr_str(op, "cache", ""), "stream") == 0;
 }
 
-static const char *mask_text(CPrinter *p, const IrValue *mask, int prec) { return c_text(p, c_use(p, mask), prec); }
+static const char *mask_text(CPrinter *p, const IrValue *mask, int prec) {
+    return c_text(p, c_use(p, mask), prec);
+}
 
 CExpr c_load_scalar(CPrinter *p, const IrOp *op) {
     const char *element = c_element(p, op->operands[0], op->operands[1]);
@@ -63,10 +68,16 @@ static void assignment(CPrinter *p, const char *text) {
 static const char *wide_type(Dtype t, size_t bytes) {
     if (t == DTYPE_F32 && bytes >= 8) return bytes == 16 ? "float4" : "float2";
     if (t == DTYPE_F64 && bytes == 16) return "double2";
-    return bytes == 16 ? "uint4" : bytes == 8 ? "uint2" : bytes == 4 ? "unsigned int" : bytes == 2 ? "unsigned short" : "unsigned char";
+    return bytes == 16  ? "uint4"
+           : bytes == 8 ? "uint2"
+           : bytes == 4 ? "unsigned int"
+           : bytes == 2 ? "unsigned short"
+                        : "unsigned char";
 }
 
-static size_t vec_bytes(const IrType *t) { return dtype_size(t->dtype) * t->width; }
+static size_t vec_bytes(const IrType *t) {
+    return dtype_size(t->dtype) * t->width;
+}
 
 static bool copyable(CPrinter *p, const IrOp *op, const IrType *t) {
     size_t bytes = vec_bytes(t);
@@ -75,7 +86,9 @@ static bool copyable(CPrinter *p, const IrOp *op, const IrType *t) {
     return false;
 }
 
-static const char *pointer_to(CPrinter *p, const char *element) { return arena_printf(p->arena, "&%s", element); }
+static const char *pointer_to(CPrinter *p, const char *element) {
+    return arena_printf(p->arena, "&%s", element);
+}
 
 typedef struct {
     const char *to, *from; /* addresses */
@@ -90,9 +103,12 @@ static void wide_copy_gpu(CPrinter *p, const IrType *t, const WideCopy *w) {
         const char *lane = arena_printf(p->arena, "%zu", at / dtype_size(t->dtype));
         const char *to = at ? pointer_to(p, c_join(p, w->to, lane)) : w->to;
         const char *from = at ? pointer_to(p, c_join(p, w->from, lane)) : w->from;
-        from = arena_printf(p->arena, w->from_stream ? "__ldcs((const %s *)%s)" : "*(const %s *)%s", type, from);
-        if (w->mask && w->other) from = arena_printf(p->arena, "%s ? %s : %s", w->mask, from, w->other);
-        const char *text = arena_printf(p->arena, w->to_stream ? "__stcs((%s *)%s, %s);" : "*(%s *)%s = %s;", type, to, from);
+        from = arena_printf(p->arena, w->from_stream ? "__ldcs((const %s *)%s)" : "*(const %s *)%s",
+                            type, from);
+        if (w->mask && w->other)
+            from = arena_printf(p->arena, "%s ? %s : %s", w->mask, from, w->other);
+        const char *text = arena_printf(
+            p->arena, w->to_stream ? "__stcs((%s *)%s, %s);" : "*(%s *)%s = %s;", type, to, from);
         if (!w->mask || w->other) {
             assignment(p, text);
         } else {
@@ -109,7 +125,8 @@ static void wide_copy(CPrinter *p, const IrType *t, const WideCopy *w) {
         wide_copy_gpu(p, t, w);
         return;
     }
-    const char *text = arena_printf(p->arena, "__builtin_memcpy(%s, %s, %zu);", w->to, w->from, vec_bytes(t));
+    const char *text =
+        arena_printf(p->arena, "__builtin_memcpy(%s, %s, %zu);", w->to, w->from, vec_bytes(t));
     if (!w->mask) {
         c_statement(p, "%s", text);
         return;
@@ -125,7 +142,8 @@ void c_lane_loop(CPrinter *p, const IrType *t, const char *address, CExpr value)
     const char *l = name_claim(&p->names, "l");
     if (p->dialect->gpu) c_pragma(p, "#pragma unroll");
     CBody b;
-    c_body_begin(p, &b, arena_printf(p->arena, "for (int %s = 0; %s < %u; ++%s)", l, l, t->width, l));
+    c_body_begin(p, &b,
+                 arena_printf(p->arena, "for (int %s = 0; %s < %u; ++%s)", l, l, t->width, l));
     assignment(p, arena_printf(p->arena, "%s = %s;", c_join(p, address, l), c_lane(p, value, l)));
     c_body_end(p, &b);
     name_release(&p->names, names);
@@ -150,7 +168,8 @@ static const char *wide_other(CPrinter *p, const IrType *t, const IrValue *other
             dtype_write(t->dtype, &bits, a->kind == IR_ATTR_FLOAT ? a->number : (double)a->integer);
         else
             dtype_write_int(t->dtype, &bits, a->integer);
-        if (t->dtype == DTYPE_F64 || dtype_size(t->dtype) == 8) return bits || t->dtype == DTYPE_F64 ? NULL : "make_uint4(0u, 0u, 0u, 0u)";
+        if (t->dtype == DTYPE_F64 || dtype_size(t->dtype) == 8)
+            return bits || t->dtype == DTYPE_F64 ? NULL : "make_uint4(0u, 0u, 0u, 0u)";
         for (unsigned n = dtype_bits(t->dtype); n < 32; n *= 2) bits |= bits << n;
         x = arena_printf(p->arena, bits ? "0x%08xu" : "%xu", (unsigned)bits);
     }
@@ -160,7 +179,8 @@ static const char *wide_other(CPrinter *p, const IrType *t, const IrValue *other
 }
 
 static size_t load_width(const CPrinter *p, const WideCopy *w) {
-    return 4 * p->indent + strlen(w->to) + strlen(w->from) + strlen(w->mask) + (w->other ? strlen(w->other) : 0) + 36;
+    return 4 * p->indent + strlen(w->to) + strlen(w->from) + strlen(w->mask) +
+           (w->other ? strlen(w->other) : 0) + 36;
 }
 
 static void load_into(CPrinter *p, const IrOp *op, const char *address) {
@@ -190,12 +210,14 @@ static void load_into(CPrinter *p, const IrOp *op, const char *address) {
 
 static void pack_into(CPrinter *p, const IrOp *op, const char *address) {
     for (unsigned i = 0; i < op->operand_count; i++)
-        c_statement(p, "%s = %s;", c_join(p, address, c_int_text(p, i)), c_use(p, op->operands[i]).text);
+        c_statement(p, "%s = %s;", c_join(p, address, c_int_text(p, i)),
+                    c_use(p, op->operands[i]).text);
 }
 
 /* ---- Atoms ---- */
 
-static const char *atom_arguments(CPrinter *p, const IrOp *op, const AtomInfo *atom, const char *text) {
+static const char *atom_arguments(CPrinter *p, const IrOp *op, const AtomInfo *atom,
+                                  const char *text) {
     const char *classes = atom->operands;
     AtomClass cls;
     unsigned i = 0;
@@ -270,9 +292,15 @@ void c_atom(CPrinter *p, const IrOp *op) {
 
 void c_vec_into(CPrinter *p, const IrOp *op, const char *address) {
     switch (op->opcode) {
-    case IR_MEM_LOAD: load_into(p, op, address); return;
-    case IR_PACK: pack_into(p, op, address); return;
-    case IR_ATOM: atom_into(p, op, address); return;
+    case IR_MEM_LOAD:
+        load_into(p, op, address);
+        return;
+    case IR_PACK:
+        pack_into(p, op, address);
+        return;
+    case IR_ATOM:
+        atom_into(p, op, address);
+        return;
     case IR_BITCAST: {
         const IrType *t = op->results[0].type;
         if (!copyable(p, op, t)) return;
@@ -280,7 +308,9 @@ void c_vec_into(CPrinter *p, const IrOp *op, const char *address) {
         wide_copy(p, t, &w);
         return;
     }
-    default: c_fail(p, op, "this operation on vectors"); return;
+    default:
+        c_fail(p, op, "this operation on vectors");
+        return;
     }
 }
 
@@ -312,7 +342,9 @@ static void store_vec(CPrinter *p, const IrOp *op) {
         const char *array = c_declare_array(p, v->type, "splat");
         c_lane_loop(p, v->type, array, c_use(p, v));
         c_value(p, v)->address = NULL;
-        WideCopy w = {.to = pointer_to(p, c_element(p, op->operands[1], op->operands[2])), .from = array, .to_stream = streams(p, op)};
+        WideCopy w = {.to = pointer_to(p, c_element(p, op->operands[1], op->operands[2])),
+                      .from = array,
+                      .to_stream = streams(p, op)};
         if (op->operand_count > 3) w.mask = mask_text(p, op->operands[3], 0);
         wide_copy(p, v->type, &w);
         return;
@@ -324,7 +356,8 @@ static void store_vec(CPrinter *p, const IrOp *op) {
 }
 
 static const char *store_text(CPrinter *p, const IrOp *op) {
-    const char *to = c_element(p, op->operands[1], op->operands[2]), *value = c_use(p, op->operands[0]).text;
+    const char *to = c_element(p, op->operands[1], op->operands[2]),
+               *value = c_use(p, op->operands[0]).text;
     return arena_printf(p->arena, streams(p, op) ? "__stcs(&%s, %s);" : "%s = %s;", to, value);
 }
 
@@ -356,13 +389,19 @@ void c_store(CPrinter *p, const IrOp *op) {
 void c_async_copy(CPrinter *p, const IrOp *op) {
     long long bytes = ir_attr_int(op, "bytes", 16);
     for (int pass = 0;; pass++) {
-        const char *from = c_element(p, op->operands[0], op->operands[1]), *to = c_element(p, op->operands[2], op->operands[3]);
+        const char *from = c_element(p, op->operands[0], op->operands[1]),
+                   *to = c_element(p, op->operands[2], op->operands[3]);
         const char *valid = c_use(p, op->operands[4]).text, *text;
         if (p->dialect->gpu) {
-            CHelper id = bytes == 4 ? C_HELPER_CP_ASYNC_4 : bytes == 8 ? C_HELPER_CP_ASYNC_8 : C_HELPER_CP_ASYNC_16;
-            text = arena_printf(p->arena, "%s(&%s, &%s, %s);", c_helper(p, id, DTYPE_NONE, DTYPE_NONE), to, from, valid);
+            CHelper id = bytes == 4   ? C_HELPER_CP_ASYNC_4
+                         : bytes == 8 ? C_HELPER_CP_ASYNC_8
+                                      : C_HELPER_CP_ASYNC_16;
+            text = arena_printf(p->arena, "%s(&%s, &%s, %s);",
+                                c_helper(p, id, DTYPE_NONE, DTYPE_NONE), to, from, valid);
         } else {
-            text = arena_printf(p->arena, "%s(&%s, &%s, %lld, %s);", c_helper(p, C_HELPER_COPY_OR_ZERO, DTYPE_NONE, DTYPE_NONE), to, from, bytes, valid);
+            text = arena_printf(p->arena, "%s(&%s, &%s, %lld, %s);",
+                                c_helper(p, C_HELPER_COPY_OR_ZERO, DTYPE_NONE, DTYPE_NONE), to,
+                                from, bytes, valid);
         }
         if (pass == 0 && 4 * p->indent + strlen(text) > C_LINE_WIDTH) {
             shorten(p, op);

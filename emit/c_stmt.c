@@ -62,7 +62,8 @@ void c_pragma(CPrinter *p, const char *format, ...) {
 void c_fail(CPrinter *p, const IrOp *op, const char *what) {
     if (!p->failed) {
         Span span = op ? op->span : SPAN_NONE;
-        diag_report(p->diags, DIAG_emit_unsupported, span, p->dialect->target, what, op ? ir_op_info(op->opcode)->name : "module");
+        diag_report(p->diags, DIAG_emit_unsupported, span, p->dialect->target, what,
+                    op ? ir_op_info(op->opcode)->name : "module");
     }
     p->failed = true;
 }
@@ -82,8 +83,10 @@ static void note_line(CPrinter *p, const IrOp *op) {
     const char *base = strrchr(path, '/');
     base = base ? base + 1 : path;
     char *name = arena_strndup(p->arena, base, strnlen(base, 60));
-    for (char *c = name; *c; c++) /* the path is the user's text: nothing of it may end the comment */
-        if (!strchr("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-", *c)) *c = '_';
+    for (char *c = name; *c;
+         c++) /* the path is the user's text: nothing of it may end the comment */
+        if (!strchr("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-", *c))
+            *c = '_';
     p->comment = arena_printf(p->arena, "%s:%u", name, line);
 }
 
@@ -101,7 +104,9 @@ void c_body_begin(CPrinter *p, CBody *b, const char *head) {
     b->head = head;
 }
 
-static bool starts(const char *text, const char *word) { return strncmp(text, word, strlen(word)) == 0; }
+static bool starts(const char *text, const char *word) {
+    return strncmp(text, word, strlen(word)) == 0;
+}
 
 void c_body_end(CPrinter *p, CBody *b) {
     bool single = p->statements == b->statements + 1 && p->lines == b->lines + 1;
@@ -127,16 +132,25 @@ void c_body_end(CPrinter *p, CBody *b) {
 
 static const char *index_hint(const IrOp *op) {
     switch (op ? op->opcode : IR_ADD) {
-    case IR_SUB: return "left";
-    case IR_MUL: return "stride";
-    case IR_FLOORDIV: return op->operands[1]->def && op->operands[1]->def->opcode == IR_CONST ? "count" : "outer";
-    case IR_MOD: return "inner";
-    case IR_MIN: return "end";
-    case IR_MAX: return "begin";
-    case IR_SELECT: return "size";
+    case IR_SUB:
+        return "left";
+    case IR_MUL:
+        return "stride";
+    case IR_FLOORDIV:
+        return op->operands[1]->def && op->operands[1]->def->opcode == IR_CONST ? "count" : "outer";
+    case IR_MOD:
+        return "inner";
+    case IR_MIN:
+        return "end";
+    case IR_MAX:
+        return "begin";
+    case IR_SELECT:
+        return "size";
     case IR_AND:
-    case IR_SHR: return "part";
-    default: return "at";
+    case IR_SHR:
+        return "part";
+    default:
+        return "at";
     }
 }
 
@@ -163,7 +177,8 @@ const char *c_declare_var(CPrinter *p, const IrValue *v, const char *hint) {
 
 void c_declare_const(CPrinter *p, const char *type, const char *name, const char *text) {
     size_t end = p->out->len;
-    bool open = p->open_type && p->open_in == p->out && p->open_at == end && !p->comment && strcmp(p->open_type, type) == 0;
+    bool open = p->open_type && p->open_in == p->out && p->open_at == end && !p->comment &&
+                strcmp(p->open_type, type) == 0;
     if (open) {
         size_t start = end - 1;
         while (start && p->out->data[start - 1] != '\n') start--;
@@ -196,17 +211,25 @@ static const char *declare_array(CPrinter *p, const IrType *t, const char *hint,
     }
     const char *align = "";
     if (p->dialect->gpu && bytes >= 4 && (bytes & 3) == 0 && dtype_size(t->dtype) < 16)
-        align = bytes % 16 == 0 ? "__align__(16) " : bytes % 8 == 0 ? "__align__(8) " : "__align__(4) ";
+        align = bytes % 16 == 0  ? "__align__(16) "
+                : bytes % 8 == 0 ? "__align__(8) "
+                                 : "__align__(4) ";
     if (!p->dialect->gpu && bytes >= 64) align = "_Alignas(64) ";
     if (p->dialect->gpu && bytes == dtype_size(t->dtype)) align = "";
-    c_line(p, "%s%s %s%s%s;", align, t->dtype == DTYPE_BOOL ? "bool" : c_type(p, t->dtype), name, dims, init);
+    c_line(p, "%s%s %s%s%s;", align, t->dtype == DTYPE_BOOL ? "bool" : c_type(p, t->dtype), name,
+           dims, init);
     return name;
 }
 
-const char *c_declare_array(CPrinter *p, const IrType *t, const char *hint) { return declare_array(p, t, hint, ""); }
+const char *c_declare_array(CPrinter *p, const IrType *t, const char *hint) {
+    return declare_array(p, t, hint, "");
+}
 
 const char *c_declare_zeros(CPrinter *p, const IrType *t, const char *hint) {
-    return declare_array(p, t, hint, p->dialect->gpu ? " = {}" : t->kind == IR_TYPE_FRAG && t->rank > 1 ? " = {{0}}" : " = {0}");
+    return declare_array(p, t, hint,
+                         p->dialect->gpu                          ? " = {}"
+                         : t->kind == IR_TYPE_FRAG && t->rank > 1 ? " = {{0}}"
+                                                                  : " = {0}");
 }
 
 /* A fragment in an array of another name gets its own as an alias: the source's names stay.
@@ -218,7 +241,8 @@ void c_bind_frag(CPrinter *p, const IrValue *v, const char *home, bool written) 
     bool named = written;
     for (const IrUse *u = v->uses; u; u = u->next) named = named || u->op->opcode == IR_FRAG_GET;
     if (!named) return;
-    const char *name = name_claim(&p->names, v->name), *type = c_type(p, v->type->dtype), *dims = "";
+    const char *name = name_claim(&p->names, v->name), *type = c_type(p, v->type->dtype),
+               *dims = "";
     if (v->type->dtype == DTYPE_BOOL) type = "bool";
     for (unsigned i = p->dialect->gpu ? 0 : 1; i < v->type->rank; i++)
         dims = arena_printf(p->arena, "%s[%lld]", dims, (long long)ir_type_extent(v->type, i));
@@ -239,7 +263,9 @@ static void bind_vec(CPrinter *p, const IrValue *v, const char *array) {
     c->expr = c_make(p, C_PREC_PRIMARY, "%s[%c]", array, C_LANE);
 }
 
-void c_materialise(CPrinter *p, const IrValue *v) { c_materialise_as(p, v, NULL); }
+void c_materialise(CPrinter *p, const IrValue *v) {
+    c_materialise_as(p, v, NULL);
+}
 
 void c_materialise_as(CPrinter *p, const IrValue *v, const char *hint) {
     CValue *c = c_value(p, v);
@@ -286,7 +312,8 @@ static CExpr special(CPrinter *p, const IrOp *op) {
     const char *name = ir_attr_str(op, "name", "");
     CValue *c = c_value(p, &op->results[0]);
     if (!p->dialect->gpu) {
-        if (strcmp(name, "lane") && strcmp(name, "warp") && strncmp(name, "tid", 3)) c_fail(p, op, "grid indices on the CPU");
+        if (strcmp(name, "lane") && strcmp(name, "warp") && strncmp(name, "tid", 3))
+            c_fail(p, op, "grid indices on the CPU");
         c->range = (Range){0, 0};
         return (CExpr){"0", C_PREC_PRIMARY};
     }
@@ -301,7 +328,9 @@ static CExpr special(CPrinter *p, const IrOp *op) {
         return (CExpr){"(int)threadIdx.x / 32", C_PREC_MUL};
     }
     if (strcmp(name, "tid.x") == 0) return (CExpr){"(int)threadIdx.x", C_PREC_UNARY};
-    const char *base = strncmp(name, "ctaid.", 6) == 0 ? "blockIdx" : strncmp(name, "nctaid.", 7) == 0 ? "gridDim" : NULL;
+    const char *base = strncmp(name, "ctaid.", 6) == 0    ? "blockIdx"
+                       : strncmp(name, "nctaid.", 7) == 0 ? "gridDim"
+                                                          : NULL;
     if (!base || !strchr("xyz", name[strlen(name) - 1])) {
         c_fail(p, op, "this special register");
         return (CExpr){"0", C_PREC_PRIMARY};
@@ -315,47 +344,64 @@ static CExpr shuffle(CPrinter *p, const IrOp *op) {
     CExpr x = c_use(p, op->operands[0]);
     if (mask == 0) return x;
     unsigned bits = dtype_bits(op->operands[0]->type->dtype);
-    if (!p->dialect->gpu || (bits != 32 && bits != 64)) c_fail(p, op, p->dialect->gpu ? "shuffles of narrow types" : "shuffles on the CPU");
+    if (!p->dialect->gpu || (bits != 32 && bits != 64))
+        c_fail(p, op, p->dialect->gpu ? "shuffles of narrow types" : "shuffles on the CPU");
     return c_make(p, C_PREC_PRIMARY, "__shfl_xor_sync(0xffffffffu, %s, %lld)", x.text, mask);
 }
 
 static CExpr value_expr(CPrinter *p, const IrOp *op) {
     switch (op->opcode) {
-    case IR_FRAG_GET: return frag_element(p, op);
-    case IR_MEM_LOAD: return c_load_scalar(p, op);
-    case IR_SHUFFLE_XOR: return shuffle(p, op);
-    case IR_SPECIAL: return special(p, op);
+    case IR_FRAG_GET:
+        return frag_element(p, op);
+    case IR_MEM_LOAD:
+        return c_load_scalar(p, op);
+    case IR_SHUFFLE_XOR:
+        return shuffle(p, op);
+    case IR_SPECIAL:
+        return special(p, op);
     case IR_EXTRACT: {
         CExpr v = c_use(p, op->operands[0]);
         v.text = c_lane(p, v, c_int_text(p, ir_attr_int(op, "lane", 0)));
         return v;
     }
-    default: return c_pure(p, op);
+    default:
+        return c_pure(p, op);
     }
 }
 
 static void set_range(CPrinter *p, const IrOp *op) {
     const IrType *t = op->results[0].type;
-    if (t->kind != IR_TYPE_SCALAR || t->width > 1 || dtype_is_float(t->dtype) || op->opcode == IR_SPECIAL) return;
+    if (t->kind != IR_TYPE_SCALAR || t->width > 1 || dtype_is_float(t->dtype) ||
+        op->opcode == IR_SPECIAL)
+        return;
     Range x[3] = {RANGE_ALL, RANGE_ALL, RANGE_ALL};
     for (unsigned i = 0; i < op->operand_count && i < 3; i++)
-        if (op->operands[i]->type->kind == IR_TYPE_SCALAR && !dtype_is_float(op->operands[i]->type->dtype)) x[i] = c_range(p, op->operands[i]);
+        if (op->operands[i]->type->kind == IR_TYPE_SCALAR &&
+            !dtype_is_float(op->operands[i]->type->dtype))
+            x[i] = c_range(p, op->operands[i]);
     if (op->opcode == IR_CAST && t->is_index && dtype_is_int(op->operands[0]->type->dtype)) {
         Dtype from = op->operands[0]->type->dtype;
-        Range all = dtype_is_signed(from) ? RANGE_ALL : (Range){0, dtype_bits(from) < 64 ? (int64_t)(UINT64_MAX >> (64 - dtype_bits(from))) : INT64_MAX};
-        if (dtype_is_signed(from) && dtype_bits(from) < 64) all = (Range){-((int64_t)1 << (dtype_bits(from) - 1)), ((int64_t)1 << (dtype_bits(from) - 1)) - 1};
+        Range all = dtype_is_signed(from)
+                        ? RANGE_ALL
+                        : (Range){0, dtype_bits(from) < 64
+                                         ? (int64_t)(UINT64_MAX >> (64 - dtype_bits(from)))
+                                         : INT64_MAX};
+        if (dtype_is_signed(from) && dtype_bits(from) < 64)
+            all = (Range){-((int64_t)1 << (dtype_bits(from) - 1)),
+                          ((int64_t)1 << (dtype_bits(from) - 1)) - 1};
         c_value(p, &op->results[0])->range = all;
         return;
     }
-    /* Index arithmetic does not overflow; typed arithmetic may wrap, so that its bounds hold only as
-     * long as nothing reaches the type's ends. */
+    /* Index arithmetic does not overflow; typed arithmetic may wrap, so that its bounds hold only
+     * as long as nothing reaches the type's ends. */
     if (t->is_index) c_value(p, &op->results[0])->range = range_of_op(op, x);
 }
 
 static void materialise_operands(CPrinter *p, const IrOp *op) {
     for (unsigned i = 0; i < op->operand_count; i++) {
         const IrValue *v = op->operands[i];
-        if (v->type->kind == IR_TYPE_SCALAR && v->type->width == 1 && c_value(p, v)->inlined) c_materialise(p, v);
+        if (v->type->kind == IR_TYPE_SCALAR && v->type->width == 1 && c_value(p, v)->inlined)
+            c_materialise(p, v);
     }
 }
 
@@ -393,7 +439,11 @@ static void define(CPrinter *p, const IrOp *op) {
         }
     }
     const char *hint = v->name;
-    if (!hint && op->opcode == IR_SPECIAL) hint = strncmp(ir_attr_str(op, "name", ""), "tid", 3) == 0 ? "tid" : strncmp(ir_attr_str(op, "name", ""), "ctaid", 5) == 0 ? "block" : ir_attr_str(op, "name", "");
+    if (!hint && op->opcode == IR_SPECIAL)
+        hint = strncmp(ir_attr_str(op, "name", ""), "tid", 3) == 0 ? "tid"
+               : strncmp(ir_attr_str(op, "name", ""), "ctaid", 5) == 0
+                   ? "block"
+                   : ir_attr_str(op, "name", "");
     const char *name = c_declare_var(p, v, hint);
     c_declare_const(p, type, name, e.text);
 }
@@ -428,10 +478,12 @@ static void synchronise(CPrinter *p, const IrOp *op) {
     if (op->opcode == IR_ASYNC_COMMIT) {
         c_statement(p, "asm volatile(\"cp.async.commit_group;\" ::: \"memory\");");
     } else if (op->opcode == IR_ASYNC_WAIT) {
-        c_statement(p, "asm volatile(\"cp.async.wait_group %lld;\" ::: \"memory\");", (long long)ir_attr_int(op, "pending", 0));
+        c_statement(p, "asm volatile(\"cp.async.wait_group %lld;\" ::: \"memory\");",
+                    (long long)ir_attr_int(op, "pending", 0));
     } else {
         const char *scope = ir_attr_str(op, "scope", "block");
-        if (strcmp(scope, "block") && strcmp(scope, "warp")) c_fail(p, op, "barriers beyond the block");
+        if (strcmp(scope, "block") && strcmp(scope, "warp"))
+            c_fail(p, op, "barriers beyond the block");
         c_statement(p, "%s();", strcmp(scope, "warp") == 0 ? "__syncwarp" : "__syncthreads");
     }
 }
@@ -446,21 +498,40 @@ static bool is_whole_vec(const IrOp *op) {
 static void statement(CPrinter *p, const IrOp *op) {
     switch (op->opcode) {
     case IR_CONST:
-        if (op->results[0].type->kind != IR_TYPE_SCALAR) c_fail(p, op, "constants that are no scalars or vectors");
+        if (op->results[0].type->kind != IR_TYPE_SCALAR)
+            c_fail(p, op, "constants that are no scalars or vectors");
         return;
-    case IR_FOR: c_for(p, op); return;
-    case IR_PARALLEL: c_parallel(p, op); return;
-    case IR_IF: c_if(p, op); return;
-    case IR_MAP: c_map(p, op); return;
-    case IR_MEM_STORE: c_store(p, op); return;
-    case IR_SHARED_PTR: shared_pointer(p, op); return;
-    case IR_ASYNC_COPY: c_async_copy(p, op); return;
+    case IR_FOR:
+        c_for(p, op);
+        return;
+    case IR_PARALLEL:
+        c_parallel(p, op);
+        return;
+    case IR_IF:
+        c_if(p, op);
+        return;
+    case IR_MAP:
+        c_map(p, op);
+        return;
+    case IR_MEM_STORE:
+        c_store(p, op);
+        return;
+    case IR_SHARED_PTR:
+        shared_pointer(p, op);
+        return;
+    case IR_ASYNC_COPY:
+        c_async_copy(p, op);
+        return;
     case IR_ASYNC_COMMIT:
     case IR_ASYNC_WAIT:
-    case IR_BARRIER: synchronise(p, op); return;
+    case IR_BARRIER:
+        synchronise(p, op);
+        return;
     case IR_YIELD:
-    case IR_RETURN: return;
-    default: break;
+    case IR_RETURN:
+        return;
+    default:
+        break;
     }
     if (is_whole_vec(op))
         define_vec(p, op);
@@ -475,13 +546,16 @@ static void statement(CPrinter *p, const IrOp *op) {
 void c_block(CPrinter *p, const IrBlock *block) {
     for (const IrOp *op = block->first; op && !p->failed; op = op->next) {
         if (op == p->skip) continue;
-        if (op->region_count || (ir_op_info(op->opcode)->traits & (IR_WRITES | IR_COLLECTIVE))) note_line(p, op);
+        if (op->region_count || (ir_op_info(op->opcode)->traits & (IR_WRITES | IR_COLLECTIVE)))
+            note_line(p, op);
         const char *made = NULL;
         for (size_t i = 0; i < p->groups.len; i++) {
             CGroup *g = &p->groups.data[i];
             if (g->first != op || g->array) continue;
-            bool zeros = c_makes_zeros(op) && op->results[0].storage == g->storage && op->results[0].type == g->type;
-            g->array = zeros ? c_declare_zeros(p, g->type, g->hint) : c_declare_array(p, g->type, g->hint);
+            bool zeros = c_makes_zeros(op) && op->results[0].storage == g->storage &&
+                         op->results[0].type == g->type;
+            g->array =
+                zeros ? c_declare_zeros(p, g->type, g->hint) : c_declare_array(p, g->type, g->hint);
             if (zeros) made = g->array;
         }
         if (made)

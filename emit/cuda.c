@@ -4,9 +4,12 @@
 static void print_kernel(CPrinter *p, const IrFunc *f) {
     c_enter(p, f);
     long long threads = func_threads(f), min_blocks = ir_func_attr_int(f, "min_blocks", 0);
-    const char *bounds = min_blocks > 0 ? arena_printf(p->arena, "%lld, %lld", threads, min_blocks) : arena_printf(p->arena, "%lld", threads);
-    const char *head = arena_printf(p->arena, "extern \"C\" __global__ void __launch_bounds__(%s)", bounds);
-    c_print_call(p, head, emit_entry_name(p->arena, f), c_parameters(p, f, true, NULL), ") {", true);
+    const char *bounds = min_blocks > 0 ? arena_printf(p->arena, "%lld, %lld", threads, min_blocks)
+                                        : arena_printf(p->arena, "%lld", threads);
+    const char *head =
+        arena_printf(p->arena, "extern \"C\" __global__ void __launch_bounds__(%s)", bounds);
+    c_print_call(p, head, emit_entry_name(p->arena, f), c_parameters(p, f, true, NULL), ") {",
+                 true);
     p->indent++;
     c_print_body(p, f);
     p->indent--;

@@ -22,10 +22,10 @@ typedef struct {
  * emit_cuda    CUDA C: kernels and, per step, a host launcher
  *                  extern "C" cudaError_t STEP_launch(tensors..., symbols..., scalars...,
  *                                                     workspaces..., cudaStream_t stream)
- * emit_openmp  C17 with OpenMP: per version `int ENTRY(tensors..., int64_t symbols..., ...)`, 0 when
- *              it ran and 1 when a constraint does not hold; per step with several versions (or of
- *              another name than its version) also `int STEP(...)`, which chooses by guard
- * emit_ptx     PTX by LLVM's NVPTX back end; emit_llvm its optimised input as LLVM IR text */
+ * emit_openmp  C17 with OpenMP: per version `int ENTRY(tensors..., int64_t symbols..., ...)`, 0
+ * when it ran and 1 when a constraint does not hold; per step with several versions (or of another
+ * name than its version) also `int STEP(...)`, which chooses by guard emit_ptx     PTX by LLVM's
+ * NVPTX back end; emit_llvm its optimised input as LLVM IR text */
 bool emit_cuda(const IrModule *m, const EmitOptions *options, Str *out, DiagList *diags);
 bool emit_openmp(const IrModule *m, const EmitOptions *options, Str *out, DiagList *diags);
 bool emit_ptx(const IrModule *m, const EmitOptions *options, Str *out, DiagList *diags);

@@ -34,8 +34,8 @@ void **value_map_at(ValueMap *m, Arena *arena, const IrValue *v);
 /* ---- atoms.c ---- */
 
 typedef struct {
-    const char *name;     /* "mma.m16n8k16.f32.f16" */
-    const char *results;  /* classes, see ir/atoms.def */
+    const char *name;    /* "mma.m16n8k16.f32.f16" */
+    const char *results; /* classes, see ir/atoms.def */
     const char *operands;
     const char *ptx;
     bool is_volatile;

@@ -5,7 +5,9 @@ static int64_t saturate(bool overflow, int64_t value, bool high) {
     return value;
 }
 
-static bool bounded(Range r) { return r.lo != INT64_MIN && r.hi != INT64_MAX; }
+static bool bounded(Range r) {
+    return r.lo != INT64_MIN && r.hi != INT64_MAX;
+}
 
 static Range range_add(Range a, Range b) {
     Range r = RANGE_ALL;
@@ -30,7 +32,8 @@ static Range range_mul(Range a, Range b) {
         int64_t x[2] = {a.lo, a.hi}, y[2] = {b.lo, b.hi};
         for (int i = 0; i < 4; i++) {
             int64_t p;
-            if (__builtin_mul_overflow(x[i / 2], y[i % 2], &p)) return a.lo >= 0 && b.lo >= 0 ? (Range){0, INT64_MAX} : RANGE_ALL;
+            if (__builtin_mul_overflow(x[i / 2], y[i % 2], &p))
+                return a.lo >= 0 && b.lo >= 0 ? (Range){0, INT64_MAX} : RANGE_ALL;
             if (p < r.lo) r.lo = p;
             if (p > r.hi) r.hi = p;
         }
@@ -39,11 +42,15 @@ static Range range_mul(Range a, Range b) {
     return a.lo >= 0 && b.lo >= 0 ? (Range){0, INT64_MAX} : RANGE_ALL;
 }
 
-static int64_t floor_div(int64_t a, int64_t b) { return a / b - (a % b != 0 && (a < 0) != (b < 0)); }
+static int64_t floor_div(int64_t a, int64_t b) {
+    return a / b - (a % b != 0 && (a < 0) != (b < 0));
+}
 
 static Range range_floordiv(Range a, Range b) {
     if (b.lo <= 0) return a.lo >= 0 && b.lo >= 0 ? (Range){0, a.hi} : RANGE_ALL;
-    if (a.lo >= 0) return (Range){b.hi == INT64_MAX ? 0 : a.lo / b.hi, a.hi == INT64_MAX ? INT64_MAX : a.hi / b.lo};
+    if (a.lo >= 0)
+        return (Range){b.hi == INT64_MAX ? 0 : a.lo / b.hi,
+                       a.hi == INT64_MAX ? INT64_MAX : a.hi / b.lo};
     if (!bounded(a)) return RANGE_ALL;
     return (Range){floor_div(a.lo, b.lo), a.hi < 0 ? -1 : a.hi / b.lo};
 }
@@ -74,7 +81,8 @@ static Range range_or(Range a, Range b) {
 }
 
 static Range range_shr(Range a, Range n) {
-    if (!range_is_const(n) || n.lo < 0 || n.lo > 62) return a.lo >= 0 ? (Range){0, a.hi} : RANGE_ALL;
+    if (!range_is_const(n) || n.lo < 0 || n.lo > 62)
+        return a.lo >= 0 ? (Range){0, a.hi} : RANGE_ALL;
     return (Range){a.lo >> n.lo, a.hi == INT64_MAX ? INT64_MAX : a.hi >> n.lo};
 }
 
@@ -85,30 +93,48 @@ static Range range_shl(Range a, Range n) {
 
 Range range_of_op(const IrOp *op, const Range *x) {
     switch (op->opcode) {
-    case IR_ADD: return range_add(x[0], x[1]);
-    case IR_SUB: return range_add(x[0], range_negate(x[1]));
-    case IR_NEG: return range_negate(x[0]);
-    case IR_MUL: return range_mul(x[0], x[1]);
-    case IR_FLOORDIV: return range_floordiv(x[0], x[1]);
-    case IR_MOD: return range_mod(x[0], x[1]);
-    case IR_AND: return range_and(x[0], x[1]);
+    case IR_ADD:
+        return range_add(x[0], x[1]);
+    case IR_SUB:
+        return range_add(x[0], range_negate(x[1]));
+    case IR_NEG:
+        return range_negate(x[0]);
+    case IR_MUL:
+        return range_mul(x[0], x[1]);
+    case IR_FLOORDIV:
+        return range_floordiv(x[0], x[1]);
+    case IR_MOD:
+        return range_mod(x[0], x[1]);
+    case IR_AND:
+        return range_and(x[0], x[1]);
     case IR_OR:
-    case IR_XOR: return range_or(x[0], x[1]);
-    case IR_SHR: return range_shr(x[0], x[1]);
-    case IR_SHL: return range_shl(x[0], x[1]);
+    case IR_XOR:
+        return range_or(x[0], x[1]);
+    case IR_SHR:
+        return range_shr(x[0], x[1]);
+    case IR_SHL:
+        return range_shl(x[0], x[1]);
     case IR_MIN:
-        return (Range){x[0].lo < x[1].lo ? x[0].lo : x[1].lo, x[0].hi < x[1].hi ? x[0].hi : x[1].hi};
+        return (Range){x[0].lo < x[1].lo ? x[0].lo : x[1].lo,
+                       x[0].hi < x[1].hi ? x[0].hi : x[1].hi};
     case IR_MAX:
-        return (Range){x[0].lo > x[1].lo ? x[0].lo : x[1].lo, x[0].hi > x[1].hi ? x[0].hi : x[1].hi};
+        return (Range){x[0].lo > x[1].lo ? x[0].lo : x[1].lo,
+                       x[0].hi > x[1].hi ? x[0].hi : x[1].hi};
     case IR_SELECT:
-        return (Range){x[1].lo < x[2].lo ? x[1].lo : x[2].lo, x[1].hi > x[2].hi ? x[1].hi : x[2].hi};
-    default: return RANGE_ALL;
+        return (Range){x[1].lo < x[2].lo ? x[1].lo : x[2].lo,
+                       x[1].hi > x[2].hi ? x[1].hi : x[2].hi};
+    default:
+        return RANGE_ALL;
     }
 }
 
-bool range_fits_int(Range r) { return r.lo >= INT32_MIN && r.hi <= INT32_MAX; }
+bool range_fits_int(Range r) {
+    return r.lo >= INT32_MIN && r.hi <= INT32_MAX;
+}
 
-bool range_is_const(Range r) { return r.lo == r.hi; }
+bool range_is_const(Range r) {
+    return r.lo == r.hi;
+}
 
 /* Which operand of an op is a global source that is only read, or -1. */
 static bool reads_through(const IrUse *use) {
@@ -139,6 +165,10 @@ size_t param_access_bytes(const IrFunc *f, unsigned index) {
     return widest;
 }
 
-int64_t func_threads(const IrFunc *f) { return 32 * ir_func_attr_int(f, "num_warps", 1); }
+int64_t func_threads(const IrFunc *f) {
+    return 32 * ir_func_attr_int(f, "num_warps", 1);
+}
 
-bool is_vec(const IrType *t) { return t->kind == IR_TYPE_SCALAR && t->width > 1; }
+bool is_vec(const IrType *t) {
+    return t->kind == IR_TYPE_SCALAR && t->width > 1;
+}

@@ -6,25 +6,90 @@
 /* Keywords of C17 and C++20, macros of the C headers and of the compilers, CUDA's names, and the
  * names that the printers themselves use. In strcmp order. */
 static const char *const reserved[] = {
-    "EOF", "FILE", "INFINITY", "NAN", "NULL", "abs", "alignas", "alignof", "and", "and_eq",
-    "asm", "assert", "atomicAdd", "auto", "bitand", "bitor", "blockDim", "blockIdx", "bool",
-    "break", "case", "catch", "char", "char16_t", "char32_t", "char8_t", "class", "co_await",
-    "co_return", "co_yield", "compl", "complex", "concept", "const", "const_cast", "consteval",
-    "constexpr", "constinit", "continue", "cp_async_16", "cp_async_4", "cp_async_8", "cudaError_t",
-    "cudaStream_t", "decltype", "default", "delete", "dim3", "div", "do", "double", "double2",
-    "dynamic_cast", "else", "enum", "errno", "exp", "explicit", "export", "extern", "fabs",
-    "fabsf", "false", "float", "float2", "float4", "floor", "floorf", "fma", "fmaf", "fmax",
-    "fmaxf", "fmin", "fminf", "for", "friend", "goto", "gridDim", "half", "half2", "i386", "if",
-    "imaginary", "inline", "int", "int16_t", "int2", "int32_t", "int4", "int64_t", "int8_t",
-    "linux", "log", "long", "main", "make_float2", "make_float4", "max", "memcpy", "memset", "min",
-    "mutable", "namespace", "new", "noexcept", "noreturn", "not", "not_eq", "nullptr", "operator",
-    "or", "or_eq", "pow", "private", "protected", "public", "register", "reinterpret_cast",
-    "requires", "restrict", "return", "rint", "rintf", "short", "signed", "size_t", "sizeof",
-    "smem", "sqrt", "sqrtf", "static", "static_assert", "static_cast", "stderr", "stdin", "stdout",
-    "stream", "struct", "switch", "template", "this", "threadIdx", "thread_local", "throw", "true",
-    "try", "typedef", "typeid", "typename", "typeof", "uint16_t", "uint2", "uint32_t", "uint4",
-    "uint64_t", "uint8_t", "union", "unix", "unsigned", "using", "virtual", "void", "volatile",
-    "warpSize", "wchar_t", "while", "xor", "xor_eq",
+    "EOF",          "FILE",
+    "INFINITY",     "NAN",
+    "NULL",         "abs",
+    "alignas",      "alignof",
+    "and",          "and_eq",
+    "asm",          "assert",
+    "atomicAdd",    "auto",
+    "bitand",       "bitor",
+    "blockDim",     "blockIdx",
+    "bool",         "break",
+    "case",         "catch",
+    "char",         "char16_t",
+    "char32_t",     "char8_t",
+    "class",        "co_await",
+    "co_return",    "co_yield",
+    "compl",        "complex",
+    "concept",      "const",
+    "const_cast",   "consteval",
+    "constexpr",    "constinit",
+    "continue",     "cp_async_16",
+    "cp_async_4",   "cp_async_8",
+    "cudaError_t",  "cudaStream_t",
+    "decltype",     "default",
+    "delete",       "dim3",
+    "div",          "do",
+    "double",       "double2",
+    "dynamic_cast", "else",
+    "enum",         "errno",
+    "exp",          "explicit",
+    "export",       "extern",
+    "fabs",         "fabsf",
+    "false",        "float",
+    "float2",       "float4",
+    "floor",        "floorf",
+    "fma",          "fmaf",
+    "fmax",         "fmaxf",
+    "fmin",         "fminf",
+    "for",          "friend",
+    "goto",         "gridDim",
+    "half",         "half2",
+    "i386",         "if",
+    "imaginary",    "inline",
+    "int",          "int16_t",
+    "int2",         "int32_t",
+    "int4",         "int64_t",
+    "int8_t",       "linux",
+    "log",          "long",
+    "main",         "make_float2",
+    "make_float4",  "max",
+    "memcpy",       "memset",
+    "min",          "mutable",
+    "namespace",    "new",
+    "noexcept",     "noreturn",
+    "not",          "not_eq",
+    "nullptr",      "operator",
+    "or",           "or_eq",
+    "pow",          "private",
+    "protected",    "public",
+    "register",     "reinterpret_cast",
+    "requires",     "restrict",
+    "return",       "rint",
+    "rintf",        "short",
+    "signed",       "size_t",
+    "sizeof",       "smem",
+    "sqrt",         "sqrtf",
+    "static",       "static_assert",
+    "static_cast",  "stderr",
+    "stdin",        "stdout",
+    "stream",       "struct",
+    "switch",       "template",
+    "this",         "threadIdx",
+    "thread_local", "throw",
+    "true",         "try",
+    "typedef",      "typeid",
+    "typename",     "typeof",
+    "uint16_t",     "uint2",
+    "uint32_t",     "uint4",
+    "uint64_t",     "uint8_t",
+    "union",        "unix",
+    "unsigned",     "using",
+    "virtual",      "void",
+    "volatile",     "warpSize",
+    "wchar_t",      "while",
+    "xor",          "xor_eq",
 };
 
 static bool is_reserved(const char *name) {
@@ -43,22 +108,26 @@ static bool is_reserved(const char *name) {
 
 /* The helpers of c_helpers.def: a stem and a storage type, or a conversion between two. */
 static bool is_helper(const char *name) {
-    static const char *const stems[] = {"floordiv_", "floormod_", "udiv_", "umod_", "min_", "max_", "minnum_", "maxnum_",
-                                        "add_",      "sub_",      "mul_", "neg_", "abs_",    "shl_",
-                                        "shr_"};
+    static const char *const stems[] = {"floordiv_", "floormod_", "udiv_",   "umod_", "min_",
+                                        "max_",      "minnum_",   "maxnum_", "add_",  "sub_",
+                                        "mul_",      "neg_",      "abs_",    "shl_",  "shr_"};
     static const char *const prefixes[] = {"floordiv", "floormod", "index_", "sk_",      "bits_",
                                            "mma_",     "ldmatrix", "copy_",  "cp_async", "make_"};
     Dtype t;
     for (size_t i = 0; i < COUNT_OF(stems); i++) {
         size_t n = strlen(stems[i]);
-        if (strncmp(name, stems[i], n) == 0 && (dtype_find(name + n, &t) || strcmp(name + n, "index") == 0)) return true;
+        if (strncmp(name, stems[i], n) == 0 &&
+            (dtype_find(name + n, &t) || strcmp(name + n, "index") == 0))
+            return true;
     }
     for (size_t i = 0; i < COUNT_OF(prefixes); i++)
         if (strncmp(name, prefixes[i], strlen(prefixes[i])) == 0) return true;
     return strstr(name, "_to_") != NULL;
 }
 
-static bool is_word(char c) { return isalnum((unsigned char)c) || c == '_'; }
+static bool is_word(char c) {
+    return isalnum((unsigned char)c) || c == '_';
+}
 
 const char *name_legal(Arena *arena, const char *hint) {
     char text[NAME_MAX_LENGTH + 1];
@@ -66,7 +135,8 @@ const char *name_legal(Arena *arena, const char *hint) {
     for (const char *c = hint ? hint : ""; *c && n < NAME_MAX_LENGTH - 2; c++)
         text[n++] = is_word(*c) ? *c : '_';
     text[n] = 0;
-    bool leading = n && (isalpha((unsigned char)text[0]) || (text[0] == '_' && n > 1 && islower((unsigned char)text[1])));
+    bool leading = n && (isalpha((unsigned char)text[0]) ||
+                         (text[0] == '_' && n > 1 && islower((unsigned char)text[1])));
     if (leading && !is_reserved(text) && !is_helper(text)) return arena_strdup(arena, text);
     return arena_printf(arena, "v_%s", n ? text : "x");
 }
@@ -85,15 +155,23 @@ const char *name_claim(NameScope *scope, const char *hint) {
     return name;
 }
 
-size_t name_mark(const NameScope *scope) { return scope->names.len; }
+size_t name_mark(const NameScope *scope) {
+    return scope->names.len;
+}
 
-void name_release(NameScope *scope, size_t mark) { scope->names.len = mark; }
+void name_release(NameScope *scope, size_t mark) {
+    scope->names.len = mark;
+}
 
 const char *step_of(const IrFunc *f) {
     const IrAttr *a = ir_func_attr(f, "kernel");
     return a && a->kind == IR_ATTR_STR ? a->string : f->name;
 }
 
-const char *emit_entry_name(Arena *arena, const IrFunc *f) { return name_legal(arena, f->name); }
+const char *emit_entry_name(Arena *arena, const IrFunc *f) {
+    return name_legal(arena, f->name);
+}
 
-const char *emit_step_name(Arena *arena, const IrFunc *f) { return name_legal(arena, step_of(f)); }
+const char *emit_step_name(Arena *arena, const IrFunc *f) {
+    return name_legal(arena, step_of(f));
+}

@@ -5,12 +5,14 @@
 
 static void print_version(CPrinter *p, const IrFunc *f) {
     c_enter(p, f);
-    c_print_call(p, "int", emit_entry_name(p->arena, f), c_parameters(p, f, true, NULL), ") {", false);
+    c_print_call(p, "int", emit_entry_name(p->arena, f), c_parameters(p, f, true, NULL), ") {",
+                 false);
     p->indent++;
     c_print_checks(p, f, "return 1;");
     for (unsigned i = 0; i < f->body->arg_count; i++) {
         bool symbol = i < f->param_count && f->params[i].kind == IR_PARAM_SYMBOL;
-        if (!f->body->args[i]->uses && !symbol) c_line(p, "(void)%s;", c_use(p, f->body->args[i]).text);
+        if (!f->body->args[i]->uses && !symbol)
+            c_line(p, "(void)%s;", c_use(p, f->body->args[i]).text);
     }
     c_print_body(p, f);
     c_line(p, "return 0;");
@@ -21,7 +23,9 @@ static void print_version(CPrinter *p, const IrFunc *f) {
 /* The step chooses the first version whose guard holds. */
 static void print_step(CPrinter *p, const IrFunc *first) {
     const char *step = emit_step_name(p->arena, first);
-    if (!c_next_version(first) && !first->guard && strcmp(step, emit_entry_name(p->arena, first)) == 0) return;
+    if (!c_next_version(first) && !first->guard &&
+        strcmp(step, emit_entry_name(p->arena, first)) == 0)
+        return;
     c_enter(p, first);
     str_append_char(p->out, '\n');
     c_print_call(p, "int", step, c_parameters(p, first, true, NULL), ") {", false);
@@ -29,10 +33,13 @@ static void print_step(CPrinter *p, const IrFunc *first) {
     bool open = true;
     for (const IrFunc *f = first; f && open; f = c_next_version(f)) {
         c_enter(p, f);
-        if (strcmp(step, emit_entry_name(p->arena, f)) == 0) c_fail(p, NULL, "a guarded version with the name of its step");
+        if (strcmp(step, emit_entry_name(p->arena, f)) == 0)
+            c_fail(p, NULL, "a guarded version with the name of its step");
         const char *call = arena_printf(p->arena, "%s", emit_entry_name(p->arena, f));
         const char *head = "return";
-        if (f->guard) head = arena_printf(p->arena, "if (%s > 0) return", c_text(p, c_aff(p, f->guard), C_PREC_ADD));
+        if (f->guard)
+            head = arena_printf(p->arena, "if (%s > 0) return",
+                                c_text(p, c_aff(p, f->guard), C_PREC_ADD));
         c_print_call(p, head, call, c_arguments(p, f), ");", false);
         open = f->guard;
     }
@@ -54,14 +61,17 @@ static void print(CPrinter *p) {
 }
 
 static void print_head(CPrinter *p, Str *head) {
-    str_append(head, "// cc -std=c17 -O3 -ffp-contract=off -fno-math-errno -fno-trapping-math -fopenmp -lm\n");
+    str_append(
+        head,
+        "// cc -std=c17 -O3 -ffp-contract=off -fno-math-errno -fno-trapping-math -fopenmp -lm\n");
     str_append(head, "#include <stdbool.h>\n#include <stdint.h>\n\n");
     size_t before = head->len;
     if (p->types_used & 1u << DTYPE_BF16) str_append(head, "typedef uint16_t sk_bf16;\n");
     if (p->types_used & 1u << DTYPE_F16) str_append(head, "typedef uint16_t sk_f16;\n");
     for (unsigned t = 0; t < DTYPE_COUNT; t++)
         if (p->alias_types & 1u << t)
-            str_printf(head, "typedef %s __attribute__((may_alias)) sk_alias_%s;\n", dtype_c_name((Dtype)t), dtype_name((Dtype)t));
+            str_printf(head, "typedef %s __attribute__((may_alias)) sk_alias_%s;\n",
+                       dtype_c_name((Dtype)t), dtype_name((Dtype)t));
     if (head->len > before) str_append_char(head, '\n');
 }
 

@@ -1,8 +1,8 @@
 /* PTX by LLVM's NVPTX back end: target machine, pass pipeline, and LLVM's ways to fail.
  *
- * LLVM ends the process on what it cannot select. Its fatal-error handler is a variable of the whole
- * process, installed once; while a thread generates code the handler jumps back to it, and the LLVM
- * context it worked in is given up (leaked): nothing in it can be trusted any more. */
+ * LLVM ends the process on what it cannot select. Its fatal-error handler is a variable of the
+ * whole process, installed once; while a thread generates code the handler jumps back to it, and
+ * the LLVM context it worked in is given up (leaked): nothing in it can be trusted any more. */
 #include "ptx_internal.h"
 
 #include <pthread.h>
@@ -72,7 +72,8 @@ static bool make_machine(Job *j) {
         LLVMDisposeMessage(error);
         return false;
     }
-    j->machine = LLVMCreateTargetMachine(target, triple, arch, "", LLVMCodeGenLevelAggressive, LLVMRelocDefault, LLVMCodeModelDefault);
+    j->machine = LLVMCreateTargetMachine(target, triple, arch, "", LLVMCodeGenLevelAggressive,
+                                         LLVMRelocDefault, LLVMCodeModelDefault);
     LLVMSetTarget(j->ptx.llvm, triple);
     LLVMTargetDataRef layout = LLVMCreateTargetDataLayout(j->machine);
     LLVMSetModuleDataLayout(j->ptx.llvm, layout);
@@ -82,7 +83,8 @@ static bool make_machine(Job *j) {
 
 /* Tests: an instruction of another machine, which NVPTX cannot select. */
 static void plant_fault(Ptx *p) {
-    LLVMTypeRef none = LLVMVoidTypeInContext(p->context), type = LLVMFunctionType(none, NULL, 0, false);
+    LLVMTypeRef none = LLVMVoidTypeInContext(p->context),
+                type = LLVMFunctionType(none, NULL, 0, false);
     LLVMValueRef f = LLVMAddFunction(p->llvm, "planted", type);
     LLVMPositionBuilderAtEnd(p->b, LLVMAppendBasicBlockInContext(p->context, f, ""));
     ptx_intrinsic(p, "llvm.x86.sse2.pause", 0, NULL, 0, NULL);
@@ -129,7 +131,8 @@ static bool generate(Job *j, Str *out) {
     }
     LLVMMemoryBufferRef buffer = NULL;
     char *error = NULL;
-    if (LLVMTargetMachineEmitToMemoryBuffer(j->machine, j->ptx.llvm, LLVMAssemblyFile, &error, &buffer)) {
+    if (LLVMTargetMachineEmitToMemoryBuffer(j->machine, j->ptx.llvm, LLVMAssemblyFile, &error,
+                                            &buffer)) {
         note_reason(error);
         LLVMDisposeMessage(error);
         return false;
@@ -164,11 +167,14 @@ static bool run_guarded(Job *j, Str *out) {
 }
 
 void ptx_fail(Ptx *p, const IrOp *op, const char *what) {
-    if (!p->failed) diag_report(p->diags, DIAG_emit_unsupported, op ? op->span : SPAN_NONE, "nvptx", what, op ? ir_op_info(op->opcode)->name : "module");
+    if (!p->failed)
+        diag_report(p->diags, DIAG_emit_unsupported, op ? op->span : SPAN_NONE, "nvptx", what,
+                    op ? ir_op_info(op->opcode)->name : "module");
     p->failed = true;
 }
 
-static bool emit(const IrModule *m, const EmitOptions *options, Str *out, DiagList *diags, bool want_llvm) {
+static bool emit(const IrModule *m, const EmitOptions *options, Str *out, DiagList *diags,
+                 bool want_llvm) {
     pthread_once(&ptx_once, initialise);
     Arena *scratch = arena_create();
     if (!scratch) return false;
@@ -183,7 +189,8 @@ static bool emit(const IrModule *m, const EmitOptions *options, Str *out, DiagLi
     if (ok)
         str_append_n(out, text.data, text.len);
     else if (!job->ptx.failed)
-        diag_report(diags, DIAG_backend_failed, SPAN_NONE, ptx_reason[0] ? ptx_reason : "for no stated reason");
+        diag_report(diags, DIAG_backend_failed, SPAN_NONE,
+                    ptx_reason[0] ? ptx_reason : "for no stated reason");
     str_release(&text);
     arena_destroy(scratch);
     return ok;

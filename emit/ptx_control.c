@@ -3,7 +3,9 @@
 #include <llvm-c/DebugInfo.h>
 #include <string.h>
 
-static LLVMBasicBlockRef new_block(Ptx *p) { return LLVMAppendBasicBlockInContext(p->context, p->function, ""); }
+static LLVMBasicBlockRef new_block(Ptx *p) {
+    return LLVMAppendBasicBlockInContext(p->context, p->function, "");
+}
 
 /* ---- Copies of whole fragments ---- */
 
@@ -35,12 +37,14 @@ static LLVMValueRef element_place(Ptx *p, LLVMValueRef frag, const IrType *t, si
 static Elements frag_read(Ptx *p, LLVMValueRef frag, const IrType *t) {
     Elements e = {NULL, frag_count(t)};
     e.values = ARENA_ARRAY(p->arena, LLVMValueRef, e.count);
-    for (size_t i = 0; i < e.count; i++) e.values[i] = LLVMBuildLoad2(p->b, ptx_type(p, t->dtype), element_place(p, frag, t, i), "");
+    for (size_t i = 0; i < e.count; i++)
+        e.values[i] = LLVMBuildLoad2(p->b, ptx_type(p, t->dtype), element_place(p, frag, t, i), "");
     return e;
 }
 
 static void frag_write(Ptx *p, LLVMValueRef frag, const IrType *t, Elements e) {
-    for (size_t i = 0; i < e.count; i++) LLVMBuildStore(p->b, e.values[i], element_place(p, frag, t, i));
+    for (size_t i = 0; i < e.count; i++)
+        LLVMBuildStore(p->b, e.values[i], element_place(p, frag, t, i));
 }
 
 /* ---- for ---- */
@@ -48,7 +52,9 @@ static void frag_write(Ptx *p, LLVMValueRef frag, const IrType *t, Elements e) {
 /* `llvm.loop` on a back edge: unroll fully (-1) or by a factor. */
 static void unroll_hint(Ptx *p, LLVMValueRef branch, int64_t unroll) {
     if (!unroll) return;
-    const char *key = unroll < 0 ? "llvm.loop.unroll.full" : unroll == 1 ? "llvm.loop.unroll.disable" : "llvm.loop.unroll.count";
+    const char *key = unroll < 0    ? "llvm.loop.unroll.full"
+                      : unroll == 1 ? "llvm.loop.unroll.disable"
+                                    : "llvm.loop.unroll.count";
     LLVMMetadataRef parts[2] = {LLVMMDStringInContext2(p->context, key, strlen(key))};
     if (unroll > 1) parts[1] = LLVMValueAsMetadata(ptx_int(p, DTYPE_I32, unroll));
     LLVMMetadataRef hint = LLVMMDNodeInContext2(p->context, parts, unroll > 1 ? 2 : 1);
@@ -56,7 +62,8 @@ static void unroll_hint(Ptx *p, LLVMValueRef branch, int64_t unroll) {
     LLVMMetadataRef loop[2] = {self, hint};
     LLVMMetadataRef node = LLVMMDNodeInContext2(p->context, loop, 2);
     LLVMMetadataReplaceAllUsesWith(self, node);
-    LLVMSetMetadata(branch, LLVMGetMDKindIDInContext(p->context, "llvm.loop", 9), LLVMMetadataAsValue(p->context, node));
+    LLVMSetMetadata(branch, LLVMGetMDKindIDInContext(p->context, "llvm.loop", 9),
+                    LLVMMetadataAsValue(p->context, node));
 }
 
 typedef struct {
@@ -91,7 +98,8 @@ static LLVMBasicBlockRef loop_close(Ptx *p, const Loop *l, LLVMValueRef step, in
 
 static const IrOp *yield_of(Ptx *p, const IrOp *op, const IrBlock *block, unsigned count) {
     if (p->failed) return NULL;
-    if (block->last && block->last->opcode == IR_YIELD && block->last->operand_count == count) return block->last;
+    if (block->last && block->last->opcode == IR_YIELD && block->last->operand_count == count)
+        return block->last;
     ptx_fail(p, op, "a region that does not yield its results");
     return NULL;
 }
@@ -105,7 +113,8 @@ static void carried_enter(Ptx *p, const IrOp *op, LLVMBasicBlockRef from) {
     for (unsigned k = 0; k < op->result_count; k++) {
         const IrValue *arg = op->regions[0]->args[k + 1];
         if (arg->type->kind == IR_TYPE_FRAG) continue; /* copied before the loop */
-        LLVMValueRef init = ptx_use(p, op->operands[k + 3]), phi = LLVMBuildPhi(p->b, LLVMTypeOf(init), "");
+        LLVMValueRef init = ptx_use(p, op->operands[k + 3]),
+                     phi = LLVMBuildPhi(p->b, LLVMTypeOf(init), "");
         LLVMAddIncoming(phi, &init, &from, 1);
         ptx_bind(p, arg, phi);
     }
@@ -126,20 +135,24 @@ static void carried_copy(Ptx *p, const IrOp *op) {
 static void carried_next(Ptx *p, const IrOp *op, const IrOp *yield) {
     Elements *all = ARENA_ARRAY(p->arena, Elements, op->result_count + 1);
     for (unsigned k = 0; k < op->result_count; k++)
-        if (op->results[k].type->kind == IR_TYPE_FRAG) all[k] = frag_read(p, ptx_use(p, yield->operands[k]), op->results[k].type);
+        if (op->results[k].type->kind == IR_TYPE_FRAG)
+            all[k] = frag_read(p, ptx_use(p, yield->operands[k]), op->results[k].type);
     for (unsigned k = 0; k < op->result_count; k++)
-        if (op->results[k].type->kind == IR_TYPE_FRAG) frag_write(p, ptx_use(p, op->regions[0]->args[k + 1]), op->results[k].type, all[k]);
+        if (op->results[k].type->kind == IR_TYPE_FRAG)
+            frag_write(p, ptx_use(p, op->regions[0]->args[k + 1]), op->results[k].type, all[k]);
 }
 
 static void for_loop(Ptx *p, const IrOp *op) {
     const IrBlock *body = op->regions[0];
-    LLVMValueRef lb = ptx_use(p, op->operands[0]), ub = ptx_use(p, op->operands[1]), step = ptx_use(p, op->operands[2]);
+    LLVMValueRef lb = ptx_use(p, op->operands[0]), ub = ptx_use(p, op->operands[1]),
+                 step = ptx_use(p, op->operands[2]);
     carried_copy(p, op);
     LLVMBasicBlockRef from = LLVMGetInsertBlock(p->b);
     Loop l = loop_open(p, lb);
     carried_enter(p, op, from);
     for (unsigned k = 0; k < op->result_count; k++)
-        if (op->results[k].type->kind != IR_TYPE_FRAG) ptx_bind(p, &op->results[k], ptx_use(p, body->args[k + 1]));
+        if (op->results[k].type->kind != IR_TYPE_FRAG)
+            ptx_bind(p, &op->results[k], ptx_use(p, body->args[k + 1]));
     loop_test(p, &l, ub);
     ptx_bind(p, body->args[0], l.counter);
     if (body->args[0]->type->is_index) ptx_value(p, body->args[0])->range = counter_range(p, op);
@@ -151,12 +164,14 @@ static void for_loop(Ptx *p, const IrOp *op) {
     for (unsigned k = 0; k < op->result_count; k++) next[k] = ptx_use(p, yield->operands[k]);
     LLVMBasicBlockRef latch = loop_close(p, &l, step, ir_attr_int(op, "unroll", 0));
     for (unsigned k = 0; k < op->result_count; k++)
-        if (op->results[k].type->kind != IR_TYPE_FRAG) LLVMAddIncoming(ptx_use(p, body->args[k + 1]), &next[k], &latch, 1);
+        if (op->results[k].type->kind != IR_TYPE_FRAG)
+            LLVMAddIncoming(ptx_use(p, body->args[k + 1]), &next[k], &latch, 1);
 }
 
 /* ---- if ---- */
 
-static void branch(Ptx *p, const IrOp *op, const IrBlock *region, LLVMValueRef *frags, LLVMValueRef *values, LLVMBasicBlockRef *end, LLVMBasicBlockRef join) {
+static void branch(Ptx *p, const IrOp *op, const IrBlock *region, LLVMValueRef *frags,
+                   LLVMValueRef *values, LLVMBasicBlockRef *end, LLVMBasicBlockRef join) {
     if (region) ptx_block(p, region);
     const IrOp *yield = op->result_count ? yield_of(p, op, region, op->result_count) : NULL;
     for (unsigned k = 0; yield && k < op->result_count; k++) {
@@ -170,9 +185,12 @@ static void branch(Ptx *p, const IrOp *op, const IrBlock *region, LLVMValueRef *
 
 static void if_else(Ptx *p, const IrOp *op) {
     unsigned n = op->result_count;
-    LLVMValueRef *frags = ARENA_ARRAY(p->arena, LLVMValueRef, n + 1), *x = ARENA_ARRAY(p->arena, LLVMValueRef, n + 1), *y = ARENA_ARRAY(p->arena, LLVMValueRef, n + 1);
+    LLVMValueRef *frags = ARENA_ARRAY(p->arena, LLVMValueRef, n + 1),
+                 *x = ARENA_ARRAY(p->arena, LLVMValueRef, n + 1),
+                 *y = ARENA_ARRAY(p->arena, LLVMValueRef, n + 1);
     for (unsigned k = 0; k < n; k++)
-        if (op->results[k].type->kind == IR_TYPE_FRAG) frags[k] = ptx_frag_new(p, op->results[k].type);
+        if (op->results[k].type->kind == IR_TYPE_FRAG)
+            frags[k] = ptx_frag_new(p, op->results[k].type);
     LLVMBasicBlockRef then = new_block(p), otherwise = new_block(p), join = new_block(p), ends[2];
     LLVMBuildCondBr(p->b, ptx_use(p, op->operands[0]), then, otherwise);
     LLVMPositionBuilderAtEnd(p->b, then);
@@ -206,7 +224,8 @@ static void map_body(Ptx *p, const IrOp *op) {
             LLVMValueRef *last = &indices[body->arg_count - 1];
             *last = LLVMBuildMul(p->b, *last, ptx_index(p, v->type->width), "");
         }
-        ptx_frag_set(p, ptx_use(p, &op->results[r]), op->results[r].type, indices, v->type, ptx_use(p, v));
+        ptx_frag_set(p, ptx_use(p, &op->results[r]), op->results[r].type, indices, v->type,
+                     ptx_use(p, v));
     }
 }
 
@@ -272,7 +291,8 @@ static void special(Ptx *p, const IrOp *op) {
     } else if (strcmp(name, "warp") == 0) {
         x = LLVMBuildLShr(p->b, sreg(p, "tid.x"), ptx_index(p, 5), "");
         r.hi = threads / 32 - 1;
-    } else if (strcmp(name, "tid.x") == 0 || strncmp(name, "ctaid.", 6) == 0 || strncmp(name, "nctaid.", 7) == 0) {
+    } else if (strcmp(name, "tid.x") == 0 || strncmp(name, "ctaid.", 6) == 0 ||
+               strncmp(name, "nctaid.", 7) == 0) {
         x = sreg(p, name);
         if (name[0] == 't') r.hi = threads - 1;
     } else {
@@ -299,24 +319,53 @@ static void barrier(Ptx *p, const IrOp *op) {
 
 static void visit(Ptx *p, const IrOp *op) {
     switch (op->opcode) {
-    case IR_FOR: for_loop(p, op); return;
-    case IR_IF: if_else(p, op); return;
-    case IR_MAP: map(p, op); return;
-    case IR_PARALLEL: ptx_fail(p, op, "a parallel loop on the GPU: it is to become the grid"); return;
-    case IR_SPECIAL: special(p, op); return;
-    case IR_BARRIER: barrier(p, op); return;
-    case IR_MEM_LOAD: ptx_load(p, op); return;
-    case IR_MEM_STORE: ptx_store(p, op); return;
-    case IR_FRAG_GET: ptx_frag_get(p, op); return;
-    case IR_SHARED_PTR: ptx_shared_pointer(p, op); return;
+    case IR_FOR:
+        for_loop(p, op);
+        return;
+    case IR_IF:
+        if_else(p, op);
+        return;
+    case IR_MAP:
+        map(p, op);
+        return;
+    case IR_PARALLEL:
+        ptx_fail(p, op, "a parallel loop on the GPU: it is to become the grid");
+        return;
+    case IR_SPECIAL:
+        special(p, op);
+        return;
+    case IR_BARRIER:
+        barrier(p, op);
+        return;
+    case IR_MEM_LOAD:
+        ptx_load(p, op);
+        return;
+    case IR_MEM_STORE:
+        ptx_store(p, op);
+        return;
+    case IR_FRAG_GET:
+        ptx_frag_get(p, op);
+        return;
+    case IR_SHARED_PTR:
+        ptx_shared_pointer(p, op);
+        return;
     case IR_ASYNC_COPY:
     case IR_ASYNC_COMMIT:
-    case IR_ASYNC_WAIT: ptx_async(p, op); return;
-    case IR_SHUFFLE_XOR: ptx_shuffle(p, op); return;
-    case IR_ATOM: ptx_atom(p, op); return;
+    case IR_ASYNC_WAIT:
+        ptx_async(p, op);
+        return;
+    case IR_SHUFFLE_XOR:
+        ptx_shuffle(p, op);
+        return;
+    case IR_ATOM:
+        ptx_atom(p, op);
+        return;
     case IR_YIELD:
-    case IR_RETURN: return;
-    default: ptx_pure(p, op); return;
+    case IR_RETURN:
+        return;
+    default:
+        ptx_pure(p, op);
+        return;
     }
 }
 
@@ -339,7 +388,8 @@ static void attribute(Ptx *p, LLVMValueRef f, LLVMAttributeIndex at, const char 
 static void text_attribute(Ptx *p, LLVMValueRef f, const char *key, int64_t value) {
     const char *text = arena_printf(p->arena, "%lld", (long long)value);
     LLVMAddAttributeAtIndex(f, (LLVMAttributeIndex)LLVMAttributeFunctionIndex,
-                            LLVMCreateStringAttribute(p->context, key, (unsigned)strlen(key), text, (unsigned)strlen(text)));
+                            LLVMCreateStringAttribute(p->context, key, (unsigned)strlen(key), text,
+                                                      (unsigned)strlen(text)));
 }
 
 static void bind_params(Ptx *p, const IrFunc *f) {
@@ -347,7 +397,8 @@ static void bind_params(Ptx *p, const IrFunc *f) {
         const IrValue *v = f->body->args[i];
         LLVMValueRef x = LLVMGetParam(p->function, i);
         ptx_bind(p, v, x);
-        if (i < f->param_count && f->params[i].kind == IR_PARAM_SYMBOL) ptx_value(p, v)->range = (Range){0, INT64_MAX};
+        if (i < f->param_count && f->params[i].kind == IR_PARAM_SYMBOL)
+            ptx_value(p, v)->range = (Range){0, INT64_MAX};
         if (v->type->kind != IR_TYPE_PTR) continue;
         attribute(p, p->function, i + 1, "noalias");
         if (param_is_read_only(f, i)) attribute(p, p->function, i + 1, "readonly");

@@ -42,8 +42,8 @@ LLVMTypeRef ptx_scalar_type(Ptx *p, const IrType *t); /* vec<w> included */
 LLVMTypeRef ptx_frag_type(Ptx *p, const IrType *t);
 LLVMValueRef ptx_int(Ptx *p, Dtype t, int64_t value);
 LLVMValueRef ptx_index(Ptx *p, int64_t value);
-LLVMValueRef ptx_intrinsic(Ptx *p, const char *name, unsigned type_count, LLVMTypeRef *types, unsigned count,
-                           LLVMValueRef *args);
+LLVMValueRef ptx_intrinsic(Ptx *p, const char *name, unsigned type_count, LLVMTypeRef *types,
+                           unsigned count, LLVMValueRef *args);
 void ptx_pure(Ptx *p, const IrOp *op); /* elementwise ops, constants, vectors */
 
 /* ptx_memory.c */
@@ -51,13 +51,15 @@ void ptx_load(Ptx *p, const IrOp *op);
 void ptx_store(Ptx *p, const IrOp *op);
 void ptx_frag_get(Ptx *p, const IrOp *op);
 /* Writes a scalar or vec into a frag at element indices. */
-void ptx_frag_set(Ptx *p, LLVMValueRef frag, const IrType *t, LLVMValueRef *indices, const IrType *value_type, LLVMValueRef value);
+void ptx_frag_set(Ptx *p, LLVMValueRef frag, const IrType *t, LLVMValueRef *indices,
+                  const IrType *value_type, LLVMValueRef value);
 LLVMValueRef ptx_frag_new(Ptx *p, const IrType *t);
 void ptx_shared_pointer(Ptx *p, const IrOp *op);
 void ptx_async(Ptx *p, const IrOp *op);
 void ptx_shuffle(Ptx *p, const IrOp *op);
 void ptx_atom(Ptx *p, const IrOp *op);
-LLVMValueRef ptx_asm(Ptx *p, LLVMTypeRef result, unsigned count, LLVMValueRef *args, const char *text, const char *constraints, bool effects);
+LLVMValueRef ptx_asm(Ptx *p, LLVMTypeRef result, unsigned count, LLVMValueRef *args,
+                     const char *text, const char *constraints, bool effects);
 
 /* ptx_control.c */
 void ptx_block(Ptx *p, const IrBlock *block);

@@ -4,18 +4,20 @@
 
 /* ---- Inline assembly ---- */
 
-LLVMValueRef ptx_asm(Ptx *p, LLVMTypeRef result, unsigned count, LLVMValueRef *args, const char *text, const char *constraints, bool effects) {
+LLVMValueRef ptx_asm(Ptx *p, LLVMTypeRef result, unsigned count, LLVMValueRef *args,
+                     const char *text, const char *constraints, bool effects) {
     LLVMTypeRef *types = ARENA_ARRAY(p->arena, LLVMTypeRef, count + 1);
     for (unsigned i = 0; i < count; i++) types[i] = LLVMTypeOf(args[i]);
     LLVMTypeRef f = LLVMFunctionType(result, types, count, false);
-    LLVMValueRef code = LLVMGetInlineAsm(f, text, strlen(text), constraints, strlen(constraints), effects, false,
-                                         LLVMInlineAsmDialectATT, false);
+    LLVMValueRef code = LLVMGetInlineAsm(f, text, strlen(text), constraints, strlen(constraints),
+                                         effects, false, LLVMInlineAsmDialectATT, false);
     return LLVMBuildCall2(p->b, f, code, args, count, "");
 }
 
 static void call_attribute(Ptx *p, LLVMValueRef call, const char *name) {
     unsigned kind = LLVMGetEnumAttributeKindForName(name, strlen(name));
-    LLVMAddCallSiteAttribute(call, (LLVMAttributeIndex)LLVMAttributeFunctionIndex, LLVMCreateEnumAttribute(p->context, kind, 0));
+    LLVMAddCallSiteAttribute(call, (LLVMAttributeIndex)LLVMAttributeFunctionIndex,
+                             LLVMCreateEnumAttribute(p->context, kind, 0));
 }
 
 static LLVMValueRef member(Ptx *p, LLVMValueRef aggregate, unsigned i, unsigned count) {
@@ -50,10 +52,13 @@ static LLVMValueRef word(Ptx *p, LLVMValueRef x, Words w, unsigned i) {
     LLVMTypeRef t = LLVMIntTypeInContext(p->context, w.bits);
     unsigned n = w.count * w.parts;
     if (n == 1) return LLVMBuildBitCast(p->b, x, t, "");
-    return LLVMBuildExtractElement(p->b, LLVMBuildBitCast(p->b, x, LLVMVectorType(t, n), ""), ptx_int(p, DTYPE_I32, i), "");
+    return LLVMBuildExtractElement(p->b, LLVMBuildBitCast(p->b, x, LLVMVectorType(t, n), ""),
+                                   ptx_int(p, DTYPE_I32, i), "");
 }
 
-static char letter(unsigned bits) { return bits == 64 ? 'l' : bits == 32 ? 'r' : 'h'; }
+static char letter(unsigned bits) {
+    return bits == 64 ? 'l' : bits == 32 ? 'r' : 'h';
+}
 
 static const char *register_list(Ptx *p, unsigned first, unsigned count) {
     const char *text = arena_printf(p->arena, "$%u", first);
@@ -62,21 +67,30 @@ static const char *register_list(Ptx *p, unsigned first, unsigned count) {
 }
 
 static const char *access_suffix(Ptx *p, Words w) {
-    return arena_printf(p->arena, "%s.b%u", w.count == 4 ? ".v4" : w.count == 2 ? ".v2" : "", w.bits);
+    return arena_printf(p->arena, "%s.b%u",
+                        w.count == 4   ? ".v4"
+                        : w.count == 2 ? ".v2"
+                                       : "",
+                        w.bits);
 }
 
-static LLVMTypeRef word_type(Ptx *p, Words w) { return LLVMIntTypeInContext(p->context, w.bits == 8 ? 16 : w.bits); }
+static LLVMTypeRef word_type(Ptx *p, Words w) {
+    return LLVMIntTypeInContext(p->context, w.bits == 8 ? 16 : w.bits);
+}
 
 static LLVMValueRef to_register(Ptx *p, LLVMValueRef x, Words w) {
     return w.bits == 8 ? LLVMBuildZExt(p->b, x, LLVMInt16TypeInContext(p->context), "") : x;
 }
 
-/* One access, `what` being "ld.global.nc" or the like; where the mask is false the result is `other`. */
-static LLVMValueRef asm_load(Ptx *p, const char *what, Words w, LLVMValueRef address, LLVMValueRef mask, LLVMValueRef other, unsigned part, bool effects) {
+/* One access, `what` being "ld.global.nc" or the like; where the mask is false the result is
+ * `other`. */
+static LLVMValueRef asm_load(Ptx *p, const char *what, Words w, LLVMValueRef address,
+                             LLVMValueRef mask, LLVMValueRef other, unsigned part, bool effects) {
     LLVMValueRef args[6] = {address};
     unsigned n = 1;
     const char *outs = "", *moves = "", *ins = ",l";
-    for (unsigned i = 0; i < w.count; i++) outs = arena_printf(p->arena, "%s%s=&%c", outs, i ? "," : "", letter(w.bits));
+    for (unsigned i = 0; i < w.count; i++)
+        outs = arena_printf(p->arena, "%s%s=&%c", outs, i ? "," : "", letter(w.bits));
     const char *list = register_list(p, 0, w.count), *guard = "";
     if (mask) {
         args[n++] = mask;
@@ -85,16 +99,21 @@ static LLVMValueRef asm_load(Ptx *p, const char *what, Words w, LLVMValueRef add
         for (unsigned i = 0; i < w.count; i++) {
             args[n++] = to_register(p, word(p, other, w, part * w.count + i), w);
             ins = arena_printf(p->arena, "%s,%c", ins, letter(w.bits));
-            moves = arena_printf(p->arena, "%smov.b%u $%u, $%u; ", moves, w.bits == 8 ? 16 : w.bits, i, w.count + 2 + i);
+            moves = arena_printf(p->arena, "%smov.b%u $%u, $%u; ", moves, w.bits == 8 ? 16 : w.bits,
+                                 i, w.count + 2 + i);
         }
     }
-    const char *text = arena_printf(p->arena, "%s%s%s%s %s, [$%u];", moves, guard, what, access_suffix(p, w), list, w.count);
-    const char *constraints = arena_printf(p->arena, "%s%s%s", outs, ins, effects ? ",~{memory}" : "");
-    return ptx_asm(p, registers_type(p, word_type(p, w), w.count), n, args, text, constraints, effects);
+    const char *text = arena_printf(p->arena, "%s%s%s%s %s, [$%u];", moves, guard, what,
+                                    access_suffix(p, w), list, w.count);
+    const char *constraints =
+        arena_printf(p->arena, "%s%s%s", outs, ins, effects ? ",~{memory}" : "");
+    return ptx_asm(p, registers_type(p, word_type(p, w), w.count), n, args, text, constraints,
+                   effects);
 }
 
 static LLVMValueRef address_of(Ptx *p, const IrValue *ptr, const IrValue *offset) {
-    LLVMTypeRef e = ptr->type->dtype == DTYPE_BOOL ? LLVMInt8TypeInContext(p->context) : ptx_type(p, ptr->type->dtype);
+    LLVMTypeRef e = ptr->type->dtype == DTYPE_BOOL ? LLVMInt8TypeInContext(p->context)
+                                                   : ptx_type(p, ptr->type->dtype);
     LLVMValueRef at = ptx_use(p, offset);
     return LLVMBuildGEP2(p->b, e, ptx_use(p, ptr), &at, 1, "");
 }
@@ -122,7 +141,8 @@ static unsigned alignment_of(const IrOp *op, const IrType *t) {
 static LLVMValueRef spread(Ptx *p, LLVMValueRef x, const IrType *t) {
     if (t->width <= 1 || LLVMGetTypeKind(LLVMTypeOf(x)) == LLVMVectorTypeKind) return x;
     LLVMValueRef v = LLVMGetPoison(LLVMVectorType(LLVMTypeOf(x), t->width));
-    for (unsigned i = 0; i < t->width; i++) v = LLVMBuildInsertElement(p->b, v, x, ptx_int(p, DTYPE_I32, i), "");
+    for (unsigned i = 0; i < t->width; i++)
+        v = LLVMBuildInsertElement(p->b, v, x, ptx_int(p, DTYPE_I32, i), "");
     return v;
 }
 
@@ -132,9 +152,12 @@ static LLVMValueRef plain_load(Ptx *p, const IrOp *op, const IrType *t, LLVMValu
     return x;
 }
 
-static LLVMBasicBlockRef new_block(Ptx *p) { return LLVMAppendBasicBlockInContext(p->context, p->function, ""); }
+static LLVMBasicBlockRef new_block(Ptx *p) {
+    return LLVMAppendBasicBlockInContext(p->context, p->function, "");
+}
 
-static LLVMValueRef branched_load(Ptx *p, const IrOp *op, const IrType *t, LLVMValueRef address, LLVMValueRef mask, LLVMValueRef other) {
+static LLVMValueRef branched_load(Ptx *p, const IrOp *op, const IrType *t, LLVMValueRef address,
+                                  LLVMValueRef mask, LLVMValueRef other) {
     LLVMBasicBlockRef from = LLVMGetInsertBlock(p->b), load = new_block(p), join = new_block(p);
     LLVMBuildCondBr(p->b, mask, load, join);
     LLVMPositionBuilderAtEnd(p->b, load);
@@ -147,17 +170,21 @@ static LLVMValueRef branched_load(Ptx *p, const IrOp *op, const IrType *t, LLVMV
     return phi;
 }
 
-static LLVMValueRef word_load(Ptx *p, const IrType *t, const char *what, LLVMValueRef address, LLVMValueRef mask, LLVMValueRef other, bool effects) {
+static LLVMValueRef word_load(Ptx *p, const IrType *t, const char *what, LLVMValueRef address,
+                              LLVMValueRef mask, LLVMValueRef other, bool effects) {
     Words w = words_of(t);
     unsigned n = w.count * w.parts;
     LLVMTypeRef wt = LLVMIntTypeInContext(p->context, w.bits);
     LLVMValueRef v = n == 1 ? NULL : LLVMGetPoison(LLVMVectorType(wt, n));
     for (unsigned part = 0; part < w.parts; part++) {
-        LLVMValueRef r = asm_load(p, what, w, next_part(p, address, part), mask, other, part, effects);
+        LLVMValueRef r =
+            asm_load(p, what, w, next_part(p, address, part), mask, other, part, effects);
         for (unsigned i = 0; i < w.count; i++) {
             LLVMValueRef x = member(p, r, i, w.count);
             if (w.bits == 8) x = LLVMBuildTrunc(p->b, x, wt, "");
-            v = n == 1 ? x : LLVMBuildInsertElement(p->b, v, x, ptx_int(p, DTYPE_I32, part * w.count + i), "");
+            v = n == 1 ? x
+                       : LLVMBuildInsertElement(p->b, v, x,
+                                                ptx_int(p, DTYPE_I32, part * w.count + i), "");
         }
     }
     return LLVMBuildBitCast(p->b, v, ptx_scalar_type(p, t), "");
@@ -167,26 +194,31 @@ static bool read_only(const Ptx *p, const IrValue *ptr) {
     return !ptr->def && ptr->block == p->func->body && param_is_read_only(p->func, ptr->index);
 }
 
-/* A predicated load of memory that the kernel never writes is a function of its operands; others keep
- * a branch, so that LLVM sees the access. */
+/* A predicated load of memory that the kernel never writes is a function of its operands; others
+ * keep a branch, so that LLVM sees the access. */
 void ptx_load(Ptx *p, const IrOp *op) {
     const IrValue *r = &op->results[0];
     IrType t = memory_type(r->type);
-    bool streams = strcmp(ir_attr_str(op, "cache", ""), "stream") == 0, constant = read_only(p, op->operands[0]);
+    bool streams = strcmp(ir_attr_str(op, "cache", ""), "stream") == 0,
+         constant = read_only(p, op->operands[0]);
     bool global = op->operands[0]->type->space == IR_SPACE_GLOBAL;
     LLVMValueRef address = address_of(p, op->operands[0], op->operands[1]), x;
     LLVMValueRef mask = op->operand_count > 2 ? ptx_use(p, op->operands[2]) : NULL, other = NULL;
     if (mask) {
         other = ptx_use(p, op->operands[3]);
-        if (r->type->dtype == DTYPE_BOOL) other = LLVMBuildZExt(p->b, other, LLVMInt8TypeInContext(p->context), "");
+        if (r->type->dtype == DTYPE_BOOL)
+            other = LLVMBuildZExt(p->b, other, LLVMInt8TypeInContext(p->context), "");
         other = spread(p, other, &t);
     }
-    bool whole = alignment_of(op, &t) >= (t.width * dtype_size(t.dtype) > 16 ? 16 : t.width * dtype_size(t.dtype));
+    bool whole = alignment_of(op, &t) >=
+                 (t.width * dtype_size(t.dtype) > 16 ? 16 : t.width * dtype_size(t.dtype));
     if (global && whole && (streams || (mask && constant)))
-        x = word_load(p, &t, streams ? "ld.global.cs" : "ld.global.nc", address, mask, other, !constant);
+        x = word_load(p, &t, streams ? "ld.global.cs" : "ld.global.nc", address, mask, other,
+                      !constant);
     else
         x = mask ? branched_load(p, op, &t, address, mask, other) : plain_load(p, op, &t, address);
-    if (r->type->dtype == DTYPE_BOOL) x = LLVMBuildICmp(p->b, LLVMIntNE, x, LLVMConstNull(LLVMTypeOf(x)), "");
+    if (r->type->dtype == DTYPE_BOOL)
+        x = LLVMBuildICmp(p->b, LLVMIntNE, x, LLVMConstNull(LLVMTypeOf(x)), "");
     ptx_bind(p, r, x);
 }
 
@@ -199,15 +231,19 @@ static void word_store(Ptx *p, const IrType *t, LLVMValueRef x, LLVMValueRef add
             args[1 + i] = to_register(p, word(p, x, w, part * w.count + i), w);
             constraints = arena_printf(p->arena, "%s,%c", constraints, letter(w.bits));
         }
-        const char *text = arena_printf(p->arena, "st.global.cs%s [$0], %s;", access_suffix(p, w), register_list(p, 1, w.count));
-        ptx_asm(p, LLVMVoidTypeInContext(p->context), 1 + w.count, args, text, arena_printf(p->arena, "%s,~{memory}", constraints), true);
+        const char *text = arena_printf(p->arena, "st.global.cs%s [$0], %s;", access_suffix(p, w),
+                                        register_list(p, 1, w.count));
+        ptx_asm(p, LLVMVoidTypeInContext(p->context), 1 + w.count, args, text,
+                arena_printf(p->arena, "%s,~{memory}", constraints), true);
     }
 }
 
 void ptx_store(Ptx *p, const IrOp *op) {
     IrType t = memory_type(op->operands[0]->type);
-    LLVMValueRef x = ptx_use(p, op->operands[0]), address = address_of(p, op->operands[1], op->operands[2]);
-    if (op->operands[0]->type->dtype == DTYPE_BOOL) x = LLVMBuildZExt(p->b, x, ptx_scalar_type(p, &t), "");
+    LLVMValueRef x = ptx_use(p, op->operands[0]),
+                 address = address_of(p, op->operands[1], op->operands[2]);
+    if (op->operands[0]->type->dtype == DTYPE_BOOL)
+        x = LLVMBuildZExt(p->b, x, ptx_scalar_type(p, &t), "");
     LLVMBasicBlockRef join = NULL;
     if (op->operand_count > 3) {
         LLVMBasicBlockRef store = new_block(p);
@@ -242,16 +278,20 @@ LLVMValueRef ptx_frag_new(Ptx *p, const IrType *t) {
     return frag;
 }
 
-static LLVMValueRef frag_place(Ptx *p, LLVMValueRef frag, const IrType *t, LLVMValueRef *indices, unsigned lane) {
+static LLVMValueRef frag_place(Ptx *p, LLVMValueRef frag, const IrType *t, LLVMValueRef *indices,
+                               unsigned lane) {
     LLVMValueRef at[9] = {ptx_index(p, 0)};
     for (unsigned i = 0; i < t->rank; i++) at[1 + i] = indices[i];
     if (lane) at[t->rank] = LLVMBuildAdd(p->b, at[t->rank], ptx_index(p, lane), "");
     return LLVMBuildInBoundsGEP2(p->b, ptx_frag_type(p, t), frag, at, t->rank + 1, "");
 }
 
-void ptx_frag_set(Ptx *p, LLVMValueRef frag, const IrType *t, LLVMValueRef *indices, const IrType *value_type, LLVMValueRef value) {
+void ptx_frag_set(Ptx *p, LLVMValueRef frag, const IrType *t, LLVMValueRef *indices,
+                  const IrType *value_type, LLVMValueRef value) {
     for (unsigned l = 0; l < value_type->width; l++) {
-        LLVMValueRef x = value_type->width > 1 ? LLVMBuildExtractElement(p->b, value, ptx_int(p, DTYPE_I32, l), "") : value;
+        LLVMValueRef x = value_type->width > 1
+                             ? LLVMBuildExtractElement(p->b, value, ptx_int(p, DTYPE_I32, l), "")
+                             : value;
         LLVMBuildStore(p->b, x, frag_place(p, frag, t, indices, l));
     }
 }
@@ -283,11 +323,13 @@ void ptx_shared_pointer(Ptx *p, const IrOp *op) {
         LLVMSetAlignment(p->smem, 128);
     }
     LLVMValueRef at = ptx_index(p, ir_attr_int(op, "offset", 0));
-    ptx_bind(p, &op->results[0], LLVMBuildGEP2(p->b, LLVMInt8TypeInContext(p->context), p->smem, &at, 1, ""));
+    ptx_bind(p, &op->results[0],
+             LLVMBuildGEP2(p->b, LLVMInt8TypeInContext(p->context), p->smem, &at, 1, ""));
 }
 
 static LLVMValueRef shared_address(Ptx *p, const IrValue *ptr, const IrValue *offset) {
-    return LLVMBuildPtrToInt(p->b, address_of(p, ptr, offset), LLVMInt32TypeInContext(p->context), "");
+    return LLVMBuildPtrToInt(p->b, address_of(p, ptr, offset), LLVMInt32TypeInContext(p->context),
+                             "");
 }
 
 void ptx_async(Ptx *p, const IrOp *op) {
@@ -298,18 +340,23 @@ void ptx_async(Ptx *p, const IrOp *op) {
     }
     if (op->opcode == IR_ASYNC_WAIT) {
         long long pending = ir_attr_int(op, "pending", 0);
-        ptx_asm(p, none, 0, NULL, arena_printf(p->arena, "cp.async.wait_group %lld;", pending), "~{memory}", true);
+        ptx_asm(p, none, 0, NULL, arena_printf(p->arena, "cp.async.wait_group %lld;", pending),
+                "~{memory}", true);
         return;
     }
     long long bytes = ir_attr_int(op, "bytes", 16);
-    LLVMValueRef valid = LLVMBuildTrunc(p->b, ptx_use(p, op->operands[4]), LLVMInt32TypeInContext(p->context), "");
-    LLVMValueRef args[3] = {shared_address(p, op->operands[2], op->operands[3]), address_of(p, op->operands[0], op->operands[1]), valid};
-    const char *text = arena_printf(p->arena, "cp.async.%s.shared.global [$0], [$1], %lld, $2;", bytes == 16 ? "cg" : "ca", bytes);
+    LLVMValueRef valid =
+        LLVMBuildTrunc(p->b, ptx_use(p, op->operands[4]), LLVMInt32TypeInContext(p->context), "");
+    LLVMValueRef args[3] = {shared_address(p, op->operands[2], op->operands[3]),
+                            address_of(p, op->operands[0], op->operands[1]), valid};
+    const char *text = arena_printf(p->arena, "cp.async.%s.shared.global [$0], [$1], %lld, $2;",
+                                    bytes == 16 ? "cg" : "ca", bytes);
     ptx_asm(p, none, 3, args, text, "r,l,r,~{memory}", true);
 }
 
 static LLVMValueRef shuffle_word(Ptx *p, LLVMValueRef x, long long mask) {
-    LLVMValueRef args[4] = {ptx_int(p, DTYPE_I32, -1), x, ptx_int(p, DTYPE_I32, mask), ptx_int(p, DTYPE_I32, 31)};
+    LLVMValueRef args[4] = {ptx_int(p, DTYPE_I32, -1), x, ptx_int(p, DTYPE_I32, mask),
+                            ptx_int(p, DTYPE_I32, 31)};
     return ptx_intrinsic(p, "llvm.nvvm.shfl.sync.bfly.i32", 0, NULL, 4, args);
 }
 
@@ -322,18 +369,23 @@ void ptx_shuffle(Ptx *p, const IrOp *op) {
         return;
     }
     unsigned n = t->width * bits / 32;
-    LLVMTypeRef i32 = LLVMInt32TypeInContext(p->context), words = n > 1 ? LLVMVectorType(i32, n) : i32;
+    LLVMTypeRef i32 = LLVMInt32TypeInContext(p->context),
+                words = n > 1 ? LLVMVectorType(i32, n) : i32;
     LLVMValueRef x = LLVMBuildBitCast(p->b, ptx_use(p, op->operands[0]), words, "");
     if (mask && n == 1) x = shuffle_word(p, x, mask);
     for (unsigned i = 0; mask && n > 1 && i < n; i++) {
         LLVMValueRef at = ptx_int(p, DTYPE_I32, i);
-        x = LLVMBuildInsertElement(p->b, x, shuffle_word(p, LLVMBuildExtractElement(p->b, x, at, ""), mask), at, "");
+        x = LLVMBuildInsertElement(
+            p->b, x, shuffle_word(p, LLVMBuildExtractElement(p->b, x, at, ""), mask), at, "");
     }
     ptx_bind(p, &op->results[0], LLVMBuildBitCast(p->b, x, ptx_scalar_type(p, t), ""));
 }
 
 static char class_letter(const AtomClass *c) {
-    return c->dtype == DTYPE_F32 ? 'f' : c->dtype == DTYPE_F64 ? 'd' : !c->shared && dtype_bits(c->dtype) == 64 ? 'l' : 'r';
+    return c->dtype == DTYPE_F32                      ? 'f'
+           : c->dtype == DTYPE_F64                    ? 'd'
+           : !c->shared && dtype_bits(c->dtype) == 64 ? 'l'
+                                                      : 'r';
 }
 
 typedef struct {
@@ -352,7 +404,8 @@ static void atom_operands(Ptx *p, const IrOp *op, const AtomInfo *atom, AtomCall
             return;
         }
         for (unsigned l = 0; l < cls.count; l++) {
-            LLVMValueRef x = cls.shared ? shared_address(p, op->operands[i], op->operands[i + 1]) : ptx_use(p, op->operands[i]);
+            LLVMValueRef x = cls.shared ? shared_address(p, op->operands[i], op->operands[i + 1])
+                                        : ptx_use(p, op->operands[i]);
             if (cls.vector) x = LLVMBuildExtractElement(p->b, x, ptx_int(p, DTYPE_I32, l), "");
             c->args[c->count++] = x;
             c->constraints = arena_printf(p->arena, "%s,%c", c->constraints, class_letter(&cls));
@@ -371,12 +424,15 @@ void ptx_atom(Ptx *p, const IrOp *op) {
     AtomClass cls;
     while (atom_next_class(&text, &cls) && c.results + cls.count <= 64)
         for (unsigned l = 0; l < cls.count; l++) {
-            c.constraints = arena_printf(p->arena, "%s%s=%c", c.constraints, c.results ? "," : "", class_letter(&cls));
+            c.constraints = arena_printf(p->arena, "%s%s=%c", c.constraints, c.results ? "," : "",
+                                         class_letter(&cls));
             c.types[c.results++] = ptx_type(p, cls.dtype);
         }
     atom_operands(p, op, atom, &c);
     if (p->failed) return;
-    LLVMTypeRef type = c.results == 1 ? c.types[0] : c.results ? LLVMStructTypeInContext(p->context, c.types, c.results, false) : LLVMVoidTypeInContext(p->context);
+    LLVMTypeRef type = c.results == 1 ? c.types[0]
+                       : c.results ? LLVMStructTypeInContext(p->context, c.types, c.results, false)
+                                   : LLVMVoidTypeInContext(p->context);
     const char *constraints = c.constraints[0] == ',' ? c.constraints + 1 : c.constraints;
     if (atom->is_volatile) constraints = arena_printf(p->arena, "%s,~{memory}", constraints);
     LLVMValueRef r = ptx_asm(p, type, c.count, c.args, atom->ptx, constraints, atom->is_volatile);

@@ -2,7 +2,8 @@
 #include "emit_internal.h"
 
 static bool missing(DiagList *diags) {
-    diag_report(diags, DIAG_backend_failed, SPAN_NONE, "this build of sketchc has no LLVM (-Dllvm=enabled)");
+    diag_report(diags, DIAG_backend_failed, SPAN_NONE,
+                "this build of sketchc has no LLVM (-Dllvm=enabled)");
     return false;
 }
 

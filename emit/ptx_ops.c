@@ -17,23 +17,35 @@ LLVMValueRef ptx_use(Ptx *p, const IrValue *v) {
     PtxValue *x = ptx_value(p, v);
     if (!x->value) {
         ptx_fail(p, v->def, "a value that is used before it is made");
-        x->value = LLVMGetPoison(v->type->kind == IR_TYPE_SCALAR ? ptx_scalar_type(p, v->type) : LLVMPointerTypeInContext(p->context, 0));
+        x->value = LLVMGetPoison(v->type->kind == IR_TYPE_SCALAR
+                                     ? ptx_scalar_type(p, v->type)
+                                     : LLVMPointerTypeInContext(p->context, 0));
     }
     return x->value;
 }
 
-void ptx_bind(Ptx *p, const IrValue *v, LLVMValueRef value) { ptx_value(p, v)->value = value; }
+void ptx_bind(Ptx *p, const IrValue *v, LLVMValueRef value) {
+    ptx_value(p, v)->value = value;
+}
 
-Range ptx_range(Ptx *p, const IrValue *v) { return ptx_value(p, v)->range; }
+Range ptx_range(Ptx *p, const IrValue *v) {
+    return ptx_value(p, v)->range;
+}
 
 LLVMTypeRef ptx_type(Ptx *p, Dtype t) {
     switch (t) {
-    case DTYPE_F64: return LLVMDoubleTypeInContext(p->context);
-    case DTYPE_F32: return LLVMFloatTypeInContext(p->context);
-    case DTYPE_F16: return LLVMHalfTypeInContext(p->context);
-    case DTYPE_BF16: return LLVMBFloatTypeInContext(p->context);
-    case DTYPE_BOOL: return LLVMInt1TypeInContext(p->context);
-    default: return LLVMIntTypeInContext(p->context, dtype_bits(t));
+    case DTYPE_F64:
+        return LLVMDoubleTypeInContext(p->context);
+    case DTYPE_F32:
+        return LLVMFloatTypeInContext(p->context);
+    case DTYPE_F16:
+        return LLVMHalfTypeInContext(p->context);
+    case DTYPE_BF16:
+        return LLVMBFloatTypeInContext(p->context);
+    case DTYPE_BOOL:
+        return LLVMInt1TypeInContext(p->context);
+    default:
+        return LLVMIntTypeInContext(p->context, dtype_bits(t));
     }
 }
 
@@ -48,12 +60,16 @@ LLVMTypeRef ptx_frag_type(Ptx *p, const IrType *t) {
     return e;
 }
 
-LLVMValueRef ptx_int(Ptx *p, Dtype t, int64_t value) { return LLVMConstInt(ptx_type(p, t), (unsigned long long)value, true); }
+LLVMValueRef ptx_int(Ptx *p, Dtype t, int64_t value) {
+    return LLVMConstInt(ptx_type(p, t), (unsigned long long)value, true);
+}
 
-LLVMValueRef ptx_index(Ptx *p, int64_t value) { return ptx_int(p, DTYPE_I64, value); }
+LLVMValueRef ptx_index(Ptx *p, int64_t value) {
+    return ptx_int(p, DTYPE_I64, value);
+}
 
-LLVMValueRef ptx_intrinsic(Ptx *p, const char *name, unsigned type_count, LLVMTypeRef *types, unsigned count,
-                           LLVMValueRef *args) {
+LLVMValueRef ptx_intrinsic(Ptx *p, const char *name, unsigned type_count, LLVMTypeRef *types,
+                           unsigned count, LLVMValueRef *args) {
     unsigned id = LLVMLookupIntrinsicID(name, strlen(name));
     if (!id) {
         ptx_fail(p, NULL, name);
@@ -67,7 +83,8 @@ LLVMValueRef ptx_intrinsic(Ptx *p, const char *name, unsigned type_count, LLVMTy
 static LLVMValueRef splat(Ptx *p, LLVMValueRef x, unsigned width) {
     if (width <= 1) return x;
     LLVMValueRef v = LLVMGetPoison(LLVMVectorType(LLVMTypeOf(x), width));
-    for (unsigned i = 0; i < width; i++) v = LLVMBuildInsertElement(p->b, v, x, ptx_int(p, DTYPE_I32, i), "");
+    for (unsigned i = 0; i < width; i++)
+        v = LLVMBuildInsertElement(p->b, v, x, ptx_int(p, DTYPE_I32, i), "");
     return v;
 }
 
@@ -97,7 +114,9 @@ static void constant(Ptx *p, const IrOp *op) {
 
 /* ---- Integers ---- */
 
-static LLVMValueRef zero_of(LLVMValueRef x) { return LLVMConstNull(LLVMTypeOf(x)); }
+static LLVMValueRef zero_of(LLVMValueRef x) {
+    return LLVMConstNull(LLVMTypeOf(x));
+}
 
 static LLVMValueRef all_of(Ptx *p, LLVMValueRef like, Dtype t, int64_t value, unsigned width) {
     (void)like;
@@ -105,13 +124,17 @@ static LLVMValueRef all_of(Ptx *p, LLVMValueRef like, Dtype t, int64_t value, un
 }
 
 /* Floor division; a zero divisor gives 0 and the smallest number by -1 wraps. */
-static LLVMValueRef signed_division(Ptx *p, bool divide, LLVMValueRef a, LLVMValueRef b, Dtype t, unsigned width) {
-    LLVMValueRef zero = zero_of(a), one = all_of(p, a, t, 1, width), minus = all_of(p, a, t, -1, width);
-    LLVMValueRef by_zero = LLVMBuildICmp(p->b, LLVMIntEQ, b, zero, ""), by_minus = LLVMBuildICmp(p->b, LLVMIntEQ, b, minus, "");
+static LLVMValueRef signed_division(Ptx *p, bool divide, LLVMValueRef a, LLVMValueRef b, Dtype t,
+                                    unsigned width) {
+    LLVMValueRef zero = zero_of(a), one = all_of(p, a, t, 1, width),
+                 minus = all_of(p, a, t, -1, width);
+    LLVMValueRef by_zero = LLVMBuildICmp(p->b, LLVMIntEQ, b, zero, ""),
+                 by_minus = LLVMBuildICmp(p->b, LLVMIntEQ, b, minus, "");
     LLVMValueRef safe = LLVMBuildSelect(p->b, LLVMBuildOr(p->b, by_zero, by_minus, ""), one, b, "");
     LLVMValueRef r = LLVMBuildSRem(p->b, a, safe, "");
     LLVMValueRef odd = LLVMBuildICmp(p->b, LLVMIntNE, r, zero, "");
-    LLVMValueRef differ = LLVMBuildICmp(p->b, LLVMIntSLT, LLVMBuildXor(p->b, r, safe, ""), zero, "");
+    LLVMValueRef differ =
+        LLVMBuildICmp(p->b, LLVMIntSLT, LLVMBuildXor(p->b, r, safe, ""), zero, "");
     LLVMValueRef fix = LLVMBuildAnd(p->b, odd, differ, "");
     if (!divide) {
         LLVMValueRef m = LLVMBuildSelect(p->b, fix, LLVMBuildAdd(p->b, r, safe, ""), r, "");
@@ -123,50 +146,74 @@ static LLVMValueRef signed_division(Ptx *p, bool divide, LLVMValueRef a, LLVMVal
     return LLVMBuildSelect(p->b, by_zero, zero, q, "");
 }
 
-static LLVMValueRef division(Ptx *p, const IrOp *op, LLVMValueRef a, LLVMValueRef b, Dtype t, unsigned width) {
+static LLVMValueRef division(Ptx *p, const IrOp *op, LLVMValueRef a, LLVMValueRef b, Dtype t,
+                             unsigned width) {
     bool divide = op->opcode == IR_FLOORDIV;
     Range x = ptx_range(p, op->operands[0]), y = ptx_range(p, op->operands[1]);
     bool is_unsigned = !dtype_is_signed(t) || (width == 1 && x.lo >= 0 && y.lo >= 0);
     if (!is_unsigned) return signed_division(p, divide, a, b, t, width);
-    if (width == 1 && y.lo > 0) return divide ? LLVMBuildUDiv(p->b, a, b, "") : LLVMBuildURem(p->b, a, b, "");
+    if (width == 1 && y.lo > 0)
+        return divide ? LLVMBuildUDiv(p->b, a, b, "") : LLVMBuildURem(p->b, a, b, "");
     LLVMValueRef by_zero = LLVMBuildICmp(p->b, LLVMIntEQ, b, zero_of(b), "");
     LLVMValueRef safe = LLVMBuildSelect(p->b, by_zero, all_of(p, a, t, 1, width), b, "");
     LLVMValueRef q = divide ? LLVMBuildUDiv(p->b, a, safe, "") : LLVMBuildURem(p->b, a, safe, "");
     return LLVMBuildSelect(p->b, by_zero, zero_of(a), q, "");
 }
 
-static LLVMValueRef shift(Ptx *p, const IrOp *op, LLVMValueRef a, LLVMValueRef n, Dtype t, unsigned width) {
+static LLVMValueRef shift(Ptx *p, const IrOp *op, LLVMValueRef a, LLVMValueRef n, Dtype t,
+                          unsigned width) {
     int64_t bits = dtype_bits(t);
     LLVMValueRef legal = LLVMBuildICmp(p->b, LLVMIntULT, n, all_of(p, n, t, bits, width), "");
     bool arithmetic = op->opcode == IR_SHR && dtype_is_signed(t);
-    LLVMValueRef safe = LLVMBuildSelect(p->b, legal, n, all_of(p, n, t, arithmetic ? bits - 1 : 0, width), "");
+    LLVMValueRef safe =
+        LLVMBuildSelect(p->b, legal, n, all_of(p, n, t, arithmetic ? bits - 1 : 0, width), "");
     if (arithmetic) return LLVMBuildAShr(p->b, a, safe, "");
-    LLVMValueRef x = op->opcode == IR_SHL ? LLVMBuildShl(p->b, a, safe, "") : LLVMBuildLShr(p->b, a, safe, "");
+    LLVMValueRef x =
+        op->opcode == IR_SHL ? LLVMBuildShl(p->b, a, safe, "") : LLVMBuildLShr(p->b, a, safe, "");
     return LLVMBuildSelect(p->b, legal, x, zero_of(a), "");
 }
 
-static LLVMValueRef integer_binary(Ptx *p, const IrOp *op, LLVMValueRef a, LLVMValueRef b, Dtype t, unsigned width) {
+static LLVMValueRef integer_binary(Ptx *p, const IrOp *op, LLVMValueRef a, LLVMValueRef b, Dtype t,
+                                   unsigned width) {
     bool index = op->results[0].type->is_index, is_signed = dtype_is_signed(t);
     LLVMValueRef x;
     switch (op->opcode) {
-    case IR_ADD: x = index ? LLVMBuildNSWAdd(p->b, a, b, "") : LLVMBuildAdd(p->b, a, b, ""); break;
-    case IR_SUB: x = index ? LLVMBuildNSWSub(p->b, a, b, "") : LLVMBuildSub(p->b, a, b, ""); break;
-    case IR_MUL: x = index ? LLVMBuildNSWMul(p->b, a, b, "") : LLVMBuildMul(p->b, a, b, ""); break;
+    case IR_ADD:
+        x = index ? LLVMBuildNSWAdd(p->b, a, b, "") : LLVMBuildAdd(p->b, a, b, "");
+        break;
+    case IR_SUB:
+        x = index ? LLVMBuildNSWSub(p->b, a, b, "") : LLVMBuildSub(p->b, a, b, "");
+        break;
+    case IR_MUL:
+        x = index ? LLVMBuildNSWMul(p->b, a, b, "") : LLVMBuildMul(p->b, a, b, "");
+        break;
     case IR_FLOORDIV:
-    case IR_MOD: x = division(p, op, a, b, t, width); break;
+    case IR_MOD:
+        x = division(p, op, a, b, t, width);
+        break;
     case IR_MIN:
     case IR_MINNUM:
-        x = LLVMBuildSelect(p->b, LLVMBuildICmp(p->b, is_signed ? LLVMIntSLT : LLVMIntULT, a, b, ""), a, b, "");
+        x = LLVMBuildSelect(
+            p->b, LLVMBuildICmp(p->b, is_signed ? LLVMIntSLT : LLVMIntULT, a, b, ""), a, b, "");
         break;
     case IR_MAX:
     case IR_MAXNUM:
-        x = LLVMBuildSelect(p->b, LLVMBuildICmp(p->b, is_signed ? LLVMIntSGT : LLVMIntUGT, a, b, ""), a, b, "");
+        x = LLVMBuildSelect(
+            p->b, LLVMBuildICmp(p->b, is_signed ? LLVMIntSGT : LLVMIntUGT, a, b, ""), a, b, "");
         break;
-    case IR_AND: x = LLVMBuildAnd(p->b, a, b, ""); break;
-    case IR_OR: x = LLVMBuildOr(p->b, a, b, ""); break;
-    case IR_XOR: x = LLVMBuildXor(p->b, a, b, ""); break;
+    case IR_AND:
+        x = LLVMBuildAnd(p->b, a, b, "");
+        break;
+    case IR_OR:
+        x = LLVMBuildOr(p->b, a, b, "");
+        break;
+    case IR_XOR:
+        x = LLVMBuildXor(p->b, a, b, "");
+        break;
     case IR_SHL:
-    case IR_SHR: x = shift(p, op, a, b, t, width); break;
+    case IR_SHR:
+        x = shift(p, op, a, b, t, width);
+        break;
     default:
         ptx_fail(p, op, "this operation on integers");
         x = a;
@@ -176,14 +223,18 @@ static LLVMValueRef integer_binary(Ptx *p, const IrOp *op, LLVMValueRef a, LLVMV
 
 static LLVMValueRef integer_unary(Ptx *p, const IrOp *op, LLVMValueRef a, Dtype t) {
     switch (op->opcode) {
-    case IR_NEG: return LLVMBuildNeg(p->b, a, "");
-    case IR_NOT: return LLVMBuildNot(p->b, a, "");
+    case IR_NEG:
+        return LLVMBuildNeg(p->b, a, "");
+    case IR_NOT:
+        return LLVMBuildNot(p->b, a, "");
     case IR_ABS: {
         if (!dtype_is_signed(t)) return a;
         LLVMValueRef negative = LLVMBuildICmp(p->b, LLVMIntSLT, a, zero_of(a), "");
         return LLVMBuildSelect(p->b, negative, LLVMBuildNeg(p->b, a, ""), a, "");
     }
-    default: ptx_fail(p, op, "this operation on integers"); return a;
+    default:
+        ptx_fail(p, op, "this operation on integers");
+        return a;
     }
 }
 
@@ -211,32 +262,51 @@ static LLVMValueRef extreme(Ptx *p, const IrOp *op, LLVMValueRef a, LLVMValueRef
 static LLVMValueRef floating(Ptx *p, const IrOp *op, LLVMValueRef *x, Dtype t) {
     if (t != DTYPE_F32 && t != DTYPE_F64) ptx_fail(p, op, "arithmetic on floats narrower than f32");
     switch (op->opcode) {
-    case IR_ADD: return LLVMBuildFAdd(p->b, x[0], x[1], "");
-    case IR_SUB: return LLVMBuildFSub(p->b, x[0], x[1], "");
-    case IR_MUL: return LLVMBuildFMul(p->b, x[0], x[1], "");
-    case IR_DIV: return LLVMBuildFDiv(p->b, x[0], x[1], "");
-    case IR_NEG: return LLVMBuildFNeg(p->b, x[0], "");
+    case IR_ADD:
+        return LLVMBuildFAdd(p->b, x[0], x[1], "");
+    case IR_SUB:
+        return LLVMBuildFSub(p->b, x[0], x[1], "");
+    case IR_MUL:
+        return LLVMBuildFMul(p->b, x[0], x[1], "");
+    case IR_DIV:
+        return LLVMBuildFDiv(p->b, x[0], x[1], "");
+    case IR_NEG:
+        return LLVMBuildFNeg(p->b, x[0], "");
     case IR_MIN:
     case IR_MAX:
     case IR_MINNUM:
-    case IR_MAXNUM: return extreme(p, op, x[0], x[1], t);
-    case IR_FMA: return on_lanes(p, "llvm.fma", 3, x);
-    case IR_ABS: return on_lanes(p, "llvm.fabs", 1, x);
-    case IR_SQRT: return on_lanes(p, "llvm.sqrt", 1, x);
-    case IR_FLOOR: return on_lanes(p, "llvm.floor", 1, x);
-    case IR_RINT: return on_lanes(p, "llvm.rint", 1, x);
-    default: ptx_fail(p, op, "this operation on floats: it is to be expanded before"); return x[0];
+    case IR_MAXNUM:
+        return extreme(p, op, x[0], x[1], t);
+    case IR_FMA:
+        return on_lanes(p, "llvm.fma", 3, x);
+    case IR_ABS:
+        return on_lanes(p, "llvm.fabs", 1, x);
+    case IR_SQRT:
+        return on_lanes(p, "llvm.sqrt", 1, x);
+    case IR_FLOOR:
+        return on_lanes(p, "llvm.floor", 1, x);
+    case IR_RINT:
+        return on_lanes(p, "llvm.rint", 1, x);
+    default:
+        ptx_fail(p, op, "this operation on floats: it is to be expanded before");
+        return x[0];
     }
 }
 
 static LLVMValueRef compare(Ptx *p, const IrOp *op, LLVMValueRef a, LLVMValueRef b) {
     Dtype t = op->operands[0]->type->dtype;
     if (dtype_is_float(t)) {
-        LLVMRealPredicate k = op->opcode == IR_LT ? LLVMRealOLT : op->opcode == IR_LE ? LLVMRealOLE : op->opcode == IR_EQ ? LLVMRealOEQ : LLVMRealUNE;
+        LLVMRealPredicate k = op->opcode == IR_LT   ? LLVMRealOLT
+                              : op->opcode == IR_LE ? LLVMRealOLE
+                              : op->opcode == IR_EQ ? LLVMRealOEQ
+                                                    : LLVMRealUNE;
         return LLVMBuildFCmp(p->b, k, a, b, "");
     }
     bool s = dtype_is_signed(t);
-    LLVMIntPredicate k = op->opcode == IR_LT ? s ? LLVMIntSLT : LLVMIntULT : op->opcode == IR_LE ? s ? LLVMIntSLE : LLVMIntULE : op->opcode == IR_EQ ? LLVMIntEQ : LLVMIntNE;
+    LLVMIntPredicate k = op->opcode == IR_LT   ? s ? LLVMIntSLT : LLVMIntULT
+                         : op->opcode == IR_LE ? s ? LLVMIntSLE : LLVMIntULE
+                         : op->opcode == IR_EQ ? LLVMIntEQ
+                                               : LLVMIntNE;
     return LLVMBuildICmp(p->b, k, a, b, "");
 }
 
@@ -248,17 +318,22 @@ static LLVMValueRef cast(Ptx *p, const IrOp *op, LLVMValueRef a) {
     bool ff = dtype_is_float(f), tf = dtype_is_float(t);
     if (ff && tf) {
         bool half = dtype_bits(f) == 16 || dtype_bits(t) == 16;
-        if (half && f != DTYPE_F32 && t != DTYPE_F32) ptx_fail(p, op, "a direct conversion between a 16-bit float and a type other than f32");
+        if (half && f != DTYPE_F32 && t != DTYPE_F32)
+            ptx_fail(p, op, "a direct conversion between a 16-bit float and a type other than f32");
         return LLVMBuildFPCast(p->b, a, type, "");
     }
-    if ((ff && dtype_bits(f) == 16) || (tf && dtype_bits(t) == 16)) ptx_fail(p, op, "a direct conversion between a 16-bit float and an integer");
+    if ((ff && dtype_bits(f) == 16) || (tf && dtype_bits(t) == 16))
+        ptx_fail(p, op, "a direct conversion between a 16-bit float and an integer");
     if (t == DTYPE_BOOL && ff) return LLVMBuildFCmp(p->b, LLVMRealUNE, a, zero_of(a), "");
     if (t == DTYPE_BOOL) return LLVMBuildICmp(p->b, LLVMIntNE, a, zero_of(a), "");
     if (ff) {
         LLVMTypeRef types[2] = {type, LLVMTypeOf(a)};
-        return ptx_intrinsic(p, dtype_is_signed(t) ? "llvm.fptosi.sat" : "llvm.fptoui.sat", 2, types, 1, &a);
+        return ptx_intrinsic(p, dtype_is_signed(t) ? "llvm.fptosi.sat" : "llvm.fptoui.sat", 2,
+                             types, 1, &a);
     }
-    if (tf) return dtype_is_signed(f) ? LLVMBuildSIToFP(p->b, a, type, "") : LLVMBuildUIToFP(p->b, a, type, "");
+    if (tf)
+        return dtype_is_signed(f) ? LLVMBuildSIToFP(p->b, a, type, "")
+                                  : LLVMBuildUIToFP(p->b, a, type, "");
     return LLVMBuildIntCast2(p->b, a, type, dtype_is_signed(f), "");
 }
 
@@ -267,7 +342,8 @@ static void set_range(Ptx *p, const IrOp *op) {
     if (!t->is_index || t->width > 1) return;
     if (op->opcode == IR_CAST) {
         Dtype from = op->operands[0]->type->dtype;
-        if (dtype_is_int(from) && !dtype_is_signed(from)) ptx_value(p, &op->results[0])->range = (Range){0, INT64_MAX};
+        if (dtype_is_int(from) && !dtype_is_signed(from))
+            ptx_value(p, &op->results[0])->range = (Range){0, INT64_MAX};
         return;
     }
     Range x[3] = {RANGE_ALL, RANGE_ALL, RANGE_ALL};
@@ -278,7 +354,8 @@ static void set_range(Ptx *p, const IrOp *op) {
 static LLVMValueRef pack(Ptx *p, const IrOp *op) {
     LLVMValueRef v = LLVMGetPoison(ptx_scalar_type(p, op->results[0].type));
     for (unsigned i = 0; i < op->operand_count; i++)
-        v = LLVMBuildInsertElement(p->b, v, ptx_use(p, op->operands[i]), ptx_int(p, DTYPE_I32, i), "");
+        v = LLVMBuildInsertElement(p->b, v, ptx_use(p, op->operands[i]), ptx_int(p, DTYPE_I32, i),
+                                   "");
     return v;
 }
 
@@ -295,14 +372,20 @@ static LLVMValueRef elementwise(Ptx *p, const IrOp *op) {
     case IR_LT:
     case IR_LE:
     case IR_EQ:
-    case IR_NE: return compare(p, op, x[0], x[1]);
-    case IR_SELECT: return LLVMBuildSelect(p->b, x[0], x[1], x[2], "");
-    case IR_CAST: return cast(p, op, x[0]);
-    case IR_BITCAST: return LLVMBuildBitCast(p->b, x[0], ptx_scalar_type(p, t), "");
-    default: break;
+    case IR_NE:
+        return compare(p, op, x[0], x[1]);
+    case IR_SELECT:
+        return LLVMBuildSelect(p->b, x[0], x[1], x[2], "");
+    case IR_CAST:
+        return cast(p, op, x[0]);
+    case IR_BITCAST:
+        return LLVMBuildBitCast(p->b, x[0], ptx_scalar_type(p, t), "");
+    default:
+        break;
     }
     if (dtype_is_float(t->dtype)) return floating(p, op, x, t->dtype);
-    return op->operand_count == 1 ? integer_unary(p, op, x[0], t->dtype) : integer_binary(p, op, x[0], x[1], t->dtype, width);
+    return op->operand_count == 1 ? integer_unary(p, op, x[0], t->dtype)
+                                  : integer_binary(p, op, x[0], x[1], t->dtype, width);
 }
 
 void ptx_pure(Ptx *p, const IrOp *op) {

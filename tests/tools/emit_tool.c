@@ -1,5 +1,6 @@
 /* Kernel IR text to code: emit_tool FILE.skir -t cuda|openmp|nvptx|llvm [--arch=A] [--no-lines]
- * [--no-launcher] [--source=PATH] [--fault=NAME]. Tests the emitters without front end and passes. */
+ * [--no-launcher] [--source=PATH] [--fault=NAME]. Tests the emitters without front end and passes.
+ */
 #include "emit.h"
 
 #include <stdlib.h>
@@ -19,17 +20,26 @@ static const char *option(const char *arg, const char *name) {
     return strncmp(arg, name, n) == 0 ? arg + n : NULL;
 }
 
-static bool read_options(int argc, char **argv, EmitOptions *o, const char **path, const char **target) {
+static bool read_options(int argc, char **argv, EmitOptions *o, const char **path,
+                         const char **target) {
     for (int i = 1; i < argc; i++) {
         const char *value;
-        if (strcmp(argv[i], "-t") == 0 && i + 1 < argc) *target = argv[++i];
-        else if ((value = option(argv[i], "--arch="))) o->arch = value;
-        else if ((value = option(argv[i], "--source="))) o->source_path = value;
-        else if ((value = option(argv[i], "--fault="))) o->fault = value;
-        else if (strcmp(argv[i], "--no-lines") == 0) o->no_lines = true;
-        else if (strcmp(argv[i], "--no-launcher") == 0) o->no_launcher = true;
-        else if (!*path) *path = argv[i];
-        else return false;
+        if (strcmp(argv[i], "-t") == 0 && i + 1 < argc)
+            *target = argv[++i];
+        else if ((value = option(argv[i], "--arch=")))
+            o->arch = value;
+        else if ((value = option(argv[i], "--source=")))
+            o->source_path = value;
+        else if ((value = option(argv[i], "--fault=")))
+            o->fault = value;
+        else if (strcmp(argv[i], "--no-lines") == 0)
+            o->no_lines = true;
+        else if (strcmp(argv[i], "--no-launcher") == 0)
+            o->no_launcher = true;
+        else if (!*path)
+            *path = argv[i];
+        else
+            return false;
     }
     return *path && *target;
 }

@@ -2,7 +2,9 @@
 #include "check.h"
 #include "emit_internal.h"
 
-static void check_same(Arena *a, const char *name) { CHECK_STR(name_legal(a, name), name); }
+static void check_same(Arena *a, const char *name) {
+    CHECK_STR(name_legal(a, name), name);
+}
 
 static void check_prefixed(Arena *a, const char *name) {
     CHECK_STR(name_legal(a, name), arena_printf(a, "v_%s", name));
@@ -11,10 +13,13 @@ static void check_prefixed(Arena *a, const char *name) {
 static void test_legal(Arena *a) {
     const char *const kept[] = {"x_row", "acc", "B", "max_row", "add_bias", "tile_1", "_x", "I"};
     for (size_t i = 0; i < COUNT_OF(kept); i++) check_same(a, kept[i]);
-    const char *const taken[] = {"EOF",     "int",     "if",      "for",    "linux",  "unix",      "float4", "half",
-                                 "min",     "max",     "smem",    "stream", "main",   "xor_eq",    "sk_f16", "threadIdx",
-                                 "typename", "restrict", "max_f32", "floordiv_index", "f32_to_i8", "bits_of_f32",
-                                 "cp_async_16", "__x", "_X", "9lives"};
+    const char *const taken[] = {"EOF",       "int",         "if",          "for",
+                                 "linux",     "unix",        "float4",      "half",
+                                 "min",       "max",         "smem",        "stream",
+                                 "main",      "xor_eq",      "sk_f16",      "threadIdx",
+                                 "typename",  "restrict",    "max_f32",     "floordiv_index",
+                                 "f32_to_i8", "bits_of_f32", "cp_async_16", "__x",
+                                 "_X",        "9lives"};
     for (size_t i = 0; i < COUNT_OF(taken); i++) check_prefixed(a, taken[i]);
     CHECK_STR(name_legal(a, "a-b c\"\n*/"), "a_b_c____");
     CHECK_STR(name_legal(a, ""), "v_x");
