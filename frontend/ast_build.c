@@ -72,7 +72,9 @@ static void add_children(Parser *p, Expr *e, Expr *const *children, size_t count
     for (size_t i = 0; i < count && e->kind != EXPR_ERROR; i++) add_child(p, e, children[i]);
 }
 
-Expr *expr_error(Parser *p, Span span) { return make_expr(p, EXPR_ERROR, span); }
+Expr *expr_error(Parser *p, Span span) {
+    return make_expr(p, EXPR_ERROR, span);
+}
 
 Expr *expr_const(Parser *p, Span span, ConstValue value) {
     Expr *e = make_expr(p, EXPR_CONST, span);
@@ -198,8 +200,7 @@ Stmt *stmt_hint(Parser *p, Span span, const char *name, Span name_span, ArgVec *
 static void attach_hints(Parser *p, PtrVec *pending, Stmt *stmt) {
     stmt->hints = ARENA_ARRAY(p->arena, Hint, pending->len);
     stmt->hint_count = pending->len;
-    for (size_t i = 0; i < pending->len; i++)
-        stmt->hints[i] = ((Stmt *)pending->data[i])->hints[0];
+    for (size_t i = 0; i < pending->len; i++) stmt->hints[i] = ((Stmt *)pending->data[i])->hints[0];
     pending->len = 0;
 }
 
@@ -350,12 +351,12 @@ Implements *implements_make(Parser *p, const char *op, Span span, ArgVec *rename
 void file_edition(Parser *p, Span span, const ConstValue *value) {
     if (value->kind != CONST_INT || value->i != 1)
         diag_report(p->diags, DIAG_unknown_edition, span);
-    else if (p->blocks.len) diag_report(p->diags, DIAG_late_edition, span);
+    else if (p->blocks.len)
+        diag_report(p->diags, DIAG_late_edition, span);
 }
 
 void parse_limit(Parser *p, Span span) {
-    if (!p->scanner.dead)
-        diag_report(p->diags, DIAG_nesting_too_deep, span, FRONTEND_MAX_NESTING);
+    if (!p->scanner.dead) diag_report(p->diags, DIAG_nesting_too_deep, span, FRONTEND_MAX_NESTING);
     p->scanner.dead = true;
 }
 
@@ -380,8 +381,10 @@ static Decl *add_decl(Sorter *w, DeclKind kind, const char *name, Span span) {
 
 static const Expr *leftmost_name(const Expr *e) {
     while (e && e->kind != EXPR_NAME) {
-        if (e->kind == EXPR_BINARY || e->kind == EXPR_UNARY) e = e->u.oper.a;
-        else return NULL;
+        if (e->kind == EXPR_BINARY || e->kind == EXPR_UNARY)
+            e = e->u.oper.a;
+        else
+            return NULL;
     }
     return e;
 }
@@ -462,7 +465,8 @@ static void add_typed(Sorter *w, const Item *item) {
         Typed *t = item->list->data[i];
         if (item->kind == ITEM_SCALARS || (item->kind == ITEM_TYPED && w->section == ITEM_SCALARS))
             add_scalar(w, t);
-        else add_tensor(w, t);
+        else
+            add_tensor(w, t);
     }
 }
 
@@ -498,9 +502,9 @@ static void add_view(Sorter *w, const Item *item) {
     const Expr *head = item->head;
     bool named = head->kind == EXPR_INDEX && head->u.index.base->kind == EXPR_NAME;
     bool padded = !item->name || strcmp(item->name, "pad") == 0;
-    Decl *d = named ? add_decl(w, DECL_VIEW, head->u.index.base->u.name.name,
-                               head->u.index.base->span)
-                    : NULL;
+    Decl *d =
+        named ? add_decl(w, DECL_VIEW, head->u.index.base->u.name.name, head->u.index.base->span)
+              : NULL;
     if (!d || !padded || !set_view_dims(p, d, head) || item->value->kind != EXPR_INDEX) {
         diag_report(p->diags, DIAG_bad_declaration, padded ? item->span : item->name_span,
                     "a view is declared as view NAME[i: extent, ...] = TENSOR[indices] pad value");
@@ -526,12 +530,26 @@ static void sort_item(Sorter *w, const Item *item) {
     case ITEM_SYMBOLS:
         for (size_t i = 0; i < item->list->len; i++) add_symbol(w, item->list->data[i]);
         break;
-    case ITEM_TENSORS: case ITEM_SCALARS: case ITEM_TYPED: add_typed(w, item); break;
-    case ITEM_CONSTEXPR: add_constexprs(w, item); break;
-    case ITEM_PRECISION: set_precision(w, item); break;
-    case ITEM_VIEW: add_view(w, item); break;
-    case ITEM_CASE: VEC_PUSH(arena, &w->cases, item->one_case); break;
-    case ITEM_STMT: VEC_PUSH(arena, &w->stmts, item->stmt); break;
+    case ITEM_TENSORS:
+    case ITEM_SCALARS:
+    case ITEM_TYPED:
+        add_typed(w, item);
+        break;
+    case ITEM_CONSTEXPR:
+        add_constexprs(w, item);
+        break;
+    case ITEM_PRECISION:
+        set_precision(w, item);
+        break;
+    case ITEM_VIEW:
+        add_view(w, item);
+        break;
+    case ITEM_CASE:
+        VEC_PUSH(arena, &w->cases, item->one_case);
+        break;
+    case ITEM_STMT:
+        VEC_PUSH(arena, &w->stmts, item->stmt);
+        break;
     }
 }
 

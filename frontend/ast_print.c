@@ -1,4 +1,5 @@
-/* `--emit=ast`: one node a line, indented; types, values and actions where sema has decided them. */
+/* `--emit=ast`: one node a line, indented; types, values and actions where sema has decided them.
+ */
 #include "frontend_internal.h"
 
 typedef struct {
@@ -12,14 +13,24 @@ static void indent(Printer *p) {
 
 static void print_const(Str *out, const ConstValue *v) {
     switch (v->kind) {
-    case CONST_NONE: str_append(out, "?"); break;
-    case CONST_INT: str_printf(out, "%lld", (long long)v->i); break;
-    case CONST_FLOAT:
-        if (v->s) str_append(out, v->s);
-        else str_append_double(out, v->f);
+    case CONST_NONE:
+        str_append(out, "?");
         break;
-    case CONST_BOOL: str_append(out, v->i ? "true" : "false"); break;
-    case CONST_STRING: str_append_json(out, v->s); break;
+    case CONST_INT:
+        str_printf(out, "%lld", (long long)v->i);
+        break;
+    case CONST_FLOAT:
+        if (v->s)
+            str_append(out, v->s);
+        else
+            str_append_double(out, v->f);
+        break;
+    case CONST_BOOL:
+        str_append(out, v->i ? "true" : "false");
+        break;
+    case CONST_STRING:
+        str_append_json(out, v->s);
+        break;
     }
 }
 
@@ -58,9 +69,15 @@ static void print_slice(Str *out, const Expr *e) {
 
 static void print_expr(Str *out, const Expr *e) {
     switch (e->kind) {
-    case EXPR_ERROR: str_append(out, "<error>"); break;
-    case EXPR_CONST: print_const(out, &e->u.constant); break;
-    case EXPR_NAME: str_append(out, e->u.name.name); break;
+    case EXPR_ERROR:
+        str_append(out, "<error>");
+        break;
+    case EXPR_CONST:
+        print_const(out, &e->u.constant);
+        break;
+    case EXPR_NAME:
+        str_append(out, e->u.name.name);
+        break;
     case EXPR_UNARY:
         str_printf(out, "(%s ", oper_text(e->u.oper.op));
         print_expr(out, e->u.oper.a);
@@ -83,13 +100,16 @@ static void print_expr(Str *out, const Expr *e) {
         print_exprs(out, e->u.index.items, e->u.index.count);
         str_append(out, "]");
         break;
-    case EXPR_SLICE: print_slice(out, e); break;
+    case EXPR_SLICE:
+        print_slice(out, e);
+        break;
     case EXPR_IN:
         print_expr(out, e->u.in.index);
         str_append(out, " in ");
         print_expr(out, e->u.in.range);
         break;
-    case EXPR_TUPLE: case EXPR_LIST:
+    case EXPR_TUPLE:
+    case EXPR_LIST:
         str_append(out, e->kind == EXPR_TUPLE ? "(" : "[");
         print_exprs(out, e->u.list.items, e->u.list.count);
         str_append(out, e->kind == EXPR_TUPLE ? (e->u.list.count == 1 ? ",)" : ")") : "]");
@@ -139,8 +159,8 @@ static void print_dims(Str *out, const Decl *d) {
 }
 
 static void print_decl(Printer *p, const Decl *d) {
-    static const char *const KINDS[] = {"symbol", "scalar", "tensor", "view", "constexpr", "local",
-                                        "tile", "loop", "index", "value", "predefined"};
+    static const char *const KINDS[] = {"symbol", "scalar", "tensor", "view",  "constexpr", "local",
+                                        "tile",   "loop",   "index",  "value", "predefined"};
     static const char *const DIRECTIONS[] = {"", " in", " out", " inout"};
     static const char *const ORIGINS[] = {"", " from -D", " by default", " first of its space",
                                           " of the operator"};
@@ -194,8 +214,8 @@ static void print_hints(Printer *p, const Stmt *s) {
 }
 
 static void print_action(Printer *p, const Stmt *s) {
-    static const char *const ACTIONS[] = {"", "alloc", "load", "store", "compute", "scalar",
-                                          "equation"};
+    static const char *const ACTIONS[] = {"",        "alloc",  "load",    "store",
+                                          "compute", "scalar", "equation"};
     if (s->action == ACTION_NONE) return;
     p->depth++;
     indent(p);
@@ -217,8 +237,13 @@ static void print_action(Printer *p, const Stmt *s) {
 }
 
 static void print_loop(Printer *p, const Stmt *s) {
-    static const char *const CONTEXTS[] = {"", " parallel", " parallel grid", " parallel core",
-                                           " parallel thread", " parallel warp", " parallel simd"};
+    static const char *const CONTEXTS[] = {"",
+                                           " parallel",
+                                           " parallel grid",
+                                           " parallel core",
+                                           " parallel thread",
+                                           " parallel warp",
+                                           " parallel simd"};
     str_printf(p->out, "for %s in ", s->u.loop.var);
     print_expr(p->out, s->u.loop.range);
     if (s->loop) {
@@ -248,7 +273,10 @@ static void print_stmt(Printer *p, const Stmt *s) {
     print_hints(p, s);
     indent(p);
     switch (s->kind) {
-    case STMT_ERROR: case STMT_HINT: str_append(p->out, "error\n"); break;
+    case STMT_ERROR:
+    case STMT_HINT:
+        str_append(p->out, "error\n");
+        break;
     case STMT_ASSIGN:
         print_exprs(p->out, s->u.assign.targets, s->u.assign.target_count);
         str_append(p->out, " = ");
@@ -259,8 +287,12 @@ static void print_stmt(Printer *p, const Stmt *s) {
         print_expr(p->out, s->u.expr.value);
         str_append(p->out, "\n");
         break;
-    case STMT_FOR: print_loop(p, s); break;
-    case STMT_IF: print_branch(p, s); break;
+    case STMT_FOR:
+        print_loop(p, s);
+        break;
+    case STMT_IF:
+        print_branch(p, s);
+        break;
     }
     print_action(p, s);
 }

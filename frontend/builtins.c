@@ -29,9 +29,15 @@ static const struct {
 #undef OPER
 };
 
-const BuiltinInfo *builtin_info(BuiltinId id) { return &ROWS[id]; }
-const char *oper_text(Oper op) { return OPERS[op].text; }
-BuiltinId oper_builtin(Oper op) { return OPERS[op].builtin; }
+const BuiltinInfo *builtin_info(BuiltinId id) {
+    return &ROWS[id];
+}
+const char *oper_text(Oper op) {
+    return OPERS[op].text;
+}
+BuiltinId oper_builtin(Oper op) {
+    return OPERS[op].builtin;
+}
 
 static bool is_name(const char *row, const char *name, size_t length) {
     return strncmp(row, name, length) == 0 && row[length] == 0;

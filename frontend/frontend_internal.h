@@ -16,9 +16,9 @@ typedef struct {
 /* ---- Scanner ---- */
 
 typedef struct {
-    char open;    /* '(', '[', or '{' */
-    bool is_set;  /* '{' of `in {..}`: line ends do not count inside */
-    uint32_t at;  /* where it stands */
+    char open;        /* '(', '[', or '{' */
+    bool is_set;      /* '{' of `in {..}`: line ends do not count inside */
+    uint32_t at;      /* where it stands */
     uint32_t indents; /* '{' of a block: height of the indentation stack outside */
 } Bracket;
 
@@ -32,7 +32,7 @@ typedef struct {
 typedef struct Scanner {
     Arena *arena;
     DiagList *diags;
-    const char *text; /* punctuation normalised; NUL-terminated */
+    const char *text;        /* punctuation normalised; NUL-terminated */
     const uint32_t *offsets; /* into the source, null: the same */
     uint32_t file, size;
     const char *cursor, *line;
@@ -44,15 +44,15 @@ typedef struct Scanner {
     uint32_t queue_head, queue_len;
     int held; /* -1: none */
     Span held_span;
-    int prev;           /* last token handed out */
-    bool line_start;    /* next token is the first of its line */
-    bool opener;        /* the last line ended in `:` */
-    bool section_line;  /* the last line began with `symbols:` or the like */
-    bool line_error;    /* there is an error in this line: brackets may be open by mistake */
-    const char *source; /* as given */
+    int prev;             /* last token handed out */
+    bool line_start;      /* next token is the first of its line */
+    bool opener;          /* the last line ended in `:` */
+    bool section_line;    /* the last line began with `symbols:` or the like */
+    bool line_error;      /* there is an error in this line: brackets may be open by mistake */
+    const char *source;   /* as given */
     uint32_t quiet_until; /* syntax errors up to here are consequences of a reported one */
-    bool dead;          /* a limit was passed: only ends of file from here on */
-    const char *first;  /* start of the current token */
+    bool dead;            /* a limit was passed: only ends of file from here on */
+    const char *first;    /* start of the current token */
     struct {
         Span *data;
         size_t len, cap;
@@ -109,9 +109,9 @@ typedef struct {
 typedef struct {
     const char *name;
     Span span;
-    Expr *value;      /* default; null */
-    PtrVec *space;    /* null: none */
-    Expr *lo, *hi;    /* range; null: none */
+    Expr *value;   /* default; null */
+    PtrVec *space; /* null: none */
+    Expr *lo, *hi; /* range; null: none */
 } ConstexprItem;
 typedef struct {
     Expr *head, *value; /* value: derived, else null */
@@ -127,7 +127,7 @@ typedef struct {
     Expr *head, *value, *pad; /* VIEW */
 } Item;
 
-PtrVec *vec_make(Parser *p, void *first); /* null: empty */
+PtrVec *vec_make(Parser *p, void *first);          /* null: empty */
 PtrVec *vec_add(Parser *p, PtrVec *v, void *item); /* null items are left out */
 ArgVec *args_make(Parser *p, const Arg *first);
 ArgVec *args_add(Parser *p, ArgVec *v, const Arg *item);

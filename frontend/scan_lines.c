@@ -10,7 +10,9 @@
 #include <string.h>
 
 /* One less than the list keeps, so that the report itself is kept. */
-static unsigned errors_given_up(const DiagList *diags) { return (diags->error_limit ? diags->error_limit : 50) - 1; }
+static unsigned errors_given_up(const DiagList *diags) {
+    return (diags->error_limit ? diags->error_limit : 50) - 1;
+}
 
 void scanner_init(Scanner *s, Arena *arena, const SourceFile *source, uint32_t file,
                   DiagList *diags) {
@@ -72,7 +74,9 @@ static bool is_line_empty(const Scanner *s) {
            s->prev == TOK_DEDENT || s->prev == '{';
 }
 
-static void die(Scanner *s) { s->dead = true; }
+static void die(Scanner *s) {
+    s->dead = true;
+}
 
 static void report_nesting(Scanner *s, Span span) {
     diag_report(s->diags, DIAG_nesting_too_deep, span, FRONTEND_MAX_NESTING);
@@ -88,8 +92,10 @@ static void open_bracket(Scanner *s, int token, Span span) {
     s->brackets[s->bracket_count++] =
         (Bracket){(char)token, is_set, (uint32_t)(s->first - s->text), s->indent_count};
     if (token != '{' || is_set) return;
-    if (s->indent_count > FRONTEND_MAX_NESTING) report_nesting(s, span);
-    else s->indents[s->indent_count++] = -1;
+    if (s->indent_count > FRONTEND_MAX_NESTING)
+        report_nesting(s, span);
+    else
+        s->indents[s->indent_count++] = -1;
 }
 
 static void report_unclosed(Scanner *s, const Bracket *b) {
@@ -115,7 +121,9 @@ static void close_brace(Scanner *s, Span span) {
     s->indent_count = b->indents;
 }
 
-static int closer_of(const Bracket *b) { return b->open == '(' ? ')' : b->open == '[' ? ']' : '}'; }
+static int closer_of(const Bracket *b) {
+    return b->open == '(' ? ')' : b->open == '[' ? ']' : '}';
+}
 
 static bool has_open(const Scanner *s, char open) {
     for (uint32_t i = 0; i < s->bracket_count; i++)
@@ -144,17 +152,30 @@ static bool close_bracket(Scanner *s, int token, Span span) {
         scan_is_news(s, span.begin);
         return false;
     }
-    if (open == '{') close_brace(s, span);
-    else s->bracket_count--;
+    if (open == '{')
+        close_brace(s, span);
+    else
+        s->bracket_count--;
     return true;
 }
 
 /* A line that cannot continue a bracket shows that the bracket was forgotten. */
 static bool begins_statement(int token) {
     switch (token) {
-    case TOK_FOR: case TOK_IF: case TOK_ELSE: case TOK_ELIF: case TOK_OPERATOR: case TOK_SKETCH:
-    case TOK_CASE: case TOK_VIEW: case TOK_SYMBOLS: case TOK_TENSORS: case TOK_SCALARS:
-    case TOK_CONSTEXPR: case '@': case '}':
+    case TOK_FOR:
+    case TOK_IF:
+    case TOK_ELSE:
+    case TOK_ELIF:
+    case TOK_OPERATOR:
+    case TOK_SKETCH:
+    case TOK_CASE:
+    case TOK_VIEW:
+    case TOK_SYMBOLS:
+    case TOK_TENSORS:
+    case TOK_SCALARS:
+    case TOK_CONSTEXPR:
+    case '@':
+    case '}':
         return true;
     default:
         return false;
@@ -211,9 +232,12 @@ static void start_line(Scanner *s, Span span) {
     int col = column(s), *top = &s->indents[s->indent_count - 1];
     Span margin = scan_span(s, s->line, s->first);
     if (*top < 0) *top = col;
-    if (col > *top && s->opener) indent(s, col, margin);
-    else if (col > *top && s->line_error) indent(s, col, margin);
-    else if (col > *top && !s->section_line) diag_report(s->diags, DIAG_unexpected_indent, margin);
+    if (col > *top && s->opener)
+        indent(s, col, margin);
+    else if (col > *top && s->line_error)
+        indent(s, col, margin);
+    else if (col > *top && !s->section_line)
+        diag_report(s->diags, DIAG_unexpected_indent, margin);
     else if (s->opener) {
         diag_report(s->diags, DIAG_missing_block, span);
         push_token(s, TOK_INDENT, span);
@@ -285,10 +309,12 @@ static void advance(Scanner *s, union SK_STYPE *value) {
         if (first && is_line_empty(s) && token != '}') {
             start_line(s, span);
             s->section_line = opens_section(token) || (s->section_line && s->queue_len == 0 &&
-                              column(s) > s->indents[s->indent_count - 1]);
+                                                       column(s) > s->indents[s->indent_count - 1]);
         }
-        if (strchr("([{", token) && token < 128) open_bracket(s, token, span);
-        else if (strchr(")]}", token) && token < 128 && !close_bracket(s, token, span)) continue;
+        if (strchr("([{", token) && token < 128)
+            open_bracket(s, token, span);
+        else if (strchr(")]}", token) && token < 128 && !close_bracket(s, token, span))
+            continue;
         hold(s, token, span);
         return;
     }

@@ -15,13 +15,22 @@ static char plain_of(const unsigned char *at) {
         return is_word ? 0 : c;
     }
     switch (code) {
-    case 0x3000: return ' ';
-    case 0x3001: return ',';
-    case 0x3010: return '[';
-    case 0x3011: return ']';
-    case 0x201C: case 0x201D: return '"';
-    case 0x2018: case 0x2019: return '\'';
-    default: return 0;
+    case 0x3000:
+        return ' ';
+    case 0x3001:
+        return ',';
+    case 0x3010:
+        return '[';
+    case 0x3011:
+        return ']';
+    case 0x201C:
+    case 0x201D:
+        return '"';
+    case 0x2018:
+    case 0x2019:
+        return '\'';
+    default:
+        return 0;
     }
 }
 
@@ -50,8 +59,10 @@ char *scan_normalize(Scanner *s, const char *text, size_t size, uint32_t **offse
         size_t width = plain && (!quote || is_quote) ? 3 : 1;
         char c = width == 3 ? plain : text[i];
         if (width == 3) warn_wide(s, (uint32_t)i, plain, &shown);
-        if (c == '\n' || (quote && quote != '#' && c == quote)) quote = 0;
-        else if (!quote && (c == '#' || c == '"' || c == '\'')) quote = c;
+        if (c == '\n' || (quote && quote != '#' && c == quote))
+            quote = 0;
+        else if (!quote && (c == '#' || c == '"' || c == '\''))
+            quote = c;
         map[len] = (uint32_t)i;
         out[len++] = c;
         i += width;

@@ -46,7 +46,9 @@ const char *sema_source_text(Sema *s, Span span) {
 
 /* ---- Scopes ---- */
 
-void sema_open_scope(Sema *s) { s->scope++; }
+void sema_open_scope(Sema *s) {
+    s->scope++;
+}
 
 void sema_close_scope(Sema *s) {
     while (s->in_scope.len) {
@@ -59,7 +61,9 @@ void sema_close_scope(Sema *s) {
     s->scope--;
 }
 
-static NameEntry *find_entry(Sema *s, const char *name) { return map_get(s->names, name); }
+static NameEntry *find_entry(Sema *s, const char *name) {
+    return map_get(s->names, name);
+}
 
 Decl *sema_find(Sema *s, const char *name) {
     NameEntry *entry = find_entry(s, name);
@@ -101,7 +105,9 @@ void sema_undeclared(Sema *s, const char *name, Span span) {
         names[i] = ((NameEntry *)s->in_scope.data[i])->decl->name;
     const char *close = gone ? NULL : closest_name(name, names, s->in_scope.len);
     Diag *d = diag_report(s->diags, DIAG_undeclared_name, span, name);
-    if (gone) diag_note(s->diags, d, gone->span, "a `%s` is declared here, but its block has ended", name);
+    if (gone)
+        diag_note(s->diags, d, gone->span, "a `%s` is declared here, but its block has ended",
+                  name);
     if (close) {
         diag_note(s->diags, d, SPAN_NONE, "did you mean `%s`?", close);
         diag_fix(s->diags, d, span, close, "use the declared name");
@@ -133,7 +139,8 @@ static void enter_block(Sema *s, Block *b) {
 
 static void find_directions(Block *b) {
     for (size_t i = 0; i < b->decl_count; i++)
-        if (b->decls[i]->type.kind == TYPE_TENSOR && b->decls[i]->direction == DIR_NONE && b->decls[i]->used)
+        if (b->decls[i]->type.kind == TYPE_TENSOR && b->decls[i]->direction == DIR_NONE &&
+            b->decls[i]->used)
             b->decls[i]->direction = DIR_IN;
 }
 
@@ -145,7 +152,9 @@ static void report_unused_tensors(Sema *s, Block *b, bool clean) {
     }
 }
 
-static bool same_errors(const Sema *s, unsigned before) { return s->diags->error_count == before; }
+static bool same_errors(const Sema *s, unsigned before) {
+    return s->diags->error_count == before;
+}
 
 static void check_operator(Sema *s, Block *op) {
     if (op->checked) return;
@@ -229,8 +238,8 @@ static void name_others(Sema *s) {
         others = others ? arena_printf(s->arena, "%s, %s", others, b->name) : b->name;
     }
     if (others)
-        diag_report(s->diags, DIAG_other_sketches, s->file->sketch->name_span, s->file->sketch->name,
-                    others);
+        diag_report(s->diags, DIAG_other_sketches, s->file->sketch->name_span,
+                    s->file->sketch->name, others);
 }
 
 static void select_blocks(Sema *s) {

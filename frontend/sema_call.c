@@ -9,7 +9,8 @@ static void unknown_operation(Sema *s, Expr *e) {
     const char *names[BUILTIN_COUNT];
     for (int id = 1; id < BUILTIN_COUNT; id++) names[id - 1] = builtin_info((BuiltinId)id)->name;
     const char *close = closest_name(e->u.call.callee, names, BUILTIN_COUNT - 1);
-    Diag *d = diag_report(s->diags, DIAG_unknown_operation, e->u.call.callee_span, e->u.call.callee);
+    Diag *d =
+        diag_report(s->diags, DIAG_unknown_operation, e->u.call.callee_span, e->u.call.callee);
     if (close) {
         diag_note(s->diags, d, SPAN_NONE, "did you mean `%s`?", close);
         diag_fix(s->diags, d, e->u.call.callee_span, close, "use the operation of this name");
@@ -27,8 +28,11 @@ static void note_form(Sema *s, Diag *d, const CallInfo *info) {
     const char *text = builtin_info(info->id)->name, *gap = "(";
     for (size_t i = 0; i < info->param_count; i++, gap = ", ") {
         const BuiltinParam *p = &info->params[i];
-        text = arena_printf(s->arena, "%s%s%s%s", text, p->is_output && info->id <= BUILTIN_STORE ? " -> " : gap,
-                            p->name, p->is_attribute ? "=" : p->is_variadic ? ", ..." : "");
+        text = arena_printf(s->arena, "%s%s%s%s", text,
+                            p->is_output && info->id <= BUILTIN_STORE ? " -> " : gap, p->name,
+                            p->is_attribute  ? "="
+                            : p->is_variadic ? ", ..."
+                                             : "");
     }
     diag_note(s->diags, d, SPAN_NONE, "its form is %s)", text);
 }
@@ -47,24 +51,28 @@ static void unknown_argument(Sema *s, const CallInfo *info, const Arg *arg) {
 static int next_param(const CallInfo *info, bool *taken, bool outputs, bool inputs) {
     for (size_t i = 0; i < info->param_count; i++) {
         bool is_output = info->params[i].is_output;
-        if ((is_output ? outputs : inputs) && (!taken[i] || info->params[i].is_variadic)) return (int)i;
+        if ((is_output ? outputs : inputs) && (!taken[i] || info->params[i].is_variadic))
+            return (int)i;
     }
     return -1;
 }
 
-static bool place_argument(Sema *s, CallInfo *info, const Arg *arg, bool with_outputs, bool has_arrow,
-                           Expr **slots, bool *taken) {
+static bool place_argument(Sema *s, CallInfo *info, const Arg *arg, bool with_outputs,
+                           bool has_arrow, Expr **slots, bool *taken) {
     bool outputs = arg->is_output || (with_outputs && !has_arrow);
-    int at = arg->name ? find_param(info, arg->name) : next_param(info, taken, outputs, !arg->is_output);
+    int at =
+        arg->name ? find_param(info, arg->name) : next_param(info, taken, outputs, !arg->is_output);
     const BuiltinInfo *row = builtin_info(info->id);
     if (at < 0 && arg->name) {
         unknown_argument(s, info, arg);
         return false;
     }
     if (at < 0 || (taken[at] && !info->params[at].is_variadic)) {
-        Diag *d = at < 0 ? sema_error(s, DIAG_bad_argument, arg->value->span, "`%s` takes no more arguments", row->name)
-                         : sema_error(s, DIAG_bad_argument, arg->value->span, "`%s` of `%s` is given twice",
-                                      info->params[at].name, row->name);
+        Diag *d = at < 0
+                      ? sema_error(s, DIAG_bad_argument, arg->value->span,
+                                   "`%s` takes no more arguments", row->name)
+                      : sema_error(s, DIAG_bad_argument, arg->value->span,
+                                   "`%s` of `%s` is given twice", info->params[at].name, row->name);
         note_form(s, d, info);
         return false;
     }
@@ -73,7 +81,8 @@ static bool place_argument(Sema *s, CallInfo *info, const Arg *arg, bool with_ou
     return true;
 }
 
-static bool report_missing(Sema *s, Expr *e, const CallInfo *info, const bool *taken, bool with_outputs) {
+static bool report_missing(Sema *s, Expr *e, const CallInfo *info, const bool *taken,
+                           bool with_outputs) {
     for (size_t i = 0; i < info->param_count; i++) {
         const BuiltinParam *p = &info->params[i];
         if (taken[i] || p->is_optional || (p->is_output && !with_outputs)) continue;
@@ -81,7 +90,8 @@ static bool report_missing(Sema *s, Expr *e, const CallInfo *info, const bool *t
         Diag *d = diag_report(s->diags, DIAG_missing_argument, e->span, row->name, p->name);
         note_form(s, d, info);
         if (p->accumulates)
-            diag_note(s->diags, d, SPAN_NONE, "`%s` adds to its destination, so it has no value of its own", row->name);
+            diag_note(s->diags, d, SPAN_NONE,
+                      "`%s` adds to its destination, so it has no value of its own", row->name);
         return true;
     }
     return false;
@@ -100,7 +110,8 @@ bool sema_bind_call(Sema *s, Expr *e, bool with_outputs, CallInfo *info) {
     e->bound_count = info->param_count;
     for (size_t i = 0; i < args->count; i++) has_arrow |= args->data[i].is_output;
     for (size_t i = 0; i < args->count; i++)
-        if (!place_argument(s, info, &args->data[i], with_outputs, has_arrow, e->bound, taken)) return false;
+        if (!place_argument(s, info, &args->data[i], with_outputs, has_arrow, e->bound, taken))
+            return false;
     if (report_missing(s, e, info, taken, with_outputs || info->id == BUILTIN_GEMM)) return false;
     info->outputs = ARENA_ARRAY(s->arena, Expr *, BUILTIN_MAX_PARAMS);
     for (size_t i = 0; i < info->param_count; i++) {
@@ -118,8 +129,9 @@ Expr *sema_argument(const Expr *e, const CallInfo *info, const char *name) {
 
 bool sema_dtype_arg(Sema *s, Expr *e, Dtype *dtype) {
     const char *name = e->kind == EXPR_NAME ? e->u.name.name
-                       : e->kind == EXPR_CONST && e->u.constant.kind == CONST_STRING ? e->u.constant.s
-                                                                                      : NULL;
+                       : e->kind == EXPR_CONST && e->u.constant.kind == CONST_STRING
+                           ? e->u.constant.s
+                           : NULL;
     e->type = (Type){.kind = TYPE_STRING};
     if (name && dtype_find(name, dtype)) return true;
     *dtype = sema_dtype(s, name ? name : sema_source_text(s, e->span), e->span);
@@ -137,10 +149,13 @@ static bool bad_operand(Sema *s, Expr *operand, const char *name, const char *ne
 static size_t operand_count(const Expr *e) {
     size_t count = 0;
     const BuiltinInfo *row = builtin_info(e->builtin);
-    size_t limit = row->rule == RULE_UNARY || row->rule == RULE_UNARY_REAL || row->class == CLASS_REDUCE ||
-                           row->rule == RULE_CAST || row->rule == RULE_SAME_SHAPE || row->rule == RULE_TRANSPOSE ||
-                           row->rule == RULE_RESHAPE || row->rule == RULE_BROADCAST ? 1
-                   : row->rule == RULE_WHERE || row->rule == RULE_TERNARY ? 3 : 2;
+    size_t limit = row->rule == RULE_UNARY || row->rule == RULE_UNARY_REAL ||
+                           row->class == CLASS_REDUCE || row->rule == RULE_CAST ||
+                           row->rule == RULE_SAME_SHAPE || row->rule == RULE_TRANSPOSE ||
+                           row->rule == RULE_RESHAPE || row->rule == RULE_BROADCAST
+                       ? 1
+                   : row->rule == RULE_WHERE || row->rule == RULE_TERNARY ? 3
+                                                                          : 2;
     while (count < limit && count < e->bound_count && e->bound[count]) count++;
     return count;
 }
@@ -160,7 +175,8 @@ Dtype sema_join_operands(Expr *e) {
     Type join = {0};
     for (size_t i = first; i < count; i++) {
         const Type *t = &e->bound[i]->type;
-        if (!join.kind) join = *t;
+        if (!join.kind)
+            join = *t;
         else {
             join.dtype = type_join(&join, t);
             if (t->kind != TYPE_SCALAR) join.kind = t->kind;
@@ -190,8 +206,10 @@ static bool broadcast_operands(Sema *s, Expr *e) {
     for (size_t i = 0, n = operand_count(e); i < n; i++) {
         const Type *t = &e->bound[i]->type;
         if (!type_is_shaped(t)) continue;
-        if (!shape.kind) shape = *t;
-        else if (!sema_broadcast(s, e, &shape, t, &shape)) return false;
+        if (!shape.kind)
+            shape = *t;
+        else if (!sema_broadcast(s, e, &shape, t, &shape))
+            return false;
     }
     e->type = shape;
     e->type.presence = NULL;
@@ -206,9 +224,12 @@ static bool check_classes(Sema *s, Expr *e, const BuiltinInfo *row) {
     for (size_t i = 0, n = operand_count(e); i < n; i++) {
         Dtype t = e->bound[i]->type.dtype;
         bool needs_bool = row->rule == RULE_LOGIC || (row->rule == RULE_WHERE && i == 0);
-        if (needs_bool && t != DTYPE_BOOL) return bad_operand(s, e->bound[i], row->name, "a truth value (a comparison)");
-        if (row->rule == RULE_BITS && dtype_is_float(t)) return bad_operand(s, e->bound[i], row->name, "integers");
-        if ((row->rule == RULE_BINARY || row->rule == RULE_UNARY) && t == DTYPE_BOOL && row->id != BUILTIN_PLUS)
+        if (needs_bool && t != DTYPE_BOOL)
+            return bad_operand(s, e->bound[i], row->name, "a truth value (a comparison)");
+        if (row->rule == RULE_BITS && dtype_is_float(t))
+            return bad_operand(s, e->bound[i], row->name, "integers");
+        if ((row->rule == RULE_BINARY || row->rule == RULE_UNARY) && t == DTYPE_BOOL &&
+            row->id != BUILTIN_PLUS)
             return bad_operand(s, e->bound[i], row->name, "numbers");
     }
     return true;
@@ -216,11 +237,13 @@ static bool check_classes(Sema *s, Expr *e, const BuiltinInfo *row) {
 
 /* The reduction that made an operand, as it stands or by name. */
 static const Expr *reduction_of(const Expr *e) {
-    if (e->kind == EXPR_NAME && e->decl && e->decl->site && e->decl->site->value) e = e->decl->site->value;
+    if (e->kind == EXPR_NAME && e->decl && e->decl->site && e->decl->site->value)
+        e = e->decl->site->value;
     return e->builtin && builtin_info(e->builtin)->class == CLASS_REDUCE ? e : NULL;
 }
 
-/* x - reduce_max(x, axis=1) lines the row results up with the columns; on a square tile that fits. */
+/* x - reduce_max(x, axis=1) lines the row results up with the columns; on a square tile that fits.
+ */
 static void warn_square(Sema *s, Expr *e) {
     for (size_t i = 0; i < 2 && operand_count(e) == 2; i++) {
         const Expr *sum = reduction_of(e->bound[i]);
@@ -245,8 +268,10 @@ static void elementwise(Sema *s, Expr *e, const BuiltinInfo *row) {
     bool gives_bool = row->rule == RULE_COMPARE || row->rule == RULE_LOGIC;
     bool is_lane = s->in_index_notation || !scalar; /* sizes and bounds keep their type */
     e->compute = gives_bool || !is_lane ? join : dtype_temporary(join);
-    if (scalar) e->type = type_scalar(gives_bool ? DTYPE_BOOL : e->compute);
-    else e->type.dtype = gives_bool ? DTYPE_BOOL : e->compute;
+    if (scalar)
+        e->type = type_scalar(gives_bool ? DTYPE_BOOL : e->compute);
+    else
+        e->type.dtype = gives_bool ? DTYPE_BOOL : e->compute;
     if (scalar) sema_fold(s, e);
 }
 
@@ -286,8 +311,10 @@ static bool reduced_shape(Sema *s, Expr *e) {
     unsigned rank = 0;
     for (int i = 0; i < x->rank; i++) {
         bool folded = e->reduce_axis < 0 || e->reduce_axis == i;
-        if (!folded) shape[rank++] = x->shape[i];
-        else if (e->keepdim) shape[rank++] = aff_const(s->aff, 1);
+        if (!folded)
+            shape[rank++] = x->shape[i];
+        else if (e->keepdim)
+            shape[rank++] = aff_const(s->aff, 1);
     }
     e->type = (Type){.kind = x->kind, .rank = (uint8_t)rank, .shape = shape};
     return true;
@@ -302,13 +329,15 @@ static void reduce(Sema *s, Expr *e, const CallInfo *info, const BuiltinInfo *ro
         return;
     }
     Dtype t = sema_join_operands(e);
-    if ((keepdim && !sema_const_bool(s, keepdim, "keepdim", &e->keepdim)) || !read_axis(s, e, info, &e->reduce_axis)) {
+    if ((keepdim && !sema_const_bool(s, keepdim, "keepdim", &e->keepdim)) ||
+        !read_axis(s, e, info, &e->reduce_axis)) {
         sema_set_error(e);
         return;
     }
     reduced_shape(s, e);
     if (row->rule == RULE_REDUCE_REAL) t = real_of(t, false);
-    if (t == DTYPE_BOOL && row->id != BUILTIN_REDUCE_ANY && row->id != BUILTIN_REDUCE_ALL) t = DTYPE_I32;
+    if (t == DTYPE_BOOL && row->id != BUILTIN_REDUCE_ANY && row->id != BUILTIN_REDUCE_ALL)
+        t = DTYPE_I32;
     e->compute = dtype_temporary(t);
     e->type.dtype = row->rule == RULE_ARG_REDUCE ? DTYPE_I64 : e->compute;
 }
@@ -329,7 +358,8 @@ static void same_shape(Sema *s, Expr *e, const CallInfo *info, const BuiltinInfo
     if (row->class == CLASS_COMPOSITE) t = real_of(t, false);
     e->type = e->bound[0]->type;
     e->type.presence = NULL;
-    e->type.dtype = e->compute = row->class == CLASS_SORT || row->class == CLASS_MOVE ? t : dtype_temporary(t);
+    e->type.dtype = e->compute =
+        row->class == CLASS_SORT || row->class == CLASS_MOVE ? t : dtype_temporary(t);
 }
 
 /* ---- Products ---- */
@@ -348,8 +378,8 @@ static bool check_product_types(Sema *s, Expr *e, const BuiltinInfo *row) {
     settle(a, b->type.dtype);
     settle(b, a->type.dtype);
     if (a->type.dtype == b->type.dtype) return true;
-    Diag *d = diag_report(s->diags, DIAG_product_types, e->span, row->name, dtype_name(a->type.dtype),
-                          dtype_name(b->type.dtype));
+    Diag *d = diag_report(s->diags, DIAG_product_types, e->span, row->name,
+                          dtype_name(a->type.dtype), dtype_name(b->type.dtype));
     diag_note(s->diags, d, SPAN_NONE, "convert one of them: `cast(%s, dtype=%s)`",
               sema_source_text(s, b->span), dtype_name(a->type.dtype));
     return false;
@@ -366,11 +396,13 @@ static void product(Sema *s, Expr *e, const CallInfo *info, const BuiltinInfo *r
     if (precision && precision->kind == EXPR_NAME) { /* precision=tf32 and "tf32" are the same */
         precision->value = (ConstValue){CONST_STRING, 0, 0, precision->u.name.name};
         precision->type = (Type){.kind = TYPE_STRING};
-    } else if (precision) sema_expr(s, precision);
+    } else if (precision)
+        sema_expr(s, precision);
     const Type *a = &e->bound[0]->type, *b = &e->bound[1]->type;
     const Aff *ka = a->shape[a->rank - (ta ? 2 : 1)], *kb = b->shape[b->rank - (tb ? 1 : 2)];
     if (!sema_same_extent(s, ka, kb)) {
-        diag_report(s->diags, DIAG_product_extents, e->span, row->name, sema_aff_text(s, ka), sema_aff_text(s, kb));
+        diag_report(s->diags, DIAG_product_extents, e->span, row->name, sema_aff_text(s, ka),
+                    sema_aff_text(s, kb));
         sema_set_error(e);
         return;
     }
@@ -399,14 +431,16 @@ static void transpose(Sema *s, Expr *e, const CallInfo *info) {
     int64_t order[AST_MAX_RANK];
     bool seen[AST_MAX_RANK] = {false}, good = type_is_shaped(x) && x->rank >= 2;
     for (int i = 0; i < x->rank; i++) order[i] = i + 2 < x->rank ? i : 2 * x->rank - 3 - i;
-    good = good && (!axes || ((axes->kind == EXPR_LIST || axes->kind == EXPR_TUPLE) && axes->u.list.count == x->rank));
+    good = good && (!axes || ((axes->kind == EXPR_LIST || axes->kind == EXPR_TUPLE) &&
+                              axes->u.list.count == x->rank));
     for (int i = 0; good && axes && i < x->rank; i++) {
         good = sema_const_int(s, axes->u.list.items[i], "an axis", &order[i]) && order[i] >= 0 &&
                order[i] < x->rank && !seen[order[i]];
         if (good) seen[order[i]] = true;
     }
     if (!good) {
-        sema_error(s, DIAG_bad_argument, e->span, "transpose needs rank 2 or more, and axes= a permutation of its axes");
+        sema_error(s, DIAG_bad_argument, e->span,
+                   "transpose needs rank 2 or more, and axes= a permutation of its axes");
         sema_set_error(e);
         return;
     }
@@ -438,10 +472,12 @@ static void reshape(Sema *s, Expr *e, const BuiltinInfo *row) {
     to.shape = shape;
     to.presence = NULL;
     Type joined;
-    bool fits = row->rule == RULE_RESHAPE ? aff_prove_eq(s->facts, element_count(s, x), element_count(s, &to))
-                                          : sema_broadcast(s, e, x, &to, &joined);
+    bool fits = row->rule == RULE_RESHAPE
+                    ? aff_prove_eq(s->facts, element_count(s, x), element_count(s, &to))
+                    : sema_broadcast(s, e, x, &to, &joined);
     if (!fits && row->rule == RULE_RESHAPE)
-        diag_report(s->diags, DIAG_reshape_count, e->span, sema_aff_text(s, element_count(s, x)), sema_aff_text(s, element_count(s, &to)));
+        diag_report(s->diags, DIAG_reshape_count, e->span, sema_aff_text(s, element_count(s, x)),
+                    sema_aff_text(s, element_count(s, &to)));
     e->type = fits ? to : (Type){.kind = TYPE_ERROR};
     e->compute = x->dtype;
 }
@@ -459,7 +495,8 @@ static void ceil_rule(Sema *s, Expr *e) {
     e->type = type_scalar(DTYPE_I64);
     sema_fold(s, e);
     if (e->affine) return;
-    sema_error(s, DIAG_bad_argument, e->span, "ceil of a real is known only for a quotient of integers; write ceil(a, b)");
+    sema_error(s, DIAG_bad_argument, e->span,
+               "ceil of a real is known only for a quotient of integers; write ceil(a, b)");
     sema_set_error(e);
 }
 
@@ -477,22 +514,50 @@ void sema_apply(Sema *s, Expr *e, const CallInfo *info) {
         return;
     }
     switch (row->rule) {
-    case RULE_UNARY: case RULE_UNARY_REAL: case RULE_BINARY: case RULE_BINARY_REAL: case RULE_TERNARY:
-    case RULE_COMPARE: case RULE_LOGIC: case RULE_BITS: case RULE_WHERE:
+    case RULE_UNARY:
+    case RULE_UNARY_REAL:
+    case RULE_BINARY:
+    case RULE_BINARY_REAL:
+    case RULE_TERNARY:
+    case RULE_COMPARE:
+    case RULE_LOGIC:
+    case RULE_BITS:
+    case RULE_WHERE:
         elementwise(s, e, row);
         break;
-    case RULE_CAST: cast(s, e, info); break;
-    case RULE_REDUCE: case RULE_REDUCE_REAL: case RULE_ARG_REDUCE: reduce(s, e, info, row); break;
-    case RULE_SAME_SHAPE: same_shape(s, e, info, row); break;
-    case RULE_GEMM: case RULE_MATMUL: product(s, e, info, row); break;
-    case RULE_TRANSPOSE: transpose(s, e, info); break;
-    case RULE_RESHAPE: case RULE_BROADCAST: reshape(s, e, row); break;
-    case RULE_DOT: case RULE_OTHER: case RULE_NONE:
-        if (e->builtin == BUILTIN_CEIL) ceil_rule(s, e);
-        else not_supported(s, e, row);
+    case RULE_CAST:
+        cast(s, e, info);
+        break;
+    case RULE_REDUCE:
+    case RULE_REDUCE_REAL:
+    case RULE_ARG_REDUCE:
+        reduce(s, e, info, row);
+        break;
+    case RULE_SAME_SHAPE:
+        same_shape(s, e, info, row);
+        break;
+    case RULE_GEMM:
+    case RULE_MATMUL:
+        product(s, e, info, row);
+        break;
+    case RULE_TRANSPOSE:
+        transpose(s, e, info);
+        break;
+    case RULE_RESHAPE:
+    case RULE_BROADCAST:
+        reshape(s, e, row);
+        break;
+    case RULE_DOT:
+    case RULE_OTHER:
+    case RULE_NONE:
+        if (e->builtin == BUILTIN_CEIL)
+            ceil_rule(s, e);
+        else
+            not_supported(s, e, row);
         return;
     }
-    if (!sema_is_error(e) && row->status == STATUS_LATER && s->selected && e->type.kind != TYPE_SCALAR)
+    if (!sema_is_error(e) && row->status == STATUS_LATER && s->selected &&
+        e->type.kind != TYPE_SCALAR)
         not_supported(s, e, row);
 }
 
@@ -509,8 +574,10 @@ static bool check_inputs(Sema *s, Expr *e, const CallInfo *info) {
 }
 
 void sema_call_bound(Sema *s, Expr *e, const CallInfo *info) {
-    if (check_inputs(s, e, info)) sema_apply(s, e, info);
-    else sema_set_error(e);
+    if (check_inputs(s, e, info))
+        sema_apply(s, e, info);
+    else
+        sema_set_error(e);
 }
 
 static bool is_index_form(Sema *s, const Expr *e) {
@@ -528,17 +595,21 @@ void sema_call(Sema *s, Expr *e) {
     BuiltinClass class = id ? builtin_info(id)->class : CLASS_NONE;
     bool reduces = class == CLASS_REDUCE || id == BUILTIN_MAX || id == BUILTIN_MIN;
     if (reduces && is_index_form(s, e)) {
-        e->builtin = id == BUILTIN_MAX ? BUILTIN_REDUCE_MAX : id == BUILTIN_MIN ? BUILTIN_REDUCE_MIN : id;
+        e->builtin = id == BUILTIN_MAX   ? BUILTIN_REDUCE_MAX
+                     : id == BUILTIN_MIN ? BUILTIN_REDUCE_MIN
+                                         : id;
         sema_index_call(s, e);
         return;
     }
     if (class == CLASS_CORE || class == CLASS_DATA || id == BUILTIN_RANGE) {
-        sema_error(s, DIAG_bad_call_place, e->span, "`%s` is no value: %s", e->u.call.callee, builtin_info(id)->summary);
+        sema_error(s, DIAG_bad_call_place, e->span, "`%s` is no value: %s", e->u.call.callee,
+                   builtin_info(id)->summary);
         sema_set_error(e);
         return;
     }
     if (!sema_bind_call(s, e, false, &info)) {
-        for (size_t i = 0; !id && i < e->u.call.args.count; i++) sema_expr(s, e->u.call.args.data[i].value);
+        for (size_t i = 0; !id && i < e->u.call.args.count; i++)
+            sema_expr(s, e->u.call.args.data[i].value);
         sema_set_error(e);
         return;
     }

@@ -42,13 +42,13 @@ bool sema_parse_const(const char *text, ConstValue *value) {
     if (value->i || strcmp(text, "false") == 0) return true;
     for (; *at >= '0' && *at <= '9' && sum < INT64_MAX / 10; at++) sum = sum * 10 + (*at - '0');
     if (!*at && at > text + negative) {
-        *value = (ConstValue){CONST_INT, negative ? -sum : sum, (double)(negative ? -sum : sum), NULL};
+        *value =
+            (ConstValue){CONST_INT, negative ? -sum : sum, (double)(negative ? -sum : sum), NULL};
         return true;
     }
     *value = (ConstValue){CONST_FLOAT, 0, 0, NULL};
     return parse_double(text, &value->f);
 }
-
 
 static void add_definable(Sema *s, const Block *b, PtrVec *names) {
     for (size_t i = 0; b && i < b->decl_count; i++) {
@@ -116,11 +116,13 @@ static void constrain(Sema *s, PtrVec *conditions, Expr *e) {
     if (strict) gap = aff_sub(s->aff, gap, aff_const(s->aff, 1));
     add_condition(s, conditions, gap, op == OPER_EQ, e->span);
     int64_t zero, divisor;
-    if (op != OPER_EQ) aff_facts_nonneg(s->facts, gap);
+    if (op != OPER_EQ)
+        aff_facts_nonneg(s->facts, gap);
     else if (a->kind == AFF_MOD && aff_is_const(b, &zero) && zero == 0 &&
              aff_is_const(a->args[1], &divisor) && divisor > 0)
         aff_facts_multiple(s->facts, a->args[0], divisor);
-    else aff_facts_range(s->facts, a, b, b);
+    else
+        aff_facts_range(s->facts, a, b, b);
 }
 
 static void constrain_block(Sema *s, Block *b) {
@@ -136,9 +138,10 @@ static void constrain_block(Sema *s, Block *b) {
 /* What other languages call the types. */
 static const char *usual_dtype(const char *name) {
     static const char *const PAIRS[][2] = {
-        {"float32", "f32"}, {"float", "f32"}, {"float16", "f16"}, {"half", "f16"}, {"bfloat16", "bf16"},
-        {"float64", "f64"}, {"double", "f64"}, {"int", "i32"}, {"int32", "i32"}, {"int64", "i64"},
-        {"long", "i64"}, {"int16", "i16"}, {"int8", "i8"}, {"uint8", "u8"}, {"fp16", "f16"}, {"fp32", "f32"}};
+        {"float32", "f32"},   {"float", "f32"},   {"float16", "f16"}, {"half", "f16"},
+        {"bfloat16", "bf16"}, {"float64", "f64"}, {"double", "f64"},  {"int", "i32"},
+        {"int32", "i32"},     {"int64", "i64"},   {"long", "i64"},    {"int16", "i16"},
+        {"int8", "i8"},       {"uint8", "u8"},    {"fp16", "f16"},    {"fp32", "f32"}};
     for (size_t i = 0; i < COUNT_OF(PAIRS); i++)
         if (strcmp(PAIRS[i][0], name) == 0) return PAIRS[i][1];
     return NULL;
@@ -241,8 +244,11 @@ static void choose_value(Sema *s, Decl *d) {
         diag_note(s->diags, diag, from->span, "the operator declares it here");
     }
     if (define) {
-        if (sema_parse_const(define->value, &v)) take_const(s, d, v, ORIGIN_DEFINE);
-        else sema_error(s, DIAG_bad_define, d->span, "`%s` is no number for %s", define->value, d->name);
+        if (sema_parse_const(define->value, &v))
+            take_const(s, d, v, ORIGIN_DEFINE);
+        else
+            sema_error(s, DIAG_bad_define, d->span, "`%s` is no number for %s", define->value,
+                       d->name);
     } else if (from && from->constant.kind != CONST_NONE) {
         take_const(s, d, from->constant, ORIGIN_OPERATOR);
     } else if (d->value && const_of(s, d->value, "the default of a constexpr", &v)) {
@@ -350,7 +356,8 @@ static void read_precision(Sema *s, Block *b) {
         return;
     }
     b->precision_tf32 = strcmp(b->precision_name, "tf32") == 0;
-    if (!b->precision_tf32) b->precision_dtype = sema_dtype(s, b->precision_name, b->precision_span);
+    if (!b->precision_tf32)
+        b->precision_dtype = sema_dtype(s, b->precision_name, b->precision_span);
 }
 
 /* Symbols and constexprs first, wherever they stand: values and dims may use them. */

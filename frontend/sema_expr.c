@@ -3,8 +3,12 @@
 
 #include <string.h>
 
-bool sema_is_error(const Expr *e) { return e->type.kind == TYPE_ERROR; }
-void sema_set_error(Expr *e) { e->type = (Type){.kind = TYPE_ERROR}; }
+bool sema_is_error(const Expr *e) {
+    return e->type.kind == TYPE_ERROR;
+}
+void sema_set_error(Expr *e) {
+    e->type = (Type){.kind = TYPE_ERROR};
+}
 
 bool const_is_true(const ConstValue *v) {
     return v->kind == CONST_FLOAT ? v->f != 0 : v->kind != CONST_NONE && v->i != 0;
@@ -37,7 +41,8 @@ static void check_tensor_name(Sema *s, Expr *e, Decl *d) {
     d->used = true;
     if (s->block->kind == BLOCK_OPERATOR) return;
     Diag *diag = diag_report(s->diags, DIAG_not_a_tile, e->span, d->name);
-    diag_note(s->diags, diag, d->span, "`%s` is a tensor; load a slice of it into a tile first", d->name);
+    diag_note(s->diags, diag, d->span, "`%s` is a tensor; load a slice of it into a tile first",
+              d->name);
     sema_set_error(e);
 }
 
@@ -51,8 +56,14 @@ static void check_name(Sema *s, Expr *e) {
     e->decl = d;
     d->used = true;
     switch (d->kind) {
-    case DECL_TENSOR: case DECL_VIEW: check_tensor_name(s, e, d); break;
-    case DECL_TILE: case DECL_VALUE: e->type = d->type; break;
+    case DECL_TENSOR:
+    case DECL_VIEW:
+        check_tensor_name(s, e, d);
+        break;
+    case DECL_TILE:
+    case DECL_VALUE:
+        e->type = d->type;
+        break;
     default:
         e->type = d->type;
         e->affine = d->affine;
@@ -100,26 +111,45 @@ static void check_index(Sema *s, Expr *e) {
 
 const Type *sema_expr(Sema *s, Expr *e) {
     switch (e->kind) {
-    case EXPR_ERROR: sema_set_error(e); break;
-    case EXPR_CONST: check_const(s, e); break;
-    case EXPR_NAME: check_name(s, e); break;
-    case EXPR_UNARY: case EXPR_BINARY: sema_operator(s, e); break;
-    case EXPR_CALL: sema_call(s, e); break;
-    case EXPR_INDEX: check_index(s, e); break;
-    case EXPR_SLICE: case EXPR_IN:
+    case EXPR_ERROR:
+        sema_set_error(e);
+        break;
+    case EXPR_CONST:
+        check_const(s, e);
+        break;
+    case EXPR_NAME:
+        check_name(s, e);
+        break;
+    case EXPR_UNARY:
+    case EXPR_BINARY:
+        sema_operator(s, e);
+        break;
+    case EXPR_CALL:
+        sema_call(s, e);
+        break;
+    case EXPR_INDEX:
+        check_index(s, e);
+        break;
+    case EXPR_SLICE:
+    case EXPR_IN:
         sema_error(s, DIAG_bad_call_place, e->span, "a range stands inside brackets only");
         sema_set_error(e);
         break;
-    case EXPR_TUPLE: case EXPR_LIST: check_list(s, e); break;
+    case EXPR_TUPLE:
+    case EXPR_LIST:
+        check_list(s, e);
+        break;
     }
     return &e->type;
 }
 
 /* ---- Scalars where a number is needed ---- */
 
-/* A value that is not affine (a loaded scalar, a product of two loads) becomes a leaf of its own. */
+/* A value that is not affine (a loaded scalar, a product of two loads) becomes a leaf of its own.
+ */
 static const Aff *opaque_leaf(Sema *s, Expr *e) {
-    Decl *d = sema_new_decl(s, DECL_LOCAL, e->kind == EXPR_NAME ? e->u.name.name : "value", e->span);
+    Decl *d =
+        sema_new_decl(s, DECL_LOCAL, e->kind == EXPR_NAME ? e->u.name.name : "value", e->span);
     d->type = type_scalar(DTYPE_I64);
     d->value = e;
     return aff_var(s->aff, d, d->name);

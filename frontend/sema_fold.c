@@ -5,50 +5,103 @@
 
 static const Aff *fold_affine(AffCtx *c, BuiltinId id, const Aff *a, const Aff *b) {
     switch (id) {
-    case BUILTIN_NEG: return aff_sub(c, aff_const(c, 0), a);
-    case BUILTIN_PLUS: return a;
-    case BUILTIN_ADD: return aff_add(c, a, b);
-    case BUILTIN_SUB: return aff_sub(c, a, b);
-    case BUILTIN_MUL: return aff_mul(c, a, b);
-    case BUILTIN_FLOORDIV: return aff_floordiv(c, a, b);
-    case BUILTIN_MOD: return aff_mod(c, a, b);
-    case BUILTIN_MIN: return aff_min(c, a, b);
-    case BUILTIN_MAX: return aff_max(c, a, b);
-    case BUILTIN_CEIL: return b ? aff_ceildiv(c, a, b) : a;
-    default: return NULL;
+    case BUILTIN_NEG:
+        return aff_sub(c, aff_const(c, 0), a);
+    case BUILTIN_PLUS:
+        return a;
+    case BUILTIN_ADD:
+        return aff_add(c, a, b);
+    case BUILTIN_SUB:
+        return aff_sub(c, a, b);
+    case BUILTIN_MUL:
+        return aff_mul(c, a, b);
+    case BUILTIN_FLOORDIV:
+        return aff_floordiv(c, a, b);
+    case BUILTIN_MOD:
+        return aff_mod(c, a, b);
+    case BUILTIN_MIN:
+        return aff_min(c, a, b);
+    case BUILTIN_MAX:
+        return aff_max(c, a, b);
+    case BUILTIN_CEIL:
+        return b ? aff_ceildiv(c, a, b) : a;
+    default:
+        return NULL;
     }
 }
 
-static double number(const ConstValue *v) { return v->kind == CONST_FLOAT ? v->f : (double)v->i; }
+static double number(const ConstValue *v) {
+    return v->kind == CONST_FLOAT ? v->f : (double)v->i;
+}
 
 static bool fold_float(BuiltinId id, double a, double b, double *out) {
     switch (id) {
-    case BUILTIN_NEG: *out = -a; return true;
-    case BUILTIN_PLUS: *out = a; return true;
-    case BUILTIN_ADD: *out = a + b; return true;
-    case BUILTIN_SUB: *out = a - b; return true;
-    case BUILTIN_MUL: *out = a * b; return true;
-    case BUILTIN_DIV: *out = a / b; return true;
-    case BUILTIN_MIN: *out = a < b || isnan(a) ? a : b; return true;
-    case BUILTIN_MAX: *out = a > b || isnan(a) ? a : b; return true;
-    case BUILTIN_ABS: *out = fabs(a); return true;
-    case BUILTIN_SQRT: *out = sqrt(a); return true;
-    default: return false;
+    case BUILTIN_NEG:
+        *out = -a;
+        return true;
+    case BUILTIN_PLUS:
+        *out = a;
+        return true;
+    case BUILTIN_ADD:
+        *out = a + b;
+        return true;
+    case BUILTIN_SUB:
+        *out = a - b;
+        return true;
+    case BUILTIN_MUL:
+        *out = a * b;
+        return true;
+    case BUILTIN_DIV:
+        *out = a / b;
+        return true;
+    case BUILTIN_MIN:
+        *out = a < b || isnan(a) ? a : b;
+        return true;
+    case BUILTIN_MAX:
+        *out = a > b || isnan(a) ? a : b;
+        return true;
+    case BUILTIN_ABS:
+        *out = fabs(a);
+        return true;
+    case BUILTIN_SQRT:
+        *out = sqrt(a);
+        return true;
+    default:
+        return false;
     }
 }
 
 static bool fold_compare(BuiltinId id, double a, double b, bool *out) {
     switch (id) {
-    case BUILTIN_EQ: *out = a == b; return true;
-    case BUILTIN_NE: *out = a != b; return true;
-    case BUILTIN_LT: *out = a < b; return true;
-    case BUILTIN_LE: *out = a <= b; return true;
-    case BUILTIN_GT: *out = a > b; return true;
-    case BUILTIN_GE: *out = a >= b; return true;
-    case BUILTIN_AND: *out = a != 0 && b != 0; return true;
-    case BUILTIN_OR: *out = a != 0 || b != 0; return true;
-    case BUILTIN_NOT: *out = a == 0; return true;
-    default: return false;
+    case BUILTIN_EQ:
+        *out = a == b;
+        return true;
+    case BUILTIN_NE:
+        *out = a != b;
+        return true;
+    case BUILTIN_LT:
+        *out = a < b;
+        return true;
+    case BUILTIN_LE:
+        *out = a <= b;
+        return true;
+    case BUILTIN_GT:
+        *out = a > b;
+        return true;
+    case BUILTIN_GE:
+        *out = a >= b;
+        return true;
+    case BUILTIN_AND:
+        *out = a != 0 && b != 0;
+        return true;
+    case BUILTIN_OR:
+        *out = a != 0 || b != 0;
+        return true;
+    case BUILTIN_NOT:
+        *out = a == 0;
+        return true;
+    default:
+        return false;
     }
 }
 
@@ -76,16 +129,21 @@ void sema_fold(Sema *s, Expr *e) {
     bool truth;
     int64_t power;
     double value;
-    if (!affine && a->affine && (!b || b->affine)) affine = fold_affine(s->aff, e->builtin, a->affine, b ? b->affine : NULL);
+    if (!affine && a->affine && (!b || b->affine))
+        affine = fold_affine(s->aff, e->builtin, a->affine, b ? b->affine : NULL);
     if (affine) {
         sema_set_affine(s, e, affine);
         return;
     }
-    if (!a->value.kind || a->value.kind == CONST_STRING || (b && (!b->value.kind || b->value.kind == CONST_STRING))) return;
+    if (!a->value.kind || a->value.kind == CONST_STRING ||
+        (b && (!b->value.kind || b->value.kind == CONST_STRING)))
+        return;
     double x = number(&a->value), y = b ? number(&b->value) : 0;
-    if (fold_compare(e->builtin, x, y, &truth)) e->value = (ConstValue){CONST_BOOL, truth, truth, NULL};
+    if (fold_compare(e->builtin, x, y, &truth))
+        e->value = (ConstValue){CONST_BOOL, truth, truth, NULL};
     else if (e->builtin == BUILTIN_POW && b && fold_power(&a->value, &b->value, &power)) {
         e->type = type_scalar(DTYPE_I64);
         sema_set_affine(s, e, aff_const(s->aff, power));
-    } else if (fold_float(e->builtin, x, y, &value)) e->value = (ConstValue){CONST_FLOAT, 0, value, NULL};
+    } else if (fold_float(e->builtin, x, y, &value))
+        e->value = (ConstValue){CONST_FLOAT, 0, value, NULL};
 }

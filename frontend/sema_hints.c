@@ -45,7 +45,8 @@ bool sema_has_hint(const Stmt *stmt, const char *name) {
     return false;
 }
 
-static void warn_unknown(Sema *s, Span span, const char *name, const char *const *names, size_t count) {
+static void warn_unknown(Sema *s, Span span, const char *name, const char *const *names,
+                         size_t count) {
     const char *close = closest_name(name, names, count);
     Diag *d = diag_report(s->diags, DIAG_unknown_hint, span, name);
     if (close) diag_note(s->diags, d, SPAN_NONE, "did you mean \"%s\"?", close);
@@ -65,7 +66,8 @@ static void read_context(Sema *s, const Arg *arg, LoopInfo *loop) {
         size_t length = strlen(CONTEXTS[i].name);
         names[i] = CONTEXTS[i].name;
         if (strncmp(text, names[i], length) != 0) continue;
-        bool axis = text[length] == '.' && strchr("xyz", text[length + 1]) && text[length + 1] && !text[length + 2];
+        bool axis = text[length] == '.' && strchr("xyz", text[length + 1]) && text[length + 1] &&
+                    !text[length + 2];
         if (text[length] && !axis) continue;
         loop->parallel = CONTEXTS[i].context;
         if (axis) loop->grid_axis = text[length + 1];
@@ -83,7 +85,8 @@ static void read_number(Sema *s, const Arg *arg, const char *name, int64_t *valu
     if (sema_expr(s, arg->value)->kind == TYPE_ERROR) return;
     if (!arg->value->affine || !aff_is_const(arg->value->affine, &number) || number <= 0)
         warn_value(s, arg, "it must be a constant above 0");
-    else *value = number;
+    else
+        *value = number;
 }
 
 typedef struct {
@@ -98,10 +101,14 @@ static HintSlot find_slot(LoopInfo *l, const char *kind) {
 #include "hints.def"
 #undef LOOP_HINT
     };
-    HintSlot slots[] = {{NULL, NULL, NULL},          {&l->pipeline, &l->stages, NULL},
-                        {&l->vectorize, &l->width, NULL}, {&l->unroll, &l->factor, NULL},
-                        {&l->swizzle, &l->group, NULL},   {&l->split_k, &l->split, NULL},
-                        {&l->cluster, &l->cluster_size, NULL}, {&l->persistent, NULL, NULL}};
+    HintSlot slots[] = {{NULL, NULL, NULL},
+                        {&l->pipeline, &l->stages, NULL},
+                        {&l->vectorize, &l->width, NULL},
+                        {&l->unroll, &l->factor, NULL},
+                        {&l->swizzle, &l->group, NULL},
+                        {&l->split_k, &l->split, NULL},
+                        {&l->cluster, &l->cluster_size, NULL},
+                        {&l->persistent, NULL, NULL}};
     for (size_t i = 1; i < COUNT_OF(slots); i++) {
         if (strcmp(kind, LOOP_HINTS[i]) != 0) continue;
         slots[i].argument = ARGUMENTS[i];
@@ -118,7 +125,8 @@ static void read_loop_hint(Sema *s, const Hint *h, LoopInfo *loop) {
         return;
     }
     if (!kind) {
-        diag_report(s->diags, DIAG_bad_hint_value, h->span, "a hint begins with its name as a string");
+        diag_report(s->diags, DIAG_bad_hint_value, h->span,
+                    "a hint begins with its name as a string");
         return;
     }
     bool parallel = strcmp(kind, "parallel") == 0;
@@ -131,9 +139,12 @@ static void read_loop_hint(Sema *s, const Hint *h, LoopInfo *loop) {
     if (slot.flag) *slot.flag = true;
     for (size_t i = 1; i < h->args.count; i++) {
         const Arg *arg = &h->args.data[i];
-        if (parallel) read_context(s, arg, loop);
-        else if (slot.number) read_number(s, arg, slot.argument, slot.number);
-        else warn_value(s, arg, "this hint takes no argument");
+        if (parallel)
+            read_context(s, arg, loop);
+        else if (slot.number)
+            read_number(s, arg, slot.argument, slot.number);
+        else
+            warn_value(s, arg, "this hint takes no argument");
     }
 }
 
@@ -152,7 +163,8 @@ void sema_other_hints(Sema *s, const Stmt *stmt) {
 static void read_alloc_hint(Sema *s, const Expr *item, Decl *tile) {
     const char *text = string_of(item), *names[COUNT_OF(ALLOC_HINTS) + 1];
     if (!text) {
-        diag_report(s->diags, DIAG_bad_hint_value, item->span, "llm_hint= takes a string or a list of strings");
+        diag_report(s->diags, DIAG_bad_hint_value, item->span,
+                    "llm_hint= takes a string or a list of strings");
         return;
     }
     names[COUNT_OF(ALLOC_HINTS)] = "init_zero";
@@ -173,6 +185,7 @@ static void read_alloc_hint(Sema *s, const Expr *item, Decl *tile) {
 
 void sema_alloc_hints(Sema *s, Expr *list, Decl *tile) {
     bool is_list = list->kind == EXPR_LIST || list->kind == EXPR_TUPLE;
-    for (size_t i = 0; is_list && i < list->u.list.count; i++) read_alloc_hint(s, list->u.list.items[i], tile);
+    for (size_t i = 0; is_list && i < list->u.list.count; i++)
+        read_alloc_hint(s, list->u.list.items[i], tile);
     if (!is_list) read_alloc_hint(s, list, tile);
 }

@@ -18,19 +18,26 @@ static Decl *new_index(Sema *s, const char *name, Span span, const Aff *lo, cons
 static const Aff *bare_extent(Sema *s, const Expr *e, const char *name) {
     const Aff *found = NULL;
     switch (e->kind) {
-    case EXPR_UNARY: case EXPR_BINARY:
+    case EXPR_UNARY:
+    case EXPR_BINARY:
         found = bare_extent(s, e->u.oper.a, name);
         return found || e->kind == EXPR_UNARY ? found : bare_extent(s, e->u.oper.b, name);
     case EXPR_CALL:
-        for (size_t i = 0; i < e->u.call.args.count && !found; i++) found = bare_extent(s, e->u.call.args.data[i].value, name);
+        for (size_t i = 0; i < e->u.call.args.count && !found; i++)
+            found = bare_extent(s, e->u.call.args.data[i].value, name);
         return found;
-    case EXPR_INDEX: break;
-    default: return NULL;
+    case EXPR_INDEX:
+        break;
+    default:
+        return NULL;
     }
-    const Decl *d = e->u.index.base->kind == EXPR_NAME ? sema_find(s, e->u.index.base->u.name.name) : NULL;
-    for (size_t i = 0; d && type_is_shaped(&d->type) && i < e->u.index.count && i < d->type.rank; i++) {
+    const Decl *d =
+        e->u.index.base->kind == EXPR_NAME ? sema_find(s, e->u.index.base->u.name.name) : NULL;
+    for (size_t i = 0; d && type_is_shaped(&d->type) && i < e->u.index.count && i < d->type.rank;
+         i++) {
         const Expr *item = e->u.index.items[i];
-        if (item->kind == EXPR_NAME && strcmp(item->u.name.name, name) == 0) return d->type.shape[i];
+        if (item->kind == EXPR_NAME && strcmp(item->u.name.name, name) == 0)
+            return d->type.shape[i];
     }
     return NULL;
 }
@@ -39,14 +46,16 @@ static Decl *reduction_index(Sema *s, Expr *item, const Expr *body) {
     Expr *named = item->kind == EXPR_IN ? item->u.in.index : item;
     const Aff *lo = aff_const(s->aff, 0), *hi = NULL;
     if (named->kind != EXPR_NAME) {
-        sema_error(s, DIAG_bad_argument, item->span, "an index is a name, or a name with its range: k in 0:K");
+        sema_error(s, DIAG_bad_argument, item->span,
+                   "an index is a name, or a name with its range: k in 0:K");
         return NULL;
     }
     if (item->kind == EXPR_IN) {
         Expr *range = item->u.in.range;
         if (range->u.slice.lo) lo = sema_scalar(s, range->u.slice.lo, "the start of a range");
         hi = range->u.slice.hi ? sema_scalar(s, range->u.slice.hi, "the end of a range") : NULL;
-    } else hi = bare_extent(s, body, named->u.name.name);
+    } else
+        hi = bare_extent(s, body, named->u.name.name);
     if (lo && hi) return new_index(s, named->u.name.name, named->span, lo, hi);
     sema_error(s, DIAG_index_range, named->span, "%s", named->u.name.name);
     return NULL;
@@ -58,7 +67,8 @@ void sema_index_call(Sema *s, Expr *e) {
     PtrVec items = {0}, indices = {0};
     for (size_t i = 0; i + 1 < args->count; i++) {
         Expr *item = args->data[i].value;
-        for (size_t k = 0; item->kind == EXPR_TUPLE && k < item->u.list.count; k++) VEC_PUSH(s->arena, &items, item->u.list.items[k]);
+        for (size_t k = 0; item->kind == EXPR_TUPLE && k < item->u.list.count; k++)
+            VEC_PUSH(s->arena, &items, item->u.list.items[k]);
         if (item->kind != EXPR_TUPLE) VEC_PUSH(s->arena, &items, item);
     }
     bool was_inside = s->in_index_notation, good = true;
@@ -81,7 +91,9 @@ void sema_index_call(Sema *s, Expr *e) {
     e->indices = (Decl **)indices.data;
     e->index_count = indices.len;
     if (good && body->type.kind != TYPE_SCALAR) {
-        sema_error(s, DIAG_bad_operand, body->span, "inside index notation stand elements such as X[i, k], not %s", sema_type_text(s, &body->type));
+        sema_error(s, DIAG_bad_operand, body->span,
+                   "inside index notation stand elements such as X[i, k], not %s",
+                   sema_type_text(s, &body->type));
         good = false;
     }
     e->compute = dtype_temporary(body->type.dtype);
@@ -89,7 +101,8 @@ void sema_index_call(Sema *s, Expr *e) {
 }
 
 static bool is_inside(Sema *s, const Aff *at, const Aff *dim) {
-    return aff_prove_nonneg(s->facts, at) && aff_prove_le(s->facts, at, aff_sub(s->aff, dim, aff_const(s->aff, 1)));
+    return aff_prove_nonneg(s->facts, at) &&
+           aff_prove_le(s->facts, at, aff_sub(s->aff, dim, aff_const(s->aff, 1)));
 }
 
 void sema_index_element(Sema *s, Expr *e) {
@@ -105,14 +118,19 @@ void sema_index_element(Sema *s, Expr *e) {
     for (size_t i = 0; good && i < e->axis_count; i++) good = e->axes[i].kind == AXIS_POINT;
     if (!good) {
         sema_error(s, DIAG_bad_call_place, e->span,
-                   "in an operator an element X[i, j] stands in index notation, C[i, j] = ..., with one index for each axis");
+                   "in an operator an element X[i, j] stands in index notation, C[i, j] = ..., "
+                   "with one index for each axis");
         sema_set_error(e);
         return;
     }
     for (size_t i = 0; i < e->axis_count; i++) {
         if (is_inside(s, e->axes[i].start, d->type.shape[i])) continue;
-        Diag *diag = diag_report(s->diags, DIAG_index_outside, e->axes[i].span, d->name, sema_aff_text(s, d->type.shape[i]));
-        diag_note(s->diags, diag, SPAN_NONE, "wrap it, pad(%s, 0)[...], or state what bounds it as a constraint of the symbols", d->name);
+        Diag *diag = diag_report(s->diags, DIAG_index_outside, e->axes[i].span, d->name,
+                                 sema_aff_text(s, d->type.shape[i]));
+        diag_note(
+            s->diags, diag, SPAN_NONE,
+            "wrap it, pad(%s, 0)[...], or state what bounds it as a constraint of the symbols",
+            d->name);
     }
     e->type = type_scalar(d->type.dtype);
 }
@@ -122,7 +140,8 @@ void sema_index_equation(Sema *s, Stmt *stmt) {
     Expr *base = target->u.index.base;
     Decl *d = base->kind == EXPR_NAME ? sema_find(s, base->u.name.name) : NULL;
     if (!d || d->kind != DECL_TENSOR || d->type.rank != target->u.index.count) {
-        sema_error(s, DIAG_bad_target, target->span, "index notation defines a declared tensor with one index for each axis");
+        sema_error(s, DIAG_bad_target, target->span,
+                   "index notation defines a declared tensor with one index for each axis");
         return;
     }
     AffFacts *outer = s->facts;
@@ -133,15 +152,19 @@ void sema_index_equation(Sema *s, Stmt *stmt) {
     for (size_t i = 0; i < target->u.index.count; i++) {
         Expr *item = target->u.index.items[i];
         if (item->kind == EXPR_NAME) {
-            stmt->indices[stmt->index_count++] = new_index(s, item->u.name.name, item->span, aff_const(s->aff, 0), d->type.shape[i]);
+            stmt->indices[stmt->index_count++] =
+                new_index(s, item->u.name.name, item->span, aff_const(s->aff, 0), d->type.shape[i]);
             continue;
         }
-        sema_error(s, DIAG_bad_target, item->span, "an index on the left is a name that runs over its whole axis");
+        sema_error(s, DIAG_bad_target, item->span,
+                   "an index on the left is a name that runs over its whole axis");
     }
     Expr *value = stmt->u.assign.values[0];
     const Type *t = sema_expr(s, value);
     if (type_is_shaped(t))
-        sema_error(s, DIAG_bad_operand, value->span, "inside index notation stand elements such as X[i, k], not %s", sema_type_text(s, t));
+        sema_error(s, DIAG_bad_operand, value->span,
+                   "inside index notation stand elements such as X[i, k], not %s",
+                   sema_type_text(s, t));
     sema_close_scope(s);
     s->in_index_notation = false;
     s->facts = outer;

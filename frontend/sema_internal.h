@@ -36,7 +36,7 @@ typedef struct Sema {
     struct {
         Stmt **data;
         size_t len, cap;
-    } loops; /* around the statement at hand */
+    } loops;       /* around the statement at hand */
     PtrVec values; /* OPERATOR: DECL_VALUE in order */
     bool in_index_notation;
     Stmt *stmt; /* at hand */

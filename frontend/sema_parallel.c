@@ -2,8 +2,8 @@
  * stores no other touches.
  *
  * Two accesses of one memory are kept apart by an axis on which both start at c*v + rest, v being
- * the loop's variable: iterations differ by at least c times the loop's step, which must be at least
- * the width of either access plus the spread of `rest` over inner loops. */
+ * the loop's variable: iterations differ by at least c times the loop's step, which must be at
+ * least the width of either access plus the spread of `rest` over inner loops. */
 #include "sema_internal.h"
 
 typedef struct {
@@ -45,8 +45,10 @@ static void collect(Parallel *p, const Body *body) {
         } else if (stmt->kind == STMT_IF) {
             collect(p, &stmt->u.branch.then_body);
             collect(p, &stmt->u.branch.else_body);
-        } else if (stmt->action == ACTION_LOAD) add_access(p, stmt, stmt->value, false);
-        else if (stmt->action == ACTION_STORE) add_access(p, stmt, stmt->into, true);
+        } else if (stmt->action == ACTION_LOAD)
+            add_access(p, stmt, stmt->value, false);
+        else if (stmt->action == ACTION_STORE)
+            add_access(p, stmt, stmt->into, true);
     }
 }
 
@@ -58,7 +60,9 @@ static const Aff *extreme(Sema *s, const Aff *e, const Access *a, size_t from, b
         if (!aff_depends_on(e, loop->var)) continue;
         if (!loop->lo || !sema_linear_in(s, e, loop->var, &coefficient, &rest)) return NULL;
         bool rises = aff_prove_nonneg(loop->facts, coefficient);
-        if (!rises && !aff_prove_nonneg(loop->facts, aff_sub(s->aff, aff_const(s->aff, 0), coefficient))) return NULL;
+        if (!rises &&
+            !aff_prove_nonneg(loop->facts, aff_sub(s->aff, aff_const(s->aff, 0), coefficient)))
+            return NULL;
         const Aff *last = aff_sub(s->aff, loop->hi, aff_const(s->aff, 1));
         e = aff_add(s->aff, rest, aff_mul(s->aff, coefficient, rises == largest ? last : loop->lo));
     }
@@ -76,14 +80,21 @@ static bool axis_separates(Sema *s, const Access *a, const Access *b, size_t axi
     const LoopInfo *loop = a->loops[level]->loop;
     const Aff *cx, *cy, *rx, *ry;
     if (x->kind == AXIS_GATHER || y->kind == AXIS_GATHER || !loop->step) return false;
-    if (!sema_linear_in(s, x->start, loop->var, &cx, &rx) || !sema_linear_in(s, y->start, loop->var, &cy, &ry) || cx != cy) return false;
-    const Aff *x_max = extreme(s, rx, a, level + 1, true), *x_min = extreme(s, rx, a, level + 1, false);
-    const Aff *y_max = extreme(s, ry, b, level + 1, true), *y_min = extreme(s, ry, b, level + 1, false);
+    if (!sema_linear_in(s, x->start, loop->var, &cx, &rx) ||
+        !sema_linear_in(s, y->start, loop->var, &cy, &ry) || cx != cy)
+        return false;
+    const Aff *x_max = extreme(s, rx, a, level + 1, true),
+              *x_min = extreme(s, rx, a, level + 1, false);
+    const Aff *y_max = extreme(s, ry, b, level + 1, true),
+              *y_min = extreme(s, ry, b, level + 1, false);
     if (!x_max || !x_min || !y_max || !y_min) return false;
     const Aff *stride = aff_mul(s->aff, cx, loop->step);
-    if (!aff_prove_nonneg(loop->facts, stride)) stride = aff_sub(s->aff, aff_const(s->aff, 0), stride);
-    return aff_prove_le(loop->facts, aff_add(s->aff, x_max, width_of(s, x)), aff_add(s->aff, y_min, stride)) &&
-           aff_prove_le(loop->facts, aff_add(s->aff, y_max, width_of(s, y)), aff_add(s->aff, x_min, stride));
+    if (!aff_prove_nonneg(loop->facts, stride))
+        stride = aff_sub(s->aff, aff_const(s->aff, 0), stride);
+    return aff_prove_le(loop->facts, aff_add(s->aff, x_max, width_of(s, x)),
+                        aff_add(s->aff, y_min, stride)) &&
+           aff_prove_le(loop->facts, aff_add(s->aff, y_max, width_of(s, y)),
+                        aff_add(s->aff, x_min, stride));
 }
 
 static bool separates(Sema *s, const Access *a, const Access *b, size_t level) {
@@ -110,7 +121,8 @@ static void report_conflict(Sema *s, const Access *a, const Access *b, Stmt *loo
         d = diag_report(s->diags, DIAG_parallel_read, b->slice->span, var, name);
         diag_note(s->diags, d, a->slice->span, "the store is here");
     }
-    diag_note(s->diags, d, loop->hint_count ? loop->hints[0].span : loop->u.loop.var_span, "the loop over `%s` is claimed to be parallel here", var);
+    diag_note(s->diags, d, loop->hint_count ? loop->hints[0].span : loop->u.loop.var_span,
+              "the loop over `%s` is claimed to be parallel here", var);
 }
 
 static void compare(Sema *s, const Access *a, const Access *b) {
@@ -128,7 +140,8 @@ static void report_carried(Sema *s, const Stmt *stmt) {
     const LoopInfo *loop = stmt->loop;
     if (!loop->parallel || !loop->carried_count) return;
     const Decl *tile = loop->carried[0];
-    Diag *d = diag_report(s->diags, DIAG_parallel_carries, stmt->u.loop.var_span, stmt->u.loop.var, tile->name);
+    Diag *d = diag_report(s->diags, DIAG_parallel_carries, stmt->u.loop.var_span, stmt->u.loop.var,
+                          tile->name);
     diag_note(s->diags, d, tile->span, "`%s` is made here, outside the loop", tile->name);
 }
 

@@ -1,10 +1,10 @@
 /* Flow over the statements of a sketch: which tiles are written when they are read, which lanes of
  * them are present, and which tiles a loop or a branch carries.
  *
- * One state a tile, with a journal of changes, so that a loop or branch costs what it writes. A loop
- * runs once with the state at its entry; where the back edge brings less presence, it runs again
- * with the intersection (at most twice: an interval that shrinks every time depends on the loop and
- * is an error). */
+ * One state a tile, with a journal of changes, so that a loop or branch costs what it writes. A
+ * loop runs once with the state at its entry; where the back edge brings less presence, it runs
+ * again with the intersection (at most twice: an interval that shrinks every time depends on the
+ * loop and is an error). */
 #include "sema_internal.h"
 
 #include <stdlib.h>
@@ -42,7 +42,9 @@ static void set_state(Flow *f, Decl *tile, TileState state) {
 
 /* ---- Intervals ---- */
 
-static bool is_full(const Interval *v) { return !v->lo; }
+static bool is_full(const Interval *v) {
+    return !v->lo;
+}
 
 static Interval trimmed(Flow *f, const Aff *lo, const Aff *hi, const Aff *extent) {
     int64_t zero;
@@ -87,11 +89,16 @@ static bool same_presence(const Interval *a, const Interval *b, unsigned rank) {
 static const Interval *visit(Flow *f, Expr *e);
 
 static void require_written(Flow *f, Decl *tile, Span span) {
-    if (tile->kind != DECL_TILE || tile->is_workspace || f->states[tile->order].written || f->reported[tile->order]) return;
+    if (tile->kind != DECL_TILE || tile->is_workspace || f->states[tile->order].written ||
+        f->reported[tile->order])
+        return;
     f->reported[tile->order] = true;
     Diag *d = diag_report(f->s->diags, DIAG_unwritten_tile, span, tile->name);
     diag_note(f->s->diags, d, tile->span, "`%s` is made here without a value", tile->name);
-    if (f->states[tile->order].writer) diag_note(f->s->diags, d, f->states[tile->order].writer->span, "this write may not happen: a loop may run zero times, a branch may not be taken");
+    if (f->states[tile->order].writer)
+        diag_note(
+            f->s->diags, d, f->states[tile->order].writer->span,
+            "this write may not happen: a loop may run zero times, a branch may not be taken");
 }
 
 static const Interval *visit_elementwise(Flow *f, const Expr *e) {
@@ -103,7 +110,8 @@ static const Interval *visit_elementwise(Flow *f, const Expr *e) {
         const Interval *p = visit(f, x);
         unsigned offset = rank >= x->type.rank ? rank - x->type.rank : 0;
         for (unsigned k = 0; p && k < x->type.rank && k + offset < rank; k++) {
-            bool repeats = x->type.shape[k] != e->type.shape[k + offset] && aff_is_const(x->type.shape[k], &(int64_t){0});
+            bool repeats = x->type.shape[k] != e->type.shape[k + offset] &&
+                           aff_is_const(x->type.shape[k], &(int64_t){0});
             if (!repeats) axes[k + offset] = meet(f, axes[k + offset], p[k]);
         }
     }
@@ -116,8 +124,10 @@ static const Interval *visit_reduce(Flow *f, const Expr *e) {
     unsigned rank = 0;
     for (int i = 0; p && i < e->bound[0]->type.rank; i++) {
         bool folded = e->reduce_axis < 0 || e->reduce_axis == i;
-        if (!folded) axes[rank++] = p[i];
-        else if (e->keepdim) axes[rank++] = (Interval){NULL, NULL};
+        if (!folded)
+            axes[rank++] = p[i];
+        else if (e->keepdim)
+            axes[rank++] = (Interval){NULL, NULL};
     }
     return p ? keep(f, axes, rank) : NULL;
 }
@@ -126,7 +136,8 @@ static bool flag_of(Flow *f, const Expr *e, const char *name) {
     BuiltinParam params[BUILTIN_MAX_PARAMS];
     size_t count = builtin_params(e->builtin, f->s->arena, params);
     for (size_t i = 0; i < count && i < e->bound_count; i++)
-        if (e->bound[i] && strcmp(params[i].name, name) == 0) return const_is_true(&e->bound[i]->value);
+        if (e->bound[i] && strcmp(params[i].name, name) == 0)
+            return const_is_true(&e->bound[i]->value);
     return false;
 }
 
@@ -150,11 +161,17 @@ static const Interval *visit_product(Flow *f, const Expr *e) {
 static const Interval *visit_operation(Flow *f, const Expr *e) {
     const BuiltinInfo *row = builtin_info(e->builtin);
     switch (row->class) {
-    case CLASS_ELEMENTWISE: return visit_elementwise(f, e);
-    case CLASS_REDUCE: return visit_reduce(f, e);
-    case CLASS_CONTRACT: return visit_product(f, e);
-    case CLASS_COMPOSITE: case CLASS_SCAN: return visit(f, e->bound[0]);
-    default: break;
+    case CLASS_ELEMENTWISE:
+        return visit_elementwise(f, e);
+    case CLASS_REDUCE:
+        return visit_reduce(f, e);
+    case CLASS_CONTRACT:
+        return visit_product(f, e);
+    case CLASS_COMPOSITE:
+    case CLASS_SCAN:
+        return visit(f, e->bound[0]);
+    default:
+        break;
     }
     for (size_t i = 0; i < e->bound_count; i++)
         if (e->bound[i] && e->bound[i]->type.kind == TYPE_TILE) visit(f, e->bound[i]);
@@ -168,7 +185,8 @@ static const Interval *visit(Flow *f, Expr *e) {
         require_written(f, e->decl, e->span);
         p = f->states[e->decl->order].presence;
         e->type.dtype = e->decl->type.dtype;
-    } else if (e->builtin) p = visit_operation(f, e);
+    } else if (e->builtin)
+        p = visit_operation(f, e);
     e->type.presence = p;
     return p;
 }
@@ -179,7 +197,10 @@ static Interval loaded_axis(Flow *f, const AxisIndex *axis, const Aff *dim) {
     AffCtx *c = f->s->aff;
     const Aff *zero = aff_const(c, 0), *left = aff_sub(c, aff_min(c, dim, axis->end), axis->start);
     const Aff *hi = aff_ceildiv(c, left, axis->step);
-    const Aff *lo = aff_prove_nonneg(f->facts, axis->start) ? zero : aff_max(c, zero, aff_ceildiv(c, aff_sub(c, zero, axis->start), axis->step));
+    const Aff *lo =
+        aff_prove_nonneg(f->facts, axis->start)
+            ? zero
+            : aff_max(c, zero, aff_ceildiv(c, aff_sub(c, zero, axis->start), axis->step));
     return trimmed(f, lo, aff_simplify(f->facts, hi), axis->count);
 }
 
@@ -209,7 +230,8 @@ static void report_uninitialised(Flow *f, const Stmt *stmt, Decl *tile) {
     if (!site || site->action != ACTION_ALLOC) return;
     Span call = site->u.assign.values[0]->span;
     diag_note(f->s->diags, d, tile->span, "`%s` is made here without a value", tile->name);
-    diag_fix(f->s->diags, d, (Span){call.file, call.end - 1, call.end - 1}, ", init=0", "start from zero");
+    diag_fix(f->s->diags, d, (Span){call.file, call.end - 1, call.end - 1}, ", init=0",
+             "start from zero");
 }
 
 static void visit_compute(Flow *f, Stmt *stmt) {
@@ -237,8 +259,13 @@ static void visit_action(Flow *f, Stmt *stmt) {
         visit_indices(f, stmt->into);
         visit(f, stmt->value);
         break;
-    case ACTION_COMPUTE: visit_compute(f, stmt); break;
-    case ACTION_SCALAR: case ACTION_EQUATION: case ACTION_NONE: break;
+    case ACTION_COMPUTE:
+        visit_compute(f, stmt);
+        break;
+    case ACTION_SCALAR:
+    case ACTION_EQUATION:
+    case ACTION_NONE:
+        break;
     }
 }
 
@@ -263,7 +290,8 @@ static size_t changed_since(Flow *f, size_t mark, uint32_t before, Decl ***tiles
     *tiles = found;
     *old = ARENA_ARRAY(f->s->arena, TileState, kept + 1);
     for (size_t i = f->journal.len; i-- > mark;) {
-        Decl *tile = f->journal.data[i].tile, **at = kept ? bsearch(&tile, found, kept, sizeof *found, by_order) : NULL;
+        Decl *tile = f->journal.data[i].tile,
+             **at = kept ? bsearch(&tile, found, kept, sizeof *found, by_order) : NULL;
         if (at) (*old)[at - found] = f->journal.data[i].old;
     }
     return kept;
@@ -273,11 +301,18 @@ static void visit_body(Flow *f, Body *body);
 
 static const char *identity_of(const Expr *e) {
     switch (e->builtin) {
-    case BUILTIN_ADD: case BUILTIN_SUB: return "0";
-    case BUILTIN_MUL: case BUILTIN_DIV: return "1";
-    case BUILTIN_MAX: return "-inf";
-    case BUILTIN_MIN: return "inf";
-    default: return NULL;
+    case BUILTIN_ADD:
+    case BUILTIN_SUB:
+        return "0";
+    case BUILTIN_MUL:
+    case BUILTIN_DIV:
+        return "1";
+    case BUILTIN_MAX:
+        return "-inf";
+    case BUILTIN_MIN:
+        return "inf";
+    default:
+        return NULL;
     }
 }
 
@@ -288,7 +323,8 @@ static const Stmt *load_behind(const Flow *f, const Stmt *writer) {
         const Decl *d = x && x->kind == EXPR_NAME ? x->decl : NULL;
         if (!d || d->kind != DECL_TILE) continue;
         const Stmt *from = f->states[d->order].writer;
-        if (from && from->action == ACTION_LOAD && !from->pad && from->kind == STMT_EXPR) return from;
+        if (from && from->action == ACTION_LOAD && !from->pad && from->kind == STMT_EXPR)
+            return from;
     }
     return NULL;
 }
@@ -296,18 +332,23 @@ static const Stmt *load_behind(const Flow *f, const Stmt *writer) {
 static void report_carried(Flow *f, const Decl *tile, const Stmt *loop, const Stmt *writer) {
     if (f->reported[tile->order]) return;
     f->reported[tile->order] = true;
-    Diag *d = diag_report(f->s->diags, DIAG_carried_presence, writer ? writer->span : tile->span, tile->name, loop->u.loop.var);
+    Diag *d = diag_report(f->s->diags, DIAG_carried_presence, writer ? writer->span : tile->span,
+                          tile->name, loop->u.loop.var);
     const Stmt *load = load_behind(f, writer);
     const char *identity = writer && writer->value ? identity_of(writer->value) : NULL;
-    diag_note(f->s->diags, d, loop->u.loop.var_span, "which lanes are present changes with `%s`", loop->u.loop.var);
+    diag_note(f->s->diags, d, loop->u.loop.var_span, "which lanes are present changes with `%s`",
+              loop->u.loop.var);
     if (!load || !identity) return;
     Span at = load->u.expr.value->span;
-    diag_fix(f->s->diags, d, (Span){at.file, at.end - 1, at.end - 1}, arena_printf(f->s->arena, ", pad=%s", identity), "fill the absent lanes with the identity");
+    diag_fix(f->s->diags, d, (Span){at.file, at.end - 1, at.end - 1},
+             arena_printf(f->s->arena, ", pad=%s", identity),
+             "fill the absent lanes with the identity");
 }
 
 static bool depends_on_loop(const Interval *p, unsigned rank, const Decl *var) {
     for (unsigned i = 0; p && i < rank; i++)
-        if (!is_full(&p[i]) && (aff_depends_on(p[i].lo, var) || aff_depends_on(p[i].hi, var))) return true;
+        if (!is_full(&p[i]) && (aff_depends_on(p[i].lo, var) || aff_depends_on(p[i].hi, var)))
+            return true;
     return false;
 }
 
@@ -321,7 +362,8 @@ static void finish_loop(Flow *f, Stmt *stmt, Decl **tiles, const TileState *entr
         TileState after = f->states[tiles[i]->order];
         unsigned rank = tiles[i]->type.rank;
         after.written = entry[i].written || (runs && after.written);
-        after.presence = entry[i].written ? meet_all(f, entry[i].presence, after.presence, rank) : after.presence;
+        after.presence = entry[i].written ? meet_all(f, entry[i].presence, after.presence, rank)
+                                          : after.presence;
         if (depends_on_loop(after.presence, rank, loop->var)) {
             report_carried(f, tiles[i], stmt, after.writer);
             after.presence = NULL;
@@ -380,7 +422,9 @@ static void visit_branch(Flow *f, Stmt *stmt) {
     for (size_t i = 0, k = 0; i < count; i++) {
         TileState other = old_b[i], *mine = &f->states[all[i]->order];
         if (k < count_a && a[k] == all[i]) other = then_states[k++];
-        TileState both = {other.written && mine->written, meet_all(f, other.presence, mine->presence, all[i]->type.rank), mine->writer ? mine->writer : other.writer};
+        TileState both = {other.written && mine->written,
+                          meet_all(f, other.presence, mine->presence, all[i]->type.rank),
+                          mine->writer ? mine->writer : other.writer};
         set_state(f, all[i], both);
         if (all[i]->span.begin < stmt->span.begin) all[kept++] = all[i]; /* made outside */
     }
@@ -392,9 +436,12 @@ static void visit_body(Flow *f, Body *body) {
     for (size_t i = 0; i < body->count && f->budget; i++) {
         Stmt *stmt = body->data[i];
         if (--f->budget == 0) diag_report(f->s->diags, DIAG_flow_limit, stmt->span);
-        if (stmt->kind == STMT_FOR && stmt->loop) visit_loop(f, stmt);
-        else if (stmt->kind == STMT_IF) visit_branch(f, stmt);
-        else visit_action(f, stmt);
+        if (stmt->kind == STMT_FOR && stmt->loop)
+            visit_loop(f, stmt);
+        else if (stmt->kind == STMT_IF)
+            visit_branch(f, stmt);
+        else
+            visit_action(f, stmt);
     }
 }
 
@@ -403,7 +450,9 @@ static size_t count_statements(const Body *body) {
     for (size_t i = 0; i < body->count; i++) {
         const Stmt *stmt = body->data[i];
         if (stmt->kind == STMT_FOR) count += count_statements(&stmt->u.loop.body);
-        if (stmt->kind == STMT_IF) count += count_statements(&stmt->u.branch.then_body) + count_statements(&stmt->u.branch.else_body);
+        if (stmt->kind == STMT_IF)
+            count += count_statements(&stmt->u.branch.then_body) +
+                     count_statements(&stmt->u.branch.else_body);
     }
     return count;
 }

@@ -31,7 +31,8 @@ static void check_alloc(Sema *s, Stmt *stmt, Expr *target, Expr *call) {
     if (sema_bind_call(s, call, false, &info)) {
         size_t rank;
         const Aff **shape = sema_shape_list(s, call->bound[0], &rank);
-        Expr *dtype = sema_argument(call, &info, "dtype"), *init = sema_argument(call, &info, "init");
+        Expr *dtype = sema_argument(call, &info, "dtype"),
+             *init = sema_argument(call, &info, "init");
         Expr *hints = sema_argument(call, &info, "llm_hint");
         if (shape) d->type = (Type){.kind = TYPE_TILE, .rank = (uint8_t)rank, .shape = shape};
         if (dtype) sema_dtype_arg(s, dtype, &d->type.dtype);
@@ -49,8 +50,10 @@ static void check_alloc(Sema *s, Stmt *stmt, Expr *target, Expr *call) {
 static bool computes(const Expr *e) {
     const BuiltinInfo *row = builtin_info(e->builtin);
     if (e->kind != EXPR_UNARY && e->kind != EXPR_BINARY && e->kind != EXPR_CALL) return false;
-    return row->rule != RULE_COMPARE && row->rule != RULE_LOGIC && row->rule != RULE_CAST && row->rule != RULE_ARG_REDUCE &&
-           (row->class == CLASS_ELEMENTWISE || row->class == CLASS_REDUCE || row->class == CLASS_COMPOSITE);
+    return row->rule != RULE_COMPARE && row->rule != RULE_LOGIC && row->rule != RULE_CAST &&
+           row->rule != RULE_ARG_REDUCE &&
+           (row->class == CLASS_ELEMENTWISE || row->class == CLASS_REDUCE ||
+            row->class == CLASS_COMPOSITE);
 }
 
 /* An operation computes in the join of its operands and its destination. */
@@ -64,16 +67,18 @@ static void join_destination(Expr *e, Dtype dst) {
 static void settle_target(Decl *d, Expr *value) {
     if (builtin_info(value->builtin)->rule == RULE_CAST && value->type.dtype == DTYPE_NONE)
         value->type.dtype = value->compute = d->type.dtype;
-    if (d->type.dtype == DTYPE_NONE) d->type.dtype = value->type.kind == TYPE_SCALAR ? DTYPE_F32 : value->type.dtype;
-    else join_destination(value, d->type.dtype);
+    if (d->type.dtype == DTYPE_NONE)
+        d->type.dtype = value->type.kind == TYPE_SCALAR ? DTYPE_F32 : value->type.dtype;
+    else
+        join_destination(value, d->type.dtype);
 }
 
 /* Whether the value has the tile's shape; a scalar fills a tile where `fills`. */
 static bool fits_tile(Sema *s, const Expr *value, const Decl *d, bool fills) {
     if (value->type.kind == TYPE_SCALAR && (fills || d->type.rank == 0)) return true;
     if (value->type.kind == TYPE_TILE && sema_same_shape(s, &value->type, &d->type)) return true;
-    Diag *diag = diag_report(s->diags, DIAG_target_shape, value->span, sema_type_text(s, &value->type), d->name,
-                             sema_type_text(s, &d->type));
+    Diag *diag = diag_report(s->diags, DIAG_target_shape, value->span,
+                             sema_type_text(s, &value->type), d->name, sema_type_text(s, &d->type));
     diag_note(s->diags, diag, d->span, "`%s` is made here", d->name);
     return false;
 }
@@ -108,7 +113,8 @@ static Decl *destination(Sema *s, Expr *e, const char *what) {
         if (sema_slice(s, e) && e->decl->kind == DECL_TILE)
             diag_report(s->diags, DIAG_not_supported, e->span, "writing a slice of a tile");
         else if (!sema_is_error(e))
-            sema_error(s, DIAG_bad_target, e->span, "%s goes into a tile; a tensor is written by store", what);
+            sema_error(s, DIAG_bad_target, e->span,
+                       "%s goes into a tile; a tensor is written by store", what);
         return NULL;
     }
     Decl *d = e->kind == EXPR_NAME ? sema_find(s, e->u.name.name) : NULL;
@@ -129,7 +135,8 @@ static Decl *destination(Sema *s, Expr *e, const char *what) {
 /* ---- Call form ---- */
 
 static void check_load(Sema *s, Stmt *stmt, Expr *call, const CallInfo *info) {
-    Expr *source = call->bound[0], *target = info->outputs[0], *pad = sema_argument(call, info, "pad");
+    Expr *source = call->bound[0], *target = info->outputs[0],
+         *pad = sema_argument(call, info, "pad");
     Decl *d = destination(s, target, "a load");
     Decl *named = source->kind == EXPR_NAME ? sema_find(s, source->u.name.name) : NULL;
     if (pad && sema_expr(s, pad)->kind != TYPE_ERROR && pad->value.kind == CONST_NONE)
@@ -142,9 +149,13 @@ static void check_load(Sema *s, Stmt *stmt, Expr *call, const CallInfo *info) {
         if (d && !sema_is_error(source)) write_tile(s, stmt, d, source, false);
         return;
     }
-    if (source->kind == EXPR_NAME) sema_whole_slice(s, source);
-    else if (source->kind == EXPR_INDEX) sema_slice(s, source);
-    else sema_error(s, DIAG_bad_operand, source->span, "load reads a slice of a tensor, TENSOR[a:b, ...]");
+    if (source->kind == EXPR_NAME)
+        sema_whole_slice(s, source);
+    else if (source->kind == EXPR_INDEX)
+        sema_slice(s, source);
+    else
+        sema_error(s, DIAG_bad_operand, source->span,
+                   "load reads a slice of a tensor, TENSOR[a:b, ...]");
     if (!d || !source->decl || sema_is_error(source) || source->type.kind != TYPE_TENSOR) return;
     Decl *from = source->decl;
     from->direction = from->direction == DIR_NONE || from->direction == DIR_IN ? DIR_IN : DIR_INOUT;
@@ -158,8 +169,9 @@ static void check_load(Sema *s, Stmt *stmt, Expr *call, const CallInfo *info) {
 static void read_mode(Sema *s, Stmt *stmt, const Expr *mode) {
     static const char *const MODES[] = {"set", "add", "max", "min"};
     const char *text = mode->kind == EXPR_NAME ? mode->u.name.name
-                       : mode->kind == EXPR_CONST && mode->u.constant.kind == CONST_STRING ? mode->u.constant.s
-                                                                                            : "";
+                       : mode->kind == EXPR_CONST && mode->u.constant.kind == CONST_STRING
+                           ? mode->u.constant.s
+                           : "";
     for (size_t i = 0; i < COUNT_OF(MODES); i++)
         if (strcmp(text, MODES[i]) == 0) {
             stmt->mode = (StoreMode)i;
@@ -172,7 +184,8 @@ static Decl *stored_tile(Sema *s, Expr *value) {
     Decl *d = value->kind == EXPR_NAME ? sema_find(s, value->u.name.name) : NULL;
     if (value->kind == EXPR_NAME && sema_expr(s, value)->kind == TYPE_ERROR) return NULL;
     if (d && d->kind == DECL_TILE) return d;
-    sema_error(s, DIAG_bad_operand, value->span, "store writes a tile by its name; compute into one first");
+    sema_error(s, DIAG_bad_operand, value->span,
+               "store writes a tile by its name; compute into one first");
     return NULL;
 }
 
@@ -182,9 +195,13 @@ static void check_store(Sema *s, Stmt *stmt, Expr *call, const CallInfo *info) {
     Decl *tile = stored_tile(s, value);
     if (mode) read_mode(s, stmt, mode);
     if (unique) sema_const_bool(s, unique, "unique=", &stmt->unique);
-    if (target->kind == EXPR_NAME) sema_whole_slice(s, target);
-    else if (target->kind == EXPR_INDEX) sema_slice(s, target);
-    else sema_error(s, DIAG_bad_target, target->span, "store writes a slice of a tensor, TENSOR[a:b, ...]");
+    if (target->kind == EXPR_NAME)
+        sema_whole_slice(s, target);
+    else if (target->kind == EXPR_INDEX)
+        sema_slice(s, target);
+    else
+        sema_error(s, DIAG_bad_target, target->span,
+                   "store writes a slice of a tensor, TENSOR[a:b, ...]");
     if (!tile || !target->decl || sema_is_error(target) || target->type.kind != TYPE_TENSOR) return;
     Decl *into = target->decl;
     if (into->kind == DECL_TILE && !into->is_workspace) {
@@ -192,7 +209,9 @@ static void check_store(Sema *s, Stmt *stmt, Expr *call, const CallInfo *info) {
         return;
     }
     bool first_updates = into->direction == DIR_NONE && stmt->mode != STORE_SET;
-    into->direction = into->direction == DIR_IN || into->direction == DIR_INOUT || first_updates ? DIR_INOUT : DIR_OUT;
+    into->direction = into->direction == DIR_IN || into->direction == DIR_INOUT || first_updates
+                          ? DIR_INOUT
+                          : DIR_OUT;
     if (!sema_slice_fits(s, target, tile, value->span)) return;
     if (tile->type.dtype == DTYPE_NONE) tile->type.dtype = DTYPE_F32;
     if (into->type.dtype == DTYPE_NONE) into->type.dtype = tile->type.dtype;
@@ -218,18 +237,24 @@ static void check_call(Sema *s, Stmt *stmt, Expr *call) {
     BuiltinId id = builtin_find(call->u.call.callee, strlen(call->u.call.callee));
     BuiltinClass class = id ? builtin_info(id)->class : CLASS_NONE;
     if (id == BUILTIN_ALLOC || class == CLASS_HOST || class == CLASS_DATA) {
-        sema_error(s, DIAG_bad_call_place, call->span, id == BUILTIN_ALLOC ? "alloc makes a tile and needs a name: x = alloc(...)" : "this stands in a size or a case, not alone");
+        sema_error(s, DIAG_bad_call_place, call->span,
+                   id == BUILTIN_ALLOC ? "alloc makes a tile and needs a name: x = alloc(...)"
+                                       : "this stands in a size or a case, not alone");
         return;
     }
     if (!sema_bind_call(s, call, true, &info)) return;
-    if (id == BUILTIN_LOAD) check_load(s, stmt, call, &info);
-    else if (id == BUILTIN_STORE) check_store(s, stmt, call, &info);
+    if (id == BUILTIN_LOAD)
+        check_load(s, stmt, call, &info);
+    else if (id == BUILTIN_STORE)
+        check_store(s, stmt, call, &info);
     else {
         sema_call_bound(s, call, &info);
         Decl *d = info.output_count ? destination(s, info.outputs[0], "a result") : NULL;
         if (!d || sema_is_error(call)) return;
-        if (id == BUILTIN_GEMM) check_gemm(s, stmt, d, call);
-        else write_tile(s, stmt, d, call, true);
+        if (id == BUILTIN_GEMM)
+            check_gemm(s, stmt, d, call);
+        else
+            write_tile(s, stmt, d, call, true);
     }
 }
 
@@ -238,8 +263,11 @@ static void check_call(Sema *s, Stmt *stmt, Expr *call) {
 static void report_reassigned(Sema *s, const Expr *target, const Decl *d) {
     bool is_local = d->kind == DECL_LOCAL;
     Diag *diag = diag_report(s->diags, DIAG_reassigned, target->span, d->name);
-    diag_note(s->diags, diag, d->span, is_local ? "`%s` gets its value here" : "`%s` is declared here", d->name);
-    if (is_local) diag_note(s->diags, diag, SPAN_NONE, "a value that changes is a tile of rank 0: %s = alloc([])", d->name);
+    diag_note(s->diags, diag, d->span,
+              is_local ? "`%s` gets its value here" : "`%s` is declared here", d->name);
+    if (is_local)
+        diag_note(s->diags, diag, SPAN_NONE,
+                  "a value that changes is a tile of rank 0: %s = alloc([])", d->name);
 }
 
 static Decl *make_local(Sema *s, const Expr *target, Expr *value) {
@@ -262,8 +290,10 @@ static void assign_tuple(Sema *s, Stmt *stmt) {
         Expr *target = stmt->u.assign.targets[i], *value = stmt->u.assign.values[i];
         Decl *known = target->kind == EXPR_NAME ? sema_find(s, target->u.name.name) : NULL;
         if (known && known->type.kind == TYPE_ERROR) return;
-        if (target->kind != EXPR_NAME || (!sema_is_error(value) && value->type.kind != TYPE_SCALAR)) {
-            sema_error(s, DIAG_bad_target, target->span, "several names at once are assigned scalars only");
+        if (target->kind != EXPR_NAME ||
+            (!sema_is_error(value) && value->type.kind != TYPE_SCALAR)) {
+            sema_error(s, DIAG_bad_target, target->span,
+                       "several names at once are assigned scalars only");
             return;
         }
         if (known && known->kind != DECL_PREDEFINED) {
@@ -277,7 +307,8 @@ static void assign_tuple(Sema *s, Stmt *stmt) {
 }
 
 static bool is_alloc(const Expr *e) {
-    return e->kind == EXPR_CALL && builtin_find(e->u.call.callee, strlen(e->u.call.callee)) == BUILTIN_ALLOC;
+    return e->kind == EXPR_CALL &&
+           builtin_find(e->u.call.callee, strlen(e->u.call.callee)) == BUILTIN_ALLOC;
 }
 
 static void assign_one(Sema *s, Stmt *stmt, Expr *target, Expr *value) {
@@ -286,19 +317,24 @@ static void assign_one(Sema *s, Stmt *stmt, Expr *target, Expr *value) {
         return;
     }
     const Type *t = sema_expr(s, value);
-    Decl *known = sema_find(s, target->u.name.name); /* an undeclared one in the value is known now */
+    Decl *known =
+        sema_find(s, target->u.name.name); /* an undeclared one in the value is known now */
     if (known && known->type.kind == TYPE_ERROR) return;
     if (t->kind == TYPE_ERROR) {
         if (!known) make_local(s, target, value); /* so that its uses are not reported */
         return;
     }
     if (t->kind != TYPE_SCALAR && t->kind != TYPE_TILE) {
-        sema_error(s, DIAG_bad_operand, value->span, "a name holds a scalar or a tile, not %s", sema_type_text(s, t));
+        sema_error(s, DIAG_bad_operand, value->span, "a name holds a scalar or a tile, not %s",
+                   sema_type_text(s, t));
         return;
     }
-    if (known && known->kind == DECL_TILE) write_tile(s, stmt, known, value, false);
-    else if (known && known->kind != DECL_PREDEFINED) report_reassigned(s, target, known);
-    else if (t->kind == TYPE_TILE) make_tile(s, stmt, target, value);
+    if (known && known->kind == DECL_TILE)
+        write_tile(s, stmt, known, value, false);
+    else if (known && known->kind != DECL_PREDEFINED)
+        report_reassigned(s, target, known);
+    else if (t->kind == TYPE_TILE)
+        make_tile(s, stmt, target, value);
     else {
         set_target(s, stmt, make_local(s, target, value), true);
         stmt->action = ACTION_SCALAR;
@@ -309,13 +345,19 @@ static void check_assign(Sema *s, Stmt *stmt) {
     size_t count = stmt->u.assign.target_count;
     Expr *target = stmt->u.assign.targets[0];
     if (count != stmt->u.assign.value_count) {
-        sema_error(s, DIAG_bad_target, stmt->span, "%zu names and %zu values", count, stmt->u.assign.value_count);
+        sema_error(s, DIAG_bad_target, stmt->span, "%zu names and %zu values", count,
+                   stmt->u.assign.value_count);
         return;
     }
-    if (count > 1) assign_tuple(s, stmt);
-    else if (target->kind == EXPR_NAME) assign_one(s, stmt, target, stmt->u.assign.values[0]);
-    else if (target->kind == EXPR_INDEX) sema_error(s, DIAG_bad_target, target->span, "a slice is written by store(tile -> %s)", sema_source_text(s, target->span));
-    else if (target->kind != EXPR_ERROR) sema_error(s, DIAG_bad_target, target->span, "it is no name");
+    if (count > 1)
+        assign_tuple(s, stmt);
+    else if (target->kind == EXPR_NAME)
+        assign_one(s, stmt, target, stmt->u.assign.values[0]);
+    else if (target->kind == EXPR_INDEX)
+        sema_error(s, DIAG_bad_target, target->span, "a slice is written by store(tile -> %s)",
+                   sema_source_text(s, target->span));
+    else if (target->kind != EXPR_ERROR)
+        sema_error(s, DIAG_bad_target, target->span, "it is no name");
 }
 
 /* ---- Control flow ---- */
@@ -351,7 +393,8 @@ static void know_variable(Sema *s, LoopInfo *loop, bool has_range) {
     if (!has_range) return;
     const Aff *last = aff_sub(s->aff, loop->hi, aff_const(s->aff, 1));
     aff_facts_range(s->facts, loop->var->affine, loop->lo, last);
-    if (aff_is_const(loop->step, &step) && step > 1 && aff_is_const(loop->lo, &start) && start % step == 0)
+    if (aff_is_const(loop->step, &step) && step > 1 && aff_is_const(loop->lo, &start) &&
+        start % step == 0)
         aff_facts_multiple(s->facts, loop->var->affine, step);
 }
 
@@ -386,10 +429,12 @@ static void check_branch(Sema *s, Body *body) {
 static void check_if(Sema *s, Stmt *stmt) {
     Expr *c = stmt->u.branch.condition;
     const Type *t = sema_expr(s, c);
-    bool is_truth = (t->kind == TYPE_SCALAR || (t->kind == TYPE_TILE && t->rank == 0)) && t->dtype == DTYPE_BOOL;
+    bool is_truth = (t->kind == TYPE_SCALAR || (t->kind == TYPE_TILE && t->rank == 0)) &&
+                    t->dtype == DTYPE_BOOL;
     if (t->kind != TYPE_ERROR && !is_truth) {
         Diag *d = diag_report(s->diags, DIAG_bad_condition, c->span, sema_type_text(s, t));
-        if (t->kind == TYPE_TILE && t->rank) diag_note(s->diags, d, SPAN_NONE, "to choose lane by lane, use where(condition, a, b)");
+        if (t->kind == TYPE_TILE && t->rank)
+            diag_note(s->diags, d, SPAN_NONE, "to choose lane by lane, use where(condition, a, b)");
     }
     s->loop_depth++; /* what a branch makes is no workspace */
     check_branch(s, &stmt->u.branch.then_body);
@@ -401,14 +446,24 @@ static void check_stmt(Sema *s, Stmt *stmt) {
     s->stmt = stmt;
     if (stmt->hint_count && stmt->kind != STMT_FOR) sema_other_hints(s, stmt);
     switch (stmt->kind) {
-    case STMT_ASSIGN: check_assign(s, stmt); break;
-    case STMT_FOR: check_for(s, stmt); break;
-    case STMT_IF: check_if(s, stmt); break;
-    case STMT_EXPR:
-        if (stmt->u.expr.value->kind == EXPR_CALL) check_call(s, stmt, stmt->u.expr.value);
-        else if (stmt->u.expr.value->kind != EXPR_ERROR) diag_report(s->diags, DIAG_unused_value, stmt->span);
+    case STMT_ASSIGN:
+        check_assign(s, stmt);
         break;
-    case STMT_ERROR: case STMT_HINT: break;
+    case STMT_FOR:
+        check_for(s, stmt);
+        break;
+    case STMT_IF:
+        check_if(s, stmt);
+        break;
+    case STMT_EXPR:
+        if (stmt->u.expr.value->kind == EXPR_CALL)
+            check_call(s, stmt, stmt->u.expr.value);
+        else if (stmt->u.expr.value->kind != EXPR_ERROR)
+            diag_report(s->diags, DIAG_unused_value, stmt->span);
+        break;
+    case STMT_ERROR:
+    case STMT_HINT:
+        break;
     }
 }
 
@@ -421,7 +476,9 @@ void sema_body(Sema *s, Body *body) {
 static void define_tensor(Sema *s, Stmt *stmt, Decl *d, Expr *value) {
     if (d->kind == DECL_TENSOR && type_is_shaped(&value->type)) {
         if (!sema_repeats_to(s, &value->type, &d->type)) {
-            Diag *diag = diag_report(s->diags, DIAG_target_shape, value->span, sema_type_text(s, &value->type), d->name, sema_type_text(s, &d->type));
+            Diag *diag =
+                diag_report(s->diags, DIAG_target_shape, value->span,
+                            sema_type_text(s, &value->type), d->name, sema_type_text(s, &d->type));
             diag_note(s->diags, diag, d->span, "`%s` is declared here", d->name);
             return;
         }
@@ -435,8 +492,10 @@ static void define_tensor(Sema *s, Stmt *stmt, Decl *d, Expr *value) {
 static void check_equation(Sema *s, Stmt *stmt) {
     Expr *target = stmt->u.assign.targets[0], *value = stmt->u.assign.values[0];
     if (stmt->u.assign.target_count > 1 || stmt->u.assign.value_count > 1) {
-        if (stmt->u.assign.target_count == stmt->u.assign.value_count) assign_tuple(s, stmt);
-        else sema_error(s, DIAG_bad_target, stmt->span, "as many names as values are needed");
+        if (stmt->u.assign.target_count == stmt->u.assign.value_count)
+            assign_tuple(s, stmt);
+        else
+            sema_error(s, DIAG_bad_target, stmt->span, "as many names as values are needed");
         return;
     }
     if (target->kind == EXPR_INDEX) {
@@ -458,8 +517,10 @@ static void check_equation(Sema *s, Stmt *stmt) {
         if (!known) make_local(s, target, value);
         return;
     }
-    if (is_tensor && known->direction == DIR_NONE) define_tensor(s, stmt, known, value);
-    else if (known && known->kind != DECL_PREDEFINED) report_reassigned(s, target, known);
+    if (is_tensor && known->direction == DIR_NONE)
+        define_tensor(s, stmt, known, value);
+    else if (known && known->kind != DECL_PREDEFINED)
+        report_reassigned(s, target, known);
     else if (t->kind == TYPE_SCALAR) {
         set_target(s, stmt, make_local(s, target, value), true);
         stmt->action = ACTION_SCALAR;
@@ -478,9 +539,12 @@ void sema_equations(Sema *s, Block *op) {
     for (size_t i = 0; i < op->body.count; i++) {
         Stmt *stmt = s->stmt = op->body.data[i];
         if (stmt->hint_count) sema_other_hints(s, stmt);
-        if (stmt->kind == STMT_ASSIGN) check_equation(s, stmt);
-        else diag_report(s->diags, DIAG_not_an_equation, stmt->span);
+        if (stmt->kind == STMT_ASSIGN)
+            check_equation(s, stmt);
+        else
+            diag_report(s->diags, DIAG_not_an_equation, stmt->span);
         any = true;
     }
-    if (!any && !s->had_syntax_errors) diag_report(s->diags, DIAG_no_equation, op->name_span, op->name);
+    if (!any && !s->had_syntax_errors)
+        diag_report(s->diags, DIAG_no_equation, op->name_span, op->name);
 }

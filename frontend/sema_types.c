@@ -42,7 +42,9 @@ Dtype type_join(const Type *a, const Type *b) {
     return weak_a ? join_weak(b->dtype, a->dtype) : join_weak(a->dtype, b->dtype);
 }
 
-bool type_is_shaped(const Type *t) { return t->kind == TYPE_TILE || t->kind == TYPE_TENSOR; }
+bool type_is_shaped(const Type *t) {
+    return t->kind == TYPE_TILE || t->kind == TYPE_TENSOR;
+}
 
 Type type_scalar(Dtype dtype) {
     return (Type){.kind = TYPE_SCALAR, .dtype = dtype, .weak = true};

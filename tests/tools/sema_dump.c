@@ -15,18 +15,25 @@ typedef struct {
 
 static bool read_option(Command *c, Arena *arena, char **argv, int *at) {
     const char *arg = argv[*at];
-    if (strcmp(arg, "--emit=ast") == 0) c->emit_ast = true;
-    else if (strcmp(arg, "--parse-only") == 0) c->parse_only = true;
-    else if (strcmp(arg, "--json") == 0) c->json = true;
-    else if (strcmp(arg, "--time") == 0) c->timing = true;
-    else if (strncmp(arg, "--sketch=", 9) == 0) c->options.sketch = arg + 9;
+    if (strcmp(arg, "--emit=ast") == 0)
+        c->emit_ast = true;
+    else if (strcmp(arg, "--parse-only") == 0)
+        c->parse_only = true;
+    else if (strcmp(arg, "--json") == 0)
+        c->json = true;
+    else if (strcmp(arg, "--time") == 0)
+        c->timing = true;
+    else if (strncmp(arg, "--sketch=", 9) == 0)
+        c->options.sketch = arg + 9;
     else if (strcmp(arg, "-D") == 0 && argv[*at + 1] && c->options.define_count < 64) {
         char *text = arena_strdup(arena, argv[++*at]), *eq = strchr(text, '=');
         if (!eq) return false;
         *eq = 0;
         c->defines[c->options.define_count++] = (FrontendDefine){text, eq + 1};
-    } else if (arg[0] == '-' && arg[1]) return false;
-    else c->path = arg;
+    } else if (arg[0] == '-' && arg[1])
+        return false;
+    else
+        c->path = arg;
     return true;
 }
 
@@ -60,10 +67,13 @@ int main(int argc, char **argv) {
     if (!c.parse_only) frontend_check(arena, file, &c.options, &diags);
     double checked = now_ms();
     if (c.emit_ast) ast_print(file, &out);
-    if (c.json) diag_render_json(&diags, &out);
-    else diag_render_text(&diags, false, &out);
+    if (c.json)
+        diag_render_json(&diags, &out);
+    else
+        diag_render_text(&diags, false, &out);
     fwrite(out.data, 1, out.len, stdout);
-    if (c.timing) fprintf(stderr, "parse %.1f ms, check %.1f ms\n", parsed - start, checked - parsed);
+    if (c.timing)
+        fprintf(stderr, "parse %.1f ms, check %.1f ms\n", parsed - start, checked - parsed);
     int status = diags.error_count ? 1 : 0;
     str_release(&text);
     str_release(&out);
