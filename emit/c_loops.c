@@ -441,6 +441,26 @@ static const char *map_place(CPrinter *p, const IrOp *op, unsigned r, const IrVa
     return text;
 }
 
+/* Does the body read an array that result `r` overwrites? */
+static bool reads_result_array(const IrOp *op, unsigned r) {
+    unsigned storage = op->results[r].storage;
+    if (!storage) return false;
+    for (const IrOp *o = op->regions[0]->first; o; o = o->next)
+        for (unsigned i = 0; i < o->operand_count; i++)
+            if (o->operands[i]->type->kind == IR_TYPE_FRAG && o->operands[i]->storage == storage) return true;
+    return false;
+}
+
+/* All results are computed before the first one is written: where a later one may be printed as an
+ * expression over an array that an earlier one overwrites, it gets a name. */
+static void settle_yields(CPrinter *p, const IrOp *op) {
+    bool overwritten = false;
+    for (unsigned r = 0; r + 1 < op->result_count; r++) {
+        overwritten = overwritten || reads_result_array(op, r);
+        if (overwritten) c_materialise(p, op->regions[0]->last->operands[r + 1]);
+    }
+}
+
 static void map_yields(CPrinter *p, const IrOp *op) {
     const IrOp *yield = op->regions[0]->last;
     if (p->failed || !op->result_count) return;
@@ -448,6 +468,7 @@ static void map_yields(CPrinter *p, const IrOp *op) {
         c_fail(p, op, "a map that does not yield its results");
         return;
     }
+    settle_yields(p, op);
     for (unsigned r = 0; r < op->result_count; r++) {
         const IrValue *v = yield->operands[r];
         const char *place = map_place(p, op, r, v);

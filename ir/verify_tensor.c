@@ -153,6 +153,11 @@ static bool check_buf_gemm(Verifier *v, const IrOp *op) {
          "stages are index values");
     NEED(v, op, acc->kind == IR_TYPE_TILE && op->operands[4]->type == acc,
          "the result has the accumulator's type");
+    const char *bounds = ir_attr_str(op, "bounds", "");
+    NEED(v, op, strspn(bounds, "mn") == strlen(bounds) && op->operand_count == 5 + 2 * strlen(bounds),
+         "each letter m or n of `bounds` has a lower and an upper bound");
+    for (unsigned i = 5; i < op->operand_count; i++)
+        NEED(v, op, ir_type_is_index(op->operands[i]->type), "bounds are index values");
     return check_gemm_shapes(v, op, a, b, acc);
 }
 

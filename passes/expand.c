@@ -135,22 +135,13 @@ IrValue *dist_base(Expand *x, const Dist *dist, unsigned axis) {
     return sum;
 }
 
-/* The index of sub `s` within dimension index `value`. */
-static IrValue *sub_index(IrBuilder *b, const DistDim *dim, unsigned s, IrValue *value) {
-    int64_t inner = 1;
-    for (unsigned k = s + 1; k < dim->sub_count; k++) inner *= dim->subs[k].extent;
-    if (inner > 1) value = ir_binary(b, IR_FLOORDIV, value, ir_const_index(b, inner));
-    if (s > 0) value = ir_binary(b, IR_MOD, value, ir_const_index(b, dim->subs[s].extent));
-    return value;
-}
-
 IrValue *dist_local(IrBuilder *b, const Dist *dist, unsigned axis, IrValue *const *index) {
     IrValue *sum = NULL;
     for (unsigned i = 0; i < dist->dim_count; i++)
         for (unsigned s = 0; s < dist->dims[i].sub_count; s++) {
             const DistSub *sub = &dist->dims[i].subs[s];
             if (sub->axis != axis || sub->extent == 1) continue;
-            IrValue *v = sub_index(b, &dist->dims[i], s, index[i]);
+            IrValue *v = dist_sub_index(b, &dist->dims[i], s, index[i]);
             sum = index_add(b, sum, index_mul_const(b, v, sub->stride));
         }
     return sum;
@@ -168,60 +159,6 @@ IrOp *dist_map(Expand *x, const Dist *dist, int64_t vector, Dtype result, IrBuil
     IrValue **last = &index[dist->dim_count - 1];
     *last = index_mul_const(inner, *last, vector);
     return map;
-}
-
-/* The fragment index along `want` for a source dim, found by matching its subs in `at`. */
-static IrValue *matching_index(IrBuilder *b, const Rep *rep, const DistDim *want, const Dist *at,
-                               IrValue *const *index) {
-    IrValue *sum = NULL;
-    int64_t inner = 1;
-    for (unsigned s = want->sub_count; s-- > 0; inner *= want->subs[s].extent) {
-        const DistSub *sub = &want->subs[s];
-        int axis = rep->axis_map[sub->axis];
-        if (sub->extent == 1 || axis < 0) continue;
-        IrValue *found = NULL;
-        for (unsigned i = 0; i < at->dim_count && !found; i++)
-            for (unsigned k = 0; k < at->dims[i].sub_count; k++) {
-                const DistSub *other = &at->dims[i].subs[k];
-                if ((int)other->axis == axis && other->stride == sub->stride && other->extent == sub->extent) {
-                    found = sub_index(b, &at->dims[i], k, index[i]);
-                    break;
-                }
-            }
-        if (!found) return NULL;
-        sum = index_add(b, sum, index_mul_const(b, found, inner));
-    }
-    return sum ? sum : ir_const_index(b, 0);
-}
-
-IrValue *rep_get(Expand *x, IrBuilder *b, const Rep *rep, const Dist *at, IrValue *const *index, int64_t width) {
-    if (!rep->is_frag) return rep->value;
-    IrValue *operands[DIST_MAX_DIMS + 1] = {rep->value};
-    for (unsigned i = 0; i < rep->dist.dim_count; i++) {
-        IrValue *v = matching_index(b, rep, &rep->dist.dims[i], at, index);
-        if (!v) {
-            diag_report(x->ctx->diags, DIAG_not_lowered, b->span, "a tile is read in a layout that does not match");
-            x->failed = true;
-            v = ir_const_index(b, 0);
-        }
-        operands[i + 1] = v;
-    }
-    const IrType *type = ir_type_vec(x->module, rep->value->type->dtype, (unsigned)width);
-    return ir_result(ir_op_create(b, IR_FRAG_GET, rep->dist.dim_count + 1, operands, 1, &type), 0);
-}
-
-IrValue *rep_materialise(Expand *x, const Rep *rep, const Dist *dist, Dtype dtype) {
-    if (rep->is_frag && dist_equal(&rep->dist, dist)) {
-        bool same = true;
-        for (unsigned a = 0; a < dist->rank; a++) same = same && rep->axis_map[a] == (int)a;
-        if (same) return rep->value;
-    }
-    IrBuilder inner;
-    IrValue *index[DIST_MAX_DIMS];
-    IrOp *map = dist_map(x, dist, 1, dtype, &inner, index);
-    IrValue *element = rep_get(x, &inner, rep, dist, index, 1);
-    ir_yield(&inner, 1, &element);
-    return ir_result(map, 0);
 }
 
 static IrValue *bound_mask(Expand *x, IrBuilder *b, const Dist *dist, unsigned axis, const Aff *lo, const Aff *hi,

@@ -56,6 +56,10 @@ IrValue *dist_local(IrBuilder *b, const Dist *dist, unsigned axis, IrValue *cons
 IrOp *dist_map(Expand *x, const Dist *dist, int64_t vector, Dtype result, IrBuilder *inner, IrValue **index);
 /* The element of `rep` (or `width` consecutive ones) at indices of `at`, in a map's region. */
 IrValue *rep_get(Expand *x, IrBuilder *b, const Rep *rep, const Dist *at, IrValue *const *index, int64_t width);
+/* The index of sub `s` within dimension index `value`. */
+IrValue *dist_sub_index(IrBuilder *b, const DistDim *dim, unsigned s, IrValue *value);
+/* Is `rep` a fragment of its own in `dist`, not another one seen through a view? */
+bool rep_is_own(const Rep *rep, const Dist *dist);
 /* A fragment in `dist` with the lanes of `rep`: itself when it already is one. */
 IrValue *rep_materialise(Expand *x, const Rep *rep, const Dist *dist, Dtype dtype);
 /* Whether lane `index` of the tile `value`, distributed as `dist`, is present; null: always. Axis a

@@ -187,7 +187,7 @@ void expand_store(Expand *x, IrOp *op) {
     Dist one = {.dim_count = 1, .dims = {{.extent = 1}}, .free_lanes = 31, .free_warps = -1};
     Dist dist = is_tile ? dist_of(tile->type) : one;
     AccessPlan plan = access_plan(x, op, 2, op->operands[1], is_tile ? &dist : NULL);
-    if (!rep->is_frag || !dist_equal(&rep->dist, &dist)) plan.width = 1;
+    if (!rep_is_own(rep, &dist)) plan.width = 1;
     IrValue *owner = owner_mask(x, &dist);
     const Aff *checked[DIST_MAX_RANK] = {0};
     for (unsigned i = 0; i < plan.rank; i++)

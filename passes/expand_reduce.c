@@ -51,10 +51,10 @@ static IrValue *masked_operand(Expand *x, Reduction *r) {
     x->b = ir_builder_before(map);
     IrValue *mask = presence_mask(x, &inner, operand, &r->from, index, NULL);
     x->b = saved;
-    if (!mask && rep->is_frag && dist_equal(&rep->dist, &r->from)) {
+    if (!mask && rep_is_own(rep, &r->from)) {
         ir_yield(&inner, 1, &(IrValue *){identity(x, &inner, r)});
         ir_op_erase(map);
-        return rep_materialise(x, rep, &r->from, r->dtype);
+        return rep->value;
     }
     IrValue *element = rep_get(x, &inner, rep, &r->from, index, 1);
     if (mask) element = ir_select(&inner, mask, element, identity(x, &inner, r));

@@ -160,6 +160,19 @@ static Presence of_gemm(PresenceCache *c, IrOp *op) {
     return p;
 }
 
+/* Operands in buffers: what was absent in them stands with the op. */
+static Presence of_buf_gemm(PresenceCache *c, IrOp *op) {
+    Presence p = presence_in(c, op->operands[4]);
+    const char *bounds = ir_attr_str(op, "bounds", "");
+    for (unsigned i = 0; bounds[i]; i++) {
+        PresenceAxis given = {ir_aff_of(c->ctx->module, op->operands[5 + 2 * i]),
+                              ir_aff_of(c->ctx->module, op->operands[6 + 2 * i])};
+        PresenceAxis *axis = &p.axes[p.rank - (bounds[i] == 'm' ? 2 : 1)];
+        *axis = intersect_axis(c->affs, *axis, given);
+    }
+    return p;
+}
+
 static Presence of_transpose(PresenceCache *c, IrOp *op) {
     Presence from = presence_in(c, op->operands[0]), p = whole(from.rank);
     const IrAttr *perm = ir_attr(op, "perm");
@@ -216,6 +229,8 @@ static Presence compute(PresenceCache *c, IrValue *v) {
         return of_reduce(c, op);
     case IR_TILE_GEMM:
         return of_gemm(c, op);
+    case IR_BUF_GEMM:
+        return of_buf_gemm(c, op);
     case IR_TILE_TRANSPOSE:
         return of_transpose(c, op);
     case IR_TILE_CONVERT:

@@ -44,9 +44,22 @@ typedef struct {
     Operand operands[16];
 } Ring;
 
+/* A load is done earlier than it stands: nobody may write its tensor. */
+static bool is_stored_to(const IrValue *tensor) {
+    for (const IrUse *u = tensor->uses; u; u = u->next)
+        if (u->op->opcode == IR_TILE_STORE && u->index == 1) return true;
+    return false;
+}
+
 static bool is_staged_load(const IrValue *value, const IrBlock *block) {
     return value->def && value->def->opcode == IR_TILE_LOAD && value->def->block == block && value->uses &&
-           !value->uses->next && !ir_attr(value->def, "pad");
+           !value->uses->next && !ir_attr(value->def, "pad") && !is_stored_to(value->def->operands[0]);
+}
+
+static bool is_before(const IrOp *a, const IrOp *b) {
+    for (const IrOp *op = b->prev; op; op = op->prev)
+        if (op == a) return true;
+    return false;
 }
 
 /* ---- Buffers ---- */
@@ -202,11 +215,27 @@ static void set_operand_shape(Operand *o, const GemmPlan *p, unsigned which, boo
     o->columns = trans ? rows : columns;
 }
 
+/* Rows and columns that are absent in the operands are so in the result: as operands of buf.gemm from
+ * number `count` on, as letters in `letters`. */
+static unsigned add_bounds(Staging *s, IrBuilder *b, IrOp *gemm, IrValue **operands, unsigned count, char *letters) {
+    for (unsigned i = 0; i < 2; i++) {
+        Presence p = presence_of(s->ctx, gemm->operands[i]);
+        bool trans = ir_attr_bool(gemm, i ? "trans_b" : "trans_a");
+        PresenceAxis axis = p.axes[trans ? 1 - i : i];
+        if (!axis.hi) continue;
+        *letters++ = i ? 'n' : 'm';
+        operands[count++] = ir_aff_emit(b, axis.lo);
+        operands[count++] = ir_aff_emit(b, axis.hi);
+    }
+    return count;
+}
+
 /* Replaces a gemm; its operands are ring->operands[first], [first + 1]. */
 static void replace_gemm(Staging *s, IrOp *gemm, Ring *ring, size_t first, IrValue *stage) {
     IrBuilder b = ir_builder_before(gemm);
     GemmPlan plan = plan_of(s, gemm);
-    IrValue *operands[5] = {NULL, NULL, NULL, NULL, gemm->operands[2]};
+    IrValue *operands[9] = {NULL, NULL, NULL, NULL, gemm->operands[2]};
+    char letters[3] = "";
     bool stored = false;
     for (unsigned i = 0; i < 2; i++) {
         Operand *o = &ring->operands[first + i];
@@ -223,7 +252,9 @@ static void replace_gemm(Staging *s, IrOp *gemm, Ring *ring, size_t first, IrVal
             }
         barrier(&b);
     }
-    IrOp *op = ir_op_create(&b, IR_BUF_GEMM, 5, operands, 1, &gemm->results[0].type);
+    unsigned count = add_bounds(s, &b, gemm, operands, 5, letters);
+    IrOp *op = ir_op_create(&b, IR_BUF_GEMM, count, operands, 1, &gemm->results[0].type);
+    if (*letters) ir_attr_set_str(op, "bounds", letters);
     op->span = gemm->span;
     ir_attr_set_bool(op, "trans_a", ir_attr_bool(gemm, "trans_a"));
     ir_attr_set_bool(op, "trans_b", ir_attr_bool(gemm, "trans_b"));
@@ -264,7 +295,7 @@ static void stage_block(Staging *s, IrBlock *block) {
         for (unsigned i = 0; i < 2; i++) {
             Operand *o = &ring.operands[ring.count++];
             IrValue *value = gemms[g]->operands[i];
-            bool ahead = is_staged_load(value, block);
+            bool ahead = is_staged_load(value, block) && (ring.loop || is_before(value->def, gemms[0]));
             for (unsigned k = 1; ahead && ring.loop && k < value->def->operand_count; k++)
                 ahead = is_recomputable(block, value->def->operands[k]);
             o->load = ahead ? value->def : NULL;

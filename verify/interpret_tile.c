@@ -279,11 +279,15 @@ static unsigned char *stage_data(Machine *m, const Slot *buffer, const Slot *sta
 static void run_buf_store(Machine *m, Inst *inst, const uint8_t *active) {
     const Slot *tile = inst->operands[0], *buffer = inst->operands[1];
     unsigned char *data = stage_data(m, buffer, inst->operands[2]);
-    int64_t index[SLOT_RANK] = {0};
+    int64_t index[SLOT_RANK] = {0}, size = (int64_t)dtype_size(buffer->dtype), bytes = size;
     (void)active;
-    for (size_t e = 0; e < tile->n; e++, next_index(tile->extents, tile->rank, index))
-        cell_store(buffer->dtype, data + e * dtype_size(buffer->dtype),
-                   is_present(tile, index) ? tile->cells[e] : (Cell){.i = 0});
+    for (unsigned d = 0; d < buffer->rank; d++) bytes *= buffer->extents[d];
+    memset(data, 0, (size_t)bytes); /* the stage may be larger than the tile */
+    for (size_t e = 0; e < tile->n; e++, next_index(tile->extents, tile->rank, index)) {
+        int64_t at = 0;
+        for (unsigned d = 0; d < buffer->rank; d++) at = at * buffer->extents[d] + index[d];
+        if (is_present(tile, index)) cell_store(buffer->dtype, data + at * size, tile->cells[e]);
+    }
 }
 
 static void run_buf_load(Machine *m, Inst *inst, const uint8_t *active) {
@@ -311,6 +315,12 @@ static void run_buf_gemm(Machine *m, Inst *inst, const uint8_t *active) {
     multiply(&a, &b, x[4], r);
     memcpy(r->lo, x[4]->lo, sizeof r->lo);
     memcpy(r->hi, x[4]->hi, sizeof r->hi);
+    const char *bounds = ir_attr_str(inst->op, "bounds", "");
+    for (unsigned i = 0; bounds[i]; i++) {
+        unsigned d = r->rank - (bounds[i] == 'm' ? 2 : 1);
+        r->lo[d] = larger(r->lo[d], x[5 + 2 * i]->cells[0].i);
+        r->hi[d] = smaller(r->hi[d], x[6 + 2 * i]->cells[0].i);
+    }
 }
 
 static void run_decoded(Machine *m, Inst *inst, const uint8_t *active) {
