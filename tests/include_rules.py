@@ -26,7 +26,7 @@ RULES = {
     "api": ["include", "support", "ir", "frontend", "model", "passes", "emit", "verify", "runtime"],
     "search": ["include", "support"],
     "llm": ["include", "search", "support"],
-    "tools": ["include"],
+    "tools": ["include", "support"],  # support: strings and files of the command line
     "bench": ["include"],
     "examples": ["include"],
 }

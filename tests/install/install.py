@@ -51,7 +51,7 @@ def main() -> None:
         flags = shlex.split(output("pkg-config", "--cflags", "--libs", "sketchc", env=env))
         program = root / "example"
         compiler = shlex.split(os.environ.get("CC", "cc"))
-        output(*compiler, "-std=c17", "-Wall", "-Wextra", "-Werror", "-pedantic", EXAMPLE, "-o", program, *flags)
+        output(*compiler, "-std=c17", "-Wall", "-Wextra", "-Werror", "-pedantic", EXAMPLE, "-pthread", "-o", program, *flags)
         library = find_one(root, "libsketchc.so")
         check_library(library.resolve(), version)
         print(output(program, env=dict(os.environ, LD_LIBRARY_PATH=str(library.parent))).strip())

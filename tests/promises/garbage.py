@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """No input crashes or hangs the compiler: each of these ends within a second as a clear error, a
 status 1 and a short message that names the file.   garbage.py SKETCHC"""
+import os
 import pathlib
 import random
 import sys
@@ -68,7 +69,7 @@ def check(sketchc: str, name: str, data: bytes, folder: pathlib.Path) -> str | N
 
 def main() -> int:
     with tempfile.TemporaryDirectory() as folder:
-        problems = [check(sys.argv[1], name, data, pathlib.Path(folder)) for name, data in inputs().items()]
+        problems = [check(os.path.abspath(sys.argv[1]), name, data, pathlib.Path(folder)) for name, data in inputs().items()]
     found = [p for p in problems if p]
     print("\n".join(found) if found else f"{len(problems)} inputs end as a clear error within {SECONDS:g} s")
     return 1 if found else 0

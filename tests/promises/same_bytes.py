@@ -2,6 +2,7 @@
 """Same input, same bytes: over runs, folders, locales (one with a decimal comma), environments.
 
     same_bytes.py SKETCHC SOURCE_ROOT TARGET..."""
+import os
 import pathlib
 import shutil
 import sys
@@ -26,7 +27,7 @@ def variants(folder: pathlib.Path, locales: pathlib.Path) -> dict[str, tuple[pat
 
 
 def main() -> int:
-    sketchc, root, *targets = sys.argv[1:]
+    sketchc, root, *targets = os.path.abspath(sys.argv[1]), *sys.argv[2:]
     examples = pathlib.Path(root) / "examples"
     locales = pathlib.Path(sketchc).parent / "locale"
     sketches = sorted(examples.glob("*.sketch"))

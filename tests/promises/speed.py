@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
 """How fast sketchc compiles, and in how much memory.   speed.py SKETCHC SOURCE_ROOT llvm|no-llvm"""
+import os
 import pathlib
 import sys
 import tempfile
@@ -19,7 +20,7 @@ def long_sketch(lines: int) -> str:
 
 
 def main() -> int:
-    sketchc, root, llvm = sys.argv[1:4]
+    sketchc, root, llvm = os.path.abspath(sys.argv[1]), *sys.argv[2:4]
     times = 100 if LONG else 15
     promises = Promises()
     with tempfile.TemporaryDirectory() as folder:
