@@ -309,7 +309,12 @@ static bool merge_any_mod(AffCtx *c, AffPoly *p) {
 }
 
 const Aff *aff_poly_finish(AffCtx *c, const AffPoly *p) {
-    AffPoly copy = *p;
+    AffPoly copy; /* of the terms in use: a polynomial has room for many more */
+    aff_poly_init(&copy, p->constant);
+    copy.count = p->count;
+    copy.overflow = p->overflow;
+    memcpy(copy.terms, p->terms, p->count * sizeof p->terms[0]);
+    memcpy(copy.coefs, p->coefs, p->count * sizeof p->coefs[0]);
     while (merge_any_mod(c, &copy)) continue;
     return sum_intern(c, &copy);
 }
