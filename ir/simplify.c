@@ -58,6 +58,13 @@ static bool fold_select(Simplifier *s, IrOp *op) {
     return true;
 }
 
+/* Facts with little effort: a cleanup tries every op, most in vain. */
+static const AffFacts *facts_at(Simplifier *s, IrOp *op) {
+    AffFacts *facts = ir_facts_at(s->scratch, op);
+    aff_facts_effort(facts, 24);
+    return facts;
+}
+
 static bool fold_cast(Simplifier *s, IrOp *op) {
     if (op->operands[0]->type != ir_result(op, 0)->type) return false;
     replace_with(s, op, op->operands[0]);
@@ -72,7 +79,7 @@ static bool fold_affine(Simplifier *s, IrOp *op) {
     if (e->kind == AFF_FLOORDIV || e->kind == AFF_MOD || e->kind == AFF_MIN || e->kind == AFF_SUM)
         if (op->opcode == IR_MIN || op->opcode == IR_MAX || op->opcode == IR_FLOORDIV ||
             op->opcode == IR_MOD) {
-            const Aff *known = aff_simplify(ir_facts_at(s->scratch, op), e);
+            const Aff *known = aff_simplify(facts_at(s, op), e);
             if (known->kind != AFF_OVERFLOW) e = known;
         }
     if (aff_is_const(e, &value)) {
@@ -92,7 +99,7 @@ static bool fold_min_max(Simplifier *s, IrOp *op) {
     if (op->opcode != IR_MIN && op->opcode != IR_MAX) return false;
     IrValue *x = op->operands[0], *y = op->operands[1];
     const Aff *a = ir_aff_of(s->m, x), *b = ir_aff_of(s->m, y);
-    const AffFacts *facts = ir_facts_at(s->scratch, op);
+    const AffFacts *facts = facts_at(s, op);
     bool x_less = aff_prove_le(facts, a, b), y_less = !x_less && aff_prove_le(facts, b, a);
     if (!x_less && !y_less) return false;
     replace_with(s, op, x_less == (op->opcode == IR_MIN) ? x : y);
@@ -103,7 +110,7 @@ static bool fold_min_max(Simplifier *s, IrOp *op) {
 static bool fold_compare(Simplifier *s, IrOp *op) {
     if (op->opcode != IR_LT && op->opcode != IR_LE) return false;
     const Aff *a = ir_aff_of(s->m, op->operands[0]), *b = ir_aff_of(s->m, op->operands[1]);
-    const AffFacts *facts = ir_facts_at(s->scratch, op);
+    const AffFacts *facts = facts_at(s, op);
     const Aff *one = aff_const(s->m->affs, 1);
     const Aff *above = op->opcode == IR_LT ? aff_add(s->m->affs, a, one) : a;
     const Aff *below = op->opcode == IR_LT ? b : aff_add(s->m->affs, b, one);
@@ -163,7 +170,7 @@ static bool simplify_loop(Simplifier *s, IrOp *op) {
     int64_t step = 0;
     IrBlock *body = op->regions[0];
     if (body->arg_count != op->result_count + 1 || !trip_bounds(s, op, &step, &span)) return false;
-    const AffFacts *facts = ir_facts_at(s->scratch, op);
+    const AffFacts *facts = facts_at(s, op);
     if (aff_prove_le(facts, span, aff_const(s->m->affs, 0))) {
         drop_loop(op);
         return true;

@@ -9,6 +9,7 @@ static AccessPlan slice_of(Expand *x, IrOp *op, unsigned first, IrValue *tensor)
     s.pointer = expand_scalar(x, tensor);
     s.rank = s.type->rank;
     s.facts = ir_facts_at(x->ctx->scratch, op);
+    aff_facts_effort(s.facts, 64); /* a check left in costs less than a long search */
     const IrAttr *steps = ir_attr(op, "steps");
     unsigned next = first;
     int axis = 0;

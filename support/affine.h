@@ -72,6 +72,10 @@ void aff_facts_nonneg(AffFacts *f, const Aff *e);                               
 
 /* e rewritten under the facts: (8*a + b)//8 is a when 0 <= b < 8; drops what cannot be the min. */
 const Aff *aff_simplify(const AffFacts *f, const Aff *e);
+/* How many expressions a proof or bound from these facts may visit: fewer is faster and proves less;
+ * 0: the default. Cleanups that try everything set it low, decisions leave it. */
+void aff_facts_effort(AffFacts *f, int visits);
+
 /* Constant bounds; false where none is known. */
 bool aff_lower_bound(const AffFacts *f, const Aff *e, int64_t *lo);
 bool aff_upper_bound(const AffFacts *f, const Aff *e, int64_t *hi);

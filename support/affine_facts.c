@@ -18,6 +18,7 @@ struct AffFacts {
     AffCtx *ctx;
     const AffFacts *outer;
     Fact *first; /* newest first */
+    int effort;  /* visits of a proof; 0: the default */
 };
 
 AffFacts *aff_facts_create(Arena *arena, AffCtx *c) {
@@ -522,10 +523,16 @@ static bool lower(Query *q, const Aff *e, int depth, int64_t stop, bool greedy, 
 
 enum { QUICK_BUDGET = 40, BOUND_BUDGET = 150, PROOF_BUDGET = 600, DEPTH = 8 };
 
+void aff_facts_effort(AffFacts *f, int visits) { f->effort = visits; }
+
+/* A proof of little effort does not go deep either. */
+static int depth_of(const AffFacts *f) { return f->effort ? 4 : DEPTH; }
+static int visits_of(const AffFacts *f, int usual) { return f->effort && f->effort < usual ? f->effort : usual; }
+
 bool aff_quick_nonneg(AffCtx *c, const AffFacts *facts, const Aff *e) {
-    Query q = {c, facts, facts ? PROOF_BUDGET / 4 : QUICK_BUDGET};
+    Query q = {c, facts, facts ? visits_of(facts, PROOF_BUDGET / 4) : QUICK_BUDGET};
     int64_t v;
-    return lower(&q, e, facts ? 6 : 3, 0, false, &v) && v >= 0;
+    return lower(&q, e, facts ? (facts->effort ? 4 : 6) : 3, 0, false, &v) && v >= 0;
 }
 
 bool aff_in_range(AffCtx *c, const AffFacts *facts, const Aff *e, int64_t lo, int64_t hi) {
@@ -534,8 +541,8 @@ bool aff_in_range(AffCtx *c, const AffFacts *facts, const Aff *e, int64_t lo, in
 }
 
 bool aff_lower_bound(const AffFacts *f, const Aff *e, int64_t *lo) {
-    Query q = {f->ctx, f, BOUND_BUDGET};
-    return lower(&q, e, DEPTH, INT64_MAX, false, lo);
+    Query q = {f->ctx, f, visits_of(f, BOUND_BUDGET)};
+    return lower(&q, e, depth_of(f), INT64_MAX, false, lo);
 }
 
 bool aff_upper_bound(const AffFacts *f, const Aff *e, int64_t *hi) {
@@ -547,9 +554,10 @@ bool aff_upper_bound(const AffFacts *f, const Aff *e, int64_t *hi) {
 }
 
 bool aff_prove_nonneg(const AffFacts *f, const Aff *e) {
-    Query q = {f->ctx, f, PROOF_BUDGET};
+    Query q = {f->ctx, f, visits_of(f, PROOF_BUDGET)};
     int64_t v;
-    if (lower(&q, e, DEPTH, 0, false, &v) && v >= 0) return true;
+    if (lower(&q, e, depth_of(f), 0, false, &v) && v >= 0) return true;
+    if (f->effort) return false;
     const Aff *simple = aff_simplify(f, e);
     if (simple == e) return false;
     q.budget = PROOF_BUDGET;
