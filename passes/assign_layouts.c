@@ -129,7 +129,13 @@ static const Layout *accumulator(Assign *s, const IrOp *op) {
 
 static void seed_gemm(void *ctx, IrOp *op) {
     Assign *s = ctx;
-    if (op->opcode == IR_BUF_GEMM) give(s, &op->results[0], accumulator(s, op));
+    if (op->opcode != IR_BUF_GEMM) return;
+    give(s, &op->results[0], accumulator(s, op));
+    GemmPlan plan = gemm_plan_get(op);
+    /* Two blocks of eight warps share a multiprocessor's registers: while one waits at its barrier the
+     * other multiplies. Only where 64 accumulators leave room for the rest. */
+    bool fits = plan.warps == 8 && plan.pad_m * plan.pad_n <= 64 * 32 * plan.warps;
+    if (gemm_plan_is_mma(&plan) && fits && s->vector_bytes == 16) ir_func_attr_set_int(s->func, "min_blocks", 2);
 }
 
 static void consider(Assign *s, IrValue *v) {
