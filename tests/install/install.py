@@ -55,7 +55,8 @@ def main() -> None:
         library = find_one(root, "libsketchc.so")
         check_library(library.resolve(), version)
         print(output(program, env=dict(os.environ, LD_LIBRARY_PATH=str(library.parent))).strip())
-        for name in ("sketchc.h", "sketchc", "sketch-opt"):
+        for name in ("sketchc.h", "sketchc", "sketch-opt", "sketchc.1", "sketchc.bash", "_sketchc",
+                     "sketchc.fish", "sm_90a.json", "LICENSE"):
             print(find_one(root, name).relative_to(root))
 
 
