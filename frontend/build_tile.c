@@ -52,12 +52,11 @@ typedef struct {
     IrValue *operands[2 * AST_MAX_RANK + 2];
     unsigned count, ranges;
     char axes[AST_MAX_RANK + 1];
-    int64_t steps[AST_MAX_RANK]; /* one a tensor axis */
+    int64_t steps[AST_MAX_RANK]; /* one a range */
     bool has_step;
 } SliceOperands;
 
 static bool slice_axis(Build *c, const AxisIndex *axis, unsigned at, SliceOperands *s) {
-    s->steps[at] = 1;
     if (axis->kind == AXIS_GATHER || !axis->start || (axis->kind == AXIS_RANGE && !axis->end)) {
         build_unsupported(c, axis->span,
                           axis->kind == AXIS_GATHER ? "gather and scatter" : "this index");
@@ -66,14 +65,13 @@ static bool slice_axis(Build *c, const AxisIndex *axis, unsigned at, SliceOperan
     s->axes[at] = axis->kind == AXIS_POINT ? 'p' : 'r';
     s->operands[s->count++] = build_index(c, axis->start, axis->span);
     if (axis->kind == AXIS_POINT) return c->ok;
-    s->ranges++;
     s->operands[s->count++] = build_index(c, axis->end, axis->span);
     int64_t step = 1;
     if (axis->step && !aff_is_const(axis->step, &step)) {
         build_unsupported(c, axis->span, "a step that is no constant");
         return false;
     }
-    s->steps[at] = step;
+    s->steps[s->ranges++] = step;
     s->has_step |= step != 1;
     return c->ok;
 }
@@ -92,7 +90,7 @@ static bool slice_operands(Build *c, const Expr *e, SliceOperands *s) {
 
 static void slice_attributes(IrOp *op, const SliceOperands *s) {
     ir_attr_set_str(op, "axes", s->axes);
-    if (s->has_step) ir_attr_set_ints(op, "steps", strlen(s->axes), s->steps);
+    if (s->has_step) ir_attr_set_ints(op, "steps", s->ranges, s->steps);
 }
 
 static void build_load(Build *c, const Stmt *s) {

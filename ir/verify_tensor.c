@@ -146,6 +146,25 @@ static bool check_gemm(Verifier *v, const IrOp *op) {
     return check_gemm_shapes(v, op, op->operands[0]->type, op->operands[1]->type, acc);
 }
 
+/* The stages have the padded extents of `shape`, the accumulator the tile's own. */
+static bool check_buf_gemm_shape(Verifier *v, const IrOp *op, const IrType *a, const IrType *b,
+                                 const IrType *acc) {
+    const IrAttr *shape = ir_attr(op, "shape");
+    unsigned ta = ir_attr_bool(op, "trans_a"), tb = ir_attr_bool(op, "trans_b");
+    NEED(v, op, a->rank == 2 && b->rank == 2 && acc->rank == 2, "operands have rank 2");
+    NEED(v, op, a->dtype == b->dtype, "both factors have one dtype");
+    NEED(v, op, shape->count == 6, "shape is [m, n, k, padded m, n, k]");
+    const int64_t *s = shape->ints;
+    NEED(v, op, ir_type_extent(acc, 0) == s[0] && ir_type_extent(acc, 1) == s[1],
+         "the accumulator has another shape");
+    NEED(v, op, ir_type_extent(a, ta) == s[3] && ir_type_extent(a, 1 - ta) == s[5],
+         "the first factor has another shape");
+    NEED(v, op, ir_type_extent(b, tb) == s[5] && ir_type_extent(b, 1 - tb) == s[4],
+         "the second factor has another shape");
+    NEED(v, op, s[0] <= s[3] && s[1] <= s[4] && s[2] <= s[5], "padding makes larger");
+    return true;
+}
+
 static bool check_buf_gemm(Verifier *v, const IrOp *op) {
     const IrType *a = op->operands[0]->type, *b = op->operands[2]->type, *acc = op->results[0].type;
     NEED(v, op, a->kind == IR_TYPE_BUF && b->kind == IR_TYPE_BUF, "the factors are buffers");
@@ -154,11 +173,12 @@ static bool check_buf_gemm(Verifier *v, const IrOp *op) {
     NEED(v, op, acc->kind == IR_TYPE_TILE && op->operands[4]->type == acc,
          "the result has the accumulator's type");
     const char *bounds = ir_attr_str(op, "bounds", "");
-    NEED(v, op, strspn(bounds, "mn") == strlen(bounds) && op->operand_count == 5 + 2 * strlen(bounds),
+    NEED(v, op,
+         strspn(bounds, "mn") == strlen(bounds) && op->operand_count == 5 + 2 * strlen(bounds),
          "each letter m or n of `bounds` has a lower and an upper bound");
     for (unsigned i = 5; i < op->operand_count; i++)
         NEED(v, op, ir_type_is_index(op->operands[i]->type), "bounds are index values");
-    return check_gemm_shapes(v, op, a, b, acc);
+    return check_buf_gemm_shape(v, op, a, b, acc);
 }
 
 static bool check_contract_side(Verifier *v, const IrOp *op, unsigned side, const IrAttr **batch,

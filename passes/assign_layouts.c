@@ -130,7 +130,12 @@ static const Layout *accumulator(Assign *s, const IrOp *op) {
 static void seed_gemm(void *ctx, IrOp *op) {
     Assign *s = ctx;
     if (op->opcode != IR_BUF_GEMM) return;
-    give(s, &op->results[0], accumulator(s, op));
+    const Layout *layout = accumulator(s, op);
+    if (!layout) {
+        diag_report(s->ctx->diags, DIAG_not_lowered, op->span, "an accumulator of this shape has no layout on this target");
+        s->failed = true;
+    }
+    give(s, &op->results[0], layout);
     GemmPlan plan = gemm_plan_get(op);
     /* Two blocks of eight warps share a multiprocessor's registers: while one waits at its barrier the
      * other multiplies. Only where 64 accumulators leave room for the rest. */

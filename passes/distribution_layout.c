@@ -38,16 +38,30 @@ static Runs register_runs(const Layout *l) {
 }
 
 /* The accumulator of an m16n8 atom: pairs of columns, then rows 8 apart, are one access of four. */
-static bool is_mma_accumulator(const Runs *r) {
-    return r->count >= 2 && r->runs[0].extent == 2 && r->runs[0].stride == 1 && r->runs[1].extent == 2 &&
+static bool is_mma_accumulator(const Layout *l, const Runs *r) {
+    return l->rank == 2 && r->count >= 2 && r->runs[0].extent == 2 && r->runs[0].stride == 1 && r->runs[1].extent == 2 &&
            r->runs[1].stride == 8 && r->runs[1].axis != r->runs[0].axis;
 }
 
-/* One dimension from runs [from, to), fastest first. */
-static void add_dim(Dist *d, const Runs *r, unsigned from, unsigned to) {
-    DistDim dim = {.extent = 1};
-    for (unsigned i = to; i-- > from; dim.extent *= r->runs[i].extent) dim.subs[dim.sub_count++] = r->runs[i];
-    d->dims[d->dim_count++] = dim;
+/* The runs along `axis` beyond the first two, slowest first. */
+static void add_blocks(DistDim *dim, const Runs *r, unsigned axis) {
+    for (unsigned i = r->count; i-- > 2;)
+        if (r->runs[i].axis == axis) {
+            dim->subs[dim->sub_count++] = r->runs[i];
+            dim->extent *= r->runs[i].extent;
+        }
+}
+
+/* Two dimensions: blocks of rows; blocks of columns with the atom's four values. */
+static void add_accumulator_dims(Dist *d, const Runs *r) {
+    DistDim rows = {.extent = 1}, columns = {.extent = 1};
+    add_blocks(&rows, r, r->runs[1].axis);
+    add_blocks(&columns, r, r->runs[0].axis);
+    columns.subs[columns.sub_count++] = r->runs[1];
+    columns.subs[columns.sub_count++] = r->runs[0];
+    columns.extent *= 4;
+    d->dims[d->dim_count++] = rows;
+    d->dims[d->dim_count++] = columns;
 }
 
 static void add_terms(Dist *d, const Layout *l, LayoutDim dim, DistSource source) {
@@ -70,14 +84,11 @@ static void add_terms(Dist *d, const Layout *l, LayoutDim dim, DistSource source
 void dist_from_layout(Dist *d, const Layout *l) {
     for (unsigned a = 0; a < l->rank; a++) d->padded[a] = l->extents[a];
     Runs r = register_runs(l);
-    if (is_mma_accumulator(&r)) {
-        unsigned rows = 2;
-        while (rows < r.count && r.runs[rows].axis == r.runs[0].axis) rows++;
-        for (unsigned i = r.count; i-- > rows;) add_dim(d, &r, i, i + 1);
-        if (!d->dim_count) d->dims[d->dim_count++] = (DistDim){.extent = 1};
-        add_dim(d, &r, 0, rows);
+    if (is_mma_accumulator(l, &r)) {
+        add_accumulator_dims(d, &r);
     } else {
-        for (unsigned i = r.count; i-- > 0;) add_dim(d, &r, i, i + 1);
+        for (unsigned i = r.count; i-- > 0;)
+            d->dims[d->dim_count++] = (DistDim){r.runs[i].extent, 1, {r.runs[i]}};
     }
     if (!d->dim_count) d->dims[d->dim_count++] = (DistDim){.extent = 1};
     add_terms(d, l, LAYOUT_LANE, DIST_LANE);

@@ -200,6 +200,15 @@ static IrValue *atom(Expand *x, IrBuilder *b, const char *name, unsigned count, 
     return ir_result(op, 0);
 }
 
+/* The row (which 0) or column (1) of the accumulator where this warp's 16-wide block `block` begins. */
+static IrValue *block_start(const Product *p, IrBuilder *b, unsigned which, IrValue *block) {
+    Dist warp = {.rank = 2};
+    for (unsigned i = 0; i < p->acc.term_count; i++)
+        if (p->acc.terms[i].source == DIST_WARP) warp.terms[warp.term_count++] = p->acc.terms[i];
+    IrValue *zero = constant(b, 0), *index[2] = {which ? zero : block, which ? index_mul_const(b, block, 8) : zero};
+    return index_add(b, dist_base(p->x, &warp, which), dist_local(b, &p->acc, which, index));
+}
+
 /* 16x16 blocks of operand `which` at depth k: four registers a block, blocks along M or N. */
 static IrValue *load_fragments(const Product *p, IrBuilder *b, unsigned which, IrValue *k, int64_t blocks) {
     Expand *x = p->x;
@@ -208,18 +217,11 @@ static IrValue *load_fragments(const Product *p, IrBuilder *b, unsigned which, I
      * order pairs K first, A's pairs M first. */
     bool rows_are_k = p->trans[which] ^ (which == 1), transposed = rows_are_k;
     LanePart lane = ldmatrix_lane(x, rows_are_k ? which == 0 : which == 1);
-    Dist warp = {.rank = 1, .term_count = 1};
-    unsigned wn_bits = (unsigned)__builtin_ctzll((unsigned long long)p->plan.wn);
-    warp.terms[0] = which ? (DistTerm){DIST_WARP, 0, p->plan.wn - 1, 0, p->plan.pad_n / p->plan.wn}
-                          : (DistTerm){DIST_WARP, wn_bits, p->plan.wm - 1, 0, p->plan.pad_m / p->plan.wm};
-    if (!warp.terms[0].mask) warp.term_count = 0;
-    IrValue *first = dist_base(x, &warp, 0);
     const IrType *type = ir_type_frag(x->module, DTYPE_U32, 1, &(int64_t){blocks * 4});
     IrOp *map = ir_map(b, 1, &blocks, 1, &type);
     IrBuilder inner = ir_builder_at_end(map->regions[0]);
     inner.span = b->span;
-    IrValue *along = index_mul_const(&inner, map->regions[0]->args[0], 16);
-    along = index_add(&inner, first, along);
+    IrValue *along = block_start(p, &inner, which, map->regions[0]->args[0]);
     IrValue *row = index_add(&inner, lane.row, rows_are_k ? k : along);
     IrValue *column = index_add(&inner, lane.column, rows_are_k ? along : k);
     IrValue *offset = index_add(&inner, p->place[which], buffer_offset(&inner, buf, row, column));

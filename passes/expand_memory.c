@@ -17,7 +17,7 @@ static AccessPlan slice_of(Expand *x, IrOp *op, unsigned first, IrValue *tensor)
         bool range = s.letters[i] == 'r';
         s.begin[i] = op->operands[next++];
         s.end[i] = range ? op->operands[next++] : NULL;
-        s.step[i] = range && steps ? steps->ints[i] : 1;
+        s.step[i] = range && steps ? steps->ints[axis] : 1;
         s.tile_axis[i] = range ? axis++ : -1;
     }
     s.stride[s.rank ? s.rank - 1 : 0] = aff_const(c, 1);

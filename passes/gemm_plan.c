@@ -1,5 +1,7 @@
 #include "gemm_plan.h"
 
+#include "layout.h"
+
 #include <string.h>
 
 /* Rows and columns that one warp covers at least. */
@@ -12,6 +14,13 @@ static Step plan_step(const char *atom) {
 }
 
 static int64_t round_up(int64_t value, int64_t step) { return (value + step - 1) / step * step; }
+
+/* The least extent that a layout may have and that `step` divides. */
+static int64_t pad_extent(int64_t value, int64_t step) {
+    int64_t padded = round_up(value, step);
+    while (layout_pad_extent(padded) != padded) padded = round_up(layout_pad_extent(padded), step);
+    return padded;
+}
 
 static const char *choose_atom(const Target *target, Dtype in, Dtype acc) {
     if (acc == DTYPE_F32 && target_has(target, TARGET_MMA)) {
@@ -35,7 +44,7 @@ GemmPlan gemm_plan(const Target *target, int64_t m, int64_t n, int64_t k, Dtype 
     int64_t best = INT64_MAX;
     for (int64_t wm = 1; wm <= plan.warps; wm *= 2) {
         int64_t wn = plan.warps / wm;
-        int64_t rows = round_up(m, step.rows * wm), columns = round_up(n, step.columns * wn);
+        int64_t rows = pad_extent(m, step.rows * wm), columns = pad_extent(n, step.columns * wn);
         /* Padding costs work, a warp tile's edge costs shared memory reads. */
         int64_t cost = rows * columns * 16 + (rows / wm + columns / wn) * plan.warps * 64;
         if (cost >= best) continue;

@@ -108,11 +108,7 @@ bool slice_operand(const IrOp *op, unsigned tile_axis, unsigned *operand, unsign
 
 int64_t slice_step(const IrOp *op, unsigned tile_axis) {
     const IrAttr *steps = ir_attr(op, "steps");
-    unsigned operand, tensor_axis;
-    if (!steps || !slice_operand(op, tile_axis, &operand, &tensor_axis)) return 1;
-    /* One entry a tensor axis, or one a range axis. */
-    size_t at = steps->count == strlen(ir_attr_str(op, "axes", "")) ? tensor_axis : tile_axis;
-    return at < steps->count ? steps->ints[at] : 1;
+    return steps && tile_axis < steps->count ? steps->ints[tile_axis] : 1;
 }
 
 void slice_shift(IrOp *op, unsigned tile_axis, IrValue *offset) {
