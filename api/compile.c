@@ -164,12 +164,22 @@ static void keep_level(IrModule *module, unsigned level) {
     }
 }
 
-static bool emit_code(sketchc_unit *unit, const Compile *c, const IrModule *kernels, const char *form, Str *out) {
+static bool emit_form(sketchc_unit *unit, const Compile *c, const IrModule *kernels, const char *form, Str *out) {
     EmitOptions options = {.arch = c->target->arch, .fault = c->given.fault};
     if (strcmp(form, "ptx") == 0) return emit_ptx(kernels, &options, out, &unit->diags);
     if (strcmp(form, "llvm") == 0) return emit_llvm(kernels, &options, out, &unit->diags);
     if (strcmp(form, "cuda") == 0) return emit_cuda(kernels, &options, out, &unit->diags);
     return emit_openmp(kernels, &options, out, &unit->diags);
+}
+
+/* Code beyond this is refused: no assembler takes it in reasonable time. */
+enum { CODE_LIMIT = 16 << 20 };
+
+static bool emit_code(sketchc_unit *unit, const Compile *c, const IrModule *kernels, const char *form, Str *out) {
+    if (!emit_form(unit, c, kernels, form, out)) return false;
+    if (out->len <= CODE_LIMIT) return true;
+    diag_report(&unit->diags, DIAG_code_too_large, SPAN_NONE, (long long)out->len, (long long)CODE_LIMIT);
+    return false;
 }
 
 static const char *code_form(const Compile *c) {
