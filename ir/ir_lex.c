@@ -120,6 +120,7 @@ static int hex_digit(char c) {
 
 /* Decodes one escape after the backslash; 0 when there is none such. */
 static char scan_escape(Parser *p) {
+    if (p->at >= p->size) return 0;
     char c = peek(p, 0);
     p->at++;
     if (c == '"' || c == '\\') return c;
