@@ -439,6 +439,15 @@ static void create_params(Expand *x) {
     x->to->constraints = x->from->constraints;
 }
 
+static void check_shared(Expand *x) {
+    int64_t most = x->ctx->target->shared_bytes_block;
+    if (x->shared_bytes <= most || x->failed) return;
+    const char *text = arena_printf(x->ctx->diags->arena, "\"%s\" needs %lld bytes of shared memory, a block has %lld",
+                                    x->from->name, (long long)x->shared_bytes, (long long)most);
+    diag_report(x->ctx->diags, DIAG_not_lowered, x->from->body->first->span, text);
+    x->failed = true;
+}
+
 static bool expand_func(PassContext *ctx, IrFunc *from) {
     Expand x = {.ctx = ctx, .module = ctx->module, .from = from};
     x.to = ir_func_create(ctx->module, from->name, IR_LEVEL_KERNEL);
@@ -452,6 +461,7 @@ static bool expand_func(PassContext *ctx, IrFunc *from) {
     x.b = ir_builder_at_end(x.to->body);
     ir_op_create(&x.b, IR_RETURN, 0, NULL, 0, NULL);
     if (x.gpu) {
+        check_shared(&x);
         ir_func_attr_set_int(x.to, "num_warps", x.num_warps);
         ir_func_attr_set_int(x.to, "shared_bytes", x.shared_bytes);
     }

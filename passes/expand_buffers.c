@@ -77,6 +77,7 @@ static Dist copy_dist(const Expand *x, int64_t rows, int64_t columns, int64_t ve
 }
 
 static void expand_copy(Expand *x, IrOp *op) {
+    expand_order(x, op);
     Buffer buf = buffer_of(x, op->operands[1]);
     IrValue *stage = expand_scalar(x, op->operands[2]);
     const IrAttr *extents = ir_attr(op, "extents");

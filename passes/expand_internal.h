@@ -91,6 +91,10 @@ IrValue *access_pointer(const AccessPlan *plan);
 IrValue *access_offset(Expand *x, IrBuilder *inner, const AccessPlan *plan, const Dist *dist, IrValue *const *index,
                        IrValue **mask);
 
+/* A barrier before an access of a tensor where other threads' accesses may have to come first. */
+void expand_order(Expand *x, const IrOp *op);
+void expand_barrier(Expand *x);
+
 void expand_block(Expand *x, IrBlock *block);
 void expand_load(Expand *x, IrOp *op);
 void expand_store(Expand *x, IrOp *op);

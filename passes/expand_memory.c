@@ -34,6 +34,7 @@ static int64_t slice_vector(Expand *x, const AccessPlan *s, const Dist *dist) {
     if (widest < 2) return 1;
     int64_t width = dist_vector(dist, (unsigned)s->tile_axis[last], widest);
     const Aff *ends[] = {ir_aff_of(x->module, s->begin[last]), ir_aff_of(x->module, s->end[last]), s->type->extents[last]};
+    while (width > 1 && dist->extents[s->tile_axis[last]] % width) width /= 2;
     for (unsigned i = 0; i < COUNT_OF(ends); i++)
         while (width > 1 && aff_known_divisor(s->facts, ends[i], width) % width) width /= 2;
     for (unsigned i = 0; i < last; i++)
@@ -141,6 +142,7 @@ static IrValue *emit_load(Expand *x, IrBuilder *b, IrOp *op, const AccessPlan *s
 
 void expand_load(Expand *x, IrOp *op) {
     IrValue *result = &op->results[0], *mask;
+    expand_order(x, op);
     if (result->type->kind != IR_TYPE_TILE) {
         Dist none = {.dim_count = 1, .dims = {{.extent = 1}}};
         AccessPlan plan = access_plan(x, op, 1, op->operands[0], NULL);
@@ -177,6 +179,18 @@ static IrValue *owner_mask(Expand *x, const Dist *dist) {
     return ir_binary(&x->b, IR_EQ, sum, ir_const_index(&x->b, 0));
 }
 
+/* A wide store is masked as one: what is present must begin and end where accesses do. */
+static int64_t whole_pieces(Expand *x, IrValue *tile, const AccessPlan *plan, const Aff *const *checked) {
+    int64_t width = plan->width;
+    if (width == 1) return 1;
+    unsigned axis = (unsigned)plan->tile_axis[plan->rank - 1];
+    PresenceAxis p = presence_of(x->ctx, tile).axes[axis];
+    bool covered = p.hi && checked[axis] && aff_prove_le(plan->facts, checked[axis], p.hi);
+    while (width > 1 && p.lo && aff_known_divisor(plan->facts, p.lo, width) % width) width /= 2;
+    while (width > 1 && p.hi && !covered && aff_known_divisor(plan->facts, p.hi, width) % width) width /= 2;
+    return width;
+}
+
 void expand_store(Expand *x, IrOp *op) {
     IrValue *tile = op->operands[0], *index[DIST_MAX_DIMS], *mask;
     Rep *rep = expand_rep(x, tile);
@@ -184,6 +198,7 @@ void expand_store(Expand *x, IrOp *op) {
         expand_error(x, op, "only mode=set is lowered in this release");
         return;
     }
+    expand_order(x, op);
     bool is_tile = tile->type->kind == IR_TYPE_TILE;
     Dist one = {.dim_count = 1, .dims = {{.extent = 1}}, .free_lanes = 31, .free_warps = -1};
     Dist dist = is_tile ? dist_of(tile->type) : one;
@@ -193,6 +208,7 @@ void expand_store(Expand *x, IrOp *op) {
     const Aff *checked[DIST_MAX_RANK] = {0};
     for (unsigned i = 0; i < plan.rank; i++)
         if (plan.tile_axis[i] >= 0 && plan.step[i] == 1) checked[plan.tile_axis[i]] = slice_limit(x, &plan, i);
+    if (is_tile) plan.width = whole_pieces(x, tile, &plan, checked);
     IrBuilder inner;
     IrOp *map = dist_map(x, &dist, plan.width, DTYPE_NONE, &inner, index);
     IrBuilder saved = x->b;
@@ -223,11 +239,10 @@ void expand_convert(Expand *x, IrOp *op) {
         elements *= to.padded[a] > from.padded[a] ? to.padded[a] : from.padded[a];
     }
     IrValue *shared = expand_shared(x, result->type->dtype, elements, "convert");
-    IrValue *ends[2];
+    IrValue *ends[2], *owner = owner_mask(x, &from);
     for (unsigned phase = 0; phase < 2; phase++) {
         const Dist *dist = phase ? &to : &from;
-        IrOp *barrier = ir_op_create(&x->b, IR_BARRIER, 0, NULL, 0, NULL);
-        ir_attr_set_str(barrier, "scope", "block");
+        expand_barrier(x);
         IrBuilder inner;
         IrOp *map = dist_map(x, dist, 1, phase ? result->type->dtype : DTYPE_NONE, &inner, index);
         IrValue *offset = NULL;
@@ -237,8 +252,8 @@ void expand_convert(Expand *x, IrOp *op) {
         }
         offset = or_zero(&inner, offset);
         if (!phase) {
-            IrValue *operands[3] = {rep_get(x, &inner, rep, dist, index, 1), shared, offset};
-            ir_op_create(&inner, IR_MEM_STORE, 3, operands, 0, NULL);
+            IrValue *operands[4] = {rep_get(x, &inner, rep, dist, index, 1), shared, offset, owner};
+            ir_op_create(&inner, IR_MEM_STORE, owner ? 4 : 3, operands, 0, NULL);
             ir_yield(&inner, 0, NULL);
         } else {
             const IrType *type = ir_type_scalar(x->module, result->type->dtype);

@@ -248,7 +248,7 @@ static IrValue *reduce_lanes(Expand *x, const Reduction *r, IrValue *frag) {
     return ir_result(map, 0);
 }
 
-static void barrier(Expand *x) {
+void expand_barrier(Expand *x) {
     ir_attr_set_str(ir_op_create(&x->b, IR_BARRIER, 0, NULL, 0, NULL), "scope", "block");
 }
 
@@ -290,14 +290,14 @@ static IrValue *reduce_warps(Expand *x, const Reduction *r, IrValue *frag) {
     IrValue *number = partial_number(x, bits), *index[DIST_MAX_DIMS];
     IrValue *mask = first_lane_mask(x, reduced_bits(r, DIST_LANE) | r->from.free_lanes);
     IrBuilder inner;
-    barrier(x); /* readers of an earlier use are done */
+    expand_barrier(x); /* readers of an earlier use are done */
     dist_map(x, &r->kept, 1, DTYPE_NONE, &inner, index);
     IrValue *offset = scratch_offset(x, &inner, r, index, &elements);
     offset = index_add(&inner, index_mul_const(&inner, number, elements), offset);
     IrValue *stored[4] = {kept_get(x, &inner, r, frag, index), shared, offset, mask};
     ir_op_create(&inner, IR_MEM_STORE, mask ? 4 : 3, stored, 0, NULL);
     ir_yield(&inner, 0, NULL);
-    barrier(x);
+    expand_barrier(x);
     IrOp *map = dist_map(x, &r->kept, 1, r->dtype, &inner, index);
     offset = scratch_offset(x, &inner, r, index, &elements);
     IrValue *sum = NULL;

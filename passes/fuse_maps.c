@@ -41,7 +41,7 @@ static bool touches(const IrOp *op, const IrValue *pointer, unsigned trait) {
 
 static bool writes_what_is_accessed(const IrOp *a, const IrOp *b) {
     for (const IrOp *op = a->regions[0]->first; op; op = op->next) {
-        if (op->region_count && ir_has_trait(op, IR_LOOP) && (touches(op, NULL, IR_WRITES))) return true;
+        if (op->region_count && touches(op, NULL, IR_WRITES)) return true;
         if (!ir_has_trait(op, IR_WRITES)) continue;
         for (unsigned i = 0; i < op->operand_count; i++)
             if (op->operands[i]->type->kind == IR_TYPE_PTR && touches(b, op->operands[i], IR_READS | IR_WRITES)) return true;

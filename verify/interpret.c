@@ -98,6 +98,20 @@ static void check_size(Machine *m, const IrValue *arg, const Memory *memory) {
         machine_trap(m, "the memory of %s is smaller than the tensor", memory->name);
 }
 
+enum { RACE_LIMIT = 1 << 20 }; /* bytes of a tensor in which races are looked for */
+
+static void fresh_shadow(Memory *memory) {
+    for (int64_t i = 0; memory->shadow && i < memory->bytes; i++)
+        memory->shadow[i] = (Shadow){.writer = -1, .reader = -1};
+}
+
+/* Threads of one block may race in global memory too; blocks are not held against each other. */
+static void watch(Machine *m, Memory *memory) {
+    bool watched = m->threads > 1 && memory->bytes <= RACE_LIMIT;
+    memory->shadow = watched ? ARENA_ARRAY(m->arena, Shadow, (size_t)memory->bytes + 1) : NULL;
+    fresh_shadow(memory);
+}
+
 static void bind_params(Launch *l, Machine *m, Memory **memories, double *scalars) {
     for (unsigned i = 0; i < m->f->param_count; i++) {
         const IrParam *param = &m->f->params[i];
@@ -106,8 +120,10 @@ static void bind_params(Launch *l, Machine *m, Memory **memories, double *scalar
             memories[i] = find_tensor(l, param->name);
             if (!memories[i]) machine_trap(m, "the tensor %s has no memory", param->name);
             check_size(m, arg, memories[i]);
+            watch(m, memories[i]);
         } else if (param->kind == IR_PARAM_WORKSPACE) {
             memories[i] = find_workspace(l, m, param, arg->type->dtype);
+            watch(m, memories[i]);
         } else if (param->kind == IR_PARAM_SCALAR) {
             scalars[i] = param->fallback;
             for (size_t k = 0; k < l->args->scalar_count; k++)
@@ -148,8 +164,8 @@ static void make_shared(Machine *m) {
 
 static void start_block(Machine *m) {
     poison_fill(DTYPE_F32, m->shared.data, (size_t)m->shared.bytes);
-    for (int64_t i = 0; m->shared.shadow && i < m->shared.bytes; i++)
-        m->shared.shadow[i] = (Shadow){.writer = -1, .reader = -1};
+    fresh_shadow(&m->shared);
+    m->block_barriers++; /* what earlier blocks did is no race */
     for (size_t i = 0; i < m->pending.len; i++) free(m->pending.data[i].data);
     m->pending.len = 0;
 }

@@ -26,7 +26,7 @@ typedef struct {
     const char *name;
     unsigned char *data;
     int64_t bytes;
-    Shadow *shadow; /* of each byte, or null: memory of one thread, or global */
+    Shadow *shadow; /* of each byte, or null: memory of one thread, or too large to watch */
 } Memory;
 
 typedef struct {
