@@ -11,14 +11,15 @@
 #include "target.h"
 
 struct sketchc_unit {
-    Arena *source_arena;   /* lives as long as the unit */
+    Arena *source_arena; /* lives as long as the unit */
     const char *path, *text;
     size_t size;
-    Arena *arena;          /* of the last call; null before the first */
+    Arena *arena; /* of the last call; null before the first */
     SourceMap *sources;
     DiagList diags;
     File *file;
-    Str dump, times, reproducer;
+    Str dump, times;
+    PassReport report; /* of the last lowering; holds its reproducer */
 };
 
 struct sketchc_artifact {
@@ -26,11 +27,13 @@ struct sketchc_artifact {
     Artifact *artifact;
 };
 
+enum { EMIT_NVPTX, EMIT_CUDA, EMIT_OPENMP };
+
 /* A call's view of the options, with defaults filled in. */
 typedef struct {
     sketchc_options given;
     const Target *target;
-    enum { EMIT_NVPTX, EMIT_CUDA, EMIT_OPENMP } emitter;
+    int emitter;
 } Compile;
 
 /* Parses and checks into the unit's fresh arena. */
@@ -39,7 +42,14 @@ bool api_check(sketchc_unit *unit, const sketchc_options *options);
 IrModule *api_build(sketchc_unit *unit);
 /* Lowers a built module to kernel level. */
 bool api_lower(sketchc_unit *unit, const Compile *c, IrModule *module);
-bool api_target(sketchc_unit *unit, const sketchc_options *options, Compile *c);
+/* Target and emitter for a form of output, which may be null. */
+bool api_target(sketchc_unit *unit, const sketchc_options *options, const char *form, Compile *c);
+/* The constexprs of a checked sketch (or null) with the values that were taken; how many. */
+size_t api_constexprs(Arena *arena, const Block *sketch, const ArtifactConstexpr **list);
+/* `implements op(X=A)`: where the operator's names are others. Symbols follow from the shapes. */
+size_t api_renames(Arena *arena, const Block *sketch, const ArtifactRename **list);
+/* One comment, in lines of at most 100 columns: what the code was made from. */
+void api_head_comment(sketchc_unit *unit, const Target *target, const char *leader, Str *out);
 Artifact *api_artifact(sketchc_unit *unit, const Compile *c, Arena *arena);
 sketchc_status api_status(const sketchc_unit *unit);
 /* Starts a call: drops what the last one made. */

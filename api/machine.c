@@ -19,52 +19,48 @@ static const struct {
     {"nvrtc", "compiles CUDA C where nvcc is missing", rt_probe_nvrtc},
 };
 
-/* Environment variables that sketchc reads. */
-static const struct {
-    const char *name, *use;
-} variables[] = {
-    {"CC", "the C compiler for -t openmp"},
-    {"CUDA_HOME", "where the CUDA tools are looked for after PATH"},
-    {"XDG_CACHE_HOME", "where the kernel cache lies (sketchc/ in it)"},
-    {"NO_COLOR", "no colours when set"},
-    {"SKETCHC_LOG", "what to log to standard error: a comma list of run, cache, tools"},
-    {"TMPDIR", "where temporary files are made"},
-};
-
 static void doctor_text(Str *out) {
     for (size_t i = 0; i < COUNT_OF(probes); i++) {
         RtTool tool = {0};
         probes[i].probe(&tool);
-        str_printf(out, "%-8s %s  %s%s%s  (%s)\n", probes[i].name, tool.found ? "found  " : "missing", tool.path,
+        str_printf(out, "%-8s %s  %s%s%s  (%s)\n", probes[i].name,
+                   tool.found ? "found  " : "missing", tool.path,
                    tool.path[0] && tool.version[0] ? ", " : "", tool.version, probes[i].use);
     }
-    str_printf(out, "%-8s %s\n", "llvm", sketchc_llvm_version() ? sketchc_llvm_version() : "not built in: no -t nvptx");
-    for (size_t i = 0; i < COUNT_OF(variables); i++) {
-        const char *value = getenv(variables[i].name);
-        str_printf(out, "%-16s %s  (%s)\n", variables[i].name, value ? value : "not set", variables[i].use);
+    str_printf(out, "%-8s %s\n", "llvm",
+               sketchc_llvm_version() ? sketchc_llvm_version() : "not built in: no -t nvptx");
+    for (unsigned i = 0; i < ENV_COUNT; i++) {
+        const char *value = env_get((EnvId)i);
+        str_printf(out, "%-19s %s  (%s)\n", env_name((EnvId)i), value ? value : "not set",
+                   env_use((EnvId)i));
     }
 }
 
 static void doctor_json(Str *out) {
-    str_append(out, "{\"format\": \"sketchc.doctor 1\", \"tools\": [");
+    str_append(out, "{\"format\": 1, \"kind\": \"doctor\", \"llvm\": ");
+    if (sketchc_llvm_version())
+        str_append_json(out, sketchc_llvm_version());
+    else
+        str_append(out, "null");
+    str_append(out, ", \"tools\": [");
     for (size_t i = 0; i < COUNT_OF(probes); i++) {
         RtTool tool = {0};
         probes[i].probe(&tool);
-        str_printf(out, "%s{\"name\": \"%s\", \"found\": %s, \"path\": ", i ? ", " : "", probes[i].name,
-                   tool.found ? "true" : "false");
+        str_printf(out, "%s{\"name\": \"%s\", \"found\": %s, \"path\": ", i ? ", " : "",
+                   probes[i].name, tool.found ? "true" : "false");
         str_append_json(out, tool.path);
         str_append(out, ", \"version\": ");
         str_append_json(out, tool.version);
         str_append(out, "}");
     }
     str_append(out, "], \"environment\": {");
-    bool first = true;
-    for (size_t i = 0; i < COUNT_OF(variables); i++) {
-        const char *value = getenv(variables[i].name);
-        str_printf(out, "%s\"%s\": ", first ? "" : ", ", variables[i].name);
-        first = false;
-        if (value) str_append_json(out, value);
-        else str_append(out, "null");
+    for (unsigned i = 0; i < ENV_COUNT; i++) {
+        const char *value = env_get((EnvId)i);
+        str_printf(out, "%s\"%s\": ", i ? ", " : "", env_name((EnvId)i));
+        if (value)
+            str_append_json(out, value);
+        else
+            str_append(out, "null");
     }
     str_append(out, "}}\n");
 }
@@ -72,8 +68,10 @@ static void doctor_json(Str *out) {
 char *sketchc_doctor(const char *format) {
     Str out;
     str_init(&out);
-    if (strcmp(format, "json") == 0) doctor_json(&out);
-    else doctor_text(&out);
+    if (strcmp(format, "json") == 0)
+        doctor_json(&out);
+    else
+        doctor_text(&out);
     char *text = api_string(&out);
     str_release(&out);
     return text;
@@ -104,19 +102,23 @@ char *sketchc_cache_info(const char *format) {
     Str out;
     str_init(&out);
     if (strcmp(format, "json") == 0) {
-        str_append(&out, "{\"format\": \"sketchc.cache 1\", \"folder\": ");
+        str_append(&out, "{\"format\": 1, \"kind\": \"cache\", \"folder\": ");
         str_append_json(&out, found ? info.dir : "");
-        str_printf(&out, ", \"entries\": %llu, \"bytes\": %llu, \"limit\": %llu}\n", (unsigned long long)info.entries,
-                   (unsigned long long)info.bytes, (unsigned long long)info.limit);
+        str_printf(&out, ", \"entries\": %llu, \"bytes\": %llu, \"limit\": %llu}\n",
+                   (unsigned long long)info.entries, (unsigned long long)info.bytes,
+                   (unsigned long long)info.limit);
     } else if (!found) {
         str_append(&out, "there is no cache yet\n");
     } else {
-        str_printf(&out, "%s: %llu entries, %llu of %llu bytes\n", info.dir, (unsigned long long)info.entries,
-                   (unsigned long long)info.bytes, (unsigned long long)info.limit);
+        str_printf(&out, "%s: %llu entries, %llu of %llu bytes\n", info.dir,
+                   (unsigned long long)info.entries, (unsigned long long)info.bytes,
+                   (unsigned long long)info.limit);
     }
     char *text = api_string(&out);
     str_release(&out);
     return text;
 }
 
-uint64_t sketchc_cache_clear(void) { return rt_cache_clear(NULL); }
+uint64_t sketchc_cache_clear(void) {
+    return rt_cache_clear(NULL);
+}

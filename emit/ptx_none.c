@@ -1,18 +1,17 @@
 /* The PTX target in a build without LLVM: a clear error. */
 #include "emit_internal.h"
 
-static bool missing(DiagList *diags) {
-    diag_report(diags, DIAG_backend_failed, SPAN_NONE,
-                "this build of sketchc has no LLVM (-Dllvm=enabled)");
+static bool missing(DiagList *diags, const char *form) {
+    diag_report(diags, DIAG_no_backend, SPAN_NONE, form);
     return false;
 }
 
 bool emit_ptx(const IrModule *m, const EmitOptions *options, Str *out, DiagList *diags) {
     (void)m, (void)options, (void)out;
-    return missing(diags);
+    return missing(diags, "PTX");
 }
 
 bool emit_llvm(const IrModule *m, const EmitOptions *options, Str *out, DiagList *diags) {
     (void)m, (void)options, (void)out;
-    return missing(diags);
+    return missing(diags, "LLVM IR");
 }

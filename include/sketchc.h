@@ -51,7 +51,7 @@ typedef struct {
 
 typedef struct {
     size_t size;             /* sizeof(sketchc_options) */
-    const char *target;      /* "nvptx" (default), "cuda", "openmp" */
+    const char *target;      /* "nvptx" (default; without LLVM "cuda"), "cuda", "openmp" */
     const char *arch;        /* "sm_80", "sm_90a", ..., "x86-64-v3"; null: the target's default */
     const char *target_file; /* text of a target document that replaces the built-in one; null: none */
     const char *sketch;      /* which sketch of the file; null: the first */
@@ -61,6 +61,10 @@ typedef struct {
     const char *passes;      /* a list that replaces the pipeline; null: the pipeline */
     const char *print_ir_after, *stop_after;
     const char *fault;       /* tests only: a planted fault; null */
+    /* Called before the passes run with the text IR that repeats them, for a crash handler; the text
+     * lives until the unit's next call. May be null. */
+    void (*on_reproducer)(void *context, const char *text, size_t size);
+    void *context;
 } sketchc_options;
 
 /* A unit holds one source text (copied) and all that is made from it. `path` is shown in
@@ -72,7 +76,8 @@ SKETCHC_API void sketchc_unit_destroy(sketchc_unit *unit);
 SKETCHC_API sketchc_status sketchc_check(sketchc_unit *unit, const sketchc_options *options);
 
 /* Output forms: "ast", "graph", "tile" (as built), "kernel" (after all passes), "llvm", "ptx",
- * "cubin", "cuda", "c", "artifact". On success *data holds `size` bytes, with a NUL behind them. A
+ * "cubin" (by CUDA's tools), "cuda", "c", "artifact"; null: the target's code. Without a target a form
+ * of code chooses one. On success *data holds `size` bytes, with a NUL behind them. A
  * unit may be emitted several times, with different options. */
 SKETCHC_API sketchc_status sketchc_emit(sketchc_unit *unit, const sketchc_options *options, const char *form,
                                         char **data, size_t *size);
@@ -130,8 +135,8 @@ typedef struct {
     unsigned device, threads;
 } sketchc_run_options;
 
-/* Each runs in a disposable process and returns, besides the status, a report: "text" or "json"
- * (docs/schemas/). The calling process must not have initialised CUDA. */
+/* Each runs in a disposable process and returns, besides the status, a report: "text", "verbose"
+ * (sketchc_verify: a line for every ragged size) or "json" (docs/schemas/). The calling process must not have initialised CUDA. */
 SKETCHC_API sketchc_status sketchc_run(const sketchc_artifact *artifact, const sketchc_run_options *options,
                                        const sketchc_file *inputs, size_t input_count, const sketchc_file *outputs,
                                        size_t output_count, const char *format, char **report);

@@ -60,6 +60,10 @@ typedef struct {
     bool verify_each;        /* after every pass, not only at both ends */
     bool round_trip;         /* parse(print(x)) == x after every pass */
     Str *dump;               /* where --print-ir-after writes; may be null when that is null */
+    /* Called once the report's reproducer is made, before the first pass; may be null. The text
+     * stays where it is as long as the report. */
+    void (*on_reproducer)(void *context, const char *text, size_t size);
+    void *context;
 } PassOptions;
 
 /* What the runner knows; filled as it goes, so that a crash handler finds the pass that ran. */

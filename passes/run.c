@@ -124,6 +124,8 @@ static bool check(PassContext *ctx, const char *after, bool verify_it, const Pas
 bool passes_run(PassContext *ctx, const PassId *passes, size_t count, const PassOptions *options,
                 PassReport *report) {
     write_reproducer(ctx, passes, count, &report->reproducer);
+    if (options->on_reproducer)
+        options->on_reproducer(options->context, report->reproducer.data, report->reproducer.len);
     if (!check(ctx, "input", true, options, report)) return false;
     for (size_t i = 0; i < count; i++) {
         const char *name = pass_info(passes[i])->name;

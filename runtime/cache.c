@@ -16,7 +16,7 @@ enum { TRAILER = 32, MAX_ENTRIES = 65536, HEX = 32 };
 static const char trailer_magic[8] = {'s', 'k', 'c', 'a', 'c', 'h', 'e', '1'};
 
 static uint64_t size_limit(void) {
-    const char *text = getenv("SKETCHC_CACHE_LIMIT"); /* bytes */
+    const char *text = env_get(ENV_CACHE_LIMIT);
     double value;
     if (text && parse_double(text, &value) && value >= 0 && value < 1e18) return (uint64_t)value;
     return DEFAULT_LIMIT;
@@ -24,7 +24,7 @@ static uint64_t size_limit(void) {
 
 static bool choose_dir(const char *given, char *out, size_t size) {
     int n;
-    const char *xdg = getenv("XDG_CACHE_HOME"), *home = getenv("HOME");
+    const char *xdg = env_get(ENV_XDG_CACHE_HOME), *home = env_get(ENV_HOME);
     if (given)
         n = snprintf(out, size, "%s", given);
     else if (xdg && xdg[0] == '/')

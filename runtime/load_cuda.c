@@ -279,3 +279,30 @@ void cuda_unload(Device *d, Program *p) {
     free(impl);
     free(p);
 }
+
+/* ---- Code without a device ---- */
+
+static RtError assemble(Loader *l, const ArtifactBlob *blob, Str *cubin) {
+    char arch[32], tool[1024];
+    ptx_target((const char *)blob->data, blob->arch, arch);
+    if (!tool_find("ptxas", true, tool, sizeof tool)) return rt_error(RT_MISSING, "ptxas is not in PATH, CUDA_HOME or /usr/local/cuda");
+    const char *flags[] = {arena_printf(l->arena, "-arch=%s", arch), NULL};
+    return run_compiler(l, tool, flags, "kernel.ptx", blob, cubin);
+}
+
+RtError rt_cubin(const Artifact *a, const char *cache_dir, Str *cubin) {
+    char how[RT_NAME];
+    RtError e = rt_error(RT_BAD_ARTIFACT, "the artifact holds no code for CUDA");
+    Loader l = {.a = a, .arena = arena_create(), .max_registers = shared_register_cap(a), .how = how};
+    if (!l.arena) return rt_error(RT_MISSING, "out of memory");
+    cache_open(&l.cache, cache_dir);
+    for (size_t i = 0; i < a->blob_count; i++) {
+        const ArtifactBlob *blob = &a->blobs[i];
+        if (blob->kind == ARTIFACT_PTX) e = assemble(&l, blob, cubin);
+        else if (blob->kind == ARTIFACT_CUDA_C) e = compile_cuda(&l, blob, blob->arch, cubin);
+        else continue;
+        if (e.status != RT_MISSING) break;
+    }
+    arena_destroy(l.arena);
+    return e;
+}

@@ -33,7 +33,7 @@ static const struct {
 
 static void *open_library(char *name, size_t size) {
     static const char *const names[] = {"libnvrtc.so.13", "libnvrtc.so.12", "libnvrtc.so"};
-    const char *home = getenv("CUDA_HOME"),
+    const char *home = env_get(ENV_CUDA_HOME),
                *dirs[3] = {"", home && home[0] == '/' ? home : NULL, "/usr/local/cuda"};
     for (size_t d = 0; d < COUNT_OF(dirs); d++)
         for (size_t i = 0; dirs[d] && i < COUNT_OF(names); i++) {
@@ -84,7 +84,7 @@ RtError nvrtc_compile(const char *source, const char *arch, unsigned max_registe
     Nvrtc n;
     NvrtcProgram program;
     char name[1024], arch_flag[64], cap_flag[64], include_flag[1100];
-    const char *home = getenv("CUDA_HOME");
+    const char *home = env_get(ENV_CUDA_HOME);
     if (!open_nvrtc(&n, name, sizeof name))
         return rt_error(RT_MISSING, "neither nvcc nor NVRTC is found");
     snprintf(arch_flag, sizeof arch_flag, "--gpu-architecture=%s", arch);

@@ -2,6 +2,7 @@
 #include "runtime_internal.h"
 
 #include <math.h>
+#include <string.h>
 
 static void put_string(Str *s, const char *key, const char *text) {
     str_printf(s, ",\"%s\":", key);
@@ -130,8 +131,33 @@ static void put_verdict_line(Str *out, const RtVerdict *v) {
     str_append_char(out, '\n');
 }
 
-void rt_verify_text(const Artifact *a, const RtVerifyReport *report, Str *out) {
-    for (size_t i = 0; i < report->count; i++) put_verdict_line(out, &report->verdicts[i]);
+static bool is_ragged(const RtVerdict *v) { return strncmp(v->name, "ragged ", 7) == 0; }
+static bool is_fine(const RtVerdict *v) { return v->status == RT_OK || v->status == RT_SKIPPED; }
+
+static void put_ragged_line(Str *out, const RtVerifyReport *report) {
+    size_t passed = 0, skipped = 0;
+    double worst = 0;
+    for (size_t i = 0; i < report->count; i++) {
+        const RtVerdict *v = &report->verdicts[i];
+        if (!is_ragged(v)) continue;
+        passed += v->status == RT_OK;
+        skipped += v->status == RT_SKIPPED;
+        if (v->status == RT_OK && v->worst_ratio > worst) worst = v->worst_ratio;
+    }
+    if (!passed && !skipped) return;
+    str_printf(out, "%-14s %-12s %zu ragged sizes", rt_status_name(passed ? RT_OK : RT_SKIPPED),
+               "ragged", passed ? passed : skipped);
+    if (passed) str_printf(out, ", worst %.2g of the bound", worst);
+    if (passed && skipped) str_printf(out, "; %zu skipped for their size", skipped);
+    str_append_char(out, '\n');
+}
+
+void rt_verify_text(const Artifact *a, const RtVerifyReport *report, bool verbose, Str *out) {
+    for (size_t i = 0; i < report->count; i++) {
+        const RtVerdict *v = &report->verdicts[i];
+        if (verbose || !is_ragged(v) || !is_fine(v)) put_verdict_line(out, v);
+    }
+    if (!verbose) put_ragged_line(out, report);
     str_printf(out, "%s for %s: %zu passed, %zu failed, %zu skipped\n", a->name, a->arch,
                report->passed, report->failed, report->skipped);
     if (rt_failed(&report->error) && !report->failed)

@@ -137,9 +137,16 @@ RtBenchReport rt_bench(const Artifact *a, const RtOptions *options, Arena *arena
 void rt_run_json(const Artifact *a, const RtError *error, Str *out);
 void rt_verify_json(const Artifact *a, const RtVerifyReport *report, Str *out);
 void rt_bench_json(const Artifact *a, const RtBenchReport *report, Str *out);
-/* The same for people, one line a case. */
-void rt_verify_text(const Artifact *a, const RtVerifyReport *report, Str *out);
+/* The same for people, one line a case; of the ragged sizes without `verbose` only those that did not
+ * pass, and a line that sums up the others. */
+void rt_verify_text(const Artifact *a, const RtVerifyReport *report, bool verbose, Str *out);
 void rt_bench_text(const Artifact *a, const RtBenchReport *report, Str *out);
+
+/* ---- code ---- */
+
+/* The artifact's code as a cubin for its architecture, by ptxas or nvcc (else NVRTC); no device is
+ * needed. `cubin` is initialised. */
+RtError rt_cubin(const Artifact *a, const char *cache_dir, Str *cubin);
 
 /* ---- cache ---- */
 

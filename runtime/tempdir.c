@@ -9,7 +9,7 @@
 #include <unistd.h>
 
 RtError temp_dir_create(TempDir *dir) {
-    const char *base = getenv("TMPDIR");
+    const char *base = env_get(ENV_TMPDIR);
     if (!base || base[0] != '/') base = "/tmp";
     int n = snprintf(dir->path, sizeof dir->path, "%s/sketchc-XXXXXX", base);
     if (n < 0 || (size_t)n >= sizeof dir->path || !mkdtemp(dir->path)) {

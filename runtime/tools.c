@@ -19,7 +19,7 @@ bool tool_find(const char *name, bool cuda, char *out, size_t size) {
         return name[0] == '/' && access(name, X_OK) == 0;
     }
     /* Relative and empty parts of PATH would run what lies in the current folder. */
-    for (const char *p = getenv("PATH"); p;) {
+    for (const char *p = env_get(ENV_PATH); p;) {
         size_t n = strcspn(p, ":");
         if (try_path(p, n, name, out, size)) return true;
         p = p[n] ? p + n + 1 : NULL;
@@ -27,7 +27,7 @@ bool tool_find(const char *name, bool cuda, char *out, size_t size) {
     if (!cuda) return false;
     char tail[80];
     snprintf(tail, sizeof tail, "bin/%s", name);
-    const char *home = getenv("CUDA_HOME");
+    const char *home = env_get(ENV_CUDA_HOME);
     if (home && try_path(home, strlen(home), tail, out, size)) return true;
     const char usual[] = "/usr/local/cuda";
     return try_path(usual, strlen(usual), tail, out, size);
@@ -43,7 +43,7 @@ Hash128 tool_identity(const char *path, Hash128 seed) {
 }
 
 size_t tool_cc(Arena *arena, const char *words[TOOL_MAX_WORDS]) {
-    const char *cc = getenv("CC");
+    const char *cc = env_get(ENV_CC);
     if (!cc || !cc[strspn(cc, " ")]) cc = "cc";
     size_t count = 0;
     for (const char *p = cc; *(p += strspn(p, " ")) && count < TOOL_MAX_WORDS;) {

@@ -100,6 +100,19 @@ bool file_read(const char *path, size_t limit, Str *out);
  * errno set. */
 bool file_write_atomic(const char *path, const void *data, size_t size, int mode);
 
+/* ---- Environment ---- */
+
+/* The variables that are read, one row each in environment.def. */
+typedef enum {
+#define ENVIRONMENT(id, name, use) ENV_##id,
+#include "environment.def"
+#undef ENVIRONMENT
+    ENV_COUNT
+} EnvId;
+const char *env_get(EnvId id); /* null: not set */
+const char *env_name(EnvId id);
+const char *env_use(EnvId id); /* one line for people */
+
 /* ---- Subprocess ---- */
 
 typedef struct {

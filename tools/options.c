@@ -4,22 +4,15 @@
 
 #include <string.h>
 
-typedef struct {
-    const char *name;
-    char letter;
-    const char *argument, *commands, *summary;
-} Option;
-
-static const Option options[] = {
-#define OPTION(id, name, letter, argument, commands, summary) {name, letter, argument, commands, summary},
+const OptionInfo option_table[OPTION_COUNT] = {
+#define OPTION(id, name, letter, argument, commands, summary)                                      \
+    {name, letter, argument, commands, summary},
 #include "options.def"
 #undef OPTION
 };
 
-static const struct {
-    const char *name, *operands, *summary;
-} commands[] = {
-#define COMMAND(id, name, operands, summary) {name, operands, summary},
+const CommandInfo command_table[COMMAND_COUNT] = {
+#define COMMAND(id, name, letter, operands, summary) {name, letter, operands, summary},
 #include "commands.def"
 #undef COMMAND
 };
@@ -28,7 +21,7 @@ static const struct {
 
 static bool unknown(const char *word, Str *error) {
     const char *names[OPTION_COUNT];
-    for (unsigned i = 0; i < OPTION_COUNT; i++) names[i] = options[i].name;
+    for (unsigned i = 0; i < OPTION_COUNT; i++) names[i] = option_table[i].name;
     size_t length = strcspn(word, "=");
     char name[64] = {0};
     memcpy(name, word, length < 63 ? length : 63);
@@ -44,12 +37,13 @@ static bool give(Arena *arena, CommandLine *line, unsigned id, const char *value
 }
 
 /* argv[*i] is an option; takes its argument from the word itself or the next one. */
-static bool parse_option(Arena *arena, int argc, char **argv, int *i, CommandLine *line, Str *error) {
+static bool parse_option(Arena *arena, int argc, char **argv, int *i, CommandLine *line,
+                         Str *error) {
     const char *word = argv[*i];
     bool is_long = word[1] == '-';
     const char *name = word + (is_long ? 2 : 1), *equals = strchr(name, '=');
     for (unsigned id = 0; id < OPTION_COUNT; id++) {
-        const Option *o = &options[id];
+        const OptionInfo *o = &option_table[id];
         size_t length = strlen(o->name);
         bool takes = o->argument[0] != 0;
         /* -ftime-report has one dash, as in other compilers. */
@@ -86,9 +80,11 @@ bool options_parse(Arena *arena, int argc, char **argv, CommandLine *line, Str *
             if (!parse_option(arena, argc, argv, &i, line, error)) return false;
         } else {
             unsigned id = 0;
-            while (first && id < COMMAND_COUNT && strcmp(commands[id].name, word) != 0) id++;
-            if (first && id < COMMAND_COUNT) line->command = (CommandId)id;
-            else VEC_PUSH(arena, &line->operands, word);
+            while (first && id < COMMAND_COUNT && strcmp(command_table[id].name, word) != 0) id++;
+            if (first && id < COMMAND_COUNT)
+                line->command = (CommandId)id;
+            else
+                VEC_PUSH(arena, &line->operands, word);
             first = false;
         }
     }
@@ -101,137 +97,42 @@ const char *option_value(const CommandLine *line, OptionId id) {
     return NULL;
 }
 
-bool option_given(const CommandLine *line, OptionId id) { return option_value(line, id) != NULL; }
-
-/* ---- Documents ---- */
-
-static bool is_hidden(const Option *o) { return !o->commands[0]; }
-
-void options_help(Str *out) {
-    str_append(out, "usage: sketchc [COMMAND] [OPTIONS] FILE\n\ncommands:\n");
-    for (unsigned i = 0; i < COMMAND_COUNT; i++)
-        str_printf(out, "  %-8s %-13s %s\n", commands[i].name, commands[i].operands, commands[i].summary);
-    str_append(out, "\noptions:\n");
-    for (unsigned i = 0; i < OPTION_COUNT; i++) {
-        const Option *o = &options[i];
-        if (is_hidden(o)) continue;
-        const char *dash = o->name[0] == 'f' ? "-" : "--";
-        if (o->letter) str_printf(out, "  -%c, ", o->letter);
-        else str_append(out, "      ");
-        str_printf(out, "%s%s%s%s\n          %s\n", dash, o->name, o->argument[0] ? "=" : "", o->argument, o->summary);
-    }
-    str_append(out, "\nexit status: 0 ok, 1 source error, 2 usage, 3 verification failed, 4 missing on this machine\n"
-                    "(sketchc doctor says what), 5 a bug of sketchc, 124 time limit, 130 interrupted\n");
+bool option_given(const CommandLine *line, OptionId id) {
+    return option_value(line, id) != NULL;
 }
 
-static void man_text(Str *out, const char *text) {
-    for (; *text; text++) {
-        if (*text == '-') str_append(out, "\\-");
-        else str_append_char(out, *text);
-    }
+/* ---- Checks ---- */
+
+/* Is the argument one of a closed set, such as "text|json"? Upper case marks a placeholder. */
+static bool is_closed(const OptionInfo *o) {
+    if (!strchr(o->argument, '|')) return false;
+    return strcspn(o->argument, "ABCDEFGHIJKLMNOPQRSTUVWXYZ") == strlen(o->argument);
 }
 
-static void print_man(const char *version, Str *out) {
-    str_printf(out, ".TH SKETCHC 1 \"\" \"sketchc %s\"\n.SH NAME\nsketchc \\- compiler for deep\\-learning kernels\n", version);
-    str_append(out, ".SH SYNOPSIS\n.B sketchc\n[COMMAND] [OPTIONS] FILE\n.SH COMMANDS\n");
-    for (unsigned i = 0; i < COMMAND_COUNT; i++) {
-        str_printf(out, ".TP\n.B %s %s\n", commands[i].name, commands[i].operands);
-        man_text(out, commands[i].summary);
-        str_append_char(out, '\n');
+static bool is_choice(const OptionInfo *o, const char *value) {
+    size_t length = strlen(value);
+    for (const char *p = o->argument; *p;) {
+        size_t n = strcspn(p, "|");
+        if (n == length && strncmp(p, value, n) == 0) return true;
+        p += n + (p[n] == '|');
     }
-    str_append(out, ".SH OPTIONS\n");
-    for (unsigned i = 0; i < OPTION_COUNT; i++) {
-        const Option *o = &options[i];
-        if (is_hidden(o)) continue;
-        str_append(out, ".TP\n.B ");
-        if (o->letter) str_printf(out, "\\-%c, ", o->letter);
-        man_text(out, o->name[0] == 'f' ? "-" : "--");
-        man_text(out, o->name);
-        if (o->argument[0]) str_append_char(out, '=');
-        man_text(out, o->argument);
-        str_append_char(out, '\n');
-        man_text(out, o->summary);
-        str_append_char(out, '\n');
-    }
-    str_append(out, ".SH EXIT STATUS\n0 ok, 1 source error, 2 usage, 3 verification failed, 4 missing on this machine, "
-                    "5 a bug of sketchc, 124 time limit, 130 interrupted.\n");
+    return false;
 }
 
-/* The alternatives of an argument such as "text|json", or "" when it names a placeholder. */
-static bool has_choices(const Option *o) { return strchr(o->argument, '|') != NULL; }
-
-static void print_bash(Str *out) {
-    str_append(out, "_sketchc() {\n    local cur=${COMP_WORDS[COMP_CWORD]}\n    case $cur in\n");
-    for (unsigned i = 0; i < OPTION_COUNT; i++) {
-        if (is_hidden(&options[i]) || !has_choices(&options[i])) continue;
-        str_printf(out, "    --%s=*) COMPREPLY=($(compgen -W \"", options[i].name);
-        for (const char *p = options[i].argument; *p; p++) str_append_char(out, *p == '|' ? ' ' : *p);
-        str_append(out, "\" -- \"${cur#*=}\")) ;;\n");
+bool options_check(const CommandLine *line, Str *error) {
+    const CommandInfo *command = &command_table[line->command];
+    for (size_t i = 0; i < line->given.len; i++) {
+        const GivenOption *g = &line->given.data[i];
+        const OptionInfo *o = &option_table[g->id];
+        bool fits =
+            !o->commands[0] || o->commands[0] == '*' || strchr(o->commands, command->letter);
+        if (!fits)
+            str_printf(error, "--%s does not go with sketchc %s", o->name, command->name);
+        else if (g->id != OPTION_ARCH && is_closed(o) && !is_choice(o, g->value))
+            str_printf(error, "--%s is one of %s, not \"%s\"", o->name, o->argument, g->value);
+        else
+            continue;
+        return false;
     }
-    str_append(out, "    -*) COMPREPLY=($(compgen -W \"");
-    for (unsigned i = 0; i < OPTION_COUNT; i++)
-        if (!is_hidden(&options[i])) str_printf(out, "%s%s%s ", options[i].name[0] == 'f' ? "-" : "--", options[i].name, options[i].argument[0] ? "=" : "");
-    str_append(out, "\" -- \"$cur\")) ;;\n    *) COMPREPLY=($(compgen -W \"");
-    for (unsigned i = 0; i < COMMAND_COUNT; i++) str_printf(out, "%s ", commands[i].name);
-    str_append(out, "\" -- \"$cur\") $(compgen -f -- \"$cur\")) ;;\n    esac\n}\ncomplete -o nospace -F _sketchc sketchc\n");
-}
-
-static void single_quoted(Str *out, const char *text) {
-    for (; *text; text++) {
-        if (*text == '\'') str_append(out, "'\\''");
-        else str_append_char(out, *text);
-    }
-}
-
-static void print_zsh(Str *out) {
-    str_append(out, "#compdef sketchc\n_arguments \\\n");
-    for (unsigned i = 0; i < OPTION_COUNT; i++) {
-        const Option *o = &options[i];
-        if (is_hidden(o) || o->name[0] == 'f') continue;
-        str_printf(out, "  '--%s%s[", o->name, o->argument[0] ? "=" : "");
-        for (const char *p = o->summary; *p; p++)
-            if (*p != '[' && *p != ']' && *p != '\'' && *p != ':') str_append_char(out, *p);
-        str_append(out, "]");
-        if (has_choices(o)) {
-            str_append(out, ":value:(");
-            for (const char *p = o->argument; *p; p++) str_append_char(out, *p == '|' ? ' ' : *p);
-            str_append(out, ")");
-        } else if (o->argument[0]) {
-            str_append(out, ":value:_files");
-        }
-        str_append(out, "' \\\n");
-    }
-    str_append(out, "  '*:file:_files'\n");
-}
-
-static void print_fish(Str *out) {
-    for (unsigned i = 0; i < OPTION_COUNT; i++) {
-        const Option *o = &options[i];
-        if (is_hidden(o)) continue;
-        str_printf(out, "complete -c sketchc %s %s", o->name[0] == 'f' ? "-o" : "-l", o->name);
-        if (o->letter) str_printf(out, " -s %c", o->letter);
-        if (o->argument[0]) str_append(out, " -r");
-        if (has_choices(o)) {
-            str_append(out, " -f -a '");
-            for (const char *p = o->argument; *p; p++) str_append_char(out, *p == '|' ? ' ' : *p);
-            str_append(out, "'");
-        }
-        str_append(out, " -d '");
-        single_quoted(out, o->summary);
-        str_append(out, "'\n");
-    }
-    for (unsigned i = 0; i < COMMAND_COUNT; i++) {
-        str_printf(out, "complete -c sketchc -n __fish_use_subcommand -a %s -d '", commands[i].name);
-        single_quoted(out, commands[i].summary);
-        str_append(out, "'\n");
-    }
-}
-
-bool options_document(const char *form, const char *version, Str *out) {
-    if (strcmp(form, "man") == 0) print_man(version, out);
-    else if (strcmp(form, "bash") == 0) print_bash(out);
-    else if (strcmp(form, "zsh") == 0) print_zsh(out);
-    else if (strcmp(form, "fish") == 0) print_fish(out);
-    else return false;
     return true;
 }

@@ -29,14 +29,33 @@ typedef struct {
     VEC(const char *) operands;
 } CommandLine;
 
+typedef struct {
+    const char *name;
+    char letter; /* 0: none */
+    const char *argument, *commands, *summary;
+} OptionInfo;
+extern const OptionInfo option_table[OPTION_COUNT];
+
+typedef struct {
+    const char *name;
+    char letter; /* as in options.def */
+    const char *operands, *summary;
+} CommandInfo;
+extern const CommandInfo command_table[COMMAND_COUNT];
+
 /* Parses argv; a mistake gives false and a sentence in `error`. */
 bool options_parse(Arena *arena, int argc, char **argv, CommandLine *line, Str *error);
 /* The last value given, or null. */
 const char *option_value(const CommandLine *line, OptionId id);
 bool option_given(const CommandLine *line, OptionId id);
 
+/* Each option goes with the command and its value is one that exists; else a sentence in `error`.
+ */
+bool options_check(const CommandLine *line, Str *error);
+
+/* documents.c */
 void options_help(Str *out);
-/* "man", "bash", "zsh", "fish"; false for anything else. */
+/* "man", "bash", "zsh", "fish", "markdown"; false for anything else. */
 bool options_document(const char *form, const char *version, Str *out);
 
 #endif

@@ -1,11 +1,13 @@
 /* The driver: reads the command line and files, calls libsketchc, writes what comes back. */
-#include "options.h"
 #include "sketchc.h"
+#include "crash.h"
+#include "options.h"
 #include "support.h"
 
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 enum { SOURCE_LIMIT = 64 << 20, ARTIFACT_LIMIT = 256 << 20 };
@@ -15,6 +17,7 @@ typedef struct {
     CommandLine line;
     sketchc_options compile;
     sketchc_run_options run;
+    const char *command; /* as it was typed, for a crash's file */
 } Driver;
 
 static int fail(int status, const char *format, ...) PRINTF_LIKE(2, 3);
@@ -28,8 +31,52 @@ static int fail(int status, const char *format, ...) {
     return status;
 }
 
-static const char *value(const Driver *d, OptionId id) { return option_value(&d->line, id); }
-static bool given(const Driver *d, OptionId id) { return option_given(&d->line, id); }
+static const char *value(const Driver *d, OptionId id) {
+    return option_value(&d->line, id);
+}
+static bool given(const Driver *d, OptionId id) {
+    return option_given(&d->line, id);
+}
+
+/* ---- Log ---- */
+
+enum { LOG_COMPILE = 1, LOG_PASSES = 2, LOG_RUN = 4 };
+static const char *const log_names[] = {"compile", "passes", "run"};
+
+/* The bits of SKETCHC_LOG; a word that means nothing is said once, by check_log. */
+static unsigned log_bits(const char **unknown) {
+    unsigned bits = 0;
+    for (const char *p = env_get(ENV_LOG); p && *p;) {
+        size_t n = strcspn(p, ","), i = 0;
+        while (i < COUNT_OF(log_names) &&
+               (strlen(log_names[i]) != n || strncmp(log_names[i], p, n) != 0))
+            i++;
+        if (i < COUNT_OF(log_names))
+            bits |= 1u << i;
+        else if (n && unknown)
+            *unknown = p;
+        p += n + (p[n] == ',');
+    }
+    return bits;
+}
+
+static bool logs(unsigned bit) {
+    return log_bits(NULL) & bit;
+}
+
+static void check_log(void) {
+    const char *unknown = NULL;
+    log_bits(&unknown);
+    if (unknown)
+        fprintf(stderr, "sketchc: SKETCHC_LOG knows compile, passes and run, not \"%.*s\"\n",
+                (int)strcspn(unknown, ","), unknown);
+}
+
+static double now(void) {
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
 
 /* ---- Options ---- */
 
@@ -61,12 +108,15 @@ static int read_defines(Driver *d) {
         if (d->line.given.data[i].id != OPTION_DEFINE) continue;
         sketchc_define *p = &defines[d->compile.define_count];
         if (!split_pair(d, d->line.given.data[i].value, &p->name, &p->value))
-            return fail(SKETCHC_USAGE_ERROR, "-D wants NAME=VALUE, not \"%s\"", d->line.given.data[i].value);
+            return fail(SKETCHC_USAGE_ERROR, "-D wants NAME=VALUE, not \"%s\"",
+                        d->line.given.data[i].value);
         d->compile.define_count++;
         int64_t integer;
         double number;
-        if (parse_integer(p->value, &integer)) symbols[d->run.symbol_count++] = (sketchc_symbol){p->name, integer};
-        if (parse_double(p->value, &number)) scalars[d->run.scalar_count++] = (sketchc_scalar){p->name, number};
+        if (parse_integer(p->value, &integer))
+            symbols[d->run.symbol_count++] = (sketchc_symbol){p->name, integer};
+        if (parse_double(p->value, &number))
+            scalars[d->run.scalar_count++] = (sketchc_scalar){p->name, number};
     }
     d->compile.defines = defines;
     d->run.symbols = symbols;
@@ -77,14 +127,17 @@ static int read_defines(Driver *d) {
 static int read_number(const Driver *d, OptionId id, const char *name, double *number) {
     const char *text = value(d, id);
     if (text && (!parse_double(text, number) || *number < 0 || *number > 9e18))
-        return fail(SKETCHC_USAGE_ERROR, "--%s wants a number of at least 0, not \"%s\"", name, text);
+        return fail(SKETCHC_USAGE_ERROR, "--%s wants a number of at least 0, not \"%s\"", name,
+                    text);
     return 0;
 }
 
 static int read_run_options(Driver *d) {
     double seed = 0, bytes = 0, limit = 0, samples = 0;
-    int bad = read_number(d, OPTION_SEED, "seed", &seed) | read_number(d, OPTION_MAX_BYTES, "max-bytes", &bytes) |
-              read_number(d, OPTION_TIME_LIMIT, "time-limit", &limit) | read_number(d, OPTION_SAMPLES, "samples", &samples);
+    int bad = read_number(d, OPTION_SEED, "seed", &seed) |
+              read_number(d, OPTION_MAX_BYTES, "max-bytes", &bytes) |
+              read_number(d, OPTION_TIME_LIMIT, "time-limit", &limit) |
+              read_number(d, OPTION_SAMPLES, "samples", &samples);
     if (bad) return SKETCHC_USAGE_ERROR;
     d->run.size = sizeof d->run;
     d->run.seed = (uint64_t)seed;
@@ -114,7 +167,8 @@ static int read_options(Driver *d) {
     if (file) {
         Str text;
         str_init(&text);
-        if (!file_read(file, SOURCE_LIMIT, &text)) return fail(SKETCHC_USAGE_ERROR, "cannot read %s: %s", file, strerror(errno));
+        if (!file_read(file, SOURCE_LIMIT, &text))
+            return fail(SKETCHC_USAGE_ERROR, "cannot read %s: %s", file, strerror(errno));
         d->compile.target_file = arena_strdup(d->arena, text.data);
         str_release(&text);
     }
@@ -135,7 +189,10 @@ static int choose_machine(Driver *d, bool will_run) {
     const char *target = d->compile.target ? d->compile.target : "nvptx";
     char *arch = sketchc_native_arch(target);
     if (!arch && native)
-        return fail(SKETCHC_MISSING, "--arch=native: this machine has no device for -t %s (sketchc doctor says what it has)", target);
+        return fail(
+            SKETCHC_MISSING,
+            "--arch=native: this machine has no device for -t %s (sketchc doctor says what it has)",
+            target);
     d->compile.arch = arch ? arena_strdup(d->arena, arch) : NULL;
     sketchc_free(arch);
     return 0;
@@ -144,7 +201,7 @@ static int choose_machine(Driver *d, bool will_run) {
 /* ---- Input and output ---- */
 
 static bool wants_color(const Driver *d) {
-    const char *color = value(d, OPTION_COLOR), *no_color = getenv("NO_COLOR");
+    const char *color = value(d, OPTION_COLOR), *no_color = env_get(ENV_NO_COLOR);
     if (color && strcmp(color, "auto") != 0) return strcmp(color, "always") == 0;
     return !(no_color && *no_color) && isatty(STDERR_FILENO);
 }
@@ -156,6 +213,7 @@ static void print_and_free(FILE *to, char *text) {
 
 static void report_diagnostics(const Driver *d, const sketchc_unit *unit) {
     const char *form = value(d, OPTION_DIAGNOSTICS);
+    if (!unit) return;
     if (!form) form = "text";
     if (strcmp(form, "text") == 0 && wants_color(d)) form = "color";
     char *text = sketchc_diagnostics(unit, form);
@@ -163,31 +221,34 @@ static void report_diagnostics(const Driver *d, const sketchc_unit *unit) {
     if (text && !quiet) fputs(text, stderr);
     sketchc_free(text);
     print_and_free(stderr, sketchc_ir_dump(unit));
-    if (given(d, OPTION_TIME_REPORT)) print_and_free(stderr, sketchc_time_report(unit));
+    if (given(d, OPTION_TIME_REPORT) || logs(LOG_PASSES))
+        print_and_free(stderr, sketchc_time_report(unit));
 }
 
 static void save_reproducer(const sketchc_unit *unit) {
-    char *text = sketchc_reproducer(unit);
+    char *text = unit ? sketchc_reproducer(unit) : NULL;
     if (!text) return;
     const char *path = "sketchc-bug.skir";
     if (file_write_atomic(path, text, strlen(text), 0600))
-        fprintf(stderr, "sketchc: this is a bug of sketchc; %s repeats it, please report it\n", path);
+        fprintf(stderr, "sketchc: this is a bug of sketchc; %s repeats it, please report it\n",
+                path);
     sketchc_free(text);
 }
 
 static int read_source(const char *path, size_t limit, Str *text) {
     if (file_read(path, limit, text)) return 0;
-    return fail(errno == EFBIG ? SKETCHC_SOURCE_ERROR : SKETCHC_USAGE_ERROR, "cannot read %s: %s", path, strerror(errno));
+    return fail(errno == EFBIG ? SKETCHC_SOURCE_ERROR : SKETCHC_USAGE_ERROR, "cannot read %s: %s",
+                path, strerror(errno));
 }
 
-static int write_output(const Driver *d, const char *data, size_t size, bool binary) {
+static int write_output(const Driver *d, const char *data, size_t size) {
     const char *path = value(d, OPTION_OUTPUT);
     if (path && strcmp(path, "-") != 0) {
         if (file_write_atomic(path, data, size, 0644)) return 0;
         return fail(SKETCHC_USAGE_ERROR, "cannot write %s: %s", path, strerror(errno));
     }
-    if (binary && isatty(STDOUT_FILENO)) return fail(SKETCHC_USAGE_ERROR, "this is binary; give -o FILE");
-    if (fwrite(data, 1, size, stdout) != size || fflush(stdout)) return fail(SKETCHC_USAGE_ERROR, "cannot write: %s", strerror(errno));
+    if (fwrite(data, 1, size, stdout) != size || fflush(stdout))
+        return fail(SKETCHC_USAGE_ERROR, "cannot write: %s", strerror(errno));
     return 0;
 }
 
@@ -195,42 +256,68 @@ static int write_output(const Driver *d, const char *data, size_t size, bool bin
 
 static int one_operand(const Driver *d, const char *what) {
     if (d->line.operands.len == 1) return 0;
-    if (!d->line.operands.len) return fail(SKETCHC_USAGE_ERROR, "%s is missing; sketchc --help", what);
-    return fail(SKETCHC_USAGE_ERROR, "one %s at a time, please: \"%s\" is too many", what, d->line.operands.data[1]);
+    if (!d->line.operands.len)
+        return fail(SKETCHC_USAGE_ERROR, "%s is missing; sketchc --help", what);
+    return fail(SKETCHC_USAGE_ERROR, "one %s at a time, please: \"%s\" is too many", what,
+                d->line.operands.data[1]);
 }
 
-static const char *default_form(const char *target) {
-    if (target && strcmp(target, "cuda") == 0) return "cuda";
-    if (target && strcmp(target, "openmp") == 0) return "c";
-    return "ptx";
+/* The library's work on one source, guarded: a crash in it is ours. Either an output or an
+ * artifact. */
+static int compile(Driver *d, const char *path, const Str *text, const char *form, Str *out,
+                   sketchc_artifact **artifact) {
+    sketchc_unit *unit =
+        sketchc_unit_create(strcmp(path, "-") ? path : "<stdin>", text->data, text->len);
+    if (!unit) return fail(SKETCHC_BUG, "out of memory");
+    char *data = NULL;
+    size_t size = 0;
+    double start = now();
+    d->compile.on_reproducer = crash_have_ir;
+    d->compile.context = arena_strdup(d->arena, d->compile.fault ? d->compile.fault : "");
+    crash_guard(d->command, text->data, text->len);
+    if (d->compile.fault && strcmp(d->compile.fault, "abort-early") == 0) abort();
+    int status = artifact ? (int)sketchc_compile(unit, &d->compile, artifact)
+                          : (int)sketchc_emit(unit, &d->compile, form, &data, &size);
+    crash_unguard();
+    report_diagnostics(d, unit);
+    if (status == SKETCHC_BUG) save_reproducer(unit);
+    if (!status && !artifact) str_append_n(out, data, size);
+    if (logs(LOG_COMPILE))
+        fprintf(stderr, "sketchc: compile: %s: status %d, %.3f ms\n", path, status,
+                1e3 * (now() - start));
+    sketchc_free(data);
+    sketchc_unit_destroy(unit);
+    return status;
+}
+
+static bool is_binary(const char *form) {
+    return form && (strcmp(form, "artifact") == 0 || strcmp(form, "cubin") == 0);
 }
 
 static int command_compile(Driver *d) {
     int status = one_operand(d, "file");
+    const char *form = value(d, OPTION_EMIT), *output = value(d, OPTION_OUTPUT);
+    bool to_terminal = (!output || strcmp(output, "-") == 0) && isatty(STDOUT_FILENO);
+    if (!status && is_binary(form) && to_terminal)
+        status = fail(SKETCHC_USAGE_ERROR, "--emit=%s is binary; give -o FILE", form);
     if (!status) status = choose_machine(d, false);
     if (status) return status;
-    Str text;
+    Str text, out;
     str_init(&text);
+    str_init(&out);
     const char *path = d->line.operands.data[0];
     status = read_source(path, SOURCE_LIMIT, &text);
-    if (!status) {
-        const char *form = value(d, OPTION_EMIT);
-        if (!form) form = default_form(d->compile.target);
-        sketchc_unit *unit = sketchc_unit_create(strcmp(path, "-") ? path : "<stdin>", text.data, text.len);
-        char *data = NULL;
-        size_t size = 0;
-        status = unit ? (int)sketchc_emit(unit, &d->compile, form, &data, &size) : SKETCHC_BUG;
-        report_diagnostics(d, unit);
-        if (status == SKETCHC_BUG) save_reproducer(unit);
-        if (!status) status = write_output(d, data, size, strcmp(form, "artifact") == 0);
-        sketchc_free(data);
-        sketchc_unit_destroy(unit);
-    }
+    if (!status) status = compile(d, path, &text, form, &out, NULL);
+    if (!status) status = write_output(d, out.data, out.len);
+    str_release(&out);
     str_release(&text);
     return status;
 }
 
-static bool is_artifact(const Str *text) { return text->len >= 8 && memchr(text->data, 0, text->len > 64 ? 64 : text->len); }
+/* The first byte of an artifact's mark is no byte of UTF-8 text. */
+static bool is_artifact(const Str *text) {
+    return text->len && (unsigned char)text->data[0] == 0x89;
+}
 
 /* A sketch is compiled, an artifact read. */
 static int load(Driver *d, const char *path, sketchc_artifact **artifact) {
@@ -244,55 +331,72 @@ static int load(Driver *d, const char *path, sketchc_artifact **artifact) {
         sketchc_free(message);
     } else if (!status) {
         status = choose_machine(d, true);
-        sketchc_unit *unit = status ? NULL : sketchc_unit_create(strcmp(path, "-") ? path : "<stdin>", text.data, text.len);
-        if (unit) {
-            status = (int)sketchc_compile(unit, &d->compile, artifact);
-            report_diagnostics(d, unit);
-            if (status == SKETCHC_BUG) save_reproducer(unit);
-        }
-        sketchc_unit_destroy(unit);
+        if (!status) status = compile(d, path, &text, NULL, NULL, artifact);
     }
     str_release(&text);
     return status;
 }
 
-static int read_files(Driver *d, OptionId id, const char *name, sketchc_file **files, size_t *count) {
+static int read_files(Driver *d, OptionId id, const char *name, sketchc_file **files,
+                      size_t *count) {
     *files = ARENA_ARRAY(d->arena, sketchc_file, d->line.given.len + 1);
     for (size_t i = 0; i < d->line.given.len; i++) {
         if (d->line.given.data[i].id != id) continue;
         sketchc_file *f = &(*files)[(*count)++];
         if (!split_pair(d, d->line.given.data[i].value, &f->name, &f->path))
-            return fail(SKETCHC_USAGE_ERROR, "--%s wants TENSOR=FILE.npy, not \"%s\"", name, d->line.given.data[i].value);
+            return fail(SKETCHC_USAGE_ERROR, "--%s wants TENSOR=FILE.npy, not \"%s\"", name,
+                        d->line.given.data[i].value);
     }
     return 0;
+}
+
+static int run_once(Driver *d, const sketchc_artifact *artifact, const char *format,
+                    char **report) {
+    sketchc_file *inputs, *outputs;
+    size_t input_count = 0, output_count = 0;
+    int status = read_files(d, OPTION_IN, "in", &inputs, &input_count);
+    if (!status) status = read_files(d, OPTION_OUT, "out", &outputs, &output_count);
+    if (status) return status;
+    return (int)sketchc_run(artifact, &d->run, inputs, input_count, outputs, output_count, format,
+                            report);
 }
 
 static int execute(Driver *d, const char *path) {
     sketchc_artifact *artifact = NULL;
     int status = load(d, path, &artifact);
     if (status) return status;
-    const char *format = given(d, OPTION_JSON) ? "json" : "text";
+    const char *format = given(d, OPTION_JSON)      ? "json"
+                         : given(d, OPTION_VERBOSE) ? "verbose"
+                                                    : "text";
     char *report = NULL;
-    if (d->line.command == COMMAND_VERIFY) {
+    double start = now();
+    if (d->line.command == COMMAND_VERIFY)
         status = (int)sketchc_verify(artifact, &d->run, format, &report);
-    } else if (d->line.command == COMMAND_BENCH) {
+    else if (d->line.command == COMMAND_BENCH)
         status = (int)sketchc_bench(artifact, &d->run, format, &report);
-    } else {
-        sketchc_file *inputs, *outputs;
-        size_t input_count = 0, output_count = 0;
-        status = read_files(d, OPTION_IN, "in", &inputs, &input_count);
-        if (!status) status = read_files(d, OPTION_OUT, "out", &outputs, &output_count);
-        if (!status)
-            status = (int)sketchc_run(artifact, &d->run, inputs, input_count, outputs, output_count, format, &report);
-    }
-    print_and_free(stdout, report);
+    else
+        status = run_once(d, artifact, format, &report);
+    if (logs(LOG_RUN))
+        fprintf(stderr, "sketchc: run: %s: status %d, %.3f s\n", path, status, now() - start);
+    /* What went wrong in `run` belongs to standard error; a report is the output. */
+    bool is_message = d->line.command == COMMAND_RUN && !given(d, OPTION_JSON);
+    bool quiet = given(d, OPTION_QUIET) && !status && !given(d, OPTION_JSON);
+    if (is_message && report && *report)
+        fprintf(stderr, "sketchc: %s", report);
+    else if (!quiet && report)
+        fputs(report, stdout);
+    fflush(stdout);
+    sketchc_free(report);
     sketchc_artifact_destroy(artifact);
     return status;
 }
 
+/* One report a file, in order; the status is the worst. */
 static int command_execute(Driver *d) {
-    int status = d->line.command == COMMAND_RUN || !d->line.operands.len ? one_operand(d, "file") : 0;
-    for (size_t i = 0; i < d->line.operands.len && (!status || d->line.command != COMMAND_RUN); i++) {
+    bool once = d->line.command == COMMAND_RUN;
+    int status = once || !d->line.operands.len ? one_operand(d, "file") : 0;
+    if (status) return status;
+    for (size_t i = 0; i < d->line.operands.len; i++) {
         int one = execute(d, d->line.operands.data[i]);
         if (one > status) status = one;
     }
@@ -303,13 +407,15 @@ static int command_explain(Driver *d) {
     int status = one_operand(d, "code");
     if (status) return status;
     const char *text = sketchc_explain(d->line.operands.data[0]);
-    if (!text) return fail(SKETCHC_USAGE_ERROR, "there is no diagnostic code \"%s\"", d->line.operands.data[0]);
+    if (!text)
+        return fail(SKETCHC_USAGE_ERROR, "there is no diagnostic code \"%s\"",
+                    d->line.operands.data[0]);
     puts(text);
     return 0;
 }
 
 static int command_cache(Driver *d) {
-    if (d->line.operands.len && strcmp(d->line.operands.data[0], "clear") == 0) {
+    if (d->line.operands.len == 1 && strcmp(d->line.operands.data[0], "clear") == 0) {
         printf("%llu entries removed\n", (unsigned long long)sketchc_cache_clear());
         return 0;
     }
@@ -321,10 +427,13 @@ static int command_cache(Driver *d) {
 static int print_version(const Driver *d) {
     const char *llvm = sketchc_llvm_version();
     if (given(d, OPTION_JSON))
-        printf("{\"format\": \"sketchc.version 1\", \"version\": \"%s\", \"api\": %u, \"llvm\": %s%s%s}\n", sketchc_version(),
-               sketchc_api_version(), llvm ? "\"" : "", llvm ? llvm : "null", llvm ? "\"" : "");
+        printf("{\"format\": 1, \"kind\": \"version\", \"version\": \"%s\", \"api\": %u, \"llvm\": "
+               "%s%s%s}\n",
+               sketchc_version(), sketchc_api_version(), llvm ? "\"" : "", llvm ? llvm : "null",
+               llvm ? "\"" : "");
     else
-        printf("sketchc %s (%s%s)\n", sketchc_version(), llvm ? "LLVM " : "no PTX target", llvm ? llvm : "");
+        printf("sketchc %s (%s%s)\n", sketchc_version(), llvm ? "LLVM " : "no PTX target",
+               llvm ? llvm : "");
     return 0;
 }
 
@@ -333,34 +442,62 @@ static int print_document(const Driver *d) {
     str_init(&out);
     const char *form = value(d, OPTION_PRINT_DOC);
     bool ok = true;
-    if (form) ok = options_document(form, sketchc_version(), &out);
-    else options_help(&out);
+    if (form)
+        ok = options_document(form, sketchc_version(), &out);
+    else
+        options_help(&out);
     fputs(out.data, stdout);
     str_release(&out);
     return ok ? 0 : fail(SKETCHC_USAGE_ERROR, "--print-doc knows man, bash, zsh, fish");
 }
 
+/* Options with a closed set of words take no other; options of other commands are refused. */
+static int check_options(const Driver *d) {
+    Str error;
+    str_init(&error);
+    int status = options_check(&d->line, &error) ? 0 : fail(SKETCHC_USAGE_ERROR, "%s", error.data);
+    str_release(&error);
+    return status;
+}
+
 static int dispatch(Driver *d) {
     if (given(d, OPTION_HELP) || given(d, OPTION_PRINT_DOC)) return print_document(d);
     if (given(d, OPTION_VERSION)) return print_version(d);
-    int status = read_options(d);
+    check_log();
+    int status = check_options(d);
+    if (!status) status = read_options(d);
     if (status) return status;
     switch (d->line.command) {
-    case COMMAND_COMPILE: return command_compile(d);
-    case COMMAND_EXPLAIN: return command_explain(d);
-    case COMMAND_CACHE: return command_cache(d);
-    case COMMAND_DOCTOR: print_and_free(stdout, sketchc_doctor(given(d, OPTION_JSON) ? "json" : "text")); return 0;
-    default: return command_execute(d);
+    case COMMAND_COMPILE:
+        return command_compile(d);
+    case COMMAND_EXPLAIN:
+        return command_explain(d);
+    case COMMAND_CACHE:
+        return command_cache(d);
+    case COMMAND_DOCTOR:
+        print_and_free(stdout, sketchc_doctor(given(d, OPTION_JSON) ? "json" : "text"));
+        return 0;
+    default:
+        return command_execute(d);
     }
+}
+
+static const char *join_words(Arena *arena, int count, char **words) {
+    const char *line = "sketchc";
+    for (int i = 1; i < count; i++) line = arena_printf(arena, "%s %s", line, words[i]);
+    return line;
 }
 
 int main(int argc, char **argv) {
     Driver d = {.arena = arena_create()};
     if (!d.arena) return fail(SKETCHC_BUG, "out of memory");
+    crash_on_interrupt();
+    d.command = join_words(d.arena, argc, argv);
     Str error;
     str_init(&error);
-    int status = options_parse(d.arena, argc, argv, &d.line, &error) ? dispatch(&d)
-                                                                     : fail(SKETCHC_USAGE_ERROR, "%s", error.data);
+    int status = options_parse(d.arena, argc, argv, &d.line, &error)
+                     ? dispatch(&d)
+                     : fail(SKETCHC_USAGE_ERROR, "%s", error.data);
     str_release(&error);
     arena_destroy(d.arena);
     return status;

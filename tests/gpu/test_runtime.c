@@ -80,7 +80,7 @@ static Artifact *ptx_plant(Arena *arena, size_t i) {
 static void print_report(const char *name, const Artifact *a, const RtVerifyReport *r) {
     Str text;
     str_init(&text);
-    rt_verify_text(a, r, &text);
+    rt_verify_text(a, r, true, &text);
     printf("%s: %s\n%s", name, rt_status_name(r->error.status), text.data);
     str_release(&text);
 }

@@ -111,7 +111,7 @@ int main(int argc, char **argv) {
     RtVerifyReport report = rt_verify(a, &options, u.arena);
     Str text;
     str_init(&text);
-    rt_verify_text(a, &report, &text);
+    rt_verify_text(a, &report, true, &text);
     fputs(text.data, stdout);
     CHECK(report.error.status == RT_OK && report.passed >= 4);
     str_release(&text);
