@@ -18,6 +18,7 @@
  *   }
  */
 #include "expand_internal.h"
+#include "layout.h"
 
 #include <string.h>
 
@@ -383,7 +384,20 @@ static void expand_if(Expand *x, IrOp *op) {
     for (unsigned i = 0; i < op->result_count; i++) bind_carried(x, &op->results[i], ir_result(branch, i));
 }
 
+/* A tile spread over a cluster's blocks has no lowering yet (docs/decisions/0005). */
+static bool spans_blocks(const IrOp *op) {
+    for (unsigned i = 0; i < op->result_count; i++) {
+        const Layout *l = is_tile(&op->results[i]) ? op->results[i].type->layout : NULL;
+        if (l && l->in_bits[LAYOUT_BLOCK]) return true;
+    }
+    return false;
+}
+
 static void expand_op(Expand *x, IrOp *op) {
+    if (spans_blocks(op)) {
+        expand_error(x, op, "tiles spread over several blocks come later");
+        return;
+    }
     switch (op->opcode) {
     case IR_CONST: expand_const(x, op); return;
     case IR_SPECIAL: expand_scalar_op(x, op); return;
