@@ -40,7 +40,8 @@ static IrValue *read_tile(Build *c, const Decl *d) {
 static void build_alloc(Build *c, const Stmt *s) {
     const Decl *d = s->targets[0];
     build_set(c, d, NULL); /* a new tile in every run of its block */
-    if (!d->has_init) return;
+    /* Without a type nothing reads or writes it: each use would have given it one. */
+    if (!d->has_init || d->type.dtype == DTYPE_NONE) return;
     double init = d->init.kind == CONST_FLOAT ? d->init.f : (double)d->init.i;
     c->b.span = s->span;
     write_tile(c, d, build_splat(c, tile_type(c, d), init), s->span);

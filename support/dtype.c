@@ -206,7 +206,7 @@ int64_t dtype_read_int(Dtype t, const void *memory) {
     case DTYPE_U16: return LOAD(uint16_t, memory);
     case DTYPE_U8: return LOAD(uint8_t, memory);
     case DTYPE_BOOL: return LOAD(uint8_t, memory) != 0;
-    default: return saturate(dtype_read(t, memory), INT64_MIN, INT64_MAX);
+    default: return dtype_is_float(t) ? saturate(dtype_read(t, memory), INT64_MIN, INT64_MAX) : 0;
     }
 }
 
