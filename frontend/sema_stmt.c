@@ -56,12 +56,13 @@ static bool computes(const Expr *e) {
             row->class == CLASS_COMPOSITE);
 }
 
-/* An operation computes in the join of its operands and its destination. */
+/* An operation computes in the join of its operands and its destination, floats in f32 at least:
+ * writing the tile rounds (for + - * / sqrt of f16 and bf16 the same value, and targets have f32). */
 static void join_destination(Expr *e, Dtype dst) {
     if (!computes(e) || e->type.kind == TYPE_SCALAR) return;
     Dtype raw = sema_join_operands(e);
     if (dtype_is_float(e->compute) && !dtype_is_float(raw)) raw = e->compute; /* sqrt of integers */
-    e->compute = e->type.dtype = dtype_join(raw, dst);
+    e->compute = e->type.dtype = dtype_temporary(dtype_join(raw, dst));
 }
 
 static void settle_target(Decl *d, Expr *value) {

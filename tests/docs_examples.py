@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """The examples in documents are true. In README.md and docs/*.md:
 
-  ```sketch    compiles: the block alone, as `sketchc FILE --emit=ast`
+  ```sketch    is a complete file: it compiles for openmp and cuda; with an operator and a case it is
+               also verified on this processor
   ```console   `$ COMMAND` lines run in the root of the sources and succeed; the lines up to the next
                one are their output, where a line `...` stands for any lines and `...` in a line for
                any text
@@ -39,12 +40,25 @@ def run_console(block: str, source: pathlib.Path, env: dict) -> list[str]:
     return problems
 
 
+def sketch_commands(block: str, build: pathlib.Path, path: pathlib.Path) -> list[list]:
+    found = [[build / "sketchc", path, "-t", target, "-o", path.with_suffix(".out")]
+             for target in ("openmp", "cuda")]
+    if re.search(r"^operator ", block, re.M) and re.search(r"^ +case ", block, re.M):
+        found.append([build / "sketchc", "verify", path, "-t", "openmp"])
+    return found
+
+
 def run_sketch(block: str, build: pathlib.Path, folder: pathlib.Path) -> list[str]:
     path = folder / "example.sketch"
     path.write_text(block)
-    run = subprocess.run([build / "sketchc", path, "--emit=ast", "-o", folder / "out"], text=True,
-                         capture_output=True, check=False)
-    return [f"a sketch does not compile:\n{run.stderr}"] if run.returncode else []
+    problems = []
+    env = dict(os.environ, XDG_CACHE_HOME=str(folder))
+    for command in sketch_commands(block, build, path):
+        run = subprocess.run(command, text=True, capture_output=True, check=False, env=env)
+        if run.returncode:
+            problems.append(f"{' '.join(map(str, command))}: status {run.returncode}\n"
+                            f"{block}{run.stdout[-2000:]}{run.stderr}")
+    return problems
 
 
 def main() -> int:
