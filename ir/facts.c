@@ -165,8 +165,18 @@ static const Aff *special_extent(const Facts *f, const IrFunc *func, const char 
     return NULL;
 }
 
+/* A grid's loop variable, made from a block id, is below the loop's trip count. */
+static void assume_below(const Facts *f, IrOp *op) {
+    const IrAttr *below = ir_attr(op, "below");
+    if (!below || below->kind != IR_ATTR_AFF) return;
+    const Aff *value = ir_aff_of(f->m, ir_result(op, 0));
+    assume_nonneg(f, value);
+    assume_less(f, value, below->aff);
+}
+
 static void assume_specials(const Facts *f, const IrBlock *block) {
     for (IrOp *op = block->first; op; op = op->next) {
+        if (op->opcode == IR_FLOORDIV || op->opcode == IR_MOD) assume_below(f, op);
         if (op->opcode != IR_SPECIAL) continue;
         const Aff *extent = special_extent(f, block->func, ir_attr_str(op, "name", ""));
         const Aff *hi = extent ? difference(f, extent, constant(f, 1)) : NULL;

@@ -106,6 +106,12 @@ static void make_serial(IrOp *loop) {
 
 /* ---- cuda ---- */
 
+/* The proof of it would divide products of symbols. */
+static void note_bound(IrValue *index, const Aff *trips) {
+    IrOp *op = index->def;
+    if (op && (op->opcode == IR_FLOORDIV || op->opcode == IR_MOD)) ir_attr_set_aff(op, "below", trips);
+}
+
 /* Values of the loop variables from the block index, outermost first. */
 static void bind_indices(PassContext *ctx, IrFunc *f, const Nest *nest) {
     IrModule *m = ctx->module;
@@ -119,6 +125,7 @@ static void bind_indices(PassContext *ctx, IrFunc *f, const Nest *nest) {
         IrValue *trips = ir_aff_emit(&b, nest->trips[i]);
         index[i] = i ? ir_binary(&b, IR_MOD, rest, trips) : rest;
         rest = i ? ir_binary(&b, IR_FLOORDIV, rest, trips) : rest;
+        note_bound(index[i], nest->trips[i]);
     }
     for (unsigned i = 0; i < nest->depth; i++) {
         IrValue *lb = ir_aff_emit(&b, ir_aff_of(m, nest->loops[i]->operands[0]));

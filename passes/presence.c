@@ -92,11 +92,36 @@ static PresenceAxis load_axis(const PresenceCache *c, IrOp *op, const AffFacts *
     return (PresenceAxis){lo, hi};
 }
 
+/* A dropped axis whose index may lie outside of the tensor: then no lane is present. With `lanes` the
+ * tile's extent, lanes * max(0, n) is 0 for n <= 0 and no bound for others. */
+static void limit_by_point(const PresenceCache *c, const AffFacts *facts, const Aff *room,
+                           const IrType *tile, PresenceAxis *axis) {
+    AffCtx *affs = c->affs;
+    const Aff *zero = aff_const(affs, 0), *lanes = tile->extents[0];
+    if (aff_prove_nonneg(facts, aff_sub(affs, room, aff_const(affs, 1)))) return;
+    const Aff *limit = aff_mul(affs, lanes, aff_max(affs, zero, room));
+    if (!axis->hi) *axis = (PresenceAxis){zero, lanes};
+    axis->hi = aff_min(affs, axis->hi, limit);
+}
+
+static void limit_by_points(const PresenceCache *c, IrOp *op, const AffFacts *facts, Presence *p) {
+    const char *axes = ir_attr_str(op, "axes", "");
+    unsigned operand = 1;
+    for (unsigned i = 0; axes[i]; operand += axes[i++] == 'r' ? 2 : 1) {
+        if (axes[i] == 'r') continue;
+        const Aff *at = ir_aff_of(c->ctx->module, op->operands[operand]);
+        const Aff *extent = op->operands[0]->type->extents[i], *one = aff_const(c->affs, 1);
+        limit_by_point(c, facts, aff_add(c->affs, at, one), op->results[0].type, &p->axes[0]);
+        limit_by_point(c, facts, aff_sub(c->affs, extent, at), op->results[0].type, &p->axes[0]);
+    }
+}
+
 static Presence of_load(const PresenceCache *c, IrOp *op) {
     Presence p = whole(op->results[0].type->rank);
     if (ir_attr(op, "pad")) return p;
     const AffFacts *facts = ir_facts_at(c->ctx->scratch, op);
     for (unsigned i = 0; i < p.rank; i++) p.axes[i] = load_axis(c, op, facts, i);
+    if (p.rank) limit_by_points(c, op, facts, &p);
     return p;
 }
 
