@@ -57,7 +57,7 @@ static bool computes(const Expr *e) {
 }
 
 /* An operation computes in the join of its operands and its destination, floats in f32 at least:
- * writing the tile rounds (for + - * / sqrt of f16 and bf16 the same value, and targets have f32). */
+ * writing the tile rounds (for + - * / sqrt of narrow floats the same value; targets have f32). */
 static void join_destination(Expr *e, Dtype dst) {
     if (!computes(e) || e->type.kind == TYPE_SCALAR) return;
     Dtype raw = sema_join_operands(e);
