@@ -30,22 +30,68 @@ void sketchc_artifact_destroy(sketchc_artifact *artifact) {
     free(artifact);
 }
 
-static RtOptions run_options(const sketchc_run_options *o, Arena *arena) {
+/* Whether `name` is a parameter of that kind, by its own name or the operator's. */
+static bool has_param(const Artifact *a, ArtifactParamKind kind, const char *name) {
+    for (size_t i = 0; i < a->param_count; i++) {
+        const ArtifactParam *p = &a->params[i];
+        if (p->kind != kind) continue;
+        if (strcmp(p->name, name) == 0 || (p->graph_name && strcmp(p->graph_name, name) == 0))
+            return true;
+    }
+    return false;
+}
+
+/* Whether `name` was taken at compile time with this value. Another value is not, and is refused
+ * later as a name that the artifact does not have. */
+static bool is_constexpr(const Artifact *a, const char *name, double value) {
+    for (size_t i = 0; i < a->constexpr_count; i++)
+        if (strcmp(a->constexprs[i].name, name) == 0) {
+            double taken;
+            return parse_double(a->constexprs[i].value, &taken) && taken == value;
+        }
+    return false;
+}
+
+static bool has_symbol(const sketchc_run_options *o, const char *name) {
+    for (size_t i = 0; i < o->symbol_count; i++)
+        if (strcmp(o->symbols[i].name, name) == 0) return true;
+    return false;
+}
+
+static bool has_scalar(const sketchc_run_options *o, const char *name) {
+    for (size_t i = 0; i < o->scalar_count; i++)
+        if (strcmp(o->scalars[i].name, name) == 0) return true;
+    return false;
+}
+
+/* A caller that does not know what a name is gives it as symbol and as scalar: the artifact tells
+ * which of the two it is, or that it was settled at compile time. What it does not know stays, and
+ * is an error. */
+static RtOptions run_options(const sketchc_run_options *o, const Artifact *a, Arena *arena) {
     RtOptions r = {0};
     if (!o || o->size != sizeof *o) return r;
     RtSymbol *symbols = ARENA_ARRAY(arena, RtSymbol, o->symbol_count + 1);
-    for (size_t i = 0; i < o->symbol_count; i++)
-        symbols[i] = (RtSymbol){o->symbols[i].name, o->symbols[i].value};
     RtScalar *scalars = ARENA_ARRAY(arena, RtScalar, o->scalar_count + 1);
-    for (size_t i = 0; i < o->scalar_count; i++)
-        scalars[i] = (RtScalar){o->scalars[i].name, o->scalars[i].value};
+    size_t symbol_count = 0, scalar_count = 0;
+    for (size_t i = 0; i < o->symbol_count; i++) {
+        const char *name = o->symbols[i].name;
+        bool other = has_scalar(o, name) && (has_param(a, ARTIFACT_SCALAR, name) ||
+                                             is_constexpr(a, name, (double)o->symbols[i].value));
+        if (!other) symbols[symbol_count++] = (RtSymbol){name, o->symbols[i].value};
+    }
+    for (size_t i = 0; i < o->scalar_count; i++) {
+        const char *name = o->scalars[i].name;
+        bool other = (has_symbol(o, name) && has_param(a, ARTIFACT_SYMBOL, name)) ||
+                     is_constexpr(a, name, o->scalars[i].value);
+        if (!other) scalars[scalar_count++] = (RtScalar){name, o->scalars[i].value};
+    }
     return (RtOptions){.seed = o->seed,
                        .time_limit_s = o->time_limit_s,
                        .max_bytes = o->max_bytes,
                        .case_name = o->case_name,
-                       .symbol_count = o->symbol_count,
+                       .symbol_count = symbol_count,
                        .symbols = symbols,
-                       .scalar_count = o->scalar_count,
+                       .scalar_count = scalar_count,
                        .scalars = scalars,
                        .cache_dir = o->cache_dir,
                        .no_ragged = o->no_ragged,
@@ -75,7 +121,7 @@ sketchc_status sketchc_run(const sketchc_artifact *artifact, const sketchc_run_o
                            char **report) {
     Arena *arena = arena_create();
     if (!arena) return SKETCHC_BUG;
-    RtOptions o = run_options(options, arena);
+    RtOptions o = run_options(options, artifact->artifact, arena);
     RtError error = rt_run(artifact->artifact, &o, input_count, files(arena, inputs, input_count),
                            output_count, files(arena, outputs, output_count));
     Str out;
@@ -94,7 +140,7 @@ sketchc_status sketchc_verify(const sketchc_artifact *artifact, const sketchc_ru
                               const char *format, char **report) {
     Arena *arena = arena_create();
     if (!arena) return SKETCHC_BUG;
-    RtOptions o = run_options(options, arena);
+    RtOptions o = run_options(options, artifact->artifact, arena);
     RtVerifyReport r = rt_verify(artifact->artifact, &o, arena);
     Str out;
     str_init(&out);
@@ -113,7 +159,7 @@ sketchc_status sketchc_bench(const sketchc_artifact *artifact, const sketchc_run
                              const char *format, char **report) {
     Arena *arena = arena_create();
     if (!arena) return SKETCHC_BUG;
-    RtOptions o = run_options(options, arena);
+    RtOptions o = run_options(options, artifact->artifact, arena);
     RtBenchReport r = rt_bench(artifact->artifact, &o, arena);
     Str out;
     str_init(&out);

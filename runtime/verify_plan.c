@@ -70,25 +70,13 @@ static void add_case(TaskPlan *plan, const char *name, const IrCase *c) {
         rt_copy(t->skip, sizeof t->skip, error ? error : "the sizes do not fit the operator");
 }
 
-/* Integers among the constexprs are the sketch's tile sizes. */
-static size_t tile_sizes(const Artifact *a, int64_t tiles[MAX_TILES]) {
-    size_t count = 0;
-    for (size_t i = 0; i < a->constexpr_count && count < MAX_TILES; i++) {
-        double value;
-        if (parse_double(a->constexprs[i].value, &value) && value >= 2 && value <= 65536 &&
-            value == (double)(int64_t)value)
-            tiles[count++] = (int64_t)value;
-    }
-    return count;
-}
-
 static SizeList ragged_sizes(TaskPlan *plan) {
     int64_t tiles[MAX_TILES];
     SizeList none = {0};
     const Sizes *base = plan->count ? plan->tasks[0].sizes : NULL;
     if (!base) return none;
-    return samples_ragged_sizes(plan->arena, plan->graph, base, tile_sizes(plan->a, tiles), tiles,
-                                RAGGED_ELEMENTS);
+    size_t count = task_tile_sizes(plan->a, base, tiles, MAX_TILES);
+    return samples_ragged_sizes(plan->arena, plan->graph, base, count, tiles, RAGGED_ELEMENTS);
 }
 
 RtError task_plan_create(TaskPlan *plan, Arena *arena, const Artifact *a, const RtOptions *options,

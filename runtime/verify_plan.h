@@ -43,4 +43,8 @@ RtError task_inputs(const TaskPlan *plan, const Task *task, Arena *arena, const 
 RtError task_upload(Session *s, const TaskInput *inputs, bool only_inout, unsigned threads);
 const char *task_graph_name(const ArtifactParam *p);
 
+/* Extents at which ragged sizes are taken (verify_sizes.c): integers among the constexprs, which are
+ * the sketch's tile sizes, and those at which a kernel version's guard changes. */
+size_t task_tile_sizes(const Artifact *a, const Sizes *base, int64_t *tiles, size_t limit);
+
 #endif
