@@ -19,7 +19,8 @@ enum {
     ARTIFACT_MAX_STEPS = 1024,
     ARTIFACT_MAX_VERSIONS = 4,
     ARTIFACT_MAX_NAME = 64, /* bytes of a name without its NUL */
-    ARTIFACT_MAX_BLOBS = 64
+    ARTIFACT_MAX_BLOBS = 64,
+    ARTIFACT_MAX_ALIGN = 256
 };
 
 typedef enum { ARTIFACT_CPU, ARTIFACT_CUDA, ARTIFACT_TARGET_COUNT } ArtifactTarget;
@@ -70,6 +71,9 @@ typedef struct {
 typedef struct {
     const char *entry;
     const Aff *guard;   /* may run when > 0; null: always */
+    /* May run when the addresses of its tensors and workspaces are multiples of so many bytes; 0:
+     * always. */
+    unsigned pointer_align;
     const Aff *grid[3]; /* x, y, z; CUDA only */
     unsigned block_threads;
     const Aff *shared_bytes; /* dynamic shared memory */

@@ -146,6 +146,7 @@ static ArtifactVersion build_version(Build *b, const IrFunc *f) {
     v.block_threads = cuda ? (unsigned)warps * 32 : 1;
     v.shared_bytes = formula_attr(b, f, "shared_bytes", 0);
     v.max_registers = (unsigned)cap;
+    v.pointer_align = cuda ? (unsigned)ir_func_attr_int(f, "pointer_align", 0) : 0;
     v.cooperative = ir_func_attr_int(f, "cooperative", 0) != 0;
     const IrAttr *cluster = ir_func_attr(f, "cluster");
     for (size_t i = 0; i < 3; i++)

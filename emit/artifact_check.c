@@ -102,6 +102,9 @@ static void check_version(Check *c, const ArtifactStep *s, const ArtifactVersion
     const Artifact *a = c->a;
     if (!is_identifier(v->entry)) fail(c, "step '%s' has an entry without a valid name", s->name);
     if (v->guard) check_formula(c, v->guard, "a guard", SIZE_MAX);
+    if (v->pointer_align > ARTIFACT_MAX_ALIGN || (v->pointer_align & (v->pointer_align - 1)))
+        fail(c, "step '%s' wants addresses aligned to %u bytes (a power of two up to 256)", s->name,
+             v->pointer_align);
     for (int i = 0; i < 3 && !c->error; i++) need_formula(c, v->grid[i], "a grid extent");
     if (!c->error) need_formula(c, v->shared_bytes, "the shared memory's size");
     if (v->block_threads < 1 || v->block_threads > 1024)

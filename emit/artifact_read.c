@@ -153,6 +153,8 @@ static void read_version(Reader *r, const Json *item, ArtifactVersion *v) {
     for (e = json_first(grid); e; e = json_next(e)) v->grid[i++] = to_formula(r, e, "grid");
     v->entry = get_string(r, item, "entry", false);
     v->guard = get_formula(r, item, "guard", true);
+    if (json_get(item, "align"))
+        v->pointer_align = (unsigned)get_uint(r, item, "align", ARTIFACT_MAX_ALIGN);
     v->shared_bytes = get_formula(r, item, "shared", false);
     v->block_threads = (unsigned)get_uint(r, item, "threads", 1024);
     v->max_registers = (unsigned)get_uint(r, item, "registers", 255);

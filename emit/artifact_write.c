@@ -84,6 +84,7 @@ static void put_version(Str *s, const ArtifactVersion *v) {
         str_append_char(s, ',');
         put_formula(s, "guard", v->guard);
     }
+    if (v->pointer_align) str_printf(s, ",\"align\":%u", v->pointer_align);
     str_append(s, ",\"grid\":[");
     for (int i = 0; i < 3; i++) {
         if (i) str_append_char(s, ',');

@@ -6,12 +6,21 @@
 static const int64_t grid_limit[3] = {2147483647, 65535, 65535};
 enum { SHARED_LIMIT = 1 << 20 };
 
-static RtError choose_version(const Binding *b, Launch *l) {
+static bool is_aligned(const Artifact *a, const ArtifactVersion *v, const uint64_t *addresses) {
+    for (size_t i = 0; addresses && v->pointer_align > 1 && i < v->arg_count; i++) {
+        ArtifactParamKind kind = a->params[v->args[i]].kind;
+        if (kind != ARTIFACT_TENSOR && kind != ARTIFACT_WORKSPACE) continue;
+        if (addresses[v->args[i]] % v->pointer_align) return false;
+    }
+    return true;
+}
+
+static RtError choose_version(const Binding *b, const uint64_t *addresses, Launch *l) {
     for (size_t i = 0; i < l->step->version_count; i++) {
         const ArtifactVersion *v = &l->step->versions[i];
         int64_t value = 1;
         if (v->guard && !binding_eval(b, v->guard, &value)) value = 0; /* overflow: not licensed */
-        if (value <= 0) continue;
+        if (value <= 0 || !is_aligned(b->a, v, addresses)) continue;
         l->version = v;
         l->version_index = (unsigned)i;
         return rt_ok();
@@ -44,13 +53,14 @@ static RtError size_launch(const Binding *b, Launch *l) {
     return rt_ok();
 }
 
-RtError plan_launches(const Binding *b, Arena *arena, Launch **launches, size_t *count) {
+RtError plan_launches(const Binding *b, Arena *arena, const uint64_t *addresses, Launch **launches,
+                      size_t *count) {
     Launch *list = ARENA_ARRAY(arena, Launch, b->a->step_count + 1);
     for (size_t i = 0; i < b->a->step_count; i++) {
         list[i].step = &b->a->steps[i];
         list[i].step_index = (unsigned)i;
         if (list[i].step->kind != ARTIFACT_KERNEL) continue;
-        RT_TRY(choose_version(b, &list[i]));
+        RT_TRY(choose_version(b, addresses, &list[i]));
         RT_TRY(size_launch(b, &list[i]));
     }
     *launches = list;

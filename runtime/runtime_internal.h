@@ -59,7 +59,9 @@ typedef struct {
     uint32_t shared_bytes;
     bool skip; /* a zero-size grid */
 } Launch;
-RtError plan_launches(const Binding *b, Arena *arena, Launch **launches, size_t *count);
+/* Addresses by parameter index; null: not known yet, taken as aligned. */
+RtError plan_launches(const Binding *b, Arena *arena, const uint64_t *addresses, Launch **launches,
+                      size_t *count);
 /* Written tensors must not overlap any other; addresses by parameter index. */
 RtError plan_check_overlap(const Binding *b, const uint64_t *addresses);
 

@@ -40,9 +40,11 @@ RtError session_open(Session *s, Arena *arena, Device *d, Program *p, Binding *b
     *s = (Session){.device = d, .program = p, .a = b->a, .binding = b};
     s->bases = ARENA_ARRAY(arena, uint64_t, b->a->param_count + 1);
     s->addresses = ARENA_ARRAY(arena, uint64_t, b->a->param_count + 1);
-    RT_TRY(plan_launches(b, arena, &s->launches, &s->launch_count));
+    /* Before memory is made, in case that nothing fits; then with its addresses. */
+    RT_TRY(plan_launches(b, arena, NULL, &s->launches, &s->launch_count));
     for (unsigned i = 0; i < b->a->param_count; i++)
         if (has_memory(b->a, i)) RT_TRY(make_buffer(s, i));
+    RT_TRY(plan_launches(b, arena, s->addresses, &s->launches, &s->launch_count));
     return plan_check_overlap(b, s->addresses);
 }
 

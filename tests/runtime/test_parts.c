@@ -106,23 +106,33 @@ static void test_plan(void) {
     a->steps[0].versions = v;
     a->steps[0].version_count = 2;
     CHECK(complete(arena, a, 17, 8, &b).status == RT_OK &&
-          plan_launches(&b, arena, &launches, &count).status == RT_OK);
+          plan_launches(&b, arena, NULL, &launches, &count).status == RT_OK);
     CHECK(count == 1 && launches[0].version_index == 0 && launches[0].grid[0] == 3 &&
           !launches[0].skip);
     CHECK(complete(arena, a, 500, 7, &b).status == RT_OK &&
-          plan_launches(&b, arena, &launches, &count).status == RT_OK);
+          plan_launches(&b, arena, NULL, &launches, &count).status == RT_OK);
     CHECK(launches[0].version_index == 1 && launches[0].grid[0] == 132 && launches[0].grid[1] == 1);
     CHECK(complete(arena, a, 0, 8, &b).status == RT_OK &&
-          plan_launches(&b, arena, &launches, &count).status == RT_OK);
+          plan_launches(&b, arena, NULL, &launches, &count).status == RT_OK);
     CHECK(launches[0].skip);
+    /* Addresses that the wide version cannot take. */
+    uint64_t *addresses = ARENA_ARRAY(arena, uint64_t, a->param_count + 1);
+    for (size_t i = 0; i < a->param_count; i++) addresses[i] = 4096;
+    v[0].pointer_align = 16;
+    CHECK(complete(arena, a, 500, 8, &b).status == RT_OK &&
+          plan_launches(&b, arena, addresses, &launches, &count).status == RT_OK);
+    CHECK(launches[0].version_index == 0);
+    addresses[v[0].args[0]] += 4;
+    CHECK(plan_launches(&b, arena, addresses, &launches, &count).status == RT_OK &&
+          launches[0].version_index == 1);
     CHECK(complete(arena, a, 0, 7, &b).status == RT_OK);
-    CHECK(plan_launches(&b, arena, &launches, &count).status ==
+    CHECK(plan_launches(&b, arena, NULL, &launches, &count).status ==
           RT_LAUNCH_FAILED); /* no version fits */
     CHECK(complete(arena, a, 3, 5, &b).status == RT_OK);
-    CHECK(plan_launches(&b, arena, &launches, &count).status ==
+    CHECK(plan_launches(&b, arena, NULL, &launches, &count).status ==
           RT_LAUNCH_FAILED); /* a negative grid */
     CHECK(complete(arena, a, 3, 70007, &b).status == RT_OK);
-    CHECK(plan_launches(&b, arena, &launches, &count).status ==
+    CHECK(plan_launches(&b, arena, NULL, &launches, &count).status ==
           RT_LAUNCH_FAILED); /* y beyond 65,535 */
     arena_destroy(arena);
 }

@@ -49,6 +49,7 @@ static void add_steps(Artifact *a) {
         v[i] = (ArtifactVersion){
             .entry = i ? "k_slow" : "k_fast",
             .guard = i ? NULL : formula(a, "1 - B % 4"),
+            .pointer_align = i ? 0 : 16,
             .grid = {formula(a, "ceildiv(B, 8)"), formula(a, "min(F, 16)"), formula(a, "1")},
             .block_threads = 256,
             .shared_bytes = formula(a, "1024"),
