@@ -344,10 +344,15 @@ static bool fits_buffer(const IrType *tile, const IrType *buf) {
     return tile->kind == IR_TYPE_TILE && tile->dtype == buf->dtype && ir_same_shape(tile, buf);
 }
 
+/* The stage may be padded beyond the tile. */
 static bool check_buf_store(Verifier *v, const IrOp *op) {
     if (!check_stage(v, op, 1)) return false;
-    NEED(v, op, fits_buffer(op->operands[0]->type, op->operands[1]->type),
+    const IrType *tile = op->operands[0]->type, *buf = op->operands[1]->type;
+    NEED(v, op, tile->kind == IR_TYPE_TILE && tile->dtype == buf->dtype && tile->rank == buf->rank,
          "tile and buffer differ in shape or dtype");
+    for (unsigned i = 0; i < buf->rank; i++)
+        NEED(v, op, ir_type_extent(tile, i) <= ir_type_extent(buf, i),
+             "the tile is larger than the buffer");
     return true;
 }
 

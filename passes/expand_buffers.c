@@ -129,6 +129,24 @@ static void expand_copy(Expand *x, IrOp *op) {
     ir_yield(&inner, 0, NULL);
 }
 
+/* Zeros in a whole stage: the tile to be stored leaves padding out. */
+static void clear_stage(Expand *x, const Buffer *buf, IrValue *stage) {
+    Dist dist = copy_dist(x, buf->rows, buf->columns, 1);
+    IrBuilder inner;
+    IrValue *index[DIST_MAX_DIMS], *place = stage_offset(&x->b, buf, stage);
+    dist_map(x, &dist, 1, DTYPE_NONE, &inner, index);
+    IrValue *row = index_add(&inner, dist_base(x, &dist, 0), dist_local(&inner, &dist, 0, index));
+    IrValue *column = index_add(&inner, dist_base(x, &dist, 1), dist_local(&inner, &dist, 1, index));
+    row = row ? row : constant(&inner, 0);
+    column = column ? column : constant(&inner, 0);
+    IrValue *inside = dist.padded[0] > buf->rows ? index_less(&inner, row, constant(&inner, buf->rows)) : NULL;
+    const IrType *type = ir_type_scalar(x->module, buf->dtype);
+    IrValue *zero = dtype_is_float(buf->dtype) ? ir_const_float(&inner, type, 0) : ir_const_int(&inner, type, 0);
+    IrValue *operands[4] = {zero, buf->shared, index_add(&inner, place, buffer_offset(&inner, buf, row, column)), inside};
+    ir_op_create(&inner, IR_MEM_STORE, inside ? 4 : 3, operands, 0, NULL);
+    ir_yield(&inner, 0, NULL);
+}
+
 /* A tile from registers into a buffer, zero where it is absent. */
 static void expand_buf_store(Expand *x, IrOp *op) {
     IrValue *tile = op->operands[0], *index[DIST_MAX_DIMS];
@@ -136,8 +154,8 @@ static void expand_buf_store(Expand *x, IrOp *op) {
     Rep *rep = expand_rep(x, tile);
     Dist dist = dist_of(tile->type);
     if (buf.rows > dist.padded[0] || buf.columns > dist.padded[1]) {
-        expand_error(x, op, "a gemm operand made in registers must have an extent that its atom divides");
-        return;
+        clear_stage(x, &buf, expand_scalar(x, op->operands[2]));
+        expand_barrier(x);
     }
     IrBuilder inner, saved;
     IrOp *map = dist_map(x, &dist, 1, DTYPE_NONE, &inner, index);
