@@ -76,56 +76,83 @@ static Dist copy_dist(const Expand *x, int64_t rows, int64_t columns, int64_t ve
     return d;
 }
 
+static IrValue *zero_of(IrBuilder *b, const IrType *scalar) {
+    return dtype_is_float(scalar->dtype) ? ir_const_float(b, scalar, 0) : ir_const_int(b, scalar, 0);
+}
+
+/* Where a thread's piece goes, and whether the stage reaches so far. */
+typedef struct {
+    const Buffer *buf;
+    IrValue *offset, *inside; /* inside null: always */
+} Place;
+
+static Place piece_target(Expand *x, IrBuilder *b, const Buffer *buf, const Dist *dist, IrValue *place,
+                            IrValue *const *index) {
+    IrValue *at[2];
+    for (unsigned a = 0; a < 2; a++) {
+        at[a] = index_add(b, dist_base(x, dist, a), dist_local(b, dist, a, index));
+        if (!at[a]) at[a] = constant(b, 0);
+    }
+    Place t = {.buf = buf, .offset = index_add(b, place, buffer_offset(b, buf, at[0], at[1]))};
+    if (dist->padded[0] > buf->rows) t.inside = index_less(b, at[0], constant(b, buf->rows));
+    return t;
+}
+
+/* cp.async of `bytes`; masked ones fill with zeros. */
+static void copy_async(IrBuilder *b, IrValue *pointer, IrValue *source, IrValue *mask, const Place *to, int64_t bytes) {
+    IrValue *valid = constant(b, bytes);
+    if (mask) valid = ir_select(b, mask, valid, constant(b, 0));
+    IrValue *operands[5] = {pointer, source, to->buf->shared, to->offset, valid};
+    IrBuilder at = *b;
+    if (to->inside) {
+        IrValue *inside = to->inside;
+        IrOp *branch = ir_op_create(b, IR_IF, 1, &inside, 0, NULL);
+        at = ir_builder_at_end(branch->regions[0]);
+    }
+    ir_attr_set_int(ir_op_create(&at, IR_ASYNC_COPY, 5, operands, 0, NULL), "bytes", bytes);
+    if (to->inside) ir_yield(&at, 0, NULL);
+}
+
+/* One element through a register: too narrow for cp.async. */
+static void copy_element(Expand *x, IrBuilder *b, IrValue *pointer, IrValue *source, IrValue *mask, const Place *to) {
+    const IrType *type = ir_type_scalar(x->module, to->buf->dtype);
+    IrValue *operands[4] = {pointer, source, mask, mask ? zero_of(b, type) : NULL};
+    IrValue *value = ir_result(ir_op_create(b, IR_MEM_LOAD, mask ? 4 : 2, operands, 1, &type), 0);
+    IrValue *stored[4] = {value, to->buf->shared, to->offset, to->inside};
+    ir_op_create(b, IR_MEM_STORE, to->inside ? 4 : 3, stored, 0, NULL);
+}
+
+static Dist copied_dist(const Expand *x, const Buffer *buf, const IrOp *op, int64_t width) {
+    const IrAttr *extents = ir_attr(op, "extents");
+    Dist dist = copy_dist(x, buf->rows, buf->columns, width);
+    for (unsigned a = 0; a < 2; a++) dist.extents[a] = extents->ints[a];
+    return dist;
+}
+
 static void expand_copy(Expand *x, IrOp *op) {
     expand_order(x, op);
     Buffer buf = buffer_of(x, op->operands[1]);
     IrValue *stage = expand_scalar(x, op->operands[2]);
-    const IrAttr *extents = ir_attr(op, "extents");
     int64_t size = (int64_t)dtype_size(buf.dtype), width = 16 / size;
     while (width > 1 && buf.columns % width) width /= 2;
-    Dist dist = copy_dist(x, buf.rows, buf.columns, width);
-    for (unsigned a = 0; a < 2; a++) dist.extents[a] = extents->ints[a];
+    Dist dist = copied_dist(x, &buf, op, width);
     AccessPlan plan = access_plan(x, op, 3, op->operands[0], &dist);
     if (plan.width < width) {
         width = plan.width;
-        dist = copy_dist(x, buf.rows, buf.columns, width);
-        for (unsigned a = 0; a < 2; a++) dist.extents[a] = extents->ints[a];
+        dist = copied_dist(x, &buf, op, width);
     }
     IrBuilder inner, saved;
-    IrValue *index[DIST_MAX_DIMS];
+    IrValue *index[DIST_MAX_DIMS], *mask;
     IrOp *map = dist_map(x, &dist, width, DTYPE_NONE, &inner, index);
     saved = x->b;
     x->b = ir_builder_before(map);
     x->b.span = saved.span;
-    IrValue *mask, *source = access_offset(x, &inner, &plan, &dist, index, &mask);
+    IrValue *source = access_offset(x, &inner, &plan, &dist, index, &mask);
     IrValue *place = stage_offset(&x->b, &buf, stage);
     x->b = saved;
-    IrValue *row = index_add(&inner, dist_base(x, &dist, 0), dist_local(&inner, &dist, 0, index));
-    IrValue *column = index_add(&inner, dist_base(x, &dist, 1), dist_local(&inner, &dist, 1, index));
-    row = row ? row : constant(&inner, 0);
-    column = column ? column : constant(&inner, 0);
-    IrValue *target = index_add(&inner, place, buffer_offset(&inner, &buf, row, column));
-    IrValue *inside = dist.padded[0] > buf.rows ? index_less(&inner, row, constant(&inner, buf.rows)) : NULL;
-    int64_t bytes = width * size;
-    if (bytes >= 4) {
-        IrValue *valid = constant(&inner, bytes);
-        if (mask) valid = ir_select(&inner, mask, valid, constant(&inner, 0));
-        IrValue *operands[5] = {access_pointer(&plan), source, buf.shared, target, valid};
-        IrBuilder at = inner;
-        if (inside) {
-            IrOp *branch = ir_op_create(&inner, IR_IF, 1, &inside, 0, NULL);
-            at = ir_builder_at_end(branch->regions[0]);
-        }
-        ir_attr_set_int(ir_op_create(&at, IR_ASYNC_COPY, 5, operands, 0, NULL), "bytes", bytes);
-        if (inside) ir_yield(&at, 0, NULL);
-    } else {
-        const IrType *type = ir_type_scalar(x->module, buf.dtype);
-        IrValue *operands[4] = {access_pointer(&plan), source, mask};
-        if (mask) operands[3] = dtype_is_float(buf.dtype) ? ir_const_float(&inner, type, 0) : ir_const_int(&inner, type, 0);
-        IrValue *value = ir_result(ir_op_create(&inner, IR_MEM_LOAD, mask ? 4 : 2, operands, 1, &type), 0);
-        IrValue *stored[4] = {value, buf.shared, target, inside};
-        ir_op_create(&inner, IR_MEM_STORE, inside ? 4 : 3, stored, 0, NULL);
-    }
+    Place to = piece_target(x, &inner, &buf, &dist, place, index);
+    if (width * size >= 4) copy_async(&inner, access_pointer(&plan), source, mask, &to, width * size);
+    else copy_element(x, &inner, access_pointer(&plan), source, mask, &to);
     ir_yield(&inner, 0, NULL);
 }
 
@@ -135,15 +162,10 @@ static void clear_stage(Expand *x, const Buffer *buf, IrValue *stage) {
     IrBuilder inner;
     IrValue *index[DIST_MAX_DIMS], *place = stage_offset(&x->b, buf, stage);
     dist_map(x, &dist, 1, DTYPE_NONE, &inner, index);
-    IrValue *row = index_add(&inner, dist_base(x, &dist, 0), dist_local(&inner, &dist, 0, index));
-    IrValue *column = index_add(&inner, dist_base(x, &dist, 1), dist_local(&inner, &dist, 1, index));
-    row = row ? row : constant(&inner, 0);
-    column = column ? column : constant(&inner, 0);
-    IrValue *inside = dist.padded[0] > buf->rows ? index_less(&inner, row, constant(&inner, buf->rows)) : NULL;
-    const IrType *type = ir_type_scalar(x->module, buf->dtype);
-    IrValue *zero = dtype_is_float(buf->dtype) ? ir_const_float(&inner, type, 0) : ir_const_int(&inner, type, 0);
-    IrValue *operands[4] = {zero, buf->shared, index_add(&inner, place, buffer_offset(&inner, buf, row, column)), inside};
-    ir_op_create(&inner, IR_MEM_STORE, inside ? 4 : 3, operands, 0, NULL);
+    Place to = piece_target(x, &inner, buf, &dist, place, index);
+    IrValue *zero = zero_of(&inner, ir_type_scalar(x->module, buf->dtype));
+    IrValue *operands[4] = {zero, buf->shared, to.offset, to.inside};
+    ir_op_create(&inner, IR_MEM_STORE, to.inside ? 4 : 3, operands, 0, NULL);
     ir_yield(&inner, 0, NULL);
 }
 

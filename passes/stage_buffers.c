@@ -268,55 +268,75 @@ static IrOp *enclosing_for(IrBlock *block) {
     return block->parent && block->parent->opcode == IR_FOR ? block->parent : NULL;
 }
 
-static void stage_block(Staging *s, IrBlock *block) {
-    IrOp *gemms[8];
+enum { MAX_GEMMS = 8 };
+
+/* The gemms of a block in order; SIZE_MAX after an error. */
+static size_t collect_gemms(Staging *s, IrBlock *block, IrOp **gemms) {
     size_t count = 0;
-    for (IrOp *op = block->first; op; op = op->next)
-        if (op->opcode == IR_TILE_GEMM) {
-            if (count == COUNT_OF(gemms) || op->results[0].type->rank != 2 || !same_depth(s, op)) {
-                diag_report(s->ctx->diags, DIAG_not_lowered, op->span,
-                        count == COUNT_OF(gemms)
-                            ? "more than 8 gemms in one block"
-                            : "gemm of a batched tile, or of operands whose K slices differ");
-                s->failed = true;
-                return;
-            }
-            gemms[count++] = op;
+    for (IrOp *op = block->first; op; op = op->next) {
+        if (op->opcode != IR_TILE_GEMM) continue;
+        const char *problem = count == MAX_GEMMS                ? "more than 8 gemms in one block"
+                              : op->results[0].type->rank != 2 ? "gemm of a batched tile"
+                              : !same_depth(s, op)             ? "gemm of operands whose K slices differ"
+                                                               : NULL;
+        if (problem) {
+            diag_report(s->ctx->diags, DIAG_not_lowered, op->span, problem);
+            s->failed = true;
+            return SIZE_MAX;
         }
-    if (!count) return;
-    Ring ring = {.loop = enclosing_for(block)};
-    IrBuilder outside = ir_builder_before(ring.loop ? ring.loop : block->first);
-    if (ring.loop) {
-        ring.lower = ring.loop->operands[0], ring.upper = ring.loop->operands[1], ring.step = ring.loop->operands[2];
+        gemms[count++] = op;
     }
+    return count;
+}
+
+/* Can the load be made before the iteration (without a loop: before the first gemm)? */
+static bool goes_ahead(const Ring *ring, IrBlock *block, const IrOp *first_gemm, IrValue *value) {
+    if (!is_staged_load(value, block)) return false;
+    if (!ring->loop) return is_before(value->def, first_gemm);
+    for (unsigned k = 1; k < value->def->operand_count; k++)
+        if (!is_recomputable(block, value->def->operands[k])) return false;
+    return true;
+}
+
+static void plan_ring(Staging *s, Ring *ring, IrBlock *block, IrOp *const *gemms, size_t count) {
     int64_t bytes = 0;
     for (size_t g = 0; g < count; g++) {
         GemmPlan plan = plan_of(s, gemms[g]);
         for (unsigned i = 0; i < 2; i++) {
-            Operand *o = &ring.operands[ring.count++];
+            Operand *o = &ring->operands[ring->count++];
             IrValue *value = gemms[g]->operands[i];
-            bool ahead = is_staged_load(value, block) && (ring.loop || is_before(value->def, gemms[0]));
-            for (unsigned k = 1; ahead && ring.loop && k < value->def->operand_count; k++)
-                ahead = is_recomputable(block, value->def->operands[k]);
-            o->load = ahead ? value->def : NULL;
+            o->load = goes_ahead(ring, block, gemms[0], value) ? value->def : NULL;
             set_operand_shape(o, &plan, i, ir_attr_bool(gemms[g], i ? "trans_b" : "trans_a"));
             bytes += operand_bytes(o, value->type->dtype);
         }
     }
     int64_t room = s->ctx->target->shared_bytes_block * 9 / 10 / (bytes ? bytes : 1);
-    ring.stages = wanted_stages(ring.loop);
-    if (ring.stages > room) ring.stages = room > 1 ? room : 1;
-    for (size_t k = 0; k < ring.count; k++) {
-        IrOp *gemm = gemms[k / 2];
-        IrValue *value = gemm->operands[k % 2];
-        GemmPlan plan = plan_of(s, gemm);
-        Operand *o = &ring.operands[k];
-        o->buf = alloc_buffer(s, &outside, value->type->dtype, o, o->load ? ring.stages : 1, gemm_plan_is_mma(&plan),
+    ring->stages = wanted_stages(ring->loop);
+    if (ring->stages > room) ring->stages = room > 1 ? room : 1;
+}
+
+static void alloc_ring(Staging *s, IrBuilder *b, Ring *ring, IrOp *const *gemms) {
+    for (size_t k = 0; k < ring->count; k++) {
+        IrValue *value = gemms[k / 2]->operands[k % 2];
+        GemmPlan plan = plan_of(s, gemms[k / 2]);
+        Operand *o = &ring->operands[k];
+        o->buf = alloc_buffer(s, b, value->type->dtype, o, o->load ? ring->stages : 1, gemm_plan_is_mma(&plan),
                               value->name);
         o->buf->name = value->name;
     }
-    IrBuilder inside = ir_builder_before(block->first);
-    if (!ring.loop) inside = ir_builder_before(gemms[0]);
+}
+
+static void stage_block(Staging *s, IrBlock *block) {
+    IrOp *gemms[MAX_GEMMS];
+    size_t count = collect_gemms(s, block, gemms);
+    if (!count || count == SIZE_MAX) return;
+    Ring ring = {.loop = enclosing_for(block)};
+    if (ring.loop)
+        ring.lower = ring.loop->operands[0], ring.upper = ring.loop->operands[1], ring.step = ring.loop->operands[2];
+    plan_ring(s, &ring, block, gemms, count);
+    IrBuilder outside = ir_builder_before(ring.loop ? ring.loop : block->first);
+    alloc_ring(s, &outside, &ring, gemms);
+    IrBuilder inside = ir_builder_before(ring.loop ? block->first : gemms[0]);
     IrValue *i = ring.loop ? block->args[0] : NULL;
     if (ring.loop && ring.stages > 1) emit_prologue(s, &outside, &ring);
     emit_steady(s, &inside, &ring, i);
@@ -326,11 +346,10 @@ static void stage_block(Staging *s, IrBlock *block) {
     }
     for (size_t k = 0; k < ring.count; k++)
         if (ring.operands[k].load) ir_op_erase(ring.operands[k].load);
-    if (ring.loop) {
-        IrBuilder after = ir_builder_after(ring.loop);
-        wait(&after, 0);
-        barrier(&after);
-    }
+    if (!ring.loop) return;
+    IrBuilder after = ir_builder_after(ring.loop);
+    wait(&after, 0);
+    barrier(&after);
 }
 
 static void stage_nested(Staging *s, IrBlock *block) {
