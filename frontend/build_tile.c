@@ -159,7 +159,23 @@ static void build_scalars(Build *c, const Stmt *s) {
 
 /* ---- Control flow ---- */
 
+/* Hints that a pass may follow or report. */
+static void loop_hints(IrOp *op, const LoopInfo *info) {
+    const char *names[8];
+    size_t count = 0;
+    if (info->vectorize) names[count++] = "vectorize";
+    if (info->swizzle) names[count++] = "swizzle";
+    if (info->split_k) names[count++] = "split_k";
+    if (info->cluster) names[count++] = "cluster";
+    if (info->persistent) names[count++] = "persistent";
+    if (info->parallel == PARALLEL_THREAD) names[count++] = "threadidx";
+    if (info->parallel == PARALLEL_WARP) names[count++] = "warp";
+    if (info->parallel == PARALLEL_SIMD) names[count++] = "simd";
+    if (count) ir_attr_set_strs(op, "hints", count, names);
+}
+
 static void loop_attributes(IrOp *op, const LoopInfo *info) {
+    loop_hints(op, info);
     const char *grid = info->grid_axis == 'x'   ? "grid.x"
                        : info->grid_axis == 'y' ? "grid.y"
                                                 : "grid.z";

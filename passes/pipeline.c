@@ -11,6 +11,7 @@ static const PassInfo infos[PASS_COUNT] = {
 };
 
 static const PassId cuda_pipeline[] = {
+    PASS_REPORT_HINTS,
     PASS_SIMPLIFY,      PASS_OUTLINE_KERNELS, PASS_EXPAND_COUNTS,  PASS_STRIP_MINE,
     PASS_SPLIT_PASSES,  PASS_SIMPLIFY,        PASS_GRID,           PASS_SIMPLIFY,
     PASS_STAGE_BUFFERS, PASS_ALIGN_VERSIONS,  PASS_ASSIGN_LAYOUTS, PASS_EXPAND,
@@ -19,6 +20,7 @@ static const PassId cuda_pipeline[] = {
 };
 
 static const PassId cpu_pipeline[] = {
+    PASS_REPORT_HINTS,
     PASS_SIMPLIFY,     PASS_OUTLINE_KERNELS, PASS_EXPAND_COUNTS, PASS_STRIP_MINE,
     PASS_SPLIT_PASSES, PASS_SIMPLIFY,        PASS_GRID,          PASS_SIMPLIFY,
     PASS_EXPAND,       PASS_SIMPLIFY,        PASS_FUSE_MAPS,     PASS_EXPAND_MATH,
