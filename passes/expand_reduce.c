@@ -275,10 +275,14 @@ static IrValue *partial_number(Expand *x, int64_t bits) {
     return dist_base(x, &pack, 0);
 }
 
-static IrValue *first_lane_mask(Expand *x, int64_t lanes) {
-    if (!lanes) return NULL;
-    Dist pack = {.rank = 1, .term_count = 1, .terms = {{DIST_LANE, 0, lanes, 0, 1}}};
-    return ir_binary(&x->b, IR_EQ, dist_base(x, &pack, 0), ir_const_index(&x->b, 0));
+/* Of the threads that hold one partial, the first; null: there is one. */
+static IrValue *first_holder(Expand *x, const Reduction *r) {
+    Dist pack = {.rank = 1};
+    int64_t lanes = reduced_bits(r, DIST_LANE) | r->from.free_lanes, warps = r->from.free_warps & (x->num_warps - 1);
+    if (lanes) pack.terms[pack.term_count++] = (DistTerm){DIST_LANE, 0, lanes, 0, 1};
+    if (warps) pack.terms[pack.term_count++] = (DistTerm){DIST_WARP, 0, warps, 0, 1};
+    IrValue *number = dist_base(x, &pack, 0);
+    return number ? ir_binary(&x->b, IR_EQ, number, ir_const_index(&x->b, 0)) : NULL;
 }
 
 static IrValue *reduce_warps(Expand *x, const Reduction *r, IrValue *frag) {
@@ -288,7 +292,7 @@ static IrValue *reduce_warps(Expand *x, const Reduction *r, IrValue *frag) {
     for (unsigned a = 0; a < r->kept.rank; a++) elements *= r->kept.padded[a];
     IrValue *shared = expand_shared(x, r->dtype, partials * elements, "partials");
     IrValue *number = partial_number(x, bits), *index[DIST_MAX_DIMS];
-    IrValue *mask = first_lane_mask(x, reduced_bits(r, DIST_LANE) | r->from.free_lanes);
+    IrValue *mask = first_holder(x, r);
     IrBuilder inner;
     expand_barrier(x); /* readers of an earlier use are done */
     dist_map(x, &r->kept, 1, DTYPE_NONE, &inner, index);
