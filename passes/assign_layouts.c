@@ -15,7 +15,7 @@
  */
 #include "gemm_plan.h"
 #include "layout.h"
-#include "passes.h"
+#include "passes_internal.h"
 
 #include <string.h>
 
@@ -33,7 +33,6 @@ typedef struct {
     int64_t largest_elements;
 } Assign;
 
-static bool is_tile(const IrValue *v) { return v->type->kind == IR_TYPE_TILE; }
 static const Layout *layout_of(const IrValue *v) { return is_tile(v) ? v->type->layout : NULL; }
 
 static void give(Assign *s, IrValue *v, const Layout *layout) {
@@ -327,6 +326,7 @@ static void check_assigned(void *ctx, IrOp *op) {
 }
 
 static bool assign_func(PassContext *ctx, IrFunc *f) {
+    if (!check_ranks(ctx, f)) return false;
     Assign s = {.ctx = ctx, .module = ctx->module, .func = f, .layouts = ir_module_layouts(ctx->module)};
     ir_walk(f->body, smallest_element, &s);
     if (!s.smallest) s.smallest = 4;

@@ -6,7 +6,7 @@
 
 #include "ir.h"
 
-enum { DIST_MAX_RANK = 8, DIST_MAX_DIMS = 12, DIST_MAX_SUBS = 8, DIST_MAX_TERMS = 24 };
+enum { DIST_MAX_RANK = 8, DIST_MAX_DIMS = 20, DIST_MAX_SUBS = 8, DIST_MAX_TERMS = 24 };
 
 /* A run of fragment index values that steps along one tile axis. */
 typedef struct {
@@ -44,6 +44,9 @@ typedef struct {
     int64_t free_lanes, free_warps;  /* bits of lane and warp that hold copies */
 } Dist;
 
+/* Can a layout be read as a distribution? Each of its bits must move along one axis, over elements that no
+ * other bit reaches. */
+bool dist_can_read(const struct Layout *l);
 /* The distribution of a static tile type. */
 Dist dist_of(const IrType *type);
 /* The fragment type that holds a tile distributed as `dist`. */

@@ -20,7 +20,7 @@ static int basis_axis(const Layout *l, LayoutDim dim, unsigned bit, int64_t *str
 static void add_run(Runs *r, unsigned axis, int64_t extent, int64_t stride) {
     DistSub *last = r->count ? &r->runs[r->count - 1] : NULL;
     if (last && last->axis == axis && last->stride * last->extent == stride) last->extent *= extent;
-    else r->runs[r->count++] = (DistSub){extent, axis, stride};
+    else if (r->count < MAX_RUNS) r->runs[r->count++] = (DistSub){extent, axis, stride};
 }
 
 static Runs register_runs(const Layout *l) {
@@ -79,6 +79,20 @@ static void add_terms(Dist *d, const Layout *l, LayoutDim dim, DistSource source
         else
             d->terms[d->term_count++] = (DistTerm){source, bit, 1, (unsigned)axis, stride};
     }
+}
+
+bool dist_can_read(const Layout *l) {
+    LayoutLoop loops[LAYOUT_LOOP_LIMIT];
+    LayoutTerm terms[LAYOUT_TERM_LIMIT];
+    size_t count, axes;
+    if (l->is_memory || l->rank > DIST_MAX_RANK) return false;
+    if (!layout_register_dims(l, UINT32_MAX, loops, &count) || count > DIST_MAX_DIMS + LAYOUT_BITS_LIMIT) return false;
+    for (size_t i = 0; i < count; i++) {
+        axes = 0;
+        for (unsigned a = 0; a < l->rank; a++) axes += loops[i].stride[a] != 0;
+        if (axes > 1) return false;
+    }
+    return layout_lane_terms(l, terms, &count) && register_runs(l).count < MAX_RUNS;
 }
 
 void dist_from_layout(Dist *d, const Layout *l) {

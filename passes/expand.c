@@ -19,6 +19,7 @@
  */
 #include "expand_internal.h"
 #include "layout.h"
+#include "passes_internal.h"
 
 #include <string.h>
 
@@ -203,8 +204,6 @@ IrValue *presence_mask(Expand *x, IrBuilder *b, IrValue *value, const Dist *dist
 }
 
 /* ---- Ops ---- */
-
-static bool is_tile(const IrValue *value) { return value->type->kind == IR_TYPE_TILE; }
 
 static void expand_scalar_op(Expand *x, IrOp *op) {
     IrValue *operands[8];
@@ -463,6 +462,7 @@ static void check_shared(Expand *x) {
 }
 
 static bool expand_func(PassContext *ctx, IrFunc *from) {
+    if (!check_ranks(ctx, from)) return false;
     Expand x = {.ctx = ctx, .module = ctx->module, .from = from};
     x.to = ir_func_create(ctx->module, from->name, IR_LEVEL_KERNEL);
     x.gpu = ctx->target->kind == TARGET_CUDA;

@@ -49,6 +49,9 @@ IrOpcode reduce_opcode(const char *kind);
 /* A tile of `type` that holds `value` everywhere. */
 IrValue *tile_splat(IrBuilder *b, const IrType *type, double value);
 
+/* No tile or tensor of the function has more axes than layouts have, and no layout is one that a
+ * distribution cannot say; else false with an error. */
+bool check_ranks(PassContext *ctx, IrFunc *f);
 void report_unsupported(PassContext *ctx, Span span, const char *what);
 
 /* A cache that gives the interval of a load even where it fills the axis today: what holds when the

@@ -2,6 +2,8 @@
 #include <math.h>
 #include <string.h>
 
+#include "distribution.h"
+#include "layout.h"
 #include "passes_internal.h"
 
 /* ---- Pointer table ---- */
@@ -159,4 +161,29 @@ IrValue *tile_splat(IrBuilder *b, const IrType *type, double value) {
 
 void report_unsupported(PassContext *ctx, Span span, const char *what) {
     diag_report(ctx->diags, DIAG_not_lowered, span, what);
+}
+
+typedef struct {
+    PassContext *ctx;
+    bool ok;
+} RankCheck;
+
+static void check_type(RankCheck *c, const IrOp *op, const IrType *t) {
+    bool deep = t->rank > LAYOUT_RANK_LIMIT;
+    bool strange = !deep && t->kind == IR_TYPE_TILE && t->layout && !dist_can_read(t->layout);
+    if (!c->ok || (!deep && !strange)) return;
+    report_unsupported(c->ctx, op->span,
+                       deep ? "more than 8 axes" : "a layout with a bit that moves along two axes");
+    c->ok = false;
+}
+
+static void check_op_ranks(void *ctx, IrOp *op) {
+    for (unsigned i = 0; i < op->result_count; i++) check_type(ctx, op, op->results[i].type);
+    for (unsigned i = 0; i < op->operand_count; i++) check_type(ctx, op, op->operands[i]->type);
+}
+
+bool check_ranks(PassContext *ctx, IrFunc *f) {
+    RankCheck c = {ctx, true};
+    ir_walk(f->body, check_op_ranks, &c);
+    return c.ok;
 }
