@@ -5,7 +5,7 @@ static const FrontendOptions OPTIONS = {0};
 
 /* Instrumented code is slower; then only a runaway is to be noticed. */
 #if defined(__SANITIZE_ADDRESS__)
-static const double PATIENCE = 20;
+static const double PATIENCE = 60;
 #else
 static const double PATIENCE = 1;
 #endif
