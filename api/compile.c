@@ -275,6 +275,24 @@ static void emit_module(sketchc_unit *unit, const Compile *c, const char *form, 
     ir_print(module, out);
 }
 
+/* What is compiled, as a file of its own: the operator, then the sketch, in the user's words. */
+static void emit_sketch(sketchc_unit *unit, Str *out) {
+    const Block *blocks[] = {unit->file->op, unit->file->sketch};
+    if (!unit->file->sketch) {
+        diag_report(&unit->diags, DIAG_no_sketch, SPAN_NONE);
+        return;
+    }
+    str_printf(out, "edition %lld\n", (long long)unit->file->edition);
+    for (size_t i = 0; i < COUNT_OF(blocks); i++) {
+        if (!blocks[i]) continue;
+        Span span = blocks[i]->span;
+        const SourceFile *source = source_file(unit->sources, span.file);
+        str_append_char(out, '\n');
+        str_append_n(out, source->text + span.begin, span.end - span.begin);
+        str_append_char(out, '\n');
+    }
+}
+
 static void emit_into(sketchc_unit *unit, const sketchc_options *options, const char *form,
                       Str *out) {
     Compile c = {0};
@@ -289,7 +307,7 @@ static void emit_into(sketchc_unit *unit, const sketchc_options *options, const 
     else if (strcmp(form, "cubin") == 0)
         emit_cubin(unit, &c, out);
     else if (strcmp(form, "sketch") == 0)
-        diag_report(&unit->diags, DIAG_not_supported, SPAN_NONE, "--emit=sketch");
+        emit_sketch(unit, out);
     else
         emit_module(unit, &c, form, out);
 }
