@@ -115,6 +115,14 @@ static sketchc_status status_of(RtError error) {
     return (sketchc_status)rt_status_exit_code(error.status);
 }
 
+/* Hands the report over and ends what the call made. */
+static sketchc_status finish(Arena *arena, Str *out, RtError error, char **report) {
+    *report = api_string(out);
+    str_release(out);
+    arena_destroy(arena);
+    return status_of(error);
+}
+
 sketchc_status sketchc_run(const sketchc_artifact *artifact, const sketchc_run_options *options,
                            const sketchc_file *inputs, size_t input_count,
                            const sketchc_file *outputs, size_t output_count, const char *format,
@@ -130,10 +138,7 @@ sketchc_status sketchc_run(const sketchc_artifact *artifact, const sketchc_run_o
         rt_run_json(artifact->artifact, &error, &out);
     else if (error.status != RT_OK)
         str_printf(&out, "%s: %s\n", rt_status_name(error.status), error.text);
-    *report = api_string(&out);
-    str_release(&out);
-    arena_destroy(arena);
-    return status_of(error);
+    return finish(arena, &out, error, report);
 }
 
 sketchc_status sketchc_verify(const sketchc_artifact *artifact, const sketchc_run_options *options,
@@ -148,11 +153,7 @@ sketchc_status sketchc_verify(const sketchc_artifact *artifact, const sketchc_ru
         rt_verify_json(artifact->artifact, &r, &out);
     else
         rt_verify_text(artifact->artifact, &r, format && strcmp(format, "verbose") == 0, &out);
-    *report = api_string(&out);
-    str_release(&out);
-    sketchc_status status = status_of(r.error);
-    arena_destroy(arena);
-    return status;
+    return finish(arena, &out, r.error, report);
 }
 
 sketchc_status sketchc_bench(const sketchc_artifact *artifact, const sketchc_run_options *options,
@@ -167,9 +168,5 @@ sketchc_status sketchc_bench(const sketchc_artifact *artifact, const sketchc_run
         rt_bench_json(artifact->artifact, &r, &out);
     else
         rt_bench_text(artifact->artifact, &r, &out);
-    *report = api_string(&out);
-    str_release(&out);
-    sketchc_status status = status_of(r.error);
-    arena_destroy(arena);
-    return status;
+    return finish(arena, &out, r.error, report);
 }

@@ -20,8 +20,6 @@
 #include "passes.h"
 #include "presence.h"
 
-#include <string.h>
-
 typedef struct {
     PassContext *ctx;
     IrModule *module;
@@ -187,9 +185,6 @@ static void emit_steady(Staging *s, IrBuilder *b, const Ring *ring, IrValue *i) 
 static int64_t wanted_stages(const IrOp *loop) {
     if (!loop) return 1;
     int64_t stages = ir_attr_int(loop, "pipeline", 0);
-    const IrAttr *hints = ir_attr(loop, "hints");
-    for (size_t i = 0; hints && i < hints->count; i++)
-        if (!stages && strcmp(hints->strs[i], "pipeline") == 0) stages = 4;
     return stages > 1 ? (stages > 8 ? 8 : stages) : 2;
 }
 
