@@ -29,23 +29,40 @@ static void message(Str *out, const char *format) {
     str_release(&plain);
 }
 
-static void operation(Str *out, const char *name, const char *signature, const char *kind,
-                      const char *status, const char *summary) {
-    str_printf(out, "| `%s` | %s%s%s | ", name, *signature ? "`" : "", signature,
-               *signature ? "`" : "");
-    for (; *kind; kind++) str_append_char(out, (char)(*kind | 0x20));
-    str_printf(out, " | %s | ", strcmp(status, "READY") == 0 ? "yes" : "no");
-    cell(out, summary);
+typedef struct {
+    const char *name, *signature, *rule, *status, *summary;
+} Operation;
+
+static void print_rule(Str *out, const char *rule) {
+#define TYPE_RULE(id, shape, type)                                                                 \
+    if (strcmp(rule, #id) == 0) str_printf(out, "%s | %s", shape, type);
+#include "../../../frontend/type_rules.def"
+#undef TYPE_RULE
+}
+
+static void operation(Str *out, const Operation *row) {
+    str_printf(out, "| `%s` | %s%s%s | ", row->name, *row->signature ? "`" : "", row->signature,
+               *row->signature ? "`" : "");
+    print_rule(out, row->rule);
+    str_append(out, " | ");
+    cell(out, row->summary);
+    if (strcmp(row->status, "READY") != 0) str_append(out, " *Not lowered yet.*");
     str_append(out, " |\n");
 }
 
-static void print_operations(Str *out) {
-    str_append(out, "| name | signature | class | lowered | summary |\n");
+/* One group of rows, the part of the table's name after "operations-". */
+static void print_operations(Str *out, const char *group) {
+    bool is_inside = false;
+    size_t before = out->len;
+    str_append(out, "| name | parameters | shape | type | meaning |\n");
     str_append(out, "| --- | --- | --- | --- | --- |\n");
+    size_t head = out->len;
+#define BUILTIN_GROUP(name) is_inside = strcmp(group, #name) == 0;
 #define BUILTIN(id, name, signature, rule, class, status, ir, summary)                             \
-    operation(out, name, signature, #class, #status, summary);
+    if (is_inside) operation(out, &(Operation){name, signature, #rule, #status, summary});
 #include "../../../frontend/builtins.def"
 #undef BUILTIN
+    CHECK(out->len > head && head > before); /* an unknown group would print an empty table */
 }
 
 static const char *builtin_name(const char *wanted) {
@@ -126,12 +143,25 @@ static void print_diagnostics(Str *out) {
         diagnostic(out, rows[i][0], rows[i][1], rows[i][2], rows[i][3]);
 }
 
+#define BUILTIN_GROUP(name)                                                                        \
+    static void print_##name(Str *out) {                                                           \
+        print_operations(out, #name);                                                              \
+    }
+#define BUILTIN(id, name, signature, rule, class, status, ir, summary)
+#include "../../../frontend/builtins.def"
+#undef BUILTIN
+
 static const struct {
     const char *name;
     void (*print)(Str *out);
-} TABLES[] = {{"operations", print_operations}, {"aliases", print_aliases},
-              {"operators", print_operators},   {"dtypes", print_dtypes},
-              {"hints", print_hints},           {"diagnostics", print_diagnostics}};
+} TABLES[] = {
+    {"aliases", print_aliases}, {"operators", print_operators},     {"dtypes", print_dtypes},
+    {"hints", print_hints},     {"diagnostics", print_diagnostics},
+#define BUILTIN_GROUP(name) {"operations-" #name, print_##name},
+#define BUILTIN(id, name, signature, rule, class, status, ir, summary)
+#include "../../../frontend/builtins.def"
+#undef BUILTIN
+};
 
 /* The text with one table renewed; false where the text has no such table. */
 static bool renew(Str *text, size_t table) {
