@@ -64,11 +64,11 @@ typedef enum {
 /* One parameter of an operation, from the signature string of its row. */
 typedef struct {
     const char *name;
-    bool is_output;    /* a destination: `>dst` */
-    bool accumulates;  /* a destination that is read too: `+dst` */
-    bool is_optional;  /* `name?` */
-    bool is_attribute; /* optional compile-time value, not a tile: `name=` */
-    bool is_variadic;  /* `name*` */
+    bool is_output;   /* a destination: `>dst` */
+    bool accumulates; /* a destination that is read too: `+dst` */
+    bool is_optional; /* `name?` */
+    bool is_attribute;/* optional compile-time value, not a tile: `name=` */
+    bool is_variadic; /* `name*` */
 } BuiltinParam;
 enum { BUILTIN_MAX_PARAMS = 12 };
 
@@ -81,8 +81,7 @@ typedef struct {
 } BuiltinInfo;
 const BuiltinInfo *builtin_info(BuiltinId id);
 BuiltinId builtin_find(const char *name, size_t length); /* BUILTIN_NONE when unknown */
-/* Fills `params` (room for BUILTIN_MAX_PARAMS), names allocated in `arena`; returns their number.
- */
+/* Fills `params` (room for BUILTIN_MAX_PARAMS), names allocated in `arena`; returns their number. */
 size_t builtin_params(BuiltinId id, Arena *arena, BuiltinParam *params);
 
 /* ---- Types and values ---- */
@@ -105,8 +104,7 @@ typedef struct {
 typedef struct {
     TypeKind kind;
     Dtype dtype;
-    bool weak; /* TYPE_SCALAR: takes the type of what it meets (i64 and f64 stand for "integer",
-                  "real") */
+    bool weak; /* TYPE_SCALAR: takes the type of what it meets (i64 and f64 stand for "integer", "real") */
     uint8_t rank;
     const Aff *const *shape;
     const Interval *presence; /* null: present everywhere */
@@ -207,19 +205,19 @@ struct Expr {
 
     /* sema */
     Type type;
-    Dtype compute;     /* elementwise, reduce, contract: the type in which it is carried out */
-    BuiltinId builtin; /* CALL, UNARY, BINARY */
-    Decl *decl;        /* NAME; INDEX: the base's declaration */
-    const Aff *affine; /* integer scalars: the value; null when not affine */
-    ConstValue value;  /* CONST_NONE unless known when compiling (constexprs substituted) */
-    Expr **bound;      /* CALL: arguments in the order of builtin_params, null where absent;
-                          UNARY, BINARY: the operands. Outputs are null here (see the action) */
+    Dtype compute;      /* elementwise, reduce, contract: the type in which it is carried out */
+    BuiltinId builtin;  /* CALL, UNARY, BINARY */
+    Decl *decl;         /* NAME; INDEX: the base's declaration */
+    const Aff *affine;  /* integer scalars: the value; null when not affine */
+    ConstValue value;   /* CONST_NONE unless known when compiling (constexprs substituted) */
+    Expr **bound;       /* CALL: arguments in the order of builtin_params, null where absent;
+                           UNARY, BINARY: the operands. Outputs are null here (see the action) */
     size_t bound_count;
-    AxisIndex *axes; /* INDEX: one for each axis of the base */
+    AxisIndex *axes;    /* INDEX: one for each axis of the base */
     size_t axis_count;
-    int reduce_axis; /* reductions, softmax, scans: the axis, -1 for all */
+    int reduce_axis;    /* reductions, softmax, scans: the axis, -1 for all */
     bool keepdim;
-    Decl **indices; /* sum(k, ...) over DECL_INDEX */
+    Decl **indices;     /* sum(k, ...) over DECL_INDEX */
     size_t index_count;
 };
 
@@ -227,11 +225,11 @@ struct Expr {
 
 typedef enum {
     DECL_SYMBOL,
-    DECL_SCALAR, /* scalars: run-time value */
+    DECL_SCALAR,    /* scalars: run-time value */
     DECL_TENSOR,
     DECL_VIEW,
     DECL_CONSTEXPR,
-    DECL_LOCAL, /* single-assignment scalar */
+    DECL_LOCAL,     /* single-assignment scalar */
     DECL_TILE,
     DECL_LOOP,      /* a loop variable */
     DECL_INDEX,     /* of index notation in an operator */
@@ -242,21 +240,15 @@ typedef enum {
 typedef enum { DIR_NONE, DIR_IN, DIR_OUT, DIR_INOUT } Direction;
 
 /* Where a constexpr's value came from; written into the artifact. */
-typedef enum {
-    ORIGIN_UNBOUND,
-    ORIGIN_DEFINE,
-    ORIGIN_DEFAULT,
-    ORIGIN_SPACE,
-    ORIGIN_OPERATOR
-} Origin;
+typedef enum { ORIGIN_UNBOUND, ORIGIN_DEFINE, ORIGIN_DEFAULT, ORIGIN_SPACE, ORIGIN_OPERATOR } Origin;
 
 typedef enum { PLACE_NONE, PLACE_FASTEST, PLACE_FAST, PLACE_MEDIUM, PLACE_SLOW } Place;
 enum { /* wishes of an alloc, a bit set */
-       WISH_ACCUMULATOR = 1,
-       WISH_INPUT_CACHE = 2,
-       WISH_OUTPUT_BUFFER = 4,
-       WISH_TEMP = 8,
-       WISH_SHARED = 16
+    WISH_ACCUMULATOR = 1,
+    WISH_INPUT_CACHE = 2,
+    WISH_OUTPUT_BUFFER = 4,
+    WISH_TEMP = 8,
+    WISH_SHARED = 16
 };
 
 struct Decl {
@@ -266,42 +258,41 @@ struct Decl {
     uint32_t order; /* position among the declarations of its block, from 0 */
 
     /* parser */
-    Expr *value; /* CONSTEXPR default, SCALAR default, SYMBOL derived value, LOCAL, VALUE */
-    Expr **dims; /* TENSOR, VIEW */
+    Expr *value;          /* CONSTEXPR default, SCALAR default, SYMBOL derived value, LOCAL, VALUE */
+    Expr **dims;          /* TENSOR, VIEW */
     const char **dim_names; /* VIEW */
     size_t dim_count;
     const char *dtype_name; /* TENSOR, SCALAR */
     Span dtype_span;
-    Expr **strides; /* TENSOR; null: row-major */
+    Expr **strides;       /* TENSOR; null: row-major */
     size_t stride_count;
     Expr *view_of, *view_pad; /* VIEW: EXPR_INDEX over the dim names; pad may be null */
-    Expr **space;             /* CONSTEXPR: search space, `in {..}`; null: none */
+    Expr **space;         /* CONSTEXPR: search space, `in {..}`; null: none */
     size_t space_count;
     Expr *space_lo, *space_hi; /* `in lo..hi`, inclusive */
 
     /* sema */
     Type type;
-    const Aff *affine;   /* SYMBOL, LOOP, INDEX, integer SCALAR: the leaf; affine LOCAL, integer
-                            CONSTEXPR, derived SYMBOL: the value; PREDEFINED: the leaf */
-    ConstValue constant; /* CONSTEXPR: the value taken; SCALAR: the default; LOCAL when known */
-    Origin origin;       /* CONSTEXPR */
-    ConstValue *choices; /* CONSTEXPR: the search space, evaluated */
+    const Aff *affine; /* SYMBOL, LOOP, INDEX, integer SCALAR: the leaf; affine LOCAL, integer
+                          CONSTEXPR, derived SYMBOL: the value; PREDEFINED: the leaf */
+    ConstValue constant;   /* CONSTEXPR: the value taken; SCALAR: the default; LOCAL when known */
+    Origin origin;         /* CONSTEXPR */
+    ConstValue *choices;   /* CONSTEXPR: the search space, evaluated */
     size_t choice_count;
-    const char
-        *define; /* SYMBOL, SCALAR: the text of its -D, null when none (fixes a case's value) */
+    const char *define;    /* SYMBOL, SCALAR: the text of its -D, null when none (fixes a case's value) */
     const Aff *const *stride_affs; /* TENSOR: in elements, outermost first; null: row-major */
-    Direction direction;           /* TENSOR, VIEW */
-    Stmt *loop;                    /* LOOP: its statement */
-    Stmt *site;                    /* TILE, LOCAL: the statement that creates it */
-    bool is_workspace; /* TILE: a top-level alloc that later nests slice; memory like a tensor */
-    Place place;       /* TILE */
-    unsigned wishes;   /* TILE */
-    bool has_init;     /* TILE: init= or init_zero */
+    Direction direction;   /* TENSOR, VIEW */
+    Stmt *loop;            /* LOOP: its statement */
+    Stmt *site;            /* TILE, LOCAL: the statement that creates it */
+    bool is_workspace;     /* TILE: a top-level alloc that later nests slice; memory like a tensor */
+    Place place;           /* TILE */
+    unsigned wishes;       /* TILE */
+    bool has_init;         /* TILE: init= or init_zero */
     ConstValue init;
     const Aff *index_lo, *index_hi; /* INDEX: [lo, hi) */
-    Decl *bound_to;      /* operator's TENSOR, SCALAR: the sketch's; sketch's: the operator's */
-    Decl *base;          /* VIEW: the tensor seen */
-    uint32_t loop_depth; /* TILE, LOCAL: loops around it */
+    Decl *bound_to;        /* operator's TENSOR, SCALAR: the sketch's; sketch's: the operator's */
+    Decl *base;            /* VIEW: the tensor seen */
+    uint32_t loop_depth;   /* TILE, LOCAL: loops around it */
     bool used;
 };
 
@@ -322,14 +313,14 @@ typedef struct {
 
 /* What a statement does, decided by sema. */
 typedef enum {
-    ACTION_NONE,  /* an error, or nothing to build */
-    ACTION_ALLOC, /* creates tile targets[0]; with Decl.has_init it is filled */
-    ACTION_LOAD,  /* value: EXPR_INDEX (or a tile's name) -> into */
-    ACTION_STORE, /* value: EXPR_NAME of a tile -> into: EXPR_INDEX of a tensor, view, workspace */
-    ACTION_COMPUTE, /* targets = value, an expression over tiles; gemm also reads targets[0] */
-    ACTION_SCALAR,  /* targets[i] (DECL_LOCAL) = values[i] */
-    ACTION_EQUATION /* in an operator: targets[0] (DECL_TENSOR or DECL_VALUE) = value; index
-                       notation when `indices` are given */
+    ACTION_NONE,     /* an error, or nothing to build */
+    ACTION_ALLOC,    /* creates tile targets[0]; with Decl.has_init it is filled */
+    ACTION_LOAD,     /* value: EXPR_INDEX (or a tile's name) -> into */
+    ACTION_STORE,    /* value: EXPR_NAME of a tile -> into: EXPR_INDEX of a tensor, view, workspace */
+    ACTION_COMPUTE,  /* targets = value, an expression over tiles; gemm also reads targets[0] */
+    ACTION_SCALAR,   /* targets[i] (DECL_LOCAL) = values[i] */
+    ACTION_EQUATION  /* in an operator: targets[0] (DECL_TENSOR or DECL_VALUE) = value; index
+                        notation when `indices` are given */
 } Action;
 
 typedef enum { STORE_SET, STORE_ADD, STORE_MAX, STORE_MIN } StoreMode;
@@ -352,10 +343,10 @@ typedef struct {
     char grid_axis;            /* 'x', 'y', 'z' of grididx.x; 0 when not said */
     bool proved_parallel;      /* no iteration meets another (hinted or not) */
     bool pipeline, vectorize, unroll, swizzle, split_k, cluster, persistent; /* hinted */
-    int64_t stages, width, factor, group, split, cluster_size;               /* 0: not said */
-    Decl **carried; /* tiles from outside that the body writes, by declaration order */
+    int64_t stages, width, factor, group, split, cluster_size; /* 0: not said */
+    Decl **carried;            /* tiles from outside that the body writes, by declaration order */
     size_t carried_count;
-    AffFacts *facts; /* what is known inside: ranges of this and the outer variables */
+    AffFacts *facts;           /* what is known inside: ranges of this and the outer variables */
 } LoopInfo;
 
 struct Stmt {
@@ -389,16 +380,16 @@ struct Stmt {
     Action action;
     Decl **targets;
     size_t target_count;
-    bool *target_is_new; /* the statement makes it (expression form) */
+    bool *target_is_new;  /* the statement makes it (expression form) */
     Expr *value, *into;
     StoreMode mode;
-    bool unique;    /* store: unique=true */
-    Expr *pad;      /* load: pad= */
-    Decl **indices; /* EQUATION in index notation: the free indices */
+    bool unique;          /* store: unique=true */
+    Expr *pad;            /* load: pad= */
+    Decl **indices;       /* EQUATION in index notation: the free indices */
     size_t index_count;
     const Interval *presence; /* of targets[0] after the statement; null: everywhere */
-    LoopInfo *loop;           /* STMT_FOR */
-    Decl **assigned;          /* STMT_IF: tiles from outside that a branch writes */
+    LoopInfo *loop;       /* STMT_FOR */
+    Decl **assigned;      /* STMT_IF: tiles from outside that a branch writes */
     size_t assigned_count;
 };
 
@@ -412,9 +403,9 @@ typedef struct {
     Expr *value; /* DATA: EXPR_CALL */
     /* sema */
     Decl *decl;
-    ConstValue constant; /* VALUE */
-    BuiltinId data;      /* DATA: uniform, normal, ... */
-    double params[4];    /* DATA: evaluated arguments */
+    ConstValue constant;    /* VALUE */
+    BuiltinId data;         /* DATA: uniform, normal, ... */
+    double params[4];       /* DATA: evaluated arguments */
     size_t param_count;
 } Setting;
 typedef struct {
@@ -435,10 +426,10 @@ typedef struct {
 
 /* An operator's name in terms of the sketch that implements it. */
 typedef struct {
-    Decl *op_decl;     /* symbol, scalar, tensor of the operator */
-    Decl *sketch_decl; /* tensor, scalar; null for a symbol */
-    const Aff *value;  /* symbol: over the sketch's symbols; null when it does not occur there */
-    bool is_reshape;   /* tensor: same elements, another shape */
+    Decl *op_decl;       /* symbol, scalar, tensor of the operator */
+    Decl *sketch_decl;   /* tensor, scalar; null for a symbol */
+    const Aff *value;    /* symbol: over the sketch's symbols; null when it does not occur there */
+    bool is_reshape;     /* tensor: same elements, another shape */
 } Binding;
 
 /* What must hold of the symbols at launch: expr == 0 when equal, else expr >= 0. */
@@ -465,31 +456,31 @@ struct Block {
 
     /* sema */
     bool checked;
-    Dtype precision_dtype; /* DTYPE_NONE: tf32 */
+    Dtype precision_dtype;  /* DTYPE_NONE: tf32 */
     bool precision_tf32;
-    Block *op;         /* SKETCH: what it implements, or null */
-    Binding *bindings; /* SKETCH with op: for each symbol, scalar, tensor of the operator */
+    Block *op;              /* SKETCH: what it implements, or null */
+    Binding *bindings;      /* SKETCH with op: for each symbol, scalar, tensor of the operator */
     size_t binding_count;
-    Condition *conditions; /* from constraints of symbols; dims that are expressions are checked
-                              against the tensor's type at launch */
+    Condition *conditions;  /* from constraints of symbols; dims that are expressions are checked
+                               against the tensor's type at launch */
     size_t condition_count;
-    Decl **values; /* OPERATOR: undeclared whole-tensor names, in order */
+    Decl **values;          /* OPERATOR: undeclared whole-tensor names, in order */
     size_t value_count;
-    bool has_parallel; /* SKETCH: some loop is hinted parallel */
+    bool has_parallel;      /* SKETCH: some loop is hinted parallel */
 };
 
 typedef struct {
-    uint32_t file;   /* in the source map */
+    uint32_t file; /* in the source map */
     int64_t edition; /* 1 unless said */
     Block **blocks;
     size_t block_count;
     Span *comments; /* in order, for the formatter */
     size_t comment_count;
     /* sema */
-    AffCtx *aff;     /* all affine expressions of this file */
-    Block *sketch;   /* the one to compile; null: the operator alone */
-    Block *op;       /* its operator; null: none */
-    AffFacts *facts; /* symbols' ranges and constraints of `sketch` (or `op`) */
+    AffCtx *aff;    /* all affine expressions of this file */
+    Block *sketch;  /* the one to compile; null: the operator alone */
+    Block *op;      /* its operator; null: none */
+    AffFacts *facts;/* symbols' ranges and constraints of `sketch` (or `op`) */
 } File;
 
 #endif
