@@ -35,6 +35,12 @@ static const IrType *infer_one(IrModule *m, IrOpcode opcode, unsigned count,
     case IR_MEM_LOAD:
     case IR_EXTRACT:
     case IR_GRAPH_ELEMENT: return ir_type_scalar(m, operands[0]->type->dtype);
+    case IR_TILE_SCALAR: return ir_type_scalar(m, operands[0]->type->dtype);
+    case IR_GRAPH_SCAN:
+    case IR_TILE_SCAN:
+    case IR_GRAPH_FLIP:
+    case IR_TILE_FLIP:
+    case IR_TILE_INSERT:
     case IR_SHUFFLE_XOR: return operands[0]->type;
     case IR_PACK: return ir_type_vec(m, operands[0]->type->dtype, count);
     default: return NULL;
@@ -46,6 +52,12 @@ bool ir_infer(IrModule *m, IrOpcode opcode, unsigned operand_count, IrValue *con
     if (opcode == IR_FOR) {
         if (operand_count != result_count + 3) return false;
         for (unsigned i = 0; i < result_count; i++) types[i] = operands[i + 3]->type;
+        return true;
+    }
+    if (opcode == IR_TILE_SORT || opcode == IR_GRAPH_SORT) {
+        if (operand_count != 1 || result_count != 2) return false;
+        types[0] = operands[0]->type;
+        types[1] = ir_type_with_dtype(m, types[0], DTYPE_I64);
         return true;
     }
     if (result_count != 1) return false;

@@ -83,7 +83,11 @@ enum {
     IR_WRITES = 16,      /* writes memory or synchronises */
     IR_COLLECTIVE = 32,  /* must be reached by all threads of its scope */
     IR_TERMINATOR = 64,
-    IR_LOOP = 128        /* region may run any number of times */
+    IR_LOOP = 128,       /* region may run any number of times */
+    /* How tile and tensor axes relate; none of them: lane by lane. */
+    IR_FOLDS = 256,      /* the axes named by `axis` or `axes` are gone (1 with keepdim) */
+    IR_ALONG = 512,      /* axes stay in place; lanes along `axis` depend on each other */
+    IR_MOVES = 1024      /* by a rule of the op's own (axis_link.c) */
 };
 
 typedef struct {

@@ -153,6 +153,7 @@ static bool check_values(Verifier *v, const IrOp *op) {
 static bool check_own_rule(Verifier *v, const IrOp *op) {
     IrCheck check = ir_control_check(op->opcode);
     if (!check) check = ir_tensor_check(op->opcode);
+    if (!check) check = ir_axes_check(op->opcode);
     if (!check) check = ir_kernel_check(op->opcode);
     return !check || check(v, op);
 }

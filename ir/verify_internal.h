@@ -33,11 +33,19 @@ bool ir_check_attrs(Verifier *v, const IrOp *op);
 bool ir_check_type_rule(Verifier *v, const IrOp *op);
 bool ir_same_shape(const IrType *a, const IrType *b); /* extents only */
 
-/* ---- verify_control.c, verify_tensor.c, verify_kernel.c: an op's own rule, or null ---- */
+/* ---- verify_control.c, verify_tensor.c, verify_axes.c, verify_kernel.c: an op's own rule, or null ---- */
 
 IrCheck ir_control_check(IrOpcode opcode);
 IrCheck ir_tensor_check(IrOpcode opcode);
+IrCheck ir_axes_check(IrOpcode opcode);
 IrCheck ir_kernel_check(IrOpcode opcode);
+
+/* A tensor at graph level, else a tile. */
+bool ir_check_array(Verifier *v, const IrOp *op, const IrType *t);
+/* `axes` and the slice operands from `from` on, of a tensor or tile; `kept` counts the axes that stay. */
+bool ir_check_slice(Verifier *v, const IrOp *op, const IrType *whole, unsigned from, unsigned *kept);
+/* Is `t` what a slice of `whole` with `kept` axes is: a tile, or a scalar when none is kept? */
+bool ir_is_slice_type(const IrType *t, const IrType *whole, unsigned kept);
 
 /* The list attribute of this key, its values inside [0, limit) and different. */
 bool ir_check_axes(Verifier *v, const IrOp *op, const char *key, unsigned limit, const IrAttr **axes);

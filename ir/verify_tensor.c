@@ -7,7 +7,7 @@ static bool is_array(const IrType *t) {
     return t->kind == IR_TYPE_TENSOR || t->kind == IR_TYPE_TILE;
 }
 
-static bool check_array(Verifier *v, const IrOp *op, const IrType *t) {
+bool ir_check_array(Verifier *v, const IrOp *op, const IrType *t) {
     IrTypeKind want = v->func->level == IR_LEVEL_GRAPH ? IR_TYPE_TENSOR : IR_TYPE_TILE;
     NEED(v, op, t->kind == want, "works on %s", want == IR_TYPE_TILE ? "tiles" : "tensors");
     return true;
@@ -24,7 +24,7 @@ static bool check_broadcast(Verifier *v, const IrOp *op) {
     const IrType *from = op->operands[0]->type, *to = op->results[0].type;
     const IrAttr *axes = NULL;
     NEED(v, op, is_array(from) || ir_type_is_scalar(from), "broadcasts a scalar, tile or tensor");
-    if (!check_array(v, op, to) || !ir_check_axes(v, op, "axes", to->rank, &axes)) return false;
+    if (!ir_check_array(v, op, to) || !ir_check_axes(v, op, "axes", to->rank, &axes)) return false;
     NEED(v, op, axes->count == from->rank, "axes has an entry for each axis of the operand");
     NEED(v, op, from->dtype == to->dtype && !from->is_index, "a broadcast keeps the dtype");
     for (unsigned i = 0; i < from->rank; i++)
@@ -43,10 +43,12 @@ static bool check_reduce(Verifier *v, const IrOp *op) {
     const IrType *from = op->operands[0]->type, *to = op->results[0].type;
     const IrAttr *axes = NULL;
     bool graph = v->func->level == IR_LEVEL_GRAPH, keepdim = ir_attr_bool(op, "keepdim");
-    if (!check_array(v, op, from) || !ir_check_axes(v, op, "axes", from->rank, &axes)) return false;
-    NEED(v, op,
-         ir_one_of(ir_attr_str(op, "kind", ""), graph ? "add mul max min mean" : "add mul max min"),
+    if (!ir_check_array(v, op, from) || !ir_check_axes(v, op, "axes", from->rank, &axes)) return false;
+    const char *kind = ir_attr_str(op, "kind", "");
+    bool bits = ir_one_of(kind, "and or");
+    NEED(v, op, bits || ir_one_of(kind, graph ? "add mul max min mean" : "add mul max min"),
          "this kind of reduction does not exist here");
+    NEED(v, op, !bits || !dtype_is_float(from->dtype), "and, or work on bool and integers");
     NEED(v, op, to->kind == from->kind || (ir_type_is_scalar(to) && !to->is_index),
          "the result has another kind of type");
     NEED(v, op, to->dtype == from->dtype, "a reduction keeps the dtype");
@@ -67,7 +69,7 @@ static bool check_reduce(Verifier *v, const IrOp *op) {
 static bool check_transpose(Verifier *v, const IrOp *op) {
     const IrType *from = op->operands[0]->type, *to = op->results[0].type;
     const IrAttr *perm = NULL;
-    if (!check_array(v, op, from) || !ir_check_axes(v, op, "perm", from->rank, &perm)) return false;
+    if (!ir_check_array(v, op, from) || !ir_check_axes(v, op, "perm", from->rank, &perm)) return false;
     NEED(v, op, perm->count == from->rank && to->rank == from->rank && to->kind == from->kind &&
          to->dtype == from->dtype, "perm permutes the operand's axes");
     for (unsigned i = 0; i < to->rank; i++)
@@ -85,7 +87,7 @@ static const Aff *element_count(Verifier *v, const IrType *t) {
 static bool check_reshape(Verifier *v, const IrOp *op) {
     const IrType *from = op->operands[0]->type, *to = op->results[0].type;
     int64_t a = 0, b = 0;
-    if (!check_array(v, op, from)) return false;
+    if (!ir_check_array(v, op, from)) return false;
     NEED(v, op, to->kind == from->kind && to->dtype == from->dtype,
          "a reshape keeps dtype and kind");
     bool known = aff_is_const(element_count(v, from), &a) && aff_is_const(element_count(v, to), &b);
@@ -99,14 +101,6 @@ static bool check_convert(Verifier *v, const IrOp *op) {
          from->kind == IR_TYPE_TILE && to->kind == IR_TYPE_TILE && from->dtype == to->dtype &&
              ir_same_shape(from, to),
          "a conversion changes the layout only");
-    return true;
-}
-
-static bool check_iota(Verifier *v, const IrOp *op) {
-    const IrType *t = op->results[0].type;
-    int64_t axis = ir_attr_int(op, "axis", -1);
-    NEED(v, op, t->kind == IR_TYPE_TILE && dtype_is_int(t->dtype), "iota gives a tile of integers");
-    NEED(v, op, axis >= 0 && axis < (int64_t)t->rank, "there is no such axis");
     return true;
 }
 
@@ -263,13 +257,12 @@ static bool check_element(Verifier *v, const IrOp *op) {
 /* ---- Slices ---- */
 
 /* `axes` and the slice operands from `from` on; `kept` counts the axes that stay. */
-static bool check_slice(Verifier *v, const IrOp *op, const IrType *tensor, unsigned from,
-                        unsigned *kept) {
+bool ir_check_slice(Verifier *v, const IrOp *op, const IrType *tensor, unsigned from,
+                    unsigned *kept) {
     const char *axes = ir_attr_str(op, "axes", "");
     const IrAttr *steps = ir_attr(op, "steps");
     unsigned operands = from;
     *kept = 0;
-    NEED(v, op, tensor->kind == IR_TYPE_TENSOR, "slices a tensor");
     NEED(v, op, strlen(axes) == tensor->rank && strspn(axes, "rp") == tensor->rank,
          "axes has a letter r or p for each axis of the tensor");
     for (const char *c = axes; *c; c++) {
@@ -283,7 +276,7 @@ static bool check_slice(Verifier *v, const IrOp *op, const IrType *tensor, unsig
     return ir_check_index_operands(v, op, from);
 }
 
-static bool is_slice_type(const IrType *t, const IrType *tensor, unsigned kept) {
+bool ir_is_slice_type(const IrType *t, const IrType *tensor, unsigned kept) {
     bool scalar = kept == 0 && ir_type_is_scalar(t) && !t->is_index;
     return (scalar || (t->kind == IR_TYPE_TILE && t->rank == kept)) && t->dtype == tensor->dtype;
 }
@@ -291,8 +284,9 @@ static bool is_slice_type(const IrType *t, const IrType *tensor, unsigned kept) 
 static bool check_load(Verifier *v, const IrOp *op) {
     unsigned kept = 0;
     const IrType *tensor = op->operands[0]->type;
-    if (!check_slice(v, op, tensor, 1, &kept)) return false;
-    NEED(v, op, is_slice_type(op->results[0].type, tensor, kept),
+    NEED(v, op, tensor->kind == IR_TYPE_TENSOR, "slices a tensor");
+    if (!ir_check_slice(v, op, tensor, 1, &kept)) return false;
+    NEED(v, op, ir_is_slice_type(op->results[0].type, tensor, kept),
          "the result has the slice's rank and the tensor's dtype");
     return true;
 }
@@ -300,8 +294,9 @@ static bool check_load(Verifier *v, const IrOp *op) {
 static bool check_store(Verifier *v, const IrOp *op) {
     unsigned kept = 0;
     const IrType *tensor = op->operands[1]->type;
-    if (!check_slice(v, op, tensor, 2, &kept)) return false;
-    NEED(v, op, is_slice_type(op->operands[0]->type, tensor, kept),
+    NEED(v, op, tensor->kind == IR_TYPE_TENSOR, "slices a tensor");
+    if (!ir_check_slice(v, op, tensor, 2, &kept)) return false;
+    NEED(v, op, ir_is_slice_type(op->operands[0]->type, tensor, kept),
          "the tile has the slice's rank and the tensor's dtype");
     NEED(v, op, ir_one_of(ir_attr_str(op, "mode", "set"), "set add max min"),
          "mode is set, add, max or min");
@@ -329,7 +324,8 @@ static bool check_copy(Verifier *v, const IrOp *op) {
     unsigned kept = 0;
     const IrType *tensor = op->operands[0]->type, *buf = op->operands[1]->type;
     const IrAttr *extents = ir_attr(op, "extents");
-    if (!check_stage(v, op, 1) || !check_slice(v, op, tensor, 3, &kept)) return false;
+    NEED(v, op, tensor->kind == IR_TYPE_TENSOR, "slices a tensor");
+    if (!check_stage(v, op, 1) || !ir_check_slice(v, op, tensor, 3, &kept)) return false;
     NEED(v, op, buf->rank == kept && buf->dtype == tensor->dtype,
          "the buffer has the slice's rank and the tensor's dtype");
     NEED(v, op, op->results[0].type->kind == IR_TYPE_TOKEN, "the result is a token");
@@ -372,8 +368,8 @@ IrCheck ir_tensor_check(IrOpcode opcode) {
         [IR_TILE_STORE] = check_store,          [IR_TILE_BROADCAST] = check_broadcast,
         [IR_TILE_REDUCE] = check_reduce,        [IR_TILE_COUNT] = check_count,
         [IR_TILE_GEMM] = check_gemm,            [IR_TILE_TRANSPOSE] = check_transpose,
-        [IR_TILE_RESHAPE] = check_reshape,      [IR_TILE_IOTA] = check_iota,
-        [IR_TILE_CONVERT] = check_convert,      [IR_BUF_ALLOC] = check_alloc,
+        [IR_TILE_RESHAPE] = check_reshape,      [IR_TILE_CONVERT] = check_convert,
+            [IR_BUF_ALLOC] = check_alloc,
         [IR_BUF_COPY] = check_copy,             [IR_BUF_STORE] = check_buf_store,
         [IR_BUF_LOAD] = check_buf_load,         [IR_BUF_GEMM] = check_buf_gemm,
     };

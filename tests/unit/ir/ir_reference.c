@@ -32,7 +32,8 @@ static void print_traits(Str *out, unsigned traits) {
         const char *name;
     } names[] = {{IR_PURE, "pure"},   {IR_COMMUTATIVE, "commutative"}, {IR_ELEMENTWISE, "elementwise"},
                  {IR_READS, "reads"}, {IR_WRITES, "writes"},           {IR_COLLECTIVE, "collective"},
-                 {IR_TERMINATOR, "terminator"}, {IR_LOOP, "loop"}};
+                 {IR_TERMINATOR, "terminator"}, {IR_LOOP, "loop"},
+                 {IR_FOLDS, "folds"}, {IR_ALONG, "along"},             {IR_MOVES, "moves"}};
     const char *separator = "";
     for (size_t i = 0; i < COUNT_OF(names); i++) {
         if (!(traits & names[i].trait)) continue;

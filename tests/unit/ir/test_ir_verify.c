@@ -119,6 +119,31 @@ static void test_tiles(void) {
                     "%a = buf.load(%b, %s) : tile<[4] x f16>", "tile and buffer differ in shape or dtype");
 }
 
+static void test_axes(void) {
+    rejects(graph, "%a = graph.scan(%X) {kind = \"add\", axis = 2} : tensor<[M, N] x f32>", "there is no such axis");
+    rejects(graph, "%a = graph.scan(%X) {kind = \"xor\", axis = 0} : tensor<[M, N] x f32>", "the kind is not one of add mul max min");
+    rejects(graph, "%a = graph.arg(%X) {kind = \"max\", axis = 0} : tensor<[N] x i32>", "gives indices of type i64");
+    rejects(graph, "%a = graph.arg(%X) {kind = \"max\", axis = 0} : tensor<[M] x i64>", "result axis 0 does not fit");
+    rejects(graph, "%a, %i = graph.sort(%X) {axis = 0} : tensor<[M, N] x f32>, tensor<[M, N] x i32>",
+            "the indices are i64 in the operand's shape");
+    rejects(graph, "%a = graph.concat(%X, %X) {axis = 0} : tensor<[M, N] x f32>", "the result is not as long as the operands together");
+    rejects(graph, "%a = graph.concat(%X, %X) {axis = 0} : tensor<[2*M, M] x f32>", "axis 1 does not fit");
+    rejects(graph, "%a = graph.iota() {axis = 0} : tensor<[M] x f32>", "iota gives integers");
+    rejects(graph, "%a = graph.random(%M, %M) : tensor<[M] x i32>", "random gives floats");
+    rejects(graph, "%a = graph.reduce(%X) {kind = \"or\", axes = [1]} : tensor<[M] x f32>", "and, or work on bool and integers");
+    rejects(open, "%x = tile.load(%X, %M, %N) {axes = \"pp\"} : tile<[] x f32>\n%a = tile.flip(%x) {axis = 0} : tile<[] x f32>",
+            "there is no such axis");
+    rejects(open, "%x = const() {value = 0.0} : tile<[8, 8] x f32>\n%a = tile.extract(%x, %M) {axes = \"pp\"} : tile<[] x f32>",
+            "the slice needs 3 operands");
+    rejects(open, "%x = const() {value = 0.0} : tile<[8, 8] x f32>\n%a = tile.extract(%x, %M, %M) {axes = \"pp\"} : tile<[8] x f32>",
+            "the result has the slice's rank and the tile's dtype");
+    rejects(open, "%x = const() {value = 0.0} : tile<[8, 8] x f32>\n%a = tile.insert(%x, %x, %M, %M) {axes = \"pp\"} : tile<[8, 8] x f32>",
+            "the part has the slice's rank and the tile's dtype");
+    rejects(open, "%x = const() {value = 0.0} : tile<[8, 4] x f32>\n%i = const() {value = 0} : tile<[3] x i32>\n"
+                  "%a = tile.gather(%x, %i) {axis = 1} : tile<[3, 8] x f32>", "result axis 0 does not fit");
+    rejects(open, "%x = const() {value = 0.0} : tile<[8] x f32>\n%a = tile.scalar(%x) : f32", "reads a tile of rank 0");
+}
+
 static void test_kernel(void) {
     rejects(kernel, "%a = special() {name = \"tid.w\"} : index", "there is no such special value");
     rejects(kernel, "%f = map() {extents = [2, 4]} : frag<[2, 4] x f32> (%i: index) {\nyield(%s)\n}",
@@ -170,6 +195,7 @@ int main(void) {
     test_control();
     test_graph();
     test_tiles();
+    test_axes();
     test_kernel();
     test_collectives();
     test_damage();
