@@ -1,131 +1,142 @@
 #!/usr/bin/env python3
-"""Everything that needs a GPU, from artifacts made elsewhere: verifies each through PTX and through
-CUDA C, compares the two bit for bit, times them, and runs compute-sanitizer.
+"""What needs a GPU, from artifacts made elsewhere: verifies each through PTX and through CUDA C (and
+C, where an artifact for it lies beside), compares the outputs bit for bit at every case and ragged
+size, runs the tools of compute-sanitizer at the smallest case, times the largest.
 
-    gpu_check.py SKETCHC ARTIFACT_FOLDER OUT_FOLDER [--skip verify,bits,bench,sanitize] [--only NAME,...]
+    gpu_check.py SKETCHC ARTIFACT_FOLDER OUT_FOLDER [--do verify,sanitize,bench] [--only NAME,...] [--jobs N]
+                 [--unordered FILE] [--suppress FILE] [--tools memcheck,...]
 
-ARTIFACT_FOLDER holds NAME.ptx.ska and NAME.cu.ska. Writes gpu_check.json into OUT_FOLDER and prints a
-table; the status is 1 when anything failed."""
+ARTIFACT_FOLDER holds NAME.ptx.ska and NAME.cu.ska. --unordered lists, a line each, the names whose sums depend on the order of
+atomics, with the reason behind it; they are verified and not compared bit for bit. --suppress lists
+`TOOL NAME reason` for findings of compute-sanitizer that are known not to be faults.
+Writes gpu_check.json (a summary) and gpu_check.log (every failure) into OUT_FOLDER; the status is 1
+when anything failed."""
 import argparse
+import concurrent.futures
 import json
 import pathlib
 import subprocess
 import sys
-import tempfile
+import threading
 import time
 
-import numpy as np
-
-# Sizes for the comparison bit for bit: tiles whole, ragged, one short, one over, empty.
-SIZES = {
-    "rmsnorm": [dict(B=2, F=7, D1=33, D2=5), dict(B=1, F=3, D1=8, D2=256), dict(B=3, F=64, D1=9, D2=516),
-                dict(B=1, F=1, D1=1, D2=1), dict(B=2, F=5, D1=7, D2=1021)],
-    "softmax": [dict(M=3, N=n) for n in (1, 31, 1000, 4096, 8191, 8193, 65537)] + [dict(M=2, N=393216)],
-    "matmul": [dict(M=1, N=1, K=1), dict(M=128, N=128, K=32), dict(M=129, N=127, K=33), dict(M=64, N=256, K=8),
-               dict(M=300, N=520, K=1000), dict(M=127, N=65, K=96), dict(M=5, N=7, K=0)],
-}
-SHAPES = {
-    "rmsnorm": {"X": ("B", "F", "D1", "D2"), "Y": ("B", "F", "D1", "D2")},
-    "softmax": {"X": ("M", "N"), "Y": ("M", "N")},
-    "matmul": {"A": ("M", "K"), "B": ("K", "N"), "C": ("M", "N")},
-}
-SANITIZER_CASE = {"rmsnorm": ["small"], "softmax": ["short_rows", "rows_65537"], "matmul": ["ragged", "small"]}
+FORMS = ("ptx", "cu")
+LOCK = threading.Lock()
 
 
-def family(name):
-    return name.split("_")[0]
-
-
-def run(command, **options):
+def run(command, limit):
     start = time.time()
     try:
-        done = subprocess.run([str(c) for c in command], capture_output=True, text=True, **options)
+        done = subprocess.run([str(c) for c in command], capture_output=True, text=True, errors="replace", timeout=limit)
     except subprocess.TimeoutExpired as late:
         done = subprocess.CompletedProcess(command, 124, str(late.stdout or ""), "timed out")
     return done, time.time() - start
 
 
-def random_input(rng, shape, dtype):
-    values = rng.standard_normal(shape).astype(np.float32)
-    if dtype == "bf16":
-        return (values.view(np.uint32) >> 16).astype(np.uint16)
-    return values.astype(np.float16 if dtype == "f16" else np.float32)
-
-
-def same_bits(sketchc, folder, name, log):
-    rng = np.random.default_rng(7)
-    dtype = name.rsplit("_", 1)[-1] if family(name) == "matmul" else "f32"
-    tensors = SHAPES[family(name)]
-    output = list(tensors)[-1]
-    bad = 0
-    for sizes in SIZES[family(name)]:
-        with tempfile.TemporaryDirectory() as tmp:
-            tmp = pathlib.Path(tmp)
-            inputs, results = [], {}
-            for tensor, dims in tensors.items():
-                if tensor == output:
-                    continue
-                np.save(tmp / f"{tensor}.npy", random_input(rng, [sizes[d] for d in dims], dtype))
-                inputs += [f"--in={tensor}={tmp}/{tensor}.npy"]
-            for form in ("ptx", "cu"):
-                out = tmp / f"{form}.npy"
-                done, _ = run([sketchc, "run", folder / f"{name}.{form}.ska", *inputs, f"--out={output}={out}"])
-                if done.returncode:
-                    log.append(f"{name}.{form} {sizes}: status {done.returncode}: {(done.stdout + done.stderr).strip()}")
-                else:
-                    results[form] = np.load(out)
-            if len(results) < 2 or results["ptx"].tobytes() != results["cu"].tobytes():
-                bad += 1
-                log.append(f"{name} {sizes}: PTX and CUDA C differ")
-    return {"sizes": len(SIZES[family(name)]), "different": bad}
-
-
-def sanitize(sketchc, folder, name, form, tool, log):
-    clean, seconds = True, 0.0
-    for case in SANITIZER_CASE[family(name)]:
-        done, took = run(["compute-sanitizer", "--tool", tool, "--target-processes", "all", "--error-exitcode", "99",
-                          sketchc, "verify", folder / f"{name}.{form}.ska", f"--case={case}", "--no-ragged",
-                          "--time-limit=300"], timeout=300)
-        seconds += took
-        text = done.stdout + done.stderr
-        if done.returncode or not ("ERROR SUMMARY: 0 errors" in text or "0 hazards displayed" in text):
-            clean = False
-            log.append(f"{tool} {name}.{form} {case}: status {done.returncode}: {text[-1500:]}")
-    return {"clean": clean, "cases": SANITIZER_CASE[family(name)], "seconds": round(seconds, 1)}
-
-
-def json_of(done):
+def report_of(done):
     try:
         return json.loads(done.stdout)
     except ValueError:
-        return {"raw": (done.stdout + done.stderr)[-2000:]}
+        return {"cases": []}
 
 
-def check(options, name, entry, log):
-    skip = options.skip.split(",")
-    for form in ("ptx", "cu"):
-        artifact = options.folder / f"{name}.{form}.ska"
-        if "verify" not in skip:
-            done, seconds = run([options.sketchc, "verify", artifact, "--json", "--time-limit=200"], timeout=500)
-            entry[f"verify_{form}"] = {"status": done.returncode, "seconds": round(seconds, 1), "report": json_of(done)}
-            print(f"{name:14} {form:3} verify status {done.returncode} in {seconds:.0f} s", flush=True)
-            if done.returncode:
-                text = [str(v) for v in json_of(done).get("verdicts", []) if v.get("status") not in ("ok", "skipped")]
-                log.append(f"verify {name}.{form}: {len(text)} failed: {text[:4] or done.stdout[-600:]} {done.stderr[-500:]}")
-        if "bench" not in skip:
-            done, seconds = run([options.sketchc, "bench", artifact, "--json", "--time-limit=200", "--case=full"],
-                                timeout=300)
-            entry[f"bench_{form}"] = {"status": done.returncode, "report": json_of(done)}
-            print(f"{name:14} {form:3} bench {json.dumps(json_of(done))[:900]}", flush=True)
-            if done.returncode:
-                log.append(f"bench {name}.{form}: status {done.returncode} {done.stderr[-500:]}")
-        if "sanitize" not in skip:
-            for tool in ("memcheck", "racecheck"):
-                entry[f"{tool}_{form}"] = result = sanitize(options.sketchc, options.folder, name, form, tool, log)
-                print(f"{name:14} {form:3} {tool} {'clean' if result['clean'] else 'NOT CLEAN'}", flush=True)
-    if "bits" not in skip:
-        entry["same_bits"] = same_bits(options.sketchc, options.folder, name, log)
-        print(f"{name:14}     bits {entry['same_bits']}", flush=True)
+def read_table(path, columns):
+    rows = {}
+    for line in path.read_text().splitlines() if path else []:
+        words = line.split(None, columns)
+        if words and not line.startswith("#"):
+            rows[tuple(words[:columns])] = words[columns] if len(words) > columns else ""
+    return rows
+
+
+class Check:
+    def __init__(self, options):
+        self.options = options
+        self.log = []
+        self.entries = {}
+        self.unordered = read_table(options.unordered, 1)
+        self.suppressed = read_table(options.suppress, 2)
+
+    def fail(self, text):
+        with LOCK:
+            self.log.append(text)
+            print("FAILED", text[:700], flush=True)
+
+    def verify(self, name, form):
+        path = self.options.folder / f"{name}.{form}.ska"
+        done, seconds = run([self.options.sketchc, "verify", path, "--json", "--time-limit=100", *self.options.verify_option],
+                            self.options.limit)
+        report = report_of(done)
+        for case in report["cases"]:
+            if case["status"] not in ("ok", "skipped"):
+                self.fail(f"verify {name}.{form} {case['name']} {case['sizes']}: {case['status']} {case['check']} {case['text']}")
+        if done.returncode and not any(c["status"] not in ("ok", "skipped") for c in report["cases"]):
+            self.fail(f"verify {name}.{form}: status {done.returncode} {done.stdout[-300:]} {done.stderr[-500:]}")
+        return {"status": done.returncode, "passed": report.get("passed", 0), "failed": report.get("failed", 0),
+                "skipped": report.get("skipped", 0), "seconds": round(seconds, 1),
+                "worst_ratio": max((c["worst_ratio"] for c in report["cases"] if isinstance(c["worst_ratio"], float)), default=0),
+                "cases": {f"{c['name']} {c['sizes']}": c for c in report["cases"] if c["status"] == "ok"}}
+
+    def compare(self, name, reports):
+        if (name,) in self.unordered:
+            return {"not_compared": self.unordered[(name,)]}
+        first, second = (reports[f]["cases"] for f in FORMS)
+        same = different = 0
+        for key in first.keys() & second.keys():
+            if first[key]["digest"] == second[key]["digest"]:
+                same += 1
+            else:
+                different += 1
+                self.fail(f"bits {name} {key}: PTX and CUDA C differ")
+        return {"same": same, "different": different}
+
+    def smallest_case(self, name, reports):
+        cases = [c for c in reports["ptx"]["cases"].values() if not c["name"].startswith("ragged")]
+        return min(cases, key=lambda c: c["elements"])["name"] if cases else None
+
+    def sanitize(self, name, form, tool, case):
+        path = self.options.folder / f"{name}.{form}.ska"
+        done, seconds = run(["compute-sanitizer", "--tool", tool, "--target-processes", "all", "--error-exitcode", "99",
+                             self.options.sketchc, "verify", path, f"--case={case}", "--no-ragged", "--time-limit=200"], 240)
+        text = done.stdout + done.stderr
+        clean = done.returncode == 0 and ("ERROR SUMMARY: 0 errors" in text or "0 hazards displayed" in text)
+        if not clean and (tool, name) in self.suppressed:
+            return {"suppressed": self.suppressed[(tool, name)]}
+        if not clean:
+            self.fail(f"{tool} {name}.{form} {case}: status {done.returncode}: {text[-1200:]}")
+        return {"clean": clean, "case": case, "seconds": round(seconds, 1)}
+
+    def one(self, name):
+        entry = {}
+        reports = {form: self.verify(name, form) for form in FORMS}
+        entry["bits"] = self.compare(name, reports)
+        case = self.smallest_case(name, reports)
+        if "sanitize" in self.options.do and case:
+            for form in FORMS:
+                for tool in self.options.tools.split(","):
+                    entry[f"{tool}_{form}"] = self.sanitize(name, form, tool, case)
+        for form in FORMS:
+            reports[form].pop("cases")
+            entry[f"verify_{form}"] = reports[form]
+        with LOCK:
+            self.entries[name] = entry
+            passed = [reports[f]["passed"] for f in FORMS]
+            tools = [k for k, v in entry.items() if isinstance(v, dict) and v.get("clean") is False]
+            print(f"{name:28} passed {passed} {entry['bits']} {'not clean: ' + ' '.join(tools) if tools else ''}", flush=True)
+
+    def bench(self, name):
+        for form in FORMS:
+            done, _ = run([self.options.sketchc, "bench", self.options.folder / f"{name}.{form}.ska", "--json", "--time-limit=100",
+                           *self.options.bench_option], 200)
+            report = report_of(done)
+            timed = [c for c in report["cases"] if c["status"] == "ok"]
+            if not timed:
+                self.fail(f"bench {name}.{form}: {report.get('text', '')} {done.stderr[-300:]}")
+                continue
+            largest = max(timed, key=lambda c: c["bytes"])
+            self.entries.setdefault(name, {})[f"bench_{form}"] = {**largest, "kernels": report["kernels"]}
+            print(f"{name:28} {form} {largest['sizes']}: {largest['median_s'] * 1e3:.4f} ms {largest['gb_per_s']:.0f} GB/s "
+                  f"{largest['percent_of_copy']:.0f} % of copy {largest['tflop_per_s']:.1f} TFLOP/s", flush=True)
 
 
 def main():
@@ -133,23 +144,34 @@ def main():
     parser.add_argument("sketchc")
     parser.add_argument("folder", type=pathlib.Path)
     parser.add_argument("out", type=pathlib.Path)
-    parser.add_argument("--skip", default="")
+    parser.add_argument("--do", default="verify,sanitize,bench")
     parser.add_argument("--only", default="")
+    parser.add_argument("--jobs", type=int, default=8)
+    parser.add_argument("--limit", type=int, default=300)
+    parser.add_argument("--tools", default="memcheck,racecheck,synccheck,initcheck")
+    parser.add_argument("--unordered", type=pathlib.Path)
+    parser.add_argument("--suppress", type=pathlib.Path)
+    parser.add_argument("--verify-option", action="append", default=[])
+    parser.add_argument("--bench-option", action="append", default=[])
     options = parser.parse_args()
-    report, log = {"format": "sketchc.gpu_check 1"}, []
-    smi, _ = run(["nvidia-smi", "--query-gpu=name,driver_version,clocks.sm,clocks.mem", "--format=csv,noheader"])
-    report["device"] = smi.stdout.strip()
-    names = sorted({p.name.split(".")[0] for p in options.folder.glob("*.ptx.ska")})
-    for name in names:
-        if options.only and name not in options.only.split(","):
-            continue
-        report[name] = {}
-        check(options, name, report[name], log)
-        (options.out / "gpu_check.json").write_text(json.dumps(report, indent=1))
-    (options.out / "gpu_check.log").write_text("\n".join(log) + "\n")
-    print("\n".join(line[:900] for line in log))
-    print("failures:", len(log))
-    return 1 if log else 0
+    check = Check(options)
+    smi, _ = run(["nvidia-smi", "--query-gpu=name,driver_version,clocks.max.sm,clocks.max.mem", "--format=csv,noheader"], 60)
+    names = sorted({p.name.removesuffix(".ptx.ska") for p in options.folder.glob("*.ptx.ska")})
+    names = [n for n in names if not options.only or n in options.only.split(",")]
+    if "verify" in options.do:
+        with concurrent.futures.ThreadPoolExecutor(options.jobs) as pool:
+            list(pool.map(check.one, names))
+    if "bench" in options.do:
+        for name in names:
+            check.bench(name)
+    summary = {"format": "sketchc.gpu_check 2", "device": smi.stdout.strip(), "failures": len(check.log),
+               "artifacts": len(names), "entries": dict(sorted(check.entries.items()))}
+    (options.out / "gpu_check.json").write_text(json.dumps(summary, indent=1) + "\n")
+    (options.out / "gpu_check.log").write_text("\n".join(check.log) + "\n")
+    passed = sum(e.get(f"verify_{f}", {}).get("passed", 0) for e in check.entries.values() for f in FORMS)
+    same = sum(e.get("bits", {}).get("same", 0) for e in check.entries.values())
+    print(f"{len(names)} artifacts, {passed} verdicts passed, {same} comparisons bit for bit, failures: {len(check.log)}")
+    return 1 if check.log else 0
 
 
 if __name__ == "__main__":

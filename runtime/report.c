@@ -56,6 +56,7 @@ static void put_verdict(Str *s, const RtVerdict *v) {
     put_bool(s, "sampled", v->sampled);
     put_bool(s, "paper_rule", v->paper_rule);
     put_bool(s, "kernelbench_rule", v->kernelbench_rule);
+    put_string(s, "digest", v->digest);
     put_number(s, "seconds", v->seconds);
     str_append_char(s, '}');
 }

@@ -83,6 +83,7 @@ typedef struct {
     uint64_t undecided;                /* elements at a discontinuity where either outcome passes */
     bool sampled;                      /* compared on samples, not everywhere */
     bool paper_rule, kernelbench_rule; /* the two published rules, reported beside ours */
+    char digest[33]; /* of the outputs' bytes, in hexadecimal: equal digests, equal bits */
     double seconds;
 } RtVerdict;
 

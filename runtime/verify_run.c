@@ -101,6 +101,15 @@ static RtError run_twice(OneTask *t) {
     return check_surroundings(t);
 }
 
+/* Of all outputs, in the order of the parameters. */
+static void digest_outputs(const OneTask *t, char digest[33]) {
+    Hash128 hash = {0, 0};
+    for (size_t i = 0; i < t->r->plan.a->param_count; i++)
+        if (is_output(t->r->plan.a, i))
+            hash = hash128(t->first[i], t->binding.bytes[i], hash);
+    hash128_hex(hash, digest);
+}
+
 static RtError check_outputs(OneTask *t) {
     const Artifact *a = t->r->plan.a;
     const RtOptions *o = t->r->plan.options;
@@ -183,6 +192,7 @@ static RtError check_task(OneTask *t, RtVerdict *out) {
     RT_TRY(make_evaluator(t));
     RT_TRY(session_open(&t->session, t->arena, &t->r->device, t->r->program, &t->binding));
     RT_TRY(run_twice(t));
+    digest_outputs(t, out->digest);
     return check_outputs(t);
 }
 
@@ -216,7 +226,7 @@ static bool accept(Runner *r, size_t index, void *record) {
     RtVerdict *v = record;
     if ((unsigned)v->status >= RT_STATUS_COUNT) return false;
     v->sizes[sizeof v->sizes - 1] = v->check[RT_NAME - 1] = v->text[RT_TEXT - 1] =
-        v->tensor[RT_NAME - 1] = '\0';
+        v->tensor[RT_NAME - 1] = v->digest[32] = '\0';
     rt_copy(v->name, sizeof v->name, r->plan.tasks[index].name);
     return true;
 }
