@@ -431,6 +431,10 @@ static CExpr floating(CPrinter *p, const IrOp *op, Dtype t) {
         return library(p, op, "sqrt", t);
     case IR_FLOOR:
         return library(p, op, "floor", t);
+    case IR_CEIL:
+        return library(p, op, "ceil", t);
+    case IR_TRUNC:
+        return library(p, op, "trunc", t);
     case IR_RINT:
         return library(p, op, "rint", t);
     default:

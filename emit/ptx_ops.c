@@ -285,6 +285,10 @@ static LLVMValueRef floating(Ptx *p, const IrOp *op, LLVMValueRef *x, Dtype t) {
         return on_lanes(p, "llvm.sqrt", 1, x);
     case IR_FLOOR:
         return on_lanes(p, "llvm.floor", 1, x);
+    case IR_CEIL:
+        return on_lanes(p, "llvm.ceil", 1, x);
+    case IR_TRUNC:
+        return on_lanes(p, "llvm.trunc", 1, x);
     case IR_RINT:
         return on_lanes(p, "llvm.rint", 1, x);
     default:

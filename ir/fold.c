@@ -115,6 +115,8 @@ static bool fold_float(IrOpcode opcode, Dtype t, const IrConst *in, double *out)
     case IR_ABS: *out = fabs(a); break;
     case IR_SQRT: *out = sqrt(a); break;
     case IR_FLOOR: *out = floor(a); break;
+    case IR_CEIL: *out = ceil(a); break;
+    case IR_TRUNC: *out = trunc(a); break;
     case IR_RINT: *out = nearbyint(a); break;
     case IR_FMA:
         if (t == DTYPE_F64) *out = fma(a, b, in[2].number);

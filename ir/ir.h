@@ -104,6 +104,14 @@ typedef struct {
 const IrOpInfo *ir_op_info(IrOpcode opcode);
 bool ir_op_find(const char *name, IrOpcode *opcode);
 
+/* A transcendental function: a row of math.def. */
+typedef struct {
+    const char *name;
+    double ulps_f32, ulps_f64; /* of the expansion, at most */
+    const char *domain, *method;
+} IrMathInfo;
+const IrMathInfo *ir_math_info(IrOpcode opcode); /* null: no such function */
+
 /* ---- Attributes ---- */
 
 typedef enum { IR_ATTR_INT, IR_ATTR_FLOAT, IR_ATTR_BOOL, IR_ATTR_STR, IR_ATTR_INTS, IR_ATTR_STRS, IR_ATTR_TYPE, IR_ATTR_AFF, IR_ATTR_DTYPE } IrAttrKind;

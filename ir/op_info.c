@@ -29,6 +29,17 @@ bool ir_has_trait(const IrOp *op, unsigned trait) {
     return (infos[op->opcode].traits & trait) != 0;
 }
 
+static const IrMathInfo functions[IR_OP_COUNT] = {
+#define MATH(id, name, ulps_f32, ulps_f64, reference, slope, domain, method)                       \
+    [IR_##id] = {#name, ulps_f32, ulps_f64, domain, method},
+#include "math.def"
+#undef MATH
+};
+
+const IrMathInfo *ir_math_info(IrOpcode opcode) {
+    return functions[opcode].name ? &functions[opcode] : NULL;
+}
+
 static const struct {
     const char *name;
     IrAttrKind kind;

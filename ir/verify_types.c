@@ -186,19 +186,14 @@ static bool check_cast(Verifier *v, const IrOp *op) {
 
 /* What the dtype of the computation must be, by op. */
 static bool dtype_allowed(IrOpcode opcode, Dtype t) {
+    if (ir_math_info(opcode)) return dtype_is_float(t);
     switch (opcode) {
     case IR_DIV:
-    case IR_POW:
     case IR_FMA:
     case IR_SQRT:
-    case IR_RSQRT:
-    case IR_EXP:
-    case IR_EXP2:
-    case IR_LOG:
-    case IR_TANH:
-    case IR_ERF:
-    case IR_SIGMOID:
     case IR_FLOOR:
+    case IR_CEIL:
+    case IR_TRUNC:
     case IR_RINT: return dtype_is_float(t);
     case IR_AND:
     case IR_OR:

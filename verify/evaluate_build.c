@@ -145,8 +145,6 @@ static void decode_const(Build *b, Node *node, const IrOp *op) {
 
 static void decode_lanewise(Build *b, Node *node) {
     static const IrOpcode integer_only[] = {IR_AND, IR_OR, IR_XOR, IR_NOT, IR_SHL, IR_SHR};
-    static const IrOpcode real_only[] = {IR_SQRT, IR_RSQRT, IR_EXP,     IR_EXP2, IR_LOG,
-                                         IR_TANH, IR_ERF,   IR_SIGMOID, IR_POW};
     const char *name = ir_op_info(node->opcode)->name;
     node->kind = NODE_LANEWISE;
     if (node->operand_count == 0 || node->operand_count > 3) {
@@ -155,8 +153,8 @@ static void decode_lanewise(Build *b, Node *node) {
     }
     for (size_t i = 0; node->is_real && i < COUNT_OF(integer_only); i++)
         if (node->opcode == integer_only[i]) fail(b, "bit operations need integers", name);
-    for (size_t i = 0; !node->is_real && i < COUNT_OF(real_only); i++)
-        if (node->opcode == real_only[i]) fail(b, "this function needs floats", name);
+    bool real_only = node->opcode == IR_SQRT || ir_math_info(node->opcode);
+    if (!node->is_real && real_only) fail(b, "this function needs floats", name);
 }
 
 static unsigned normal_axis(int64_t axis, unsigned rank) {

@@ -6,13 +6,25 @@
 
 #include <math.h>
 
-/* Own rounding in units of half an ulp: 1 for correctly rounded operations, 4 (two ulp) for
- * expansions of transcendental functions, 0 for exact ones. */
-static const unsigned char own_units[IR_OP_COUNT] = {
-    [IR_ADD] = 1,  [IR_SUB] = 1, [IR_MUL] = 1,     [IR_DIV] = 1,  [IR_FMA] = 1,  [IR_SQRT] = 1,
-    [IR_CAST] = 1, [IR_MOD] = 1, [IR_RSQRT] = 3,   [IR_EXP] = 4,  [IR_EXP2] = 4, [IR_LOG] = 4,
-    [IR_TANH] = 4, [IR_ERF] = 4, [IR_SIGMOID] = 4, [IR_POW] = 16,
-};
+/* Own rounding in units of half an ulp: 1 for correctly rounded operations, 0 for exact ones, for
+ * transcendental functions what ir/math.def states. */
+static double own_units(const Node *node) {
+    const IrMathInfo *function = ir_math_info(node->opcode);
+    if (function) return 2 * (node->unit < 0x1p-30 ? function->ulps_f64 : function->ulps_f32);
+    switch (node->opcode) {
+    case IR_ADD:
+    case IR_SUB:
+    case IR_MUL:
+    case IR_DIV:
+    case IR_FMA:
+    case IR_SQRT:
+    case IR_CAST:
+    case IR_MOD:
+        return 1;
+    default:
+        return 0;
+    }
+}
 
 double error_settle(const Node *node, double value, double error, double units) {
     if (isnan(error)) error = isfinite(value) ? INFINITY : 0; /* inf * 0 of an exact infinity */
@@ -41,10 +53,24 @@ static double floor_error(double x, double e, bool *tie) {
     return floor(x + e) - floor(x - e);
 }
 
-static double real_binary(IrOpcode op, double a, double ea, double b, double eb, double *e,
+/* The quotient's floor is exact below 2^23 (2^51); beyond, division has lost the last whole bits. */
+static double quotient_error(const Node *node, double a, double ea, double b, double eb,
+                             bool *tie) {
+    double q = a / b, limit = node->unit < 0x1p-30 ? 0x1p51 : 0x1p23;
+    if (!isfinite(q)) return 0;
+    if (fabs(q) >= limit) {
+        *tie = true;
+        return INFINITY;
+    }
+    if (ea + eb == 0) return 0;
+    double slip = divide_error(a, ea, b, eb) + 0x1p-52 * fabs(q);
+    return floor_error(q, slip, tie);
+}
+
+static double real_binary(const Node *node, double a, double ea, double b, double eb, double *e,
                           bool *tie) {
     double v;
-    switch (op) {
+    switch (node->opcode) {
     case IR_ADD:
         *e = ea + eb;
         return a + b;
@@ -58,15 +84,12 @@ static double real_binary(IrOpcode op, double a, double ea, double b, double eb,
         *e = divide_error(a, ea, b, eb);
         return a / b;
     case IR_FLOORDIV:
-        v = divide_error(a, ea, b, eb) + 0x1p-52 * fabs(a / b);
-        *e = floor_error(a / b, ea + eb > 0 ? v : 0, tie);
-        return floor(a / b);
+        *e = quotient_error(node, a, ea, b, eb, tie);
+        return scalar_floor_quotient(a, b);
     case IR_MOD: {
-        double q = floor(a / b), slip = divide_error(a, ea, b, eb);
-        slip = floor_error(a / b, ea + eb > 0 ? slip : 0, tie);
-        *e = ea + fabs(q) * eb + slip * fabs(b);
-        double r = fmod(a, b);
-        return r != 0 && (r < 0) != (b < 0) ? r + b : r;
+        double slip = quotient_error(node, a, ea, b, eb, tie);
+        *e = ea + fabs(scalar_floor_quotient(a, b)) * eb + slip * fabs(b);
+        return scalar_floor_remainder(a, b);
     }
     case IR_MAX:
         *e = fmax(ea, eb);
@@ -87,8 +110,34 @@ static double real_binary(IrOpcode op, double a, double ea, double b, double eb,
     }
 }
 
+/* tan' between lo and hi, unless a pole lies between. */
+static double tan_slope(double lo, double hi) {
+    const double pi = 3.14159265358979323846;
+    double steep = fmax(fabs(tan(lo)), fabs(tan(hi)));
+    return floor(lo / pi + 0.5) == floor(hi / pi + 0.5) ? 1 + steep * steep : INFINITY;
+}
+
+/* The steepest slope of a function of ir/math.def on [lo, hi]. */
+static double math_slope(IrOpcode op, double lo, double hi) {
+    double far = fmax(fabs(lo), fabs(hi));
+    double near = lo <= 0 && hi >= 0 ? 0 : fmin(fabs(lo), fabs(hi));
+    switch (op) {
+#define MATH(id, name, ulps_f32, ulps_f64, reference, slope, domain, method)                       \
+    case IR_##id:                                                                                  \
+        return slope;
+#include "math.def"
+#undef MATH
+    default:
+        return INFINITY;
+    }
+}
+
 static double real_unary(IrOpcode op, double a, double ea, double *e, bool *tie) {
-    double v, low = fmax(0, fabs(a) - ea); /* the steepest point of functions flat at infinity */
+    double v;
+    if (ir_math_info(op)) {
+        *e = ea == 0 ? 0 : ea * math_slope(op, a - ea, a + ea);
+        return scalar_math(op, a, 0);
+    }
     switch (op) {
     case IR_NEG:
         *e = ea;
@@ -100,38 +149,18 @@ static double real_unary(IrOpcode op, double a, double ea, double *e, bool *tie)
         v = sqrt(a);
         *e = ea == 0 ? 0 : ea < a ? ea / (v + sqrt(a - ea)) : sqrt(fabs(a) + ea);
         return v;
-    case IR_RSQRT:
-        v = 1 / sqrt(a);
-        *e = ea == 0 ? 0 : ea < a ? 1 / sqrt(a - ea) - v : INFINITY;
-        return v;
-    case IR_EXP:
-        v = exp(a);
-        *e = ea == 0 ? 0 : v * expm1(ea);
-        return v;
-    case IR_EXP2:
-        v = exp2(a);
-        *e = ea == 0 ? 0 : v * expm1(ea * 0.693147180559945310);
-        return v;
-    case IR_LOG:
-        *e = ea == 0 ? 0 : ea < a ? -log1p(-ea / a) : INFINITY;
-        return log(a);
-    case IR_TANH:
-        v = tanh(low);
-        *e = ea * (1 - v * v);
-        return tanh(a);
-    case IR_ERF:
-        *e = ea * 1.1283791670955126 * exp(-low * low);
-        return erf(a);
-    case IR_SIGMOID:
-        v = 1 / (1 + exp(-a));
-        *e = ea * fmin(0.25, v * (1 - v) * exp(ea));
-        return v;
     case IR_FLOOR:
         *e = floor_error(a, ea, tie);
         return floor(a);
-    default:
+    case IR_CEIL:
+        *e = floor_error(-a, ea, tie);
+        return ceil(a);
+    case IR_TRUNC:
+        *e = fabs(a) < 1 && fabs(a) + ea < 1 ? 0 : floor_error(a, ea, tie);
+        return trunc(a);
+    default: /* IR_RINT */
         *e = floor_error(a + 0.5, ea, tie);
-        return rint(a); /* IR_RINT */
+        return rint(a);
     }
 }
 
@@ -153,7 +182,7 @@ static bool stays_exact(const Evaluator *ev, const Node *node, double v, double 
 
 static void finish_real(const Evaluator *ev, const Node *node, Lanes *out, size_t l, double v,
                         double e) {
-    double units = stays_exact(ev, node, v, e) ? 0 : own_units[node->opcode];
+    double units = stays_exact(ev, node, v, e) ? 0 : own_units(node);
     out->v[l] = v;
     out->e[l] = error_settle(node, v, e, units);
 }
@@ -171,7 +200,7 @@ static void compute_real(const Evaluator *ev, const Node *node, const Lanes *con
             e = fabs(a) * eb + fabs(b) * ea + ea * eb + x[2]->e[l];
             tie = tie || x[2]->tie[l];
         } else {
-            v = real_binary(node->opcode, x[0]->v[l], x[0]->e[l], x[1]->v[l], x[1]->e[l], &e, &tie);
+            v = real_binary(node, x[0]->v[l], x[0]->e[l], x[1]->v[l], x[1]->e[l], &e, &tie);
         }
         finish_real(ev, node, out, l, v, e);
         out->tie[l] = tie;
@@ -194,6 +223,8 @@ static double integer_error(IrOpcode op, int64_t a, double ea, int64_t b, double
     case IR_NEG:
     case IR_ABS:
     case IR_FLOOR:
+    case IR_CEIL:
+    case IR_TRUNC:
     case IR_RINT:
         return ea;
     default:

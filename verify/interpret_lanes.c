@@ -37,11 +37,6 @@ double real_fma(Dtype dtype, double a, double b, double c) {
     return real_round(dtype, fma(a, b, c));
 }
 
-static double real_mod(double a, double b) {
-    double r = fmod(a, b);
-    return r != 0 && (r < 0) != (b < 0) ? r + b : r;
-}
-
 static double real_binary(IrOpcode op, Dtype dtype, double a, double b) {
     bool single = dtype == DTYPE_F32;
     float x = (float)a, y = (float)b;
@@ -55,9 +50,9 @@ static double real_binary(IrOpcode op, Dtype dtype, double a, double b) {
     case IR_DIV:
         return single ? x / y : real_round(dtype, a / b);
     case IR_FLOORDIV:
-        return single ? floorf(x / y) : real_round(dtype, floor(a / b));
+        return real_round(dtype, scalar_floor_quotient(a, b));
     case IR_MOD:
-        return real_round(dtype, real_mod(a, b));
+        return real_round(dtype, scalar_floor_remainder(a, b));
     case IR_MIN:
         return -scalar_real_max(-a, -b);
     case IR_MAX:
@@ -67,11 +62,12 @@ static double real_binary(IrOpcode op, Dtype dtype, double a, double b) {
     case IR_MAXNUM:
         return isnan(a) ? b : isnan(b) ? a : scalar_real_max(a, b);
     default:
-        return real_round(dtype, pow(a, b));
+        return real_round(dtype, scalar_math(op, a, b));
     }
 }
 
 static double real_unary(IrOpcode op, Dtype dtype, double a) {
+    if (ir_math_info(op)) return real_round(dtype, scalar_math(op, a, 0));
     switch (op) {
     case IR_NEG:
         return -a;
@@ -79,22 +75,12 @@ static double real_unary(IrOpcode op, Dtype dtype, double a) {
         return fabs(a);
     case IR_SQRT:
         return dtype == DTYPE_F32 ? sqrtf((float)a) : real_round(dtype, sqrt(a));
-    case IR_RSQRT:
-        return real_round(dtype, 1 / sqrt(a));
-    case IR_EXP:
-        return real_round(dtype, exp(a));
-    case IR_EXP2:
-        return real_round(dtype, exp2(a));
-    case IR_LOG:
-        return real_round(dtype, log(a));
-    case IR_TANH:
-        return real_round(dtype, tanh(a));
-    case IR_ERF:
-        return real_round(dtype, erf(a));
-    case IR_SIGMOID:
-        return real_round(dtype, 1 / (1 + exp(-a)));
     case IR_FLOOR:
         return floor(a);
+    case IR_CEIL:
+        return ceil(a);
+    case IR_TRUNC:
+        return trunc(a);
     default:
         return rint(a); /* IR_RINT */
     }

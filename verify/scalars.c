@@ -86,7 +86,7 @@ int64_t scalar_integer_unary(IrOpcode op, Dtype dtype, int64_t a) {
     case IR_NOT:
         return dtype == DTYPE_BOOL ? !a : scalar_wrap(dtype, ~a);
     default:
-        return a; /* floor, rint */
+        return a; /* floor, ceil, trunc, rint */
     }
 }
 
@@ -131,4 +131,35 @@ int64_t scalar_to_integer(Dtype to, double value) {
 
 double scalar_from_integer(Dtype from, int64_t value) {
     return from == DTYPE_U64 ? (double)(uint64_t)value : (double)value;
+}
+
+static double scalar_sigmoid(double x) {
+    double e = exp(-fabs(x));
+    return (x < 0 ? e : 1) / (1 + e);
+}
+
+static double scalar_rsqrt(double x) {
+    return 1 / sqrt(x);
+}
+
+double scalar_math(IrOpcode op, double a, double b) {
+    typedef double (*Unary)(double);
+    static const Unary unary[IR_OP_COUNT] = {
+#define pow NULL /* the one function of two operands */
+#define MATH(id, name, ulps_f32, ulps_f64, reference, slope, domain, method) [IR_##id] = reference,
+#include "math.def"
+#undef MATH
+#undef pow
+    };
+    return op == IR_POW ? pow(a, b) : unary[op](a);
+}
+
+double scalar_floor_remainder(double a, double b) {
+    double r = fmod(a, b);
+    return r != 0 && (r < 0) != (b < 0) ? r + b : r;
+}
+
+double scalar_floor_quotient(double a, double b) {
+    if (isinf(b) && isfinite(a)) return a != 0 && (a < 0) != (b < 0) ? -1 : a / b;
+    return b == 0 || !isfinite(a / b) ? a / b : rint((a - scalar_floor_remainder(a, b)) / b);
 }

@@ -14,5 +14,10 @@ bool scalar_compare_real(IrOpcode op, double a, double b);
 double scalar_real_max(double a, double b);        /* NaN wins, -0 < +0 */
 int64_t scalar_to_integer(Dtype to, double value); /* truncates, saturates, NaN gives 0 */
 double scalar_from_integer(Dtype from, int64_t value);
+/* A function of ir/math.def in double; b is pow's exponent. */
+double scalar_math(IrOpcode op, double a, double b);
+/* floor(a / b) and a - floor(a / b) b, exact where |a / b| < 2^52. */
+double scalar_floor_quotient(double a, double b);
+double scalar_floor_remainder(double a, double b);
 
 #endif
