@@ -69,6 +69,7 @@ typedef struct {
     bool is_optional; /* `name?` */
     bool is_attribute;/* optional compile-time value, not a tile: `name=` */
     bool is_variadic; /* `name*` */
+    const char *fallback; /* what stands for it when absent, null: none: `name=-1`, `name?1` */
 } BuiltinParam;
 enum { BUILTIN_MAX_PARAMS = 12 };
 
@@ -80,6 +81,7 @@ typedef struct {
     BuiltinStatus status;
 } BuiltinInfo;
 const BuiltinInfo *builtin_info(BuiltinId id);
+bool builtin_is_defined(BuiltinId id);                   /* by a definition in its row */
 BuiltinId builtin_find(const char *name, size_t length); /* BUILTIN_NONE when unknown */
 /* Fills `params` (room for BUILTIN_MAX_PARAMS), names allocated in `arena`; returns their number. */
 size_t builtin_params(BuiltinId id, Arena *arena, BuiltinParam *params);
@@ -167,6 +169,14 @@ typedef struct {
     Span span;
 } AxisIndex;
 
+/* A call of an operation that is defined by others: what its operands and locals hold, in order
+ * (DECL_PARAM; a tile or tensor is converted to the type there), and the result over them. */
+typedef struct {
+    Decl **names;
+    size_t count;
+    Expr *result;
+} Expansion;
+
 struct Expr {
     ExprKind kind;
     uint16_t depth; /* of nesting below; bounded by the parser */
@@ -215,6 +225,7 @@ struct Expr {
     size_t bound_count;
     AxisIndex *axes;    /* INDEX: one for each axis of the base */
     size_t axis_count;
+    Expansion *expansion; /* CALL of an operation with a definition */
     int reduce_axis;    /* reductions, softmax, scans: the axis, -1 for all */
     bool keepdim;
     Decl **indices;     /* sum(k, ...) over DECL_INDEX */
@@ -225,14 +236,15 @@ struct Expr {
 
 typedef enum {
     DECL_SYMBOL,
-    DECL_SCALAR,    /* scalars: run-time value */
+    DECL_SCALAR, /* scalars: run-time value */
     DECL_TENSOR,
     DECL_VIEW,
     DECL_CONSTEXPR,
-    DECL_LOCAL,     /* single-assignment scalar */
+    DECL_LOCAL, /* single-assignment scalar */
     DECL_TILE,
     DECL_LOOP,      /* a loop variable */
     DECL_INDEX,     /* of index notation in an operator */
+    DECL_PARAM,     /* an operand or a local of a definition, in one call (Expansion) */
     DECL_VALUE,     /* a whole tensor computed in an operator, not declared */
     DECL_PREDEFINED /* num_cores, num_sms, warp_size, simd_width */
 } DeclKind;

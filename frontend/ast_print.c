@@ -159,8 +159,9 @@ static void print_dims(Str *out, const Decl *d) {
 }
 
 static void print_decl(Printer *p, const Decl *d) {
-    static const char *const KINDS[] = {"symbol", "scalar", "tensor", "view",  "constexpr", "local",
-                                        "tile",   "loop",   "index",  "value", "predefined"};
+    static const char *const KINDS[] = {"symbol",    "scalar", "tensor", "view",
+                                        "constexpr", "local",  "tile",   "loop",
+                                        "index",     "param",  "value",  "predefined"};
     static const char *const DIRECTIONS[] = {"", " in", " out", " inout"};
     static const char *const ORIGINS[] = {"", " from -D", " by default", " first of its space",
                                           " of the operator"};

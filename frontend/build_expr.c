@@ -56,6 +56,8 @@ static IrValue *constant(Build *c, const ConstValue *v, Dtype dtype) {
 static IrValue *named(Build *c, const Expr *e) {
     IrValue *v = e->decl ? build_get(c, e->decl) : NULL;
     if (v) return v;
+    if (e->decl && e->decl->kind == DECL_PARAM)
+        return build_operand(c, e->decl->value, e->decl->type.dtype);
     if (e->decl && e->decl->kind == DECL_VIEW) return build_unsupported(c, e->span, "views");
     return build_unsupported(c, e->span,
                              arena_printf(c->unit, "the use of %s here", e->u.name.name));
@@ -104,9 +106,19 @@ static IrValue *emit_elementwise(Build *c, const Expr *e, const IrType *shape) {
     return ir_result(ir_op_create(&c->b, opcode, (unsigned)count, v, 1, NULL), 0);
 }
 
+/* `* weight` and `+ bias` of a definition whose weight or bias is absent. */
+static bool is_absent_factor(const Expr *e) {
+    if ((e->builtin != BUILTIN_MUL && e->builtin != BUILTIN_ADD) || e->bound[1]->kind != EXPR_NAME)
+        return false;
+    const Decl *d = e->bound[1]->decl;
+    return d && d->kind == DECL_PARAM && d->origin == ORIGIN_DEFAULT;
+}
+
 static IrValue *elementwise(Build *c, const Expr *e) {
     bool scalar = e->type.kind == TYPE_SCALAR;
     const IrType *shape = scalar ? NULL : build_type(c, &e->type, e->type.dtype, e->span);
+    if (is_absent_factor(e))
+        return build_cast(c, build_operand(c, e->bound[0], e->compute), e->type.dtype);
     return build_cast(c, emit_elementwise(c, e, shape), e->type.dtype);
 }
 
@@ -133,13 +145,21 @@ static IrValue *reduce(Build *c, IrValue *x, const char *kind, int axis, bool ke
     return &op->results[0];
 }
 
+static IrValue *tile_count(Build *c, IrValue *x, int axis, Span span) {
+    int64_t axes[AST_MAX_RANK];
+    size_t count = 0;
+    for (unsigned i = 0; i < x->type->rank; i++)
+        if (axis < 0 || i == (unsigned)axis) axes[count++] = (int64_t)i;
+    c->b.span = span;
+    IrOp *op = ir_op_create(&c->b, IR_TILE_COUNT, 1, &x, 1, NULL);
+    ir_attr_set_ints(op, "axes", count, axes);
+    return &op->results[0];
+}
+
 /* mean: the sum over the number of present lanes; nothing present gives 0 / 0. */
 static IrValue *tile_mean(Build *c, IrValue *x, int axis, bool keepdim, Span span) {
     IrValue *sum = reduce(c, x, "add", axis, keepdim, span);
-    IrOp *count = ir_op_create(&c->b, IR_TILE_COUNT, 1, &x, 1, NULL);
-    const IrAttr *axes = ir_attr(sum->def, "axes");
-    ir_attr_set_ints(count, "axes", axes->count, axes->ints);
-    IrValue *lanes = build_cast(c, &count->results[0], x->type->dtype);
+    IrValue *lanes = build_cast(c, tile_count(c, x, axis, span), x->type->dtype);
     return ir_binary(&c->b, IR_DIV, sum, lanes);
 }
 
@@ -155,16 +175,35 @@ static IrValue *reduction(Build *c, const Expr *e) {
     return build_cast(c, v, e->type.dtype);
 }
 
-/* exp(x - max) / sum(exp(x - max)) */
-static IrValue *softmax(Build *c, const Expr *e) {
-    IrValue *x = build_operand(c, e->bound[0], e->compute);
+static IrValue *graph_count(Build *c, const IrType *t, int axis) {
+    const Aff *count = aff_const(c->m->affs, 1);
+    for (unsigned i = 0; i < t->rank; i++)
+        if (axis < 0 || i == (unsigned)axis) count = aff_mul(c->m->affs, count, t->extents[i]);
+    return ir_aff_emit(&c->b, count);
+}
+
+static IrValue *lane_count(Build *c, const Expr *e) {
+    IrValue *x = build_operand(c, e->bound[0], DTYPE_NONE);
     if (!x) return NULL;
-    int axis = e->reduce_axis < 0 ? (int)x->type->rank - 1 : e->reduce_axis;
-    IrValue *peak = build_broadcast(c, reduce(c, x, "max", axis, true, e->span), x->type, e->span);
-    IrValue *weight = ir_unary(&c->b, IR_EXP, ir_binary(&c->b, IR_SUB, x, peak));
-    IrValue *total =
-        build_broadcast(c, reduce(c, weight, "add", axis, true, e->span), x->type, e->span);
-    return build_cast(c, ir_binary(&c->b, IR_DIV, weight, total), e->type.dtype);
+    IrValue *count = c->graph ? graph_count(c, x->type, e->reduce_axis)
+                              : tile_count(c, x, e->reduce_axis, e->span);
+    return build_cast(c, count, e->type.dtype);
+}
+
+/* ---- Definitions ---- */
+
+/* What is known as a constant or a size stays one: it takes the type of what it meets. */
+static bool is_known(const Expr *e) {
+    return e->type.kind == TYPE_SCALAR && (e->affine || e->value.kind != CONST_NONE);
+}
+
+static IrValue *expansion(Build *c, const Expr *e) {
+    const Expansion *x = e->expansion;
+    for (size_t i = 0; i < x->count && c->ok; i++) {
+        const Decl *d = x->names[i];
+        if (!is_known(d->value)) build_set(c, d, build_operand(c, d->value, d->type.dtype));
+    }
+    return c->ok ? build_operand(c, x->result, e->type.dtype) : NULL;
 }
 
 /* ---- Products ---- */
@@ -235,6 +274,8 @@ IrValue *build_contract(Build *c, const Expr *e, IrValue *acc) {
 
 static IrValue *operation(Build *c, const Expr *e) {
     const BuiltinInfo *info = builtin_info(e->builtin);
+    if (e->expansion) return expansion(c, e);
+    if (info->rule == RULE_COUNT) return lane_count(c, e);
     switch (info->class) {
     case CLASS_ELEMENTWISE:
         return elementwise(c, e);
@@ -242,9 +283,6 @@ static IrValue *operation(Build *c, const Expr *e) {
         return reduction(c, e);
     case CLASS_CONTRACT:
         return build_contract(c, e, NULL);
-    case CLASS_COMPOSITE:
-        if (e->builtin == BUILTIN_SOFTMAX) return softmax(c, e);
-        break;
     default:
         break;
     }

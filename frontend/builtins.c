@@ -56,12 +56,13 @@ static BuiltinParam read_param(Arena *arena, const char *word, size_t length) {
     p.accumulates = word[0] == '+';
     p.is_output = word[0] == '>' || p.accumulates;
     if (p.is_output) word++, length--;
-    char last = word[length - 1];
-    p.is_attribute = last == '=';
-    p.is_optional = last == '?' || p.is_attribute;
-    p.is_variadic = last == '*';
-    if (p.is_optional || p.is_variadic) length--;
-    p.name = arena_strndup(arena, word, length);
+    size_t name = strcspn(word, "=?* ");
+    char mark = name < length ? word[name] : ' ';
+    p.is_attribute = mark == '=';
+    p.is_optional = mark == '?' || p.is_attribute;
+    p.is_variadic = mark == '*';
+    if (name + 1 < length) p.fallback = arena_strndup(arena, word + name + 1, length - name - 1);
+    p.name = arena_strndup(arena, word, name);
     return p;
 }
 

@@ -141,6 +141,7 @@ bool sema_dtype_arg(Sema *s, Expr *e, Dtype *dtype) {
 /* ---- Type rules ---- */
 
 static bool bad_operand(Sema *s, Expr *operand, const char *name, const char *needs) {
+    if (s->defining) name = s->defining->name;
     sema_error(s, DIAG_bad_operand, operand->span, "`%s` needs %s, not %s", name, needs,
                sema_type_text(s, &operand->type));
     return false;
@@ -160,8 +161,7 @@ static size_t operand_count(const Expr *e) {
     return count;
 }
 
-/* A tile whose type no write has decided yet takes that of what it meets. */
-static void settle(Expr *operand, Dtype join) {
+void sema_settle(Expr *operand, Dtype join) {
     if (operand->type.kind != TYPE_TILE || operand->type.dtype != DTYPE_NONE) return;
     Dtype t = join ? dtype_temporary(join) : DTYPE_F32;
     operand->type.dtype = t;
@@ -182,7 +182,7 @@ Dtype sema_join_operands(Expr *e) {
             if (t->kind != TYPE_SCALAR) join.kind = t->kind;
         }
     }
-    for (size_t i = first; i < count; i++) settle(e->bound[i], join.dtype);
+    for (size_t i = first; i < count; i++) sema_settle(e->bound[i], join.dtype);
     return join.dtype ? join.dtype : DTYPE_F32;
 }
 
@@ -342,6 +342,18 @@ static void reduce(Sema *s, Expr *e, const CallInfo *info, const BuiltinInfo *ro
     e->type.dtype = row->rule == RULE_ARG_REDUCE ? DTYPE_I64 : e->compute;
 }
 
+/* How many lanes a reduction adds: of tiles the present ones, so that it is no affine value. */
+static void count_lanes(Sema *s, Expr *e, const CallInfo *info, const BuiltinInfo *row) {
+    e->reduce_axis = -1;
+    sema_join_operands(e);
+    bool good = type_is_shaped(&e->bound[0]->type) ||
+                bad_operand(s, e->bound[0], row->name, "a tile or tensor");
+    if (good && read_axis(s, e, info, &e->reduce_axis))
+        e->type = type_scalar(e->compute = DTYPE_I64);
+    else
+        sema_set_error(e);
+}
+
 static void same_shape(Sema *s, Expr *e, const CallInfo *info, const BuiltinInfo *row) {
     const Type *x = &e->bound[0]->type;
     if (!type_is_shaped(x) || x->rank == 0) {
@@ -355,7 +367,6 @@ static void same_shape(Sema *s, Expr *e, const CallInfo *info, const BuiltinInfo
         sema_set_error(e);
         return;
     }
-    if (row->class == CLASS_COMPOSITE) t = real_of(t, false);
     e->type = e->bound[0]->type;
     e->type.presence = NULL;
     e->type.dtype = e->compute =
@@ -375,8 +386,8 @@ static bool check_product_types(Sema *s, Expr *e, const BuiltinInfo *row) {
     for (int i = 0; i < 2; i++)
         if (!type_is_shaped(&e->bound[i]->type) || e->bound[i]->type.rank < 2)
             return bad_operand(s, e->bound[i], row->name, "an operand of rank 2 or more");
-    settle(a, b->type.dtype);
-    settle(b, a->type.dtype);
+    sema_settle(a, b->type.dtype);
+    sema_settle(b, a->type.dtype);
     if (a->type.dtype == b->type.dtype) return true;
     Diag *d = diag_report(s->diags, DIAG_product_types, e->span, row->name,
                           dtype_name(a->type.dtype), dtype_name(b->type.dtype));
@@ -503,7 +514,8 @@ static void ceil_rule(Sema *s, Expr *e) {
 /* ---- All ---- */
 
 static void not_supported(Sema *s, Expr *e, const BuiltinInfo *row) {
-    diag_report(s->diags, DIAG_not_supported, e->span, row->name);
+    const char *name = s->defining ? s->defining->name : row->name;
+    diag_report(s->diags, DIAG_not_supported, e->span, name);
     sema_set_error(e);
 }
 
@@ -532,6 +544,12 @@ void sema_apply(Sema *s, Expr *e, const CallInfo *info) {
     case RULE_REDUCE_REAL:
     case RULE_ARG_REDUCE:
         reduce(s, e, info, row);
+        break;
+    case RULE_COUNT:
+        count_lanes(s, e, info, row);
+        break;
+    case RULE_DEFINED:
+        sema_define(s, e);
         break;
     case RULE_SAME_SHAPE:
         same_shape(s, e, info, row);
@@ -583,7 +601,7 @@ void sema_call_bound(Sema *s, Expr *e, const CallInfo *info) {
 static bool is_index_form(Sema *s, const Expr *e) {
     if (s->block->kind != BLOCK_OPERATOR || e->u.call.args.count < 2) return false;
     const Arg *first = &e->u.call.args.data[0];
-    if (first->name) return false;
+    if (first->name || first->value->decl) return false; /* a name of a definition */
     if (first->value->kind == EXPR_IN) return true;
     if (first->value->kind == EXPR_TUPLE) return true;
     return first->value->kind == EXPR_NAME && !sema_find(s, first->value->u.name.name);

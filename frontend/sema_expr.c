@@ -47,7 +47,7 @@ static void check_tensor_name(Sema *s, Expr *e, Decl *d) {
 }
 
 static void check_name(Sema *s, Expr *e) {
-    Decl *d = sema_find(s, e->u.name.name);
+    Decl *d = e->decl && e->decl->kind == DECL_PARAM ? e->decl : sema_find(s, e->u.name.name);
     if (!d) {
         sema_undeclared(s, e->u.name.name, e->span);
         sema_set_error(e);

@@ -123,7 +123,19 @@ static const Aff *ceil_of_division(Sema *s, const Expr *e) {
     return a && b ? aff_ceildiv(s->aff, a, b) : NULL;
 }
 
+/* A choice by what is known when compiling. */
+static void fold_where(Sema *s, Expr *e) {
+    if (e->bound[0]->value.kind != CONST_BOOL) return;
+    const Expr *taken = e->bound[e->bound[0]->value.i ? 1 : 2];
+    e->value = taken->value;
+    if (taken->affine) sema_set_affine(s, e, taken->affine);
+}
+
 void sema_fold(Sema *s, Expr *e) {
+    if (e->builtin == BUILTIN_WHERE) {
+        fold_where(s, e);
+        return;
+    }
     const Expr *a = e->bound[0], *b = e->bound_count > 1 ? e->bound[1] : NULL;
     const Aff *affine = ceil_of_division(s, e);
     bool truth;

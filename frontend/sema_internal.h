@@ -2,6 +2,7 @@
  *   sema.c           order of work, names and scopes, implements
  *   sema_decl.c      symbols, constexprs, tensors, views      sema_case.c   cases
  *   sema_expr.c      types and values of expressions          sema_call.c   operations
+ *   sema_define.c    operations defined by others
  *   sema_index.c     index notation of operators              sema_shape.c  extents and slices
  *   sema_stmt.c      statements and their actions             sema_hints.c  hints
  *   sema_presence.c  definite assignment, presence, what loops carry
@@ -16,6 +17,8 @@ typedef struct NameEntry {
     struct NameEntry *outer; /* shadowed */
     unsigned scope;
 } NameEntry;
+
+typedef struct Definition Definition;
 
 typedef struct Sema {
     Arena *arena;
@@ -39,6 +42,8 @@ typedef struct Sema {
     } loops;       /* around the statement at hand */
     PtrVec values; /* OPERATOR: DECL_VALUE in order */
     bool in_index_notation;
+    Definition *definitions[BUILTIN_COUNT]; /* read on first use */
+    const BuiltinInfo *defining; /* whose definition is typed: complaints name it; else null */
     Stmt *stmt; /* at hand */
 } Sema;
 
@@ -96,11 +101,19 @@ void sema_call(Sema *s, Expr *e);
 void sema_call_bound(Sema *s, Expr *e, const CallInfo *info);
 /* The join of the operands of e, which must have been typed. */
 Dtype sema_join_operands(Expr *e);
+/* A tile whose type no write has decided yet takes that of what it meets. */
+void sema_settle(Expr *operand, Dtype join);
 void sema_fold(Sema *s, Expr *e); /* sema_fold.c: operations on scalars */
 /* Types a bound call, operator or unary; operands must have been typed. */
 void sema_apply(Sema *s, Expr *e, const CallInfo *info);
 bool sema_dtype_arg(Sema *s, Expr *e, Dtype *dtype);
 Expr *sema_argument(const Expr *e, const CallInfo *info, const char *name);
+
+/* ---- sema_define.c ---- */
+/* Types a call whose operation is defined by others; operands must have been typed. */
+void sema_define(Sema *s, Expr *e);
+/* The same again for a destination of type dst: computed in the join with it. */
+void sema_define_into(Sema *s, Expr *e, Dtype dst);
 
 /* ---- sema_types.c ---- */
 Dtype dtype_join(Dtype a, Dtype b);

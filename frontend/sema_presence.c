@@ -158,8 +158,15 @@ static const Interval *visit_product(Flow *f, const Expr *e) {
     return keep(f, axes, rank);
 }
 
+/* Operands and locals in order, then the result over them. */
+static const Interval *visit_expansion(Flow *f, const Expansion *x) {
+    for (size_t i = 0; i < x->count; i++) x->names[i]->type.presence = visit(f, x->names[i]->value);
+    return visit(f, x->result);
+}
+
 static const Interval *visit_operation(Flow *f, const Expr *e) {
     const BuiltinInfo *row = builtin_info(e->builtin);
+    if (e->expansion) return visit_expansion(f, e->expansion);
     switch (row->class) {
     case CLASS_ELEMENTWISE:
         return visit_elementwise(f, e);
@@ -181,7 +188,9 @@ static const Interval *visit_operation(Flow *f, const Expr *e) {
 static const Interval *visit(Flow *f, Expr *e) {
     if (e->type.kind != TYPE_TILE) return NULL;
     const Interval *p = NULL;
-    if (e->kind == EXPR_NAME && e->decl) {
+    if (e->kind == EXPR_NAME && e->decl && e->decl->kind == DECL_PARAM)
+        p = e->decl->type.presence;
+    else if (e->kind == EXPR_NAME && e->decl) {
         require_written(f, e->decl, e->span);
         p = f->states[e->decl->order].presence;
         e->type.dtype = e->decl->type.dtype;

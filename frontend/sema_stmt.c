@@ -58,20 +58,21 @@ static bool computes(const Expr *e) {
 
 /* An operation computes in the join of its operands and its destination, floats in f32 at least:
  * writing the tile rounds (for + - * / sqrt of narrow floats the same value; targets have f32). */
-static void join_destination(Expr *e, Dtype dst) {
-    if (!computes(e) || e->type.kind == TYPE_SCALAR) return;
+static void join_destination(Sema *s, Expr *e, Dtype dst) {
+    if (e->expansion) sema_define_into(s, e, dst);
+    if (e->expansion || !computes(e) || e->type.kind == TYPE_SCALAR) return;
     Dtype raw = sema_join_operands(e);
     if (dtype_is_float(e->compute) && !dtype_is_float(raw)) raw = e->compute; /* sqrt of integers */
     e->compute = e->type.dtype = dtype_temporary(dtype_join(raw, dst));
 }
 
-static void settle_target(Decl *d, Expr *value) {
+static void settle_target(Sema *s, Decl *d, Expr *value) {
     if (builtin_info(value->builtin)->rule == RULE_CAST && value->type.dtype == DTYPE_NONE)
         value->type.dtype = value->compute = d->type.dtype;
     if (d->type.dtype == DTYPE_NONE)
         d->type.dtype = value->type.kind == TYPE_SCALAR ? DTYPE_F32 : value->type.dtype;
     else
-        join_destination(value, d->type.dtype);
+        join_destination(s, value, d->type.dtype);
 }
 
 /* Whether the value has the tile's shape; a scalar fills a tile where `fills`. */
@@ -86,7 +87,7 @@ static bool fits_tile(Sema *s, const Expr *value, const Decl *d, bool fills) {
 
 static void write_tile(Sema *s, Stmt *stmt, Decl *d, Expr *value, bool fills) {
     if (!fits_tile(s, value, d, fills)) return;
-    settle_target(d, value);
+    settle_target(s, d, value);
     if (value->type.dtype == DTYPE_NONE) {
         sema_error(s, DIAG_missing_dtype, value->span, "cast");
         return;

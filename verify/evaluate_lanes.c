@@ -34,7 +34,7 @@ double error_settle(const Node *node, double value, double error, double units) 
 }
 
 static double divide_error(double a, double ea, double b, double eb) {
-    if (eb == 0 && b == 0) return 0; /* exact division by zero: an infinity or NaN */
+    if (eb == 0 && (b == 0 || isnan(b))) return 0; /* an infinity or NaN */
     return fabs(b) > eb ? (ea + fabs(a / b) * eb) / (fabs(b) - eb) : INFINITY;
 }
 
@@ -165,9 +165,9 @@ static double real_unary(IrOpcode op, double a, double ea, double *e, bool *tie)
 }
 
 /* In exact mode a correctly rounded sum or product of exact operands that is representable is
- * exact. */
+ * exact; a conversion of an exact value that is representable always is. */
 static bool stays_exact(const Evaluator *ev, const Node *node, double v, double propagated) {
-    if (!ev->exact || propagated != 0) return false;
+    if (propagated != 0 || (!ev->exact && node->opcode != IR_CAST)) return false;
     switch (node->opcode) {
     case IR_ADD:
     case IR_SUB:

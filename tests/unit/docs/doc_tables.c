@@ -30,7 +30,7 @@ static void message(Str *out, const char *format) {
 }
 
 typedef struct {
-    const char *name, *signature, *rule, *status, *summary;
+    const char *name, *signature, *rule, *status, *ir, *summary;
 } Operation;
 
 static void print_rule(Str *out, const char *rule) {
@@ -46,6 +46,7 @@ static void operation(Str *out, const Operation *row) {
     print_rule(out, row->rule);
     str_append(out, " | ");
     cell(out, row->summary);
+    if (*row->ir == '=') str_printf(out, " Defined as `%s`.", row->ir + 2);
     if (strcmp(row->status, "READY") != 0) str_append(out, " *Not lowered yet.*");
     str_append(out, " |\n");
 }
@@ -59,7 +60,7 @@ static void print_operations(Str *out, const char *group) {
     size_t head = out->len;
 #define BUILTIN_GROUP(name) is_inside = strcmp(group, #name) == 0;
 #define BUILTIN(id, name, signature, rule, class, status, ir, summary)                             \
-    if (is_inside) operation(out, &(Operation){name, signature, #rule, #status, summary});
+    if (is_inside) operation(out, &(Operation){name, signature, #rule, #status, ir, summary});
 #include "../../../frontend/builtins.def"
 #undef BUILTIN
     CHECK(out->len > head && head > before); /* an unknown group would print an empty table */
