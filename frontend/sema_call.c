@@ -192,6 +192,12 @@ static bool all_scalar(const Expr *e) {
     return true;
 }
 
+static bool all_weak(const Expr *e) {
+    for (size_t i = 0, n = operand_count(e); i < n; i++)
+        if (!e->bound[i]->type.weak) return false;
+    return true;
+}
+
 static bool check_values(Sema *s, Expr *e, const char *name) {
     for (size_t i = 0, n = operand_count(e); i < n; i++) {
         TypeKind k = e->bound[i]->type.kind;
@@ -216,8 +222,8 @@ static bool broadcast_operands(Sema *s, Expr *e) {
     return true;
 }
 
-static Dtype real_of(Dtype t, bool scalar) {
-    return dtype_is_float(t) ? t : scalar ? DTYPE_F64 : DTYPE_F32;
+static Dtype real_of(Dtype t, bool weak) {
+    return dtype_is_float(t) ? t : weak ? DTYPE_F64 : DTYPE_F32;
 }
 
 static bool check_classes(Sema *s, Expr *e, const BuiltinInfo *row) {
@@ -256,7 +262,7 @@ static void warn_square(Sema *s, Expr *e) {
 }
 
 static void elementwise(Sema *s, Expr *e, const BuiltinInfo *row) {
-    bool scalar = all_scalar(e);
+    bool scalar = all_scalar(e), weak = all_weak(e);
     Dtype join = sema_join_operands(e);
     if (!scalar) warn_square(s, e);
     if (!check_classes(s, e, row) || (!scalar && !broadcast_operands(s, e))) {
@@ -264,12 +270,12 @@ static void elementwise(Sema *s, Expr *e, const BuiltinInfo *row) {
         return;
     }
     bool is_real = row->rule == RULE_UNARY_REAL || row->rule == RULE_BINARY_REAL;
-    if (is_real) join = real_of(join, scalar);
+    if (is_real) join = real_of(join, weak);
     bool gives_bool = row->rule == RULE_COMPARE || row->rule == RULE_LOGIC;
     bool is_lane = s->in_index_notation || !scalar; /* sizes and bounds keep their type */
     e->compute = gives_bool || !is_lane ? join : dtype_temporary(join);
     if (scalar)
-        e->type = type_scalar(gives_bool ? DTYPE_BOOL : e->compute);
+        e->type = (weak ? type_scalar : type_element)(gives_bool ? DTYPE_BOOL : e->compute);
     else
         e->type.dtype = gives_bool ? DTYPE_BOOL : e->compute;
     if (scalar) sema_fold(s, e);

@@ -97,7 +97,7 @@ void sema_index_call(Sema *s, Expr *e) {
         good = false;
     }
     e->compute = dtype_temporary(body->type.dtype);
-    e->type = good ? type_scalar(e->compute) : (Type){.kind = TYPE_ERROR};
+    e->type = good ? type_element(e->compute) : (Type){.kind = TYPE_ERROR};
 }
 
 static bool is_inside(Sema *s, const Aff *at, const Aff *dim) {
@@ -132,7 +132,7 @@ void sema_index_element(Sema *s, Expr *e) {
             "wrap it, pad(%s, 0)[...], or state what bounds it as a constraint of the symbols",
             d->name);
     }
-    e->type = type_scalar(d->type.dtype);
+    e->type = type_element(d->type.dtype);
 }
 
 void sema_index_equation(Sema *s, Stmt *stmt) {

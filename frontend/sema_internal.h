@@ -122,6 +122,7 @@ Dtype dtype_temporary(Dtype t);
 Dtype type_join(const Type *a, const Type *b);
 bool type_is_shaped(const Type *t);
 Type type_scalar(Dtype dtype);
+Type type_element(Dtype dtype); /* of a tensor, in index notation: not weak */
 
 /* ---- sema_shape.c ---- */
 bool sema_same_extent(Sema *s, const Aff *a, const Aff *b);

@@ -37,9 +37,8 @@ static Dtype join_weak(Dtype strong, Dtype weak) {
 }
 
 Dtype type_join(const Type *a, const Type *b) {
-    bool weak_a = a->kind == TYPE_SCALAR, weak_b = b->kind == TYPE_SCALAR;
-    if (weak_a == weak_b) return dtype_join(a->dtype, b->dtype);
-    return weak_a ? join_weak(b->dtype, a->dtype) : join_weak(a->dtype, b->dtype);
+    if (a->weak == b->weak) return dtype_join(a->dtype, b->dtype);
+    return a->weak ? join_weak(b->dtype, a->dtype) : join_weak(a->dtype, b->dtype);
 }
 
 bool type_is_shaped(const Type *t) {
@@ -48,4 +47,8 @@ bool type_is_shaped(const Type *t) {
 
 Type type_scalar(Dtype dtype) {
     return (Type){.kind = TYPE_SCALAR, .dtype = dtype, .weak = true};
+}
+
+Type type_element(Dtype dtype) {
+    return (Type){.kind = TYPE_SCALAR, .dtype = dtype};
 }

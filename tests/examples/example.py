@@ -1,0 +1,127 @@
+#!/usr/bin/env python3
+"""One example: its form, its result on the processor at its cases and ragged sizes, the GPU's pass
+pipeline interpreted at its case `small`, and PTX and CUDA C that NVIDIA's own tools take.
+
+    example.py FILE SKETCHC PASS_CHECK"""
+import os
+import pathlib
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+
+MAX_BYTES = 400_000   # of a case or a ragged size: larger ones are for the GPU runs
+INTERPRETED = 60_000  # elements of a case that the interpreter is asked for
+CASE = re.compile(r"^    case (\w+) \{ (.*) \}$", re.M)
+HEAD = re.compile(r"\A# [^\n]*\.\n(# [^\n]*\n)*(constexpr|operator \w+ \{\n)")
+
+
+def form_problems(text: str) -> list[str]:
+    """What is unlike the other examples."""
+    problems = []
+    if not HEAD.match(text):
+        problems.append("it does not begin with a sentence in a comment, then the operator")
+    if not re.search(r"^}\n\nsketch \w+ implements \w+(\(.*\))? \{\n", text, re.M):
+        problems.append("no sketch that implements the operator stands behind it")
+    if not any(name == "small" for name, _ in CASE.findall(text)):
+        problems.append("no case is called small, in the form `case small { M=5, N=7; X: normal(0, 1) }`")
+    for number, line in enumerate(text.splitlines(), 1):
+        indent = len(line) - len(line.lstrip(" "))
+        if "\t" in line or line != line.rstrip() or len(line) > 100 or not line.isascii():
+            problems.append(f"line {number}: tab, space at the end, or more than 100 ASCII columns")
+        # A line that continues a bracket lines up with it.
+        if indent % 4 and not is_open(text, number):
+            problems.append(f"line {number}: the indentation is no multiple of 4")
+    return problems
+
+
+def is_open(text: str, number: int) -> bool:
+    before = "\n".join(re.sub(r"#.*", "", line) for line in text.splitlines()[:number - 1])
+    return any(before.count(a) > before.count(b) for a, b in ("()", "[]"))
+
+
+def small_sizes(text: str) -> str:
+    """The symbols of the case small, as pass_check takes them."""
+    settings = dict(CASE.findall(text))["small"].split(";")[0]
+    scalars = re.findall(r"(\w+)\s*:", "".join(re.findall(r"scalars:([^;]*(?:;|\n))", text)))
+    pairs = re.findall(r"(\w+)\s*=\s*(\d+)\b(?!\.)", settings)
+    return ",".join(f"{name}={value}" for name, value in pairs if name not in scalars)
+
+
+def run(command: list, **keywords) -> subprocess.CompletedProcess:
+    return subprocess.run([str(part) for part in command], text=True, check=False,
+                          stdout=subprocess.PIPE, stderr=subprocess.STDOUT, **keywords)
+
+
+class Example:
+    def __init__(self, file: pathlib.Path, sketchc: str, pass_check: str, folder: str) -> None:
+        self.file, self.sketchc, self.pass_check = file, sketchc, pass_check
+        self.folder = pathlib.Path(folder)
+        self.text = file.read_text()
+        self.env = dict(os.environ, XDG_CACHE_HOME=folder, LC_ALL="C")
+        homes = [os.environ.get("CUDA_HOME"), os.environ.get("CUDA_PATH"), "/usr/local/cuda"]
+        self.env["PATH"] = os.pathsep.join([os.environ["PATH"], *(f"{h}/bin" for h in homes if h)])
+        self.problems = form_problems(self.text)
+
+    def must(self, what: str, command: list) -> str:
+        done = run(command, env=self.env, timeout=600)
+        if done.returncode:
+            command[0] = pathlib.Path(command[0]).name
+            self.problems.append(f"{what}: {' '.join(map(str, command))}: status {done.returncode}\n"
+                                 f"{done.stdout[-3000:]}")
+        return "" if done.returncode else done.stdout
+
+    def verify(self) -> None:
+        out = self.must("verify", [self.sketchc, "verify", self.file, "-t", "openmp", "--seed=1",
+                                   f"--max-bytes={MAX_BYTES}"])
+        if out and not (re.search(r"^ok +small ", out, re.M) and re.search(r"^ok +ragged ", out, re.M)):
+            self.problems.append(f"small or ragged sizes were not verified:\n{out}")
+
+    def interpret(self) -> None:
+        for arch in ("sm_80", "sm_90a"):
+            self.must(f"passes for {arch}", [self.pass_check, self.file, f"--arch={arch}",
+                                             small_sizes(self.text)])
+
+    def compile_c(self) -> None:
+        code = self.folder / "openmp.c"
+        self.must("openmp", [self.sketchc, "-q", self.file, "-t", "openmp", "-o", code])
+        if code.exists() and shutil.which("gcc"):
+            self.must("gcc", ["gcc", "-std=c17", "-Wall", "-Wextra", "-Werror", "-fopenmp",
+                              "-fsyntax-only", code])
+
+    def assemble(self) -> None:
+        for arch in ("sm_80", "sm_90a"):
+            for target, suffix, tool in (("nvptx", "ptx", "ptxas"), ("cuda", "cu", "nvcc")):
+                code = self.folder / f"{arch}.{suffix}"
+                command = [self.sketchc, "-q", self.file, "-t", target, f"--arch={arch}", "-o", code]
+                path = shutil.which(tool, path=self.env["PATH"])
+                if not self.has(target) or not self.must(f"{target} for {arch}", command) and not code.exists():
+                    continue
+                # nvcc is slow; both architectures have one CUDA C but for the gemm's instructions.
+                if path and (tool == "ptxas" or arch == "sm_90a"):
+                    extra = [] if tool == "ptxas" else ["-cubin", "-fmad=false", "-Werror", "all-warnings"]
+                    self.must(tool, [path, f"-arch={arch}", *extra, code, "-o", self.folder / "cubin"])
+
+    def has(self, target: str) -> bool:
+        """A build without LLVM makes no PTX."""
+        if target != "nvptx":
+            return True
+        return "E0732" not in run([self.sketchc, "-q", self.file, "-t", "nvptx", "-o",
+                                   self.folder / "probe"], env=self.env).stdout
+
+
+def main() -> int:
+    file = pathlib.Path(sys.argv[1])
+    with tempfile.TemporaryDirectory() as folder:
+        example = Example(file, *sys.argv[2:4], folder)
+        example.verify()
+        example.interpret()
+        example.compile_c()
+        example.assemble()
+    print("\n".join(example.problems) if example.problems else f"{file.stem}: verified")
+    return 1 if example.problems else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
