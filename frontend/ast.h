@@ -226,7 +226,11 @@ struct Expr {
     AxisIndex *axes;    /* INDEX: one for each axis of the base */
     size_t axis_count;
     Expansion *expansion; /* CALL of an operation with a definition */
-    int reduce_axis;    /* reductions, softmax, scans: the axis, -1 for all */
+    int reduce_axis;    /* reductions, softmax, scans: the axis, -1 for all or several */
+    uint32_t reduce_axes; /* reductions: the folded axes, a bit each */
+    const int64_t *order; /* transpose: axis i of the result is axis order[i] of the operand */
+    Expr **many;        /* CALL: the operands of a variadic parameter */
+    size_t many_count;
     bool keepdim;
     Decl **indices;     /* sum(k, ...) over DECL_INDEX */
     size_t index_count;

@@ -124,13 +124,14 @@ static IrValue *elementwise(Build *c, const Expr *e) {
 
 /* ---- Reductions ---- */
 
-static IrValue *reduce(Build *c, IrValue *x, const char *kind, int axis, bool keepdim, Span span) {
+static IrValue *reduce(Build *c, IrValue *x, const char *kind, uint32_t folded_axes, bool keepdim,
+                       Span span) {
     int64_t axes[AST_MAX_RANK];
     const Aff *extents[AST_MAX_RANK];
     size_t count = 0;
     unsigned rank = 0;
     for (unsigned i = 0; i < x->type->rank; i++) {
-        bool folded = axis < 0 || i == (unsigned)axis;
+        bool folded = folded_axes >> i & 1;
         if (folded) axes[count++] = (int64_t)i;
         if (!folded || keepdim)
             extents[rank++] = folded ? aff_const(c->m->affs, 1) : x->type->extents[i];
@@ -145,11 +146,11 @@ static IrValue *reduce(Build *c, IrValue *x, const char *kind, int axis, bool ke
     return &op->results[0];
 }
 
-static IrValue *tile_count(Build *c, IrValue *x, int axis, Span span) {
+static IrValue *tile_count(Build *c, IrValue *x, uint32_t folded_axes, Span span) {
     int64_t axes[AST_MAX_RANK];
     size_t count = 0;
     for (unsigned i = 0; i < x->type->rank; i++)
-        if (axis < 0 || i == (unsigned)axis) axes[count++] = (int64_t)i;
+        if (folded_axes >> i & 1) axes[count++] = (int64_t)i;
     c->b.span = span;
     IrOp *op = ir_op_create(&c->b, IR_TILE_COUNT, 1, &x, 1, NULL);
     ir_attr_set_ints(op, "axes", count, axes);
@@ -157,36 +158,40 @@ static IrValue *tile_count(Build *c, IrValue *x, int axis, Span span) {
 }
 
 /* mean: the sum over the number of present lanes; nothing present gives 0 / 0. */
-static IrValue *tile_mean(Build *c, IrValue *x, int axis, bool keepdim, Span span) {
-    IrValue *sum = reduce(c, x, "add", axis, keepdim, span);
-    IrValue *lanes = build_cast(c, tile_count(c, x, axis, span), x->type->dtype);
+static IrValue *tile_mean(Build *c, IrValue *x, uint32_t folded_axes, bool keepdim, Span span) {
+    IrValue *sum = reduce(c, x, "add", folded_axes, keepdim, span);
+    IrValue *lanes = build_cast(c, tile_count(c, x, folded_axes, span), x->type->dtype);
     return ir_binary(&c->b, IR_DIV, sum, lanes);
 }
 
 static IrValue *reduction(Build *c, const Expr *e) {
     if (e->index_count)
         return build_unsupported(c, e->span, "a sum over indices inside another expression");
-    IrValue *x = build_operand(c, e->bound[0], e->compute);
+    bool truth = e->builtin == BUILTIN_REDUCE_ANY || e->builtin == BUILTIN_REDUCE_ALL;
+    IrValue *x = build_operand(c, e->bound[0], truth ? DTYPE_NONE : e->compute);
     if (!x) return NULL;
+    if (truth && x->type->dtype != DTYPE_BOOL)
+        x = ir_binary(&c->b, IR_NE, x, build_splat(c, x->type, 0));
+    if (builtin_info(e->builtin)->rule == RULE_ARG_REDUCE) return build_arg(c, e, x);
     const char *kind = builtin_info(e->builtin)->ir + strlen("reduce_");
     IrValue *v = strcmp(kind, "mean") == 0 && !c->graph
-                     ? tile_mean(c, x, e->reduce_axis, e->keepdim, e->span)
-                     : reduce(c, x, kind, e->reduce_axis, e->keepdim, e->span);
+                     ? tile_mean(c, x, e->reduce_axes, e->keepdim, e->span)
+                     : reduce(c, x, kind, e->reduce_axes, e->keepdim, e->span);
     return build_cast(c, v, e->type.dtype);
 }
 
-static IrValue *graph_count(Build *c, const IrType *t, int axis) {
+static IrValue *graph_count(Build *c, const IrType *t, uint32_t folded_axes) {
     const Aff *count = aff_const(c->m->affs, 1);
     for (unsigned i = 0; i < t->rank; i++)
-        if (axis < 0 || i == (unsigned)axis) count = aff_mul(c->m->affs, count, t->extents[i]);
+        if (folded_axes >> i & 1) count = aff_mul(c->m->affs, count, t->extents[i]);
     return ir_aff_emit(&c->b, count);
 }
 
 static IrValue *lane_count(Build *c, const Expr *e) {
     IrValue *x = build_operand(c, e->bound[0], DTYPE_NONE);
     if (!x) return NULL;
-    IrValue *count = c->graph ? graph_count(c, x->type, e->reduce_axis)
-                              : tile_count(c, x, e->reduce_axis, e->span);
+    IrValue *count = c->graph ? graph_count(c, x->type, e->reduce_axes)
+                              : tile_count(c, x, e->reduce_axes, e->span);
     return build_cast(c, count, e->type.dtype);
 }
 
@@ -283,6 +288,11 @@ static IrValue *operation(Build *c, const Expr *e) {
         return reduction(c, e);
     case CLASS_CONTRACT:
         return build_contract(c, e, NULL);
+    case CLASS_SCAN:
+    case CLASS_SORT:
+    case CLASS_MOVE:
+    case CLASS_CREATE:
+        return build_axes(c, e);
     default:
         break;
     }

@@ -80,10 +80,8 @@ IrValue *build_notation(Build *c, const Stmt *s) {
 
 /* ---- The operator ---- */
 
-static void build_equation(Build *c, const Stmt *s) {
-    const Decl *d = s->targets[0];
-    IrValue *v = s->index_count ? build_notation(c, s) : build_expr(c, s->value);
-    if (!v) return;
+/* What an equation gives to a name: in its type and shape. */
+static void define_value(Build *c, const Stmt *s, const Decl *d, IrValue *v) {
     const IrType *t = build_type(c, &d->type, d->type.dtype, s->span);
     if (v->type->kind != IR_TYPE_TENSOR) {
         c->b.span = s->span;
@@ -96,6 +94,17 @@ static void build_equation(Build *c, const Stmt *s) {
     if (!v) return;
     if (!v->name) v->name = build_name(c, d->name);
     build_set(c, d, v);
+}
+
+static void build_equation(Build *c, const Stmt *s) {
+    IrValue *results[2];
+    if (s->target_count == 2) {
+        if (!build_topk(c, s->value, results)) return;
+        for (size_t i = 0; i < 2; i++) define_value(c, s, s->targets[i], results[i]);
+        return;
+    }
+    IrValue *v = s->index_count ? build_notation(c, s) : build_expr(c, s->value);
+    if (v) define_value(c, s, s->targets[0], v);
 }
 
 static void build_inputs(Build *c) {

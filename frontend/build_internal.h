@@ -55,6 +55,12 @@ IrValue *build_broadcast(Build *c, IrValue *v, const IrType *shape, Span span);
 IrValue *build_cast(Build *c, IrValue *v, Dtype dtype);
 IrValue *build_splat(Build *c, const IrType *type, double value);
 
+/* ---- Along axes (build_axes.c) ---- */
+
+IrValue *build_axes(Build *c, const Expr *e);             /* classes SCAN, SORT, MOVE; iota */
+IrValue *build_arg(Build *c, const Expr *e, IrValue *x);  /* argmax, argmin */
+bool build_topk(Build *c, const Expr *e, IrValue *results[2]); /* values, indices */
+
 void build_operator(Build *c);                                  /* build_graph.c */
 void build_sketch(Build *c);                                    /* build_tile.c */
 IrValue *build_contract(Build *c, const Expr *e, IrValue *acc); /* gemm, matmul; acc: of gemm */

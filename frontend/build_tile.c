@@ -140,8 +140,10 @@ static void build_store(Build *c, const Stmt *s) {
 
 static void build_compute(Build *c, const Stmt *s) {
     const Decl *d = s->targets[0];
-    if (s->target_count != 1) {
-        build_unsupported(c, s->span, "operations with several results");
+    if (s->target_count == 2) {
+        IrValue *results[2];
+        if (!build_topk(c, s->value, results)) return;
+        for (size_t i = 0; i < 2; i++) write_tile(c, s->targets[i], results[i], s->span);
         return;
     }
     IrValue *v = s->value->builtin == BUILTIN_GEMM ? build_contract(c, s->value, read_tile(c, d))

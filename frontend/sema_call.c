@@ -97,6 +97,25 @@ static bool report_missing(Sema *s, Expr *e, const CallInfo *info, const bool *t
     return false;
 }
 
+/* The operands of a variadic first parameter. In call form without an arrow the last positional
+ * argument is the destination. */
+static void gather_operands(Sema *s, Expr *e, const CallInfo *info, bool with_outputs,
+                            bool has_arrow, bool *taken) {
+    const Args *args = &e->u.call.args;
+    if (!info->param_count || !info->params[0].is_variadic) return;
+    e->many = ARENA_ARRAY(s->arena, Expr *, args->count + 1);
+    e->many_count = 0;
+    for (size_t i = 0; i < args->count; i++)
+        if (!args->data[i].name && !args->data[i].is_output)
+            e->many[e->many_count++] = args->data[i].value;
+    if (!e->many_count) return;
+    if (with_outputs && !has_arrow && !taken[1] && e->many_count > 1) {
+        e->bound[1] = e->many[--e->many_count];
+        taken[1] = true;
+    }
+    e->bound[0] = e->many[0];
+}
+
 bool sema_bind_call(Sema *s, Expr *e, bool with_outputs, CallInfo *info) {
     const Args *args = &e->u.call.args;
     bool taken[BUILTIN_MAX_PARAMS] = {false}, has_arrow = false;
@@ -112,6 +131,7 @@ bool sema_bind_call(Sema *s, Expr *e, bool with_outputs, CallInfo *info) {
     for (size_t i = 0; i < args->count; i++)
         if (!place_argument(s, info, &args->data[i], with_outputs, has_arrow, e->bound, taken))
             return false;
+    gather_operands(s, e, info, with_outputs, has_arrow, taken);
     if (report_missing(s, e, info, taken, with_outputs || info->id == BUILTIN_GEMM)) return false;
     info->outputs = ARENA_ARRAY(s->arena, Expr *, BUILTIN_MAX_PARAMS);
     for (size_t i = 0; i < info->param_count; i++) {
@@ -153,7 +173,8 @@ static size_t operand_count(const Expr *e) {
     size_t limit = row->rule == RULE_UNARY || row->rule == RULE_UNARY_REAL ||
                            row->class == CLASS_REDUCE || row->rule == RULE_CAST ||
                            row->rule == RULE_SAME_SHAPE || row->rule == RULE_TRANSPOSE ||
-                           row->rule == RULE_RESHAPE || row->rule == RULE_BROADCAST
+                           row->rule == RULE_RESHAPE || row->rule == RULE_BROADCAST ||
+                           row->rule == RULE_TOPK || row->rule == RULE_CONCAT
                        ? 1
                    : row->rule == RULE_WHERE || row->rule == RULE_TERNARY ? 3
                                                                           : 2;
@@ -311,12 +332,27 @@ static bool read_axis(Sema *s, Expr *e, const CallInfo *info, int *axis) {
     return true;
 }
 
+/* The axes that a reduction folds: those of axis=, else all. */
+static bool read_axes(Sema *s, Expr *e, const CallInfo *info) {
+    Expr *arg = sema_argument(e, info, "axis");
+    const Type *x = &e->bound[0]->type;
+    bool one = builtin_info(e->builtin)->rule == RULE_ARG_REDUCE;
+    e->reduce_axes = ((uint32_t)1 << x->rank) - 1;
+    if (arg && !sema_axes(s, arg, x, &e->reduce_axes)) return false;
+    unsigned count = (unsigned)__builtin_popcount(e->reduce_axes);
+    if (arg && count == 1) e->reduce_axis = __builtin_ctz(e->reduce_axes);
+    if (!arg || count == 1 || !one) return true;
+    sema_error(s, DIAG_bad_argument, arg->span, "`%s` works along one axis, or all",
+               builtin_info(e->builtin)->name);
+    return false;
+}
+
 static bool reduced_shape(Sema *s, Expr *e) {
     const Type *x = &e->bound[0]->type;
     const Aff **shape = ARENA_ARRAY(s->arena, const Aff *, AST_MAX_RANK);
     unsigned rank = 0;
     for (int i = 0; i < x->rank; i++) {
-        bool folded = e->reduce_axis < 0 || e->reduce_axis == i;
+        bool folded = e->reduce_axes >> i & 1;
         if (!folded)
             shape[rank++] = x->shape[i];
         else if (e->keepdim)
@@ -336,14 +372,15 @@ static void reduce(Sema *s, Expr *e, const CallInfo *info, const BuiltinInfo *ro
     }
     Dtype t = sema_join_operands(e);
     if ((keepdim && !sema_const_bool(s, keepdim, "keepdim", &e->keepdim)) ||
-        !read_axis(s, e, info, &e->reduce_axis)) {
+        !read_axes(s, e, info)) {
         sema_set_error(e);
         return;
     }
     reduced_shape(s, e);
     if (row->rule == RULE_REDUCE_REAL) t = real_of(t, false);
-    if (t == DTYPE_BOOL && row->id != BUILTIN_REDUCE_ANY && row->id != BUILTIN_REDUCE_ALL)
-        t = DTYPE_I32;
+    bool truth = row->id == BUILTIN_REDUCE_ANY || row->id == BUILTIN_REDUCE_ALL;
+    if (t == DTYPE_BOOL && !truth) t = DTYPE_I32;
+    if (truth) t = DTYPE_BOOL;
     e->compute = dtype_temporary(t);
     e->type.dtype = row->rule == RULE_ARG_REDUCE ? DTYPE_I64 : e->compute;
 }
@@ -354,7 +391,7 @@ static void count_lanes(Sema *s, Expr *e, const CallInfo *info, const BuiltinInf
     sema_join_operands(e);
     bool good = type_is_shaped(&e->bound[0]->type) ||
                 bad_operand(s, e->bound[0], row->name, "a tile or tensor");
-    if (good && read_axis(s, e, info, &e->reduce_axis))
+    if (good && read_axes(s, e, info))
         e->type = type_scalar(e->compute = DTYPE_I64);
     else
         sema_set_error(e);
@@ -369,10 +406,11 @@ static void same_shape(Sema *s, Expr *e, const CallInfo *info, const BuiltinInfo
     }
     Dtype t = sema_join_operands(e);
     e->reduce_axis = x->rank - 1;
-    if (!read_axis(s, e, info, &e->reduce_axis)) {
+    if (!read_axis(s, e, info, &e->reduce_axis) || !sema_flags(s, e, info)) {
         sema_set_error(e);
         return;
     }
+    if (row->class == CLASS_SCAN && t == DTYPE_BOOL) t = DTYPE_I32;
     e->type = e->bound[0]->type;
     e->type.presence = NULL;
     e->type.dtype = e->compute =
@@ -463,6 +501,9 @@ static void transpose(Sema *s, Expr *e, const CallInfo *info) {
     }
     const Aff **shape = ARENA_ARRAY(s->arena, const Aff *, AST_MAX_RANK);
     for (int i = 0; i < x->rank; i++) shape[i] = x->shape[order[i]];
+    int64_t *kept = ARENA_ARRAY(s->arena, int64_t, AST_MAX_RANK);
+    memcpy(kept, order, sizeof order);
+    e->order = kept;
     e->type = *x;
     e->type.shape = shape;
     e->type.presence = NULL;
@@ -527,7 +568,7 @@ static void not_supported(Sema *s, Expr *e, const BuiltinInfo *row) {
 
 void sema_apply(Sema *s, Expr *e, const CallInfo *info) {
     const BuiltinInfo *row = builtin_info(e->builtin);
-    if (row->rule != RULE_OTHER && !check_values(s, e, row->name)) {
+    if (row->rule != RULE_OTHER && row->rule != RULE_IOTA && !check_values(s, e, row->name)) {
         sema_set_error(e);
         return;
     }
@@ -571,6 +612,11 @@ void sema_apply(Sema *s, Expr *e, const CallInfo *info) {
     case RULE_BROADCAST:
         reshape(s, e, row);
         break;
+    case RULE_TOPK:
+    case RULE_CONCAT:
+    case RULE_IOTA:
+        sema_apply_axes(s, e, info);
+        break;
     case RULE_DOT:
     case RULE_OTHER:
     case RULE_NONE:
@@ -592,8 +638,11 @@ static bool check_inputs(Sema *s, Expr *e, const CallInfo *info) {
     for (size_t i = 0; i < info->param_count; i++) {
         if (!e->bound[i] || info->params[i].is_attribute) continue;
         if (i == 1 && (rule == RULE_RESHAPE || rule == RULE_BROADCAST)) continue;
+        if (rule == RULE_IOTA) continue; /* a shape */
         good &= sema_expr(s, e->bound[i])->kind != TYPE_ERROR;
     }
+    for (size_t i = 0; i < e->many_count; i++)
+        good &= sema_expr(s, e->many[i])->kind != TYPE_ERROR;
     return good;
 }
 

@@ -2,7 +2,7 @@
  *   sema.c           order of work, names and scopes, implements
  *   sema_decl.c      symbols, constexprs, tensors, views      sema_case.c   cases
  *   sema_expr.c      types and values of expressions          sema_call.c   operations
- *   sema_define.c    operations defined by others
+ *   sema_define.c    operations defined by others          sema_axes.c   operations along axes
  *   sema_index.c     index notation of operators              sema_shape.c  extents and slices
  *   sema_stmt.c      statements and their actions             sema_hints.c  hints
  *   sema_presence.c  definite assignment, presence, what loops carry
@@ -106,6 +106,12 @@ void sema_settle(Expr *operand, Dtype join);
 void sema_fold(Sema *s, Expr *e); /* sema_fold.c: operations on scalars */
 /* Types a bound call, operator or unary; operands must have been typed. */
 void sema_apply(Sema *s, Expr *e, const CallInfo *info);
+/* Types an operation of sema_axes.c: topk, concat, iota. */
+void sema_apply_axes(Sema *s, Expr *e, const CallInfo *info);
+/* axis=: one axis of x, or a list of them, as a bit set; false after a report. */
+bool sema_axes(Sema *s, Expr *arg, const Type *x, uint32_t *axes);
+/* Reads the truth-value attributes of scans and sorts. */
+bool sema_flags(Sema *s, Expr *e, const CallInfo *info);
 bool sema_dtype_arg(Sema *s, Expr *e, Dtype *dtype);
 Expr *sema_argument(const Expr *e, const CallInfo *info, const char *name);
 

@@ -123,7 +123,7 @@ static const Interval *visit_reduce(Flow *f, const Expr *e) {
     const Interval *p = visit(f, e->bound[0]);
     unsigned rank = 0;
     for (int i = 0; p && i < e->bound[0]->type.rank; i++) {
-        bool folded = e->reduce_axis < 0 || e->reduce_axis == i;
+        bool folded = e->reduce_axes >> i & 1;
         if (!folded)
             axes[rank++] = p[i];
         else if (e->keepdim)
@@ -164,6 +164,147 @@ static const Interval *visit_expansion(Flow *f, const Expansion *x) {
     return visit(f, x->result);
 }
 
+/* ---- Along axes ---- */
+
+static const Aff *start_of(Flow *f, const Interval *v) {
+    return is_full(v) ? aff_const(f->s->aff, 0) : v->lo;
+}
+
+static const Aff *end_of(const Interval *v, const Aff *extent) {
+    return is_full(v) ? extent : v->hi;
+}
+
+static bool is_whole_end(Flow *f, const Interval *v, const Aff *extent) {
+    return is_full(v) || aff_prove_le(f->facts, extent, v->hi);
+}
+
+static bool begins_at_zero(Flow *f, const Interval *v) {
+    int64_t zero;
+    return is_full(v) || (aff_is_const(v->lo, &zero) && zero <= 0) ||
+           aff_prove_le(f->facts, v->lo, aff_const(f->s->aff, 0));
+}
+
+static void report_no_interval(Flow *f, const Expr *e) {
+    Diag *d = diag_report(f->s->diags, DIAG_no_interval, e->span, builtin_info(e->builtin)->name);
+    diag_note(f->s->diags, d, SPAN_NONE,
+              "load the operand with pad= so that all of its lanes are present");
+}
+
+static Interval flipped(Flow *f, const Interval *v, const Aff *extent) {
+    if (is_full(v)) return *v;
+    AffCtx *c = f->s->aff;
+    return trimmed(f, aff_max(c, aff_const(c, 0), aff_sub(c, extent, v->hi)),
+                   aff_sub(c, extent, v->lo), extent);
+}
+
+/* Sorted to the front, of k lanes. */
+static Interval packed(Flow *f, const Interval *v, const Aff *extent, const Aff *k) {
+    AffCtx *c = f->s->aff;
+    const Aff *zero = aff_const(c, 0);
+    const Aff *count = is_full(v) ? extent : aff_max(c, zero, aff_sub(c, v->hi, v->lo));
+    return trimmed(f, zero, aff_simplify(f->facts, count), k);
+}
+
+static const Interval *visit_along(Flow *f, const Expr *e) {
+    Interval axes[AST_MAX_RANK] = {{0}};
+    const Expr *x = e->bound[0];
+    const Interval *p = visit(f, e->bound[0]);
+    int at = e->reduce_axis;
+    bool scan = builtin_info(e->builtin)->class == CLASS_SCAN;
+    if (scan || (!p && e->builtin != BUILTIN_TOPK)) return p;
+    for (int i = 0; p && i < e->type.rank; i++) axes[i] = p[i];
+    axes[at] = e->builtin == BUILTIN_FLIP
+                   ? flipped(f, &axes[at], x->type.shape[at])
+                   : packed(f, &axes[at], x->type.shape[at], e->type.shape[at]);
+    return keep(f, axes, e->type.rank);
+}
+
+static const Interval *visit_transpose(Flow *f, const Expr *e) {
+    Interval axes[AST_MAX_RANK] = {{0}};
+    const Interval *p = visit(f, e->bound[0]);
+    int rank = e->type.rank;
+    for (int i = 0; p && i < rank; i++) axes[i] = p[e->order[i]];
+    return p ? keep(f, axes, (unsigned)rank) : NULL;
+}
+
+/* Leading axes that stay keep their interval; one interval may lie on the first axis that changes
+ * when the lanes behind it are the same number, or a constant multiple, on both sides. */
+static const Interval *visit_reshape(Flow *f, const Expr *e) {
+    Interval axes[AST_MAX_RANK] = {{0}};
+    const Type *x = &e->bound[0]->type, *to = &e->type;
+    const Interval *p = visit(f, e->bound[0]);
+    AffCtx *c = f->s->aff;
+    int same = 0;
+    if (!p) return NULL;
+    for (; same < x->rank && same < to->rank && x->shape[same] == to->shape[same]; same++)
+        axes[same] = p[same];
+    const Aff *inner_x = aff_const(c, 1), *inner_to = inner_x;
+    for (int i = same + 1; i < x->rank; i++) inner_x = aff_mul(c, inner_x, x->shape[i]);
+    for (int i = same + 1; i < to->rank; i++) inner_to = aff_mul(c, inner_to, to->shape[i]);
+    for (int i = same; i < x->rank; i++) {
+        int64_t ratio;
+        if (is_full(&p[i])) continue;
+        const Aff *times = aff_floordiv(c, inner_x, inner_to);
+        bool scales = i == same && same < to->rank && aff_is_const(times, &ratio) && ratio > 0 &&
+                      aff_mul(c, times, inner_to) == inner_x;
+        if (!scales) {
+            report_no_interval(f, e);
+            return NULL;
+        }
+        axes[same] = trimmed(f, aff_mul(c, p[i].lo, times), aff_mul(c, p[i].hi, times), to->shape[same]);
+    }
+    return keep(f, axes, to->rank);
+}
+
+/* Along the axis all but the last operand must end whole, all but the first begin whole; across it
+ * the intervals must be one. */
+static const Interval *visit_concat(Flow *f, const Expr *e) {
+    Interval axes[AST_MAX_RANK] = {{0}};
+    AffCtx *c = f->s->aff;
+    const Aff *begin = aff_const(c, 0), *lo = begin, *hi = begin;
+    int at = e->reduce_axis, rank = e->type.rank;
+    bool good = true, any = false;
+    for (size_t k = 0; k < e->many_count; k++) {
+        const Interval *p = visit(f, e->many[k]);
+        const Aff *extent = e->many[k]->type.shape[at];
+        Interval none = {NULL, NULL}, along = p ? p[at] : none;
+        any |= p != NULL;
+        for (int i = 0; i < rank; i++) {
+            Interval mine = p ? p[i] : none;
+            if (i == at) continue;
+            if (k == 0) axes[i] = mine;
+            good &= mine.lo == axes[i].lo && mine.hi == axes[i].hi;
+        }
+        good &= k == 0 || begins_at_zero(f, &along);
+        good &= k + 1 == e->many_count || is_whole_end(f, &along, extent);
+        if (k == 0) lo = start_of(f, &along);
+        hi = aff_add(c, begin, end_of(&along, extent));
+        begin = aff_add(c, begin, extent);
+    }
+    if (!any) return NULL;
+    if (!good) {
+        report_no_interval(f, e);
+        return NULL;
+    }
+    axes[at] = trimmed(f, lo, hi, e->type.shape[at]);
+    return keep(f, axes, (unsigned)rank);
+}
+
+static const Interval *visit_move(Flow *f, const Expr *e) {
+    switch (e->builtin) {
+    case BUILTIN_TRANSPOSE:
+        return visit_transpose(f, e);
+    case BUILTIN_RESHAPE:
+        return visit_reshape(f, e);
+    case BUILTIN_CONCAT:
+        return visit_concat(f, e);
+    case BUILTIN_FLIP:
+        return visit_along(f, e);
+    default:
+        return visit_elementwise(f, e);
+    }
+}
+
 static const Interval *visit_operation(Flow *f, const Expr *e) {
     const BuiltinInfo *row = builtin_info(e->builtin);
     if (e->expansion) return visit_expansion(f, e->expansion);
@@ -175,8 +316,12 @@ static const Interval *visit_operation(Flow *f, const Expr *e) {
     case CLASS_CONTRACT:
         return visit_product(f, e);
     case CLASS_COMPOSITE:
-    case CLASS_SCAN:
         return visit(f, e->bound[0]);
+    case CLASS_SCAN:
+    case CLASS_SORT:
+        return visit_along(f, e);
+    case CLASS_MOVE:
+        return visit_move(f, e);
     default:
         break;
     }
@@ -251,7 +396,8 @@ static void visit_compute(Flow *f, Stmt *stmt) {
         p = meet_all(f, p, f->states[d->order].presence, d->type.rank);
     }
     stmt->presence = p;
-    set_state(f, d, (TileState){true, p, stmt});
+    for (size_t i = 0; i < stmt->target_count; i++)
+        set_state(f, stmt->targets[i], (TileState){true, p, stmt});
 }
 
 static void visit_action(Flow *f, Stmt *stmt) {

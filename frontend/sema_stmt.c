@@ -234,6 +234,38 @@ static void check_gemm(Sema *s, Stmt *stmt, Decl *d, Expr *call) {
     stmt->action = ACTION_COMPUTE;
 }
 
+/* The type of result number i: topk gives values and indices. */
+static Type result_type(const Expr *call, size_t i) {
+    Type t = call->type;
+    if (i) t.dtype = DTYPE_I64;
+    return t;
+}
+
+/* Several destinations, of one shape each. */
+static void check_results(Sema *s, Stmt *stmt, Expr *call, const CallInfo *info) {
+    size_t count = info->output_count;
+    Decl **targets = ARENA_ARRAY(s->arena, Decl *, count);
+    for (size_t i = 0; i < count; i++) {
+        targets[i] = destination(s, info->outputs[i], "a result");
+        if (!targets[i] || sema_is_error(call)) return;
+        Expr result = *call;
+        result.type = result_type(call, i);
+        if (!fits_tile(s, &result, targets[i], false)) return;
+        if (targets[i]->type.dtype == DTYPE_NONE) targets[i]->type.dtype = result.type.dtype;
+        for (size_t k = 0; k < i; k++)
+            if (targets[k] == targets[i]) {
+                sema_error(s, DIAG_bad_target, info->outputs[i]->span,
+                           "two results go into one tile");
+                return;
+            }
+    }
+    stmt->targets = targets;
+    stmt->target_is_new = ARENA_ARRAY(s->arena, bool, count);
+    stmt->target_count = count;
+    stmt->value = call;
+    stmt->action = ACTION_COMPUTE;
+}
+
 static void check_call(Sema *s, Stmt *stmt, Expr *call) {
     CallInfo info = {0};
     BuiltinId id = builtin_find(call->u.call.callee, strlen(call->u.call.callee));
@@ -249,7 +281,10 @@ static void check_call(Sema *s, Stmt *stmt, Expr *call) {
         check_load(s, stmt, call, &info);
     else if (id == BUILTIN_STORE)
         check_store(s, stmt, call, &info);
-    else {
+    else if (info.output_count > 1) {
+        sema_call_bound(s, call, &info);
+        check_results(s, stmt, call, &info);
+    } else {
         sema_call_bound(s, call, &info);
         Decl *d = info.output_count ? destination(s, info.outputs[0], "a result") : NULL;
         if (!d || sema_is_error(call)) return;
@@ -343,9 +378,58 @@ static void assign_one(Sema *s, Stmt *stmt, Expr *target, Expr *value) {
     }
 }
 
+static bool gives_two(const Expr *e) {
+    return e->kind == EXPR_CALL &&
+           builtin_find(e->u.call.callee, strlen(e->u.call.callee)) == BUILTIN_TOPK;
+}
+
+/* v, i = topk(x, k): new names; whole tensors in an operator. */
+static void assign_results(Sema *s, Stmt *stmt, DeclKind kind) {
+    Expr *call = stmt->u.assign.values[0];
+    size_t count = stmt->u.assign.target_count;
+    stmt->targets = ARENA_ARRAY(s->arena, Decl *, count);
+    stmt->target_is_new = ARENA_ARRAY(s->arena, bool, count);
+    if (sema_expr(s, call)->kind == TYPE_ERROR) return;
+    for (size_t i = 0; i < count; i++) {
+        Expr *target = stmt->u.assign.targets[i];
+        Decl *d = target->kind == EXPR_NAME ? sema_find(s, target->u.name.name) : NULL;
+        bool output = d && d->kind == DECL_TENSOR && kind == DECL_VALUE && d->direction == DIR_NONE;
+        Type t = result_type(call, i);
+        if (target->kind != EXPR_NAME || (output && !sema_same_shape(s, &t, &d->type))) {
+            sema_error(s, DIAG_bad_target, target->span, "a result of `topk` needs a name for %s",
+                       sema_type_text(s, &t));
+            return;
+        }
+        if (d && d->kind != DECL_PREDEFINED && !output) {
+            report_reassigned(s, target, d);
+            return;
+        }
+        if (output) {
+            d->direction = DIR_OUT;
+        } else {
+            d = sema_new_decl(s, kind, target->u.name.name, target->span);
+            d->type = t;
+            if (kind == DECL_TILE) d->type.kind = TYPE_TILE;
+            d->site = stmt;
+            d->value = kind == DECL_VALUE ? call : NULL;
+            sema_declare(s, d);
+            if (kind == DECL_VALUE) VEC_PUSH(s->arena, &s->values, d);
+            stmt->target_is_new[i] = true;
+        }
+        stmt->targets[i] = d;
+    }
+    stmt->target_count = count;
+    stmt->value = call;
+    stmt->action = kind == DECL_VALUE ? ACTION_EQUATION : ACTION_COMPUTE;
+}
+
 static void check_assign(Sema *s, Stmt *stmt) {
     size_t count = stmt->u.assign.target_count;
     Expr *target = stmt->u.assign.targets[0];
+    if (count == 2 && stmt->u.assign.value_count == 1 && gives_two(stmt->u.assign.values[0])) {
+        assign_results(s, stmt, DECL_TILE);
+        return;
+    }
     if (count != stmt->u.assign.value_count) {
         sema_error(s, DIAG_bad_target, stmt->span, "%zu names and %zu values", count,
                    stmt->u.assign.value_count);
@@ -493,6 +577,10 @@ static void define_tensor(Sema *s, Stmt *stmt, Decl *d, Expr *value) {
 
 static void check_equation(Sema *s, Stmt *stmt) {
     Expr *target = stmt->u.assign.targets[0], *value = stmt->u.assign.values[0];
+    if (stmt->u.assign.target_count == 2 && stmt->u.assign.value_count == 1 && gives_two(value)) {
+        assign_results(s, stmt, DECL_VALUE);
+        return;
+    }
     if (stmt->u.assign.target_count > 1 || stmt->u.assign.value_count > 1) {
         if (stmt->u.assign.target_count == stmt->u.assign.value_count)
             assign_tuple(s, stmt);
