@@ -35,6 +35,11 @@ File *frontend_parse(Arena *unit, SourceMap *sources, uint32_t file, DiagList *d
  * `diags` holds no error, those of parsing included. */
 bool frontend_check(Arena *unit, File *file, const FrontendOptions *options, DiagList *diags);
 
+/* Appends the source in the one style of .sketch files (docs/language.md, "Style"): the same tokens
+ * but for separators that are free, comments kept. Formatting its own output changes nothing.
+ * False, with the errors in `diags` and nothing appended, when the source does not parse. */
+bool frontend_format(Arena *unit, SourceMap *sources, uint32_t file, DiagList *diags, Str *out);
+
 /* `--emit=ast`: an indented tree, with types where checked. */
 void ast_print(const File *file, Str *out);
 

@@ -82,6 +82,10 @@ SKETCHC_API sketchc_status sketchc_check(sketchc_unit *unit, const sketchc_optio
 SKETCHC_API sketchc_status sketchc_emit(sketchc_unit *unit, const sketchc_options *options, const char *form,
                                         char **data, size_t *size);
 
+/* The source in the one style of .sketch files; *text is NUL-terminated, caller frees. A source that does not parse is
+ * SKETCHC_SOURCE_ERROR, with diagnostics. */
+SKETCHC_API sketchc_status sketchc_format(sketchc_unit *unit, char **text, size_t *size);
+
 /* Diagnostics of the last call: "text", "color" (text with terminal colours), "json", "sarif". */
 SKETCHC_API char *sketchc_diagnostics(const sketchc_unit *unit, const char *format);
 SKETCHC_API unsigned sketchc_error_count(const sketchc_unit *unit);

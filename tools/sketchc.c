@@ -1,6 +1,7 @@
 /* The driver: reads the command line and files, calls libsketchc, writes what comes back. */
 #include "sketchc.h"
 #include "crash.h"
+#include "diff.h"
 #include "options.h"
 #include "support.h"
 
@@ -403,6 +404,64 @@ static int command_execute(Driver *d) {
     return status;
 }
 
+/* The file in the one style, into `out`. */
+static int format_text(Driver *d, const char *path, const Str *text, Str *out) {
+    sketchc_unit *unit =
+        sketchc_unit_create(strcmp(path, "-") ? path : "<stdin>", text->data, text->len);
+    if (!unit) return fail(SKETCHC_BUG, "out of memory");
+    char *data;
+    size_t size;
+    crash_guard(d->command, text->data, text->len);
+    int status = (int)sketchc_format(unit, &data, &size);
+    crash_unguard();
+    report_diagnostics(d, unit);
+    if (!status) str_append_n(out, data, size);
+    sketchc_free(data);
+    sketchc_unit_destroy(unit);
+    return status;
+}
+
+static int put_formatted(const Driver *d, const char *path, const Str *from, const Str *to) {
+    bool changed = from->len != to->len || memcmp(from->data, to->data, to->len) != 0;
+    if (given(d, OPTION_DIFF)) {
+        Str diff;
+        str_init(&diff);
+        diff_lines(path, from, to, &diff);
+        fputs(diff.data, stdout);
+        str_release(&diff);
+    }
+    if (given(d, OPTION_CHECK) && changed) {
+        if (!given(d, OPTION_DIFF)) printf("%s\n", path);
+        return SKETCHC_SOURCE_ERROR;
+    }
+    if (given(d, OPTION_DIFF) || given(d, OPTION_CHECK)) return 0;
+    if (strcmp(path, "-") == 0) return write_output(d, to->data, to->len);
+    if (!changed || file_write_atomic(path, to->data, to->len, 0644)) return 0;
+    return fail(SKETCHC_USAGE_ERROR, "cannot write %s: %s", path, strerror(errno));
+}
+
+static int format_file(Driver *d, const char *path) {
+    Str text, out;
+    str_init(&text);
+    str_init(&out);
+    int status = read_source(path, SOURCE_LIMIT, &text);
+    if (!status) status = format_text(d, path, &text, &out);
+    if (!status) status = put_formatted(d, path, &text, &out);
+    str_release(&out);
+    str_release(&text);
+    return status;
+}
+
+static int command_format(Driver *d) {
+    if (!d->line.operands.len) return one_operand(d, "file");
+    int status = 0;
+    for (size_t i = 0; i < d->line.operands.len; i++) {
+        int one = format_file(d, d->line.operands.data[i]);
+        if (one > status) status = one;
+    }
+    return status;
+}
+
 static int command_explain(Driver *d) {
     int status = one_operand(d, "code");
     if (status) return status;
@@ -470,6 +529,8 @@ static int dispatch(Driver *d) {
     switch (d->line.command) {
     case COMMAND_COMPILE:
         return command_compile(d);
+    case COMMAND_FMT:
+        return command_format(d);
     case COMMAND_EXPLAIN:
         return command_explain(d);
     case COMMAND_CACHE:
