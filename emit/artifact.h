@@ -109,6 +109,7 @@ typedef struct Artifact {
     ArtifactTarget target;
     const char *arch;
     const char *tool_version;
+    bool unordered; /* float sums whose terms come in no fixed order: last bits differ by launch */
     size_t constexpr_count;
     ArtifactConstexpr *constexprs;
     size_t param_count;

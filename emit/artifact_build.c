@@ -122,6 +122,18 @@ static void build_constraints(Build *b) {
     }
 }
 
+static void note_unordered(void *ctx, IrOp *op) {
+    bool *unordered = ctx;
+    if (op->opcode == IR_MEM_ATOMIC && strcmp(ir_attr_str(op, "kind", ""), "add") == 0 &&
+        dtype_is_float(op->operands[0]->type->dtype))
+        *unordered = true;
+}
+
+static void build_order(Build *b) {
+    for (const IrFunc *f = next_kernel(b->spec->kernels->first); f; f = next_kernel(f->next))
+        ir_walk(f->body, note_unordered, &b->a->unordered);
+}
+
 /* ---- Steps ---- */
 
 static void build_args(Build *b, const IrFunc *f, ArtifactVersion *v) {
@@ -251,6 +263,7 @@ Artifact *artifact_from_module(Arena *arena, const ArtifactSpec *spec, const cha
     if (!b.error) build_params(&b);
     if (!b.error) build_graph_names(&b);
     if (!b.error) build_constraints(&b);
+    if (!b.error) build_order(&b);
     if (!b.error) build_steps(&b);
     if (!b.error) build_blobs(&b);
     if (!b.error) build_graph(&b);

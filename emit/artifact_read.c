@@ -257,6 +257,7 @@ static void read_root(Reader *r, const Json *root) {
         a->target = ARTIFACT_CUDA;
     else
         fail(r, "the target '%.40s' is unknown", target);
+    if (json_get(root, "unordered")) a->unordered = get_bool(r, root, "unordered");
     read_lists(r, root);
     read_blobs(r, root);
     if (!r->error) r->error = artifact_check(a, r->arena);

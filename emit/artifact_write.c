@@ -161,6 +161,7 @@ static void put_header(Str *s, const Artifact *a) {
     put_string(s, "target", artifact_target_name(a->target));
     str_append_char(s, ',');
     put_string(s, "arch", a->arch);
+    if (a->unordered) str_append(s, ",\"unordered\":true");
     str_append(s, ",\n");
     put_plan(s, a);
     if (a->graph) {

@@ -145,6 +145,7 @@ const char *c_vec_address(CPrinter *p, const IrValue *v);          /* materialis
 void c_lane_loop(CPrinter *p, const IrType *t, const char *address, CExpr value);
 void c_vec_copy(CPrinter *p, const IrValue *v, const char *address);
 void c_atom(CPrinter *p, const IrOp *op);
+void c_atomic(CPrinter *p, const IrOp *op); /* c_atomic.c */
 void c_async_copy(CPrinter *p, const IrOp *op);
 bool c_is_zero(const IrOp *op); /* a constant whose bits are all zero */
 const char *c_join(CPrinter *p, const char *address, const char *lane); /* element of an address */

@@ -516,6 +516,9 @@ static void statement(CPrinter *p, const IrOp *op) {
     case IR_MEM_STORE:
         c_store(p, op);
         return;
+    case IR_MEM_ATOMIC:
+        c_atomic(p, op);
+        return;
     case IR_SHARED_PTR:
         shared_pointer(p, op);
         return;

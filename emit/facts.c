@@ -155,7 +155,7 @@ size_t param_access_bytes(const IrFunc *f, unsigned index) {
         size_t bytes = 0;
         if (op->opcode == IR_MEM_LOAD)
             bytes = dtype_size(p->type->dtype) * op->results[0].type->width;
-        else if (op->opcode == IR_MEM_STORE)
+        else if (op->opcode == IR_MEM_STORE || op->opcode == IR_MEM_ATOMIC)
             bytes = dtype_size(p->type->dtype) * op->operands[0]->type->width;
         else if (op->opcode == IR_ASYNC_COPY)
             bytes = (size_t)ir_attr_int(op, "bytes", 4);

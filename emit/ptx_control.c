@@ -343,6 +343,9 @@ static void visit(Ptx *p, const IrOp *op) {
     case IR_MEM_STORE:
         ptx_store(p, op);
         return;
+    case IR_MEM_ATOMIC:
+        ptx_atomic(p, op);
+        return;
     case IR_FRAG_GET:
         ptx_frag_get(p, op);
         return;

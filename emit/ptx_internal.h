@@ -49,6 +49,9 @@ void ptx_pure(Ptx *p, const IrOp *op); /* elementwise ops, constants, vectors */
 /* ptx_memory.c */
 void ptx_load(Ptx *p, const IrOp *op);
 void ptx_store(Ptx *p, const IrOp *op);
+void ptx_atomic(Ptx *p, const IrOp *op); /* ptx_atomic.c */
+/* Address of an element; memory holds bool as a byte. */
+LLVMValueRef ptx_address(Ptx *p, const IrValue *ptr, const IrValue *offset);
 void ptx_frag_get(Ptx *p, const IrOp *op);
 /* Writes a scalar or vec into a frag at element indices. */
 void ptx_frag_set(Ptx *p, LLVMValueRef frag, const IrType *t, LLVMValueRef *indices,

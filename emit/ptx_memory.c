@@ -111,7 +111,7 @@ static LLVMValueRef asm_load(Ptx *p, const char *what, Words w, LLVMValueRef add
                    effects);
 }
 
-static LLVMValueRef address_of(Ptx *p, const IrValue *ptr, const IrValue *offset) {
+LLVMValueRef ptx_address(Ptx *p, const IrValue *ptr, const IrValue *offset) {
     LLVMTypeRef e = ptr->type->dtype == DTYPE_BOOL ? LLVMInt8TypeInContext(p->context)
                                                    : ptx_type(p, ptr->type->dtype);
     LLVMValueRef at = ptx_use(p, offset);
@@ -202,7 +202,7 @@ void ptx_load(Ptx *p, const IrOp *op) {
     bool streams = strcmp(ir_attr_str(op, "cache", ""), "stream") == 0,
          constant = read_only(p, op->operands[0]);
     bool global = op->operands[0]->type->space == IR_SPACE_GLOBAL;
-    LLVMValueRef address = address_of(p, op->operands[0], op->operands[1]), x;
+    LLVMValueRef address = ptx_address(p, op->operands[0], op->operands[1]), x;
     LLVMValueRef mask = op->operand_count > 2 ? ptx_use(p, op->operands[2]) : NULL, other = NULL;
     if (mask) {
         other = ptx_use(p, op->operands[3]);
@@ -241,7 +241,7 @@ static void word_store(Ptx *p, const IrType *t, LLVMValueRef x, LLVMValueRef add
 void ptx_store(Ptx *p, const IrOp *op) {
     IrType t = memory_type(op->operands[0]->type);
     LLVMValueRef x = ptx_use(p, op->operands[0]),
-                 address = address_of(p, op->operands[1], op->operands[2]);
+                 address = ptx_address(p, op->operands[1], op->operands[2]);
     if (op->operands[0]->type->dtype == DTYPE_BOOL)
         x = LLVMBuildZExt(p->b, x, ptx_scalar_type(p, &t), "");
     LLVMBasicBlockRef join = NULL;
@@ -328,7 +328,7 @@ void ptx_shared_pointer(Ptx *p, const IrOp *op) {
 }
 
 static LLVMValueRef shared_address(Ptx *p, const IrValue *ptr, const IrValue *offset) {
-    return LLVMBuildPtrToInt(p->b, address_of(p, ptr, offset), LLVMInt32TypeInContext(p->context),
+    return LLVMBuildPtrToInt(p->b, ptx_address(p, ptr, offset), LLVMInt32TypeInContext(p->context),
                              "");
 }
 
@@ -348,7 +348,7 @@ void ptx_async(Ptx *p, const IrOp *op) {
     LLVMValueRef valid =
         LLVMBuildTrunc(p->b, ptx_use(p, op->operands[4]), LLVMInt32TypeInContext(p->context), "");
     LLVMValueRef args[3] = {shared_address(p, op->operands[2], op->operands[3]),
-                            address_of(p, op->operands[0], op->operands[1]), valid};
+                            ptx_address(p, op->operands[0], op->operands[1]), valid};
     const char *text = arena_printf(p->arena, "cp.async.%s.shared.global [$0], [$1], %lld, $2;",
                                     bytes == 16 ? "cg" : "ca", bytes);
     ptx_asm(p, none, 3, args, text, "r,l,r,~{memory}", true);

@@ -89,7 +89,8 @@ static bool check_level(Verifier *v, const IrOp *op, const IrOpInfo *info) {
 
 static bool check_region_end(Verifier *v, const IrOp *parent, const IrBlock *block) {
     IrOpcode want = parent ? IR_YIELD : IR_RETURN;
-    bool may_be_empty = parent && parent->opcode == IR_IF && !parent->result_count;
+    bool may_be_empty = parent && !parent->result_count &&
+                        (parent->opcode == IR_IF || parent->opcode == IR_MEM_ATOMIC);
     if (may_be_empty && !block->first) return true;
     NEED(v, parent, block->last && block->last->opcode == want, "%s does not end with %s",
          parent ? "a region" : "the body", ir_op_info(want)->name);

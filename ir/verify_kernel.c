@@ -97,6 +97,22 @@ static bool check_mem_store(Verifier *v, const IrOp *op) {
     return true;
 }
 
+/* Of the region, when it is there: the old element in, the new one out. */
+static bool check_mem_atomic(Verifier *v, const IrOp *op) {
+    if (!check_mem_store(v, op)) return false;
+    const IrType *t = op->operands[0]->type;
+    const IrBlock *region = op->regions[0];
+    NEED(v, op, ir_one_of(ir_attr_str(op, "kind", ""), "add max min"), "kind is add, max or min");
+    NEED(v, op, t->width == 1 && op->operands[1]->type->space == IR_SPACE_GLOBAL,
+         "updates one element of global memory");
+    if (!region->last) return true;
+    NEED(v, op, region->arg_count == 1 && region->args[0]->type == t,
+         "the region takes the old element");
+    NEED(v, op, region->last->operand_count == 1 && region->last->operands[0]->type == t,
+         "the region yields the new element");
+    return true;
+}
+
 static bool check_shared_ptr(Verifier *v, const IrOp *op) {
     const IrType *t = op->results[0].type;
     int64_t offset = ir_attr_int(op, "offset", -1), bytes = ir_attr_int(op, "bytes", -1);
@@ -229,7 +245,7 @@ IrCheck ir_kernel_check(IrOpcode opcode) {
         [IR_MEM_STORE] = check_mem_store,   [IR_SHARED_PTR] = check_shared_ptr,
         [IR_ASYNC_COPY] = check_async_copy, [IR_SHUFFLE_XOR] = check_shuffle,
         [IR_ATOM] = check_atom,             [IR_PACK] = check_pack,
-        [IR_EXTRACT] = check_extract,
+        [IR_EXTRACT] = check_extract,       [IR_MEM_ATOMIC] = check_mem_atomic,
     };
     return checks[opcode];
 }

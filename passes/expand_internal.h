@@ -98,6 +98,10 @@ void expand_barrier(Expand *x);
 void expand_block(Expand *x, IrBlock *block);
 void expand_load(Expand *x, IrOp *op);
 void expand_store(Expand *x, IrOp *op);
+/* One lane of a store of mode add, max or min: mem.atomic, with a region where the machine has no
+ * instruction for it. */
+void expand_update(Expand *x, IrBuilder *b, const char *kind, unsigned operand_count,
+                   IrValue *const *operands);
 void expand_reduce(Expand *x, IrOp *op);
 void expand_convert(Expand *x, IrOp *op);
 void expand_gemm(Expand *x, IrOp *op);      /* on fragments: CPU */

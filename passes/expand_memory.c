@@ -194,16 +194,14 @@ static int64_t whole_pieces(Expand *x, IrValue *tile, const AccessPlan *plan, co
 void expand_store(Expand *x, IrOp *op) {
     IrValue *tile = op->operands[0], *index[DIST_MAX_DIMS], *mask;
     Rep *rep = expand_rep(x, tile);
-    if (strcmp(ir_attr_str(op, "mode", "set"), "set") != 0) {
-        expand_error(x, op, "only mode=set is lowered in this release");
-        return;
-    }
+    const char *mode = ir_attr_str(op, "mode", "set");
+    bool updates = strcmp(mode, "set") != 0;
     expand_order(x, op);
     bool is_tile = tile->type->kind == IR_TYPE_TILE;
     Dist one = {.dim_count = 1, .dims = {{.extent = 1}}, .free_lanes = 31, .free_warps = -1};
     Dist dist = is_tile ? dist_of(tile->type) : one;
     AccessPlan plan = access_plan(x, op, 2, op->operands[1], is_tile ? &dist : NULL);
-    if (!rep_is_own(rep, &dist)) plan.width = 1;
+    if (updates || !rep_is_own(rep, &dist)) plan.width = 1;
     IrValue *owner = owner_mask(x, &dist);
     const Aff *checked[DIST_MAX_RANK] = {0};
     for (unsigned i = 0; i < plan.rank; i++)
@@ -219,8 +217,12 @@ void expand_store(Expand *x, IrOp *op) {
     if (is_tile) mask = mask_and(&inner, mask, presence_mask(x, &inner, tile, &dist, index, checked));
     x->b = saved;
     IrValue *operands[4] = {rep_get(x, &inner, rep, &dist, index, plan.width), plan.pointer, offset, mask};
-    IrOp *store = ir_op_create(&inner, IR_MEM_STORE, mask ? 4 : 3, operands, 0, NULL);
-    set_access_attrs(store, op, plan.width, plan.type->dtype);
+    if (updates) {
+        expand_update(x, &inner, mode, mask ? 4 : 3, operands);
+    } else {
+        IrOp *store = ir_op_create(&inner, IR_MEM_STORE, mask ? 4 : 3, operands, 0, NULL);
+        set_access_attrs(store, op, plan.width, plan.type->dtype);
+    }
     ir_yield(&inner, 0, NULL);
 }
 

@@ -107,6 +107,13 @@ static bool holds_copies(const IrOp *op) {
     return d.free_lanes || d.free_warps;
 }
 
+/* Updates by one operation may come in any order. */
+static bool commutes(const IrOp *a, const IrOp *b) {
+    const char *mode = a->opcode == IR_TILE_STORE ? ir_attr_str(a, "mode", "set") : "set";
+    return strcmp(mode, "set") != 0 && b->opcode == IR_TILE_STORE &&
+           strcmp(mode, ir_attr_str(b, "mode", "set")) == 0;
+}
+
 static bool needs_order(Expand *x, const IrValue *tensor) {
     const IrOp *first = NULL;
     bool stored = false, loaded = false, same = true;
@@ -115,7 +122,9 @@ static bool needs_order(Expand *x, const IrValue *tensor) {
         if (!first) first = u->op;
         stored = stored || u->op->opcode == IR_TILE_STORE;
         loaded = loaded || u->op->opcode != IR_TILE_STORE;
-        same = same && (u->op == first || same_elements(u->op, first)) && keeps_to_itself(x, u->op);
+        bool free = !x->ctx->deterministic && commutes(first, u->op);
+        same = same && (free || ((u->op == first || same_elements(u->op, first)) &&
+                                 keeps_to_itself(x, u->op)));
     }
     return stored && (!same || (loaded && holds_copies(first)));
 }

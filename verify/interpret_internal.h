@@ -115,6 +115,9 @@ Cell cell_load(Dtype dtype, const void *memory);
 void cell_store(Dtype dtype, void *memory, Cell value);
 Cell cell_poison(Dtype dtype);
 
+/* interpret_slice.c: what a store of this mode and an atomic of this kind do with two values. */
+IrOpcode interpret_update(const char *kind);
+
 /* interpret_memory.c: traps unless [offset, offset + bytes) is inside; notes the access. */
 void memory_check(Machine *m, Memory *memory, int64_t offset, int64_t bytes, int64_t align);
 void memory_note(Machine *m, Memory *memory, int64_t offset, int64_t bytes, size_t thread,

@@ -107,6 +107,34 @@ static void run_mem_store(Machine *m, Inst *inst, const uint8_t *active) {
     }
 }
 
+/* One thread after the other: each sees what the one before left. */
+static void run_mem_atomic(Machine *m, Inst *inst, const uint8_t *active) {
+    const Slot *value = inst->operands[0], *ptr = inst->operands[1];
+    Code *body = inst->regions[0];
+    uint8_t *alone = inst->masks[0];
+    bool masked = inst->op->operand_count > 3;
+    IrOpcode kind = interpret_update(ir_attr_str(inst->op, "kind", "add"));
+    int64_t size = (int64_t)dtype_size(value->dtype);
+    memset(alone, 0, m->threads);
+    for (size_t t = 0; t < m->threads; t++) {
+        if (!active[t] || (masked && !inst->operands[3]->cells[t].i)) continue;
+        int64_t at = ptr->offset + inst->operands[2]->cells[t].i * size;
+        memory_check(m, ptr->memory, at, size, size);
+        unsigned char *element = ptr->memory->data + at;
+        Cell old = cell_load(value->dtype, element), now;
+        if (body->count) {
+            body->args[0]->cells[t] = old;
+            alone[t] = 1;
+            run_code(m, body, alone);
+            alone[t] = 0;
+            now = body->insts[body->count - 1].operands[0]->cells[t];
+        } else {
+            now = cell_binary(kind, value->dtype, old, value->cells[t]);
+        }
+        cell_store(value->dtype, element, now);
+    }
+}
+
 static void run_async_copy(Machine *m, Inst *inst, const uint8_t *active) {
     const Slot *from = inst->operands[0], *to = inst->operands[2];
     int64_t bytes = ir_attr_int(inst->op, "bytes", 0), size = (int64_t)dtype_size(to->dtype);
@@ -174,6 +202,8 @@ InstRun interpret_memory_op(IrOpcode op) {
         return run_mem_load;
     case IR_MEM_STORE:
         return run_mem_store;
+    case IR_MEM_ATOMIC:
+        return run_mem_atomic;
     case IR_ASYNC_COPY:
         return run_async_copy;
     case IR_ASYNC_COMMIT:

@@ -113,10 +113,14 @@ static bool present(const Slot *tile, const int64_t *lane) {
     return true;
 }
 
+IrOpcode interpret_update(const char *kind) {
+    return strcmp(kind, "max") == 0 ? IR_MAX : strcmp(kind, "min") == 0 ? IR_MIN : IR_ADD;
+}
+
 static void run_store(Machine *m, Inst *inst, const uint8_t *active) {
     const Slot *tile = inst->operands[0], *tensor = inst->operands[1];
     const char *mode = ir_attr_str(inst->op, "mode", "set");
-    IrOpcode op = strcmp(mode, "max") == 0 ? IR_MAX : strcmp(mode, "min") == 0 ? IR_MIN : IR_ADD;
+    IrOpcode op = interpret_update(mode);
     Slice s = decode_slice(inst, tensor, 2);
     int64_t lane[SLOT_RANK] = {0}, flat;
     (void)active;
