@@ -19,7 +19,8 @@ bool api_check(sketchc_unit *unit, const sketchc_options *options) {
     for (size_t i = 0; i < options->define_count; i++)
         defines[i] = (FrontendDefine){options->defines[i].name, options->defines[i].value};
     FrontendOptions front = {
-        .defines = defines, .define_count = options->define_count, .sketch = options->sketch};
+        .defines = defines, .define_count = options->define_count, .sketch = options->sketch,
+        .deterministic = options->deterministic};
     bool checked = frontend_check(unit->arena, unit->file, &front, &unit->diags);
     return checked && !unit->diags.error_count;
 }

@@ -19,6 +19,7 @@ typedef struct {
     size_t define_count;
     const char *sketch;     /* null: the first */
     bool allow_unbound;     /* constexprs may stay unbound (editors, formatter) */
+    bool deterministic;     /* float additions of several iterations need an order */
 } FrontendOptions;
 
 /* Limits; beyond them a clear error (E0001, E0002, E0003). */

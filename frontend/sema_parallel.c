@@ -104,11 +104,18 @@ static bool separates(Sema *s, const Access *a, const Access *b, size_t level) {
     return false;
 }
 
-/* Updates in any order give the same, and unique=true is the user's claim. */
-static bool is_exempt(const Access *a, const Access *b) {
+/* Float sums in an order that --deterministic asks for. */
+static bool needs_order(const Sema *s, const Access *a) {
+    return s->options->deterministic && a->stmt->mode == STORE_ADD &&
+           dtype_is_float(a->slice->decl->type.dtype);
+}
+
+/* Updates in any order give the same (float sums up to rounding), and unique=true is the user's
+ * claim. */
+static bool is_exempt(const Sema *s, const Access *a, const Access *b) {
     if (!a->is_store || !b->is_store) return false;
     if (a->stmt->unique && b->stmt->unique) return true;
-    return a->stmt->mode != STORE_SET && a->stmt->mode == b->stmt->mode;
+    return a->stmt->mode != STORE_SET && a->stmt->mode == b->stmt->mode && !needs_order(s, a);
 }
 
 static void report_conflict(Sema *s, const Access *a, const Access *b, Stmt *loop) {
@@ -117,6 +124,10 @@ static void report_conflict(Sema *s, const Access *a, const Access *b, Stmt *loo
     if (b->is_store) {
         d = diag_report(s->diags, DIAG_parallel_overlap, a->slice->span, var, name);
         if (a != b) diag_note(s->diags, d, b->slice->span, "the other store is here");
+        if (needs_order(s, a))
+            diag_note(s->diags, d, SPAN_NONE,
+                      "--deterministic asks for sums in a fixed order: without the hint the loop "
+                      "runs in order");
     } else {
         d = diag_report(s->diags, DIAG_parallel_read, b->slice->span, var, name);
         diag_note(s->diags, d, a->slice->span, "the store is here");
@@ -126,7 +137,7 @@ static void report_conflict(Sema *s, const Access *a, const Access *b, Stmt *loo
 }
 
 static void compare(Sema *s, const Access *a, const Access *b) {
-    if (a->slice->decl != b->slice->decl || is_exempt(a, b)) return;
+    if (a->slice->decl != b->slice->decl || is_exempt(s, a, b)) return;
     for (size_t i = 0; i < a->loop_count && i < b->loop_count && a->loops[i] == b->loops[i]; i++) {
         Stmt *loop = (Stmt *)a->loops[i];
         if (separates(s, a, b, i)) continue;

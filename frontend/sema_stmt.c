@@ -217,6 +217,11 @@ static void check_store(Sema *s, Stmt *stmt, Expr *call, const CallInfo *info) {
     if (!sema_slice_fits(s, target, tile, value->span)) return;
     if (tile->type.dtype == DTYPE_NONE) tile->type.dtype = DTYPE_F32;
     if (into->type.dtype == DTYPE_NONE) into->type.dtype = tile->type.dtype;
+    if (stmt->mode == STORE_ADD && into->type.dtype == DTYPE_BOOL) {
+        sema_error(s, DIAG_bad_argument, mode->span,
+                   "truth values have no sum: mode=max is `or`, mode=min is `and`");
+        return;
+    }
     value->type.dtype = tile->type.dtype;
     stmt->value = value;
     stmt->into = target;

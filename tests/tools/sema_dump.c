@@ -1,4 +1,4 @@
-/* sema_dump [--emit=ast] [--parse-only] [--json] [-D NAME=VALUE]... [--sketch=NAME] FILE
+/* sema_dump [--deterministic] [--emit=ast] [--parse-only] [--json] [-D NAME=VALUE]... [--sketch=NAME] FILE
  * Parses and checks one file; diagnostics go to standard output. Status 1 when there are errors. */
 #include "frontend.h"
 
@@ -17,6 +17,8 @@ static bool read_option(Command *c, Arena *arena, char **argv, int *at) {
     const char *arg = argv[*at];
     if (strcmp(arg, "--emit=ast") == 0)
         c->emit_ast = true;
+    else if (strcmp(arg, "--deterministic") == 0)
+        c->options.deterministic = true;
     else if (strcmp(arg, "--parse-only") == 0)
         c->parse_only = true;
     else if (strcmp(arg, "--json") == 0)

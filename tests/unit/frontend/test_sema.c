@@ -106,7 +106,7 @@ static void test_carried(void) {
 
 static void test_constexprs(void) {
     static const FrontendDefine DEFINES[] = {{"BN", "256"}, {"M", "64"}};
-    FrontendOptions options = {DEFINES, 2, NULL, false};
+    FrontendOptions options = {.defines = DEFINES, .define_count = 2};
     const char *text = "sketch s {\n symbols: M\n tensors: X[M]: f32\n constexpr: BM in {64, 128}, "
                        "BN in 1..4, e = 2**4 - 1, f = 1 / 4\n"
                        " a, b = BM * 2, BN\n x = alloc([M], init=-inf)\n store(x -> X[:])\n}\n";
