@@ -31,7 +31,7 @@ typedef struct {
     const Shape *shape;
     const unsigned char *got;
     const Samples *samples;
-    bool poisoned, exact;
+    bool poisoned, exact, outside; /* outside: the operator reads outside of a tensor */
     Tally *tallies; /* by piece */
     pthread_mutex_t mutex;
     RunSlot *free_runs; /* runs keep their memo from piece to piece */
@@ -123,7 +123,7 @@ static void compare_chunk(Compare *c, EvalRun *run, Tally *t, int64_t begin, siz
     EvalResult want = {value, integer, bound, undecided};
     for (size_t i = 0; i < count; i++)
         flat[i] = c->samples->flat ? c->samples->flat[begin + (int64_t)i] : begin + (int64_t)i;
-    eval_run(run, c->output, count, flat, &want);
+    if (!eval_run(run, c->output, count, flat, &want)) c->outside = true; /* only ever set */
     for (size_t i = 0; i < count; i++) tally_element(c, t, flat[i], &want, i);
 }
 
@@ -275,6 +275,12 @@ void verdict_check_output(Verdict *v, const Evaluator *ev, unsigned output, cons
         return;
     }
     const OutputVerdict *o = add_output(v, shape, &t);
+    if (c.outside)
+        verdict_fail(v, CHECK_REFERENCE, 1,
+                     "%s: the operator reads outside of a tensor at this data; wrap it, "
+                     "pad(TENSOR, value)[...], or choose other data",
+                     shape->name);
+    verdict_pass(v, CHECK_REFERENCE);
     judge_bounds(v, o, &t);
     if (options->exact) judge_exact(v, o, &t);
     if (dtype_is_float(shape->dtype)) judge_other_rules(v, o, &t);

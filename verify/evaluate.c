@@ -4,25 +4,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-static void flatten(const Frame *frame, const Shape *shape, int64_t *flat) {
-    memset(flat, 0, frame->count * sizeof *flat);
-    for (unsigned d = 0; d < shape->rank; d++)
-        for (size_t l = 0; l < frame->count; l++)
-            flat[l] = flat[l] * shape->extents[d] + frame->index[d][l];
-}
-
-static void unflatten(const Shape *shape, const int64_t *flat, size_t count, int64_t **index) {
-    for (size_t l = 0; l < count; l++) {
-        int64_t rest = flat[l];
-        for (unsigned d = shape->rank; d-- > 0; rest /= shape->extents[d])
-            index[d][l] = rest % shape->extents[d];
-    }
-}
-
-static void index_arrays(EvalRun *run, unsigned rank, int64_t **arrays) {
-    for (unsigned d = 0; d < rank; d++) arrays[d] = stack_alloc(run, LANES * sizeof(int64_t));
-}
-
 static void read_memory(const Node *node, size_t count, const int64_t *flat, Lanes *out) {
     const unsigned char *data = node->input->data;
     Dtype dtype = node->shape.dtype;
@@ -42,7 +23,7 @@ static void read_memory(const Node *node, size_t count, const int64_t *flat, Lan
 static Lanes *evaluate_input(Frame *frame, const Node *node) {
     int64_t *flat = stack_alloc(frame->run, LANES * sizeof *flat);
     Lanes *out = lanes_create(frame->run);
-    flatten(frame, &node->shape, flat);
+    frame_flatten(frame, &node->shape, flat);
     if (node->input->data) {
         read_memory(node, frame->count, flat, out);
     } else if (node->is_real) {
@@ -67,74 +48,37 @@ static Lanes *evaluate_splat(Frame *frame, const Node *node) {
     return out;
 }
 
+static Lanes *evaluate_iota(Frame *frame, const Node *node) {
+    Lanes *out = lanes_create(frame->run);
+    for (size_t l = 0; l < frame->count; l++) {
+        int64_t at = frame->index[node->axis][l];
+        if (node->is_real)
+            out->v[l] = dtype_round(node->shape.dtype, (double)at);
+        else
+            out->i[l] = scalar_wrap(node->shape.dtype, at);
+    }
+    return out;
+}
+
+static Lanes *evaluate_random(Frame *frame, const Node *node) {
+    const Lanes *seed = evaluate_node(frame, node->operands[0]);
+    const Lanes *offset = evaluate_node(frame, node->operands[1]);
+    int64_t *flat = stack_alloc(frame->run, LANES * sizeof *flat);
+    Lanes *out = lanes_create(frame->run);
+    frame_flatten(frame, &node->shape, flat);
+    for (size_t l = 0; l < frame->count; l++) {
+        int64_t at = (int64_t)((uint64_t)offset->i[l] + (uint64_t)flat[l]);
+        out->v[l] = random_uniform(node->shape.dtype, seed->i[l], at);
+    }
+    return out;
+}
+
 static Lanes *evaluate_lanewise(Frame *frame, const Node *node) {
     const Lanes *operands[3] = {NULL, NULL, NULL};
     for (unsigned i = 0; i < node->operand_count; i++)
         operands[i] = evaluate_node(frame, node->operands[i]);
     Lanes *out = lanes_create(frame->run);
     lanes_compute(frame->run->ev, node, operands, frame->count, out);
-    return out;
-}
-
-static const Lanes *evaluate_move(Frame *frame, const Node *node) {
-    const Node *from = node->operands[0];
-    Frame *inner = frame_create(frame->run, frame->count);
-    int64_t *zeros = NULL;
-    for (unsigned d = 0; d < from->shape.rank; d++) {
-        if (node->map[0][d] >= 0) {
-            inner->index[d] = frame->index[node->map[0][d]];
-            continue;
-        }
-        if (!zeros) {
-            zeros = stack_alloc(frame->run, LANES * sizeof *zeros);
-            memset(zeros, 0, LANES * sizeof *zeros);
-        }
-        inner->index[d] = zeros;
-    }
-    return evaluate_node(inner, from);
-}
-
-static const Lanes *evaluate_reshape(Frame *frame, const Node *node) {
-    const Node *from = node->operands[0];
-    Frame *inner = frame_create(frame->run, frame->count);
-    int64_t *flat = stack_alloc(frame->run, LANES * sizeof *flat), *index[VERIFY_MAX_RANK];
-    index_arrays(frame->run, from->shape.rank, index);
-    flatten(frame, &node->shape, flat);
-    unflatten(&from->shape, flat, frame->count, index);
-    for (unsigned d = 0; d < from->shape.rank; d++) inner->index[d] = index[d];
-    return evaluate_node(inner, from);
-}
-
-/* Reads at computed indices: outside lanes read element 0 and are replaced by the pad. */
-static Lanes *evaluate_element(Frame *frame, const Node *node) {
-    const Node *from = node->operands[0];
-    size_t count = frame->count;
-    Frame *inner = frame_create(frame->run, count);
-    int64_t *index[VERIFY_MAX_RANK];
-    uint8_t *outside = stack_alloc(frame->run, LANES), *unsure = stack_alloc(frame->run, LANES);
-    memset(outside, 0, LANES);
-    memset(unsure, 0, LANES);
-    index_arrays(frame->run, from->shape.rank, index);
-    for (unsigned d = 0; d < from->shape.rank; d++) {
-        const Lanes *at = evaluate_node(frame, node->operands[d + 1]);
-        for (size_t l = 0; l < count; l++) {
-            bool in = at->i[l] >= 0 && at->i[l] < from->shape.extents[d];
-            index[d][l] = in ? at->i[l] : 0;
-            outside[l] |= !in;
-            unsure[l] |= at->e[l] > 0;
-        }
-        inner->index[d] = index[d];
-    }
-    Lanes *out = lanes_create(frame->run);
-    const Lanes *read = from->shape.elements ? evaluate_node(inner, from) : out;
-    for (size_t l = 0; l < count; l++) {
-        if (node->is_real)
-            out->v[l] = outside[l] ? node->value : read->v[l];
-        else
-            out->i[l] = outside[l] ? node->integer : read->i[l];
-        out->e[l] = unsure[l] ? INFINITY : outside[l] ? 0 : read->e[l];
-        out->tie[l] = unsure[l] || (!outside[l] && read->tie[l]);
-    }
     return out;
 }
 
@@ -157,6 +101,24 @@ const Lanes *evaluate_node(Frame *frame, const Node *node) {
         break;
     case NODE_RESHAPE:
         out = evaluate_reshape(frame, node);
+        break;
+    case NODE_FLIP:
+        out = evaluate_flip(frame, node);
+        break;
+    case NODE_CONCAT:
+        out = evaluate_concat(frame, node);
+        break;
+    case NODE_IOTA:
+        out = evaluate_iota(frame, node);
+        break;
+    case NODE_RANDOM:
+        out = evaluate_random(frame, node);
+        break;
+    case NODE_SCAN:
+        out = evaluate_scan(frame, node);
+        break;
+    case NODE_SORT:
+        out = evaluate_sort(frame, node);
         break;
     case NODE_ELEMENT:
         out = evaluate_element(frame, node);
@@ -192,7 +154,10 @@ EvalRun *eval_run_create(const Evaluator *ev) {
     if (!run) return NULL;
     run->ev = ev;
     run->memos = calloc(ev->node_count + 1, sizeof *run->memos);
-    if (run->memos) return run;
+    run->caches = calloc(ev->node_count + 1, sizeof *run->caches);
+    if (run->memos && run->caches) return run;
+    free(run->memos);
+    free(run->caches);
     free(run);
     return NULL;
 }
@@ -201,6 +166,7 @@ void eval_run_destroy(EvalRun *run) {
     if (!run) return;
     for (unsigned i = 0; i < run->ev->node_count; i++) free(run->memos[i].entries);
     free(run->memos);
+    row_caches_destroy(run);
     stack_destroy(run);
     free(run);
 }
@@ -224,8 +190,10 @@ static void store_real(const Evaluator *ev, const Node *node, double v, double e
     *bound = e;
 }
 
-static void store_results(const EvalRun *run, const Node *node, const Lanes *lanes, size_t count,
+/* False when an element hangs on a read outside of a tensor. */
+static bool store_results(const EvalRun *run, const Node *node, const Lanes *lanes, size_t count,
                           size_t at, EvalResult *result) {
+    bool inside = true;
     for (size_t l = 0; l < count; l++) {
         if (node->is_real) {
             store_real(run->ev, node, lanes->v[l], lanes->e[l], &result->value[at + l],
@@ -234,23 +202,26 @@ static void store_results(const EvalRun *run, const Node *node, const Lanes *lan
             result->integer[at + l] = lanes->i[l];
             result->bound[at + l] = lanes->e[l] > 0 ? INFINITY : 0;
         }
-        result->undecided[at + l] = lanes->tie[l] || result->bound[at + l] == INFINITY;
+        result->undecided[at + l] = (lanes->tie[l] & LANE_TIE) || result->bound[at + l] == INFINITY;
+        inside &= !(lanes->tie[l] & LANE_OUTSIDE);
     }
+    return inside;
 }
 
 bool eval_run(EvalRun *run, unsigned output, size_t count, const int64_t *flat,
               EvalResult *result) {
     const Node *node = run->ev->outputs[output];
+    bool inside = true;
     for (size_t at = 0; at < count; at += LANES) {
         size_t lanes = count - at < LANES ? count - at : LANES;
         StackMark mark = stack_mark(run);
         int64_t *index[VERIFY_MAX_RANK];
         Frame *frame = frame_create(run, lanes);
         index_arrays(run, node->shape.rank, index);
-        unflatten(&node->shape, flat + at, lanes, index);
+        shape_unflatten(&node->shape, flat + at, lanes, index);
         for (unsigned d = 0; d < node->shape.rank; d++) frame->index[d] = index[d];
-        store_results(run, node, evaluate_node(frame, node), lanes, at, result);
+        inside &= store_results(run, node, evaluate_node(frame, node), lanes, at, result);
         stack_release(run, mark);
     }
-    return true;
+    return inside;
 }

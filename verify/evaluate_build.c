@@ -198,13 +198,15 @@ static bool decode_transpose(Build *b, Node *node, const IrOp *op) {
 }
 
 static bool reduce_kind(Build *b, Node *node, const char *kind) {
-    static const char *const names[] = {"add", "mean", "mul", "max", "min"};
+    static const char *const names[] = {"add", "mean", "mul", "max", "min", "and", "or"};
     node->kind = NODE_REDUCE;
     for (unsigned i = 0; i < COUNT_OF(names); i++)
         if (strcmp(names[i], kind) == 0) {
             node->reduce = (ReduceKind)i;
             if (i == REDUCE_MEAN && !node->is_real)
                 return fail(b, "mean needs floats", "graph.reduce");
+            if (i >= REDUCE_AND && node->is_real)
+                return fail(b, "and, or need integers or bool", "graph.reduce");
             return true;
         }
     return fail(b, "the evaluator knows no such reduction", kind);
@@ -292,6 +294,7 @@ static bool decode_element(Build *b, Node *node, const IrOp *op) {
     if (node->operand_count != node->operands[0]->shape.rank + 1)
         return fail(b, "one index per axis is needed", "graph.element");
     if (!pad) return true;
+    node->padded = true;
     node->value = pad->kind == IR_ATTR_FLOAT ? pad->number : (double)pad->integer;
     node->integer = (int64_t)node->value;
     return true;
@@ -361,6 +364,22 @@ static void fold_integer(Build *b, Node *node) {
     node->integer = result;
 }
 
+static bool decode_axes(Build *b, Node *node, const IrOp *op) {
+    const char *complaint = NULL;
+    if (axes_decode(node, op, &complaint)) return true;
+    return fail(b, complaint, ir_op_info(op->opcode)->name);
+}
+
+/* The indices share the rows of the values. */
+static void know_indices(Build *b, const Node *values, const IrOp *op) {
+    Node *indices = new_node(b, NODE_SORT, op->opcode, op->results[1].type);
+    decode_operands(b, indices, op);
+    decode_axes(b, indices, op);
+    indices->second = true;
+    indices->rows = values->id;
+    know(b, &op->results[1], indices);
+}
+
 static bool decode_op(Build *b, const IrOp *op) {
     Node *node = new_node(b, NODE_SPLAT, op->opcode, op->results[0].type);
     if (!decode_operands(b, node, op)) return false;
@@ -383,6 +402,15 @@ static bool decode_op(Build *b, const IrOp *op) {
     case IR_GRAPH_ELEMENT:
         decode_element(b, node, op);
         break;
+    case IR_GRAPH_SCAN:
+    case IR_GRAPH_ARG:
+    case IR_GRAPH_SORT:
+    case IR_GRAPH_FLIP:
+    case IR_GRAPH_CONCAT:
+    case IR_GRAPH_IOTA:
+    case IR_GRAPH_RANDOM:
+        decode_axes(b, node, op);
+        break;
     case IR_GRAPH_TRANSPOSE:
         decode_transpose(b, node, op);
         break;
@@ -398,6 +426,7 @@ static bool decode_op(Build *b, const IrOp *op) {
         if (!b->error) fold_integer(b, node);
     }
     know(b, &op->results[0], node);
+    if (op->opcode == IR_GRAPH_SORT) know_indices(b, node, op);
     return !b->error;
 }
 

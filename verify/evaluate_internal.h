@@ -22,12 +22,28 @@ typedef enum {
     NODE_LANEWISE,
     NODE_MOVE, /* broadcast, transpose: operand axis i is at result axis map[i], -1: 0 */
     NODE_RESHAPE,
+    NODE_FLIP,
+    NODE_CONCAT,
+    NODE_IOTA,
+    NODE_RANDOM, /* operands: seed, offset */
     NODE_ELEMENT,
-    NODE_REDUCE, /* reduce, contract, generic */
+    NODE_SCAN,   /* along `axis`, whole rows at a time */
+    NODE_SORT,   /* the same; `second`: the indices */
+    NODE_REDUCE, /* reduce, arg, contract, generic */
     NODE_BODY    /* a generic without reduced axes: its body over the same frame */
 } NodeKind;
 
-typedef enum { REDUCE_ADD, REDUCE_MEAN, REDUCE_MUL, REDUCE_MAX, REDUCE_MIN } ReduceKind;
+typedef enum {
+    REDUCE_ADD,
+    REDUCE_MEAN,
+    REDUCE_MUL,
+    REDUCE_MAX,
+    REDUCE_MIN,
+    REDUCE_AND,
+    REDUCE_OR,
+    REDUCE_ARGMAX,
+    REDUCE_ARGMIN
+} ReduceKind;
 
 typedef struct Node Node;
 struct Node {
@@ -40,7 +56,11 @@ struct Node {
     double value;    /* SPLAT of a float; pad of ELEMENT */
     int64_t integer; /* SPLAT */
     const EvalInput *input;
-    unsigned axis;
+    unsigned axis;           /* INDEX, FLIP, CONCAT, IOTA, SCAN, SORT */
+    bool reverse, exclusive; /* SCAN; SORT: reverse is descending */
+    bool second;             /* SORT: the indices, kept with the values' rows */
+    bool padded;             /* ELEMENT: outside is the pad, else an error of the case */
+    unsigned rows;           /* SCAN, SORT: whose row cache */
     int map[2][DOMAIN_RANK]; /* MOVE; REDUCE: per operand (contract has two) and axis: the result
                                 axis, or -1 - r for reduced number r */
     ReduceKind reduce;
@@ -58,7 +78,7 @@ typedef struct {
         int64_t *i; /* everything else */
     };
     double *e;    /* error bound; integers: 0 unless undecided */
-    uint8_t *tie; /* hangs on a near tie */
+    uint8_t *tie; /* LANE_TIE, LANE_OUTSIDE */
 } Lanes;
 
 struct Evaluator {
@@ -71,6 +91,22 @@ struct Evaluator {
     Node **outputs;
     Shape *output_shapes;
 };
+
+enum {
+    LANE_TIE = 1,    /* hangs on a near tie */
+    LANE_OUTSIDE = 2 /* hangs on an element outside of a tensor */
+};
+
+/* What a reduction or scan has taken so far. */
+typedef struct {
+    double sum, magnitude, error, walk; /* walk: sum of |partial sums| at truncation points */
+    int64_t integer, terms;
+    double largest_error;
+    double rival;                        /* arg: the most that a term other than the best may be */
+    int64_t best;                        /* arg: its position */
+    bool uncertain, fractional, decided; /* decided: a certain term fixes an `and` or `or` */
+    uint8_t flags;
+} Acc;
 
 /* Memory of a run: a stack of blocks, released to a mark. */
 typedef struct StackBlock StackBlock;
@@ -86,6 +122,7 @@ typedef struct {
         int64_t i;
     };
     double e;
+    uint8_t flags;   /* LANE_OUTSIDE */
     int32_t pending; /* its number in the batch being computed, -1: done */
 } MemoEntry;
 typedef struct {
@@ -93,11 +130,31 @@ typedef struct {
     size_t capacity, count;
 } Memo;
 
+/* A whole row of a scan or sort. */
+typedef struct {
+    union {
+        double *v;
+        int64_t *i;
+    };
+    double *e;
+    uint8_t *tie;
+    int64_t *index; /* sort */
+    uint8_t *index_tie;
+    void *memory;
+} Row;
+typedef struct {
+    Memo memo; /* key: the row; i: its place */
+    Row *rows;
+    size_t count, capacity;
+    int64_t elements;
+} RowCache;
+
 struct EvalRun {
     const Evaluator *ev;
     StackBlock *stack;
     size_t stack_used;
-    Memo *memos; /* by node id */
+    Memo *memos;      /* by node id */
+    RowCache *caches; /* by node id */
 };
 
 typedef struct {
@@ -109,13 +166,15 @@ typedef struct {
 
 /* evaluate_memory.c */
 void *stack_alloc(EvalRun *run, size_t bytes);
+/* realloc that does not fail; free() releases. */
+void *eval_resize(void *memory, size_t bytes);
 StackMark stack_mark(EvalRun *run);
 void stack_release(EvalRun *run, StackMark mark);
 void stack_destroy(EvalRun *run);
 Lanes *lanes_create(EvalRun *run);
 Frame *frame_create(EvalRun *run, size_t count);
 /* Room for `extra` more entries, growing or emptying the memo. */
-bool memo_reserve(Memo *memo, size_t extra);
+void memo_make_room(Memo *memo, size_t extra);
 MemoEntry *memo_find(Memo *memo, int64_t key, bool *found); /* the entry, or where it goes */
 
 /* evaluate_lanes.c: elementwise arithmetic on (value, error). */
@@ -125,10 +184,32 @@ void lanes_compute(const Evaluator *ev, const Node *node, const Lanes *const *op
 double error_settle(const Node *node, double value, double error, double units);
 
 /* evaluate_reduce.c */
+Acc acc_identity(const Node *node);
+/* Takes lane l of the terms. */
+void acc_take(Acc *acc, const Node *node, const Lanes *terms, size_t l);
+/* The result so far. */
+void acc_finish(const Evaluator *ev, const Node *node, const Acc *acc, MemoEntry *entry);
 Lanes *evaluate_reduction(Frame *frame, const Node *node);
+/* evaluate_rows.c */
+const Lanes *evaluate_scan(Frame *frame, const Node *node);
+const Lanes *evaluate_sort(Frame *frame, const Node *node);
+void row_caches_destroy(EvalRun *run);
+/* evaluate_move.c */
+const Lanes *evaluate_move(Frame *frame, const Node *node);
+const Lanes *evaluate_reshape(Frame *frame, const Node *node);
+const Lanes *evaluate_flip(Frame *frame, const Node *node);
+const Lanes *evaluate_concat(Frame *frame, const Node *node);
+const Lanes *evaluate_element(Frame *frame, const Node *node);
+void frame_flatten(const Frame *frame, const Shape *shape, int64_t *flat);
+void shape_unflatten(const Shape *shape, const int64_t *flat, size_t count, int64_t **index);
+/* Arrays of LANES indices for the first `rank` axes. */
+void index_arrays(EvalRun *run, unsigned rank, int64_t **arrays);
 /* evaluate.c */
 const Lanes *evaluate_node(Frame *frame, const Node *node);
 
+/* evaluate_axes.c: decodes scan, arg, sort, flip, concat, iota, random into a node whose operands
+ * are known; false and a complaint when they do not fit. */
+bool axes_decode(Node *node, const IrOp *op, const char **complaint);
 /* evaluate_build.c: null and *error when an op has no meaning at graph level. */
 Evaluator *evaluator_build(Arena *arena, const IrFunc *f, const EvalBinding *binding,
                            const char **error);

@@ -53,7 +53,8 @@ static double floor_error(double x, double e, bool *tie) {
     return floor(x + e) - floor(x - e);
 }
 
-/* The quotient's floor is exact below 2^23 (2^51); beyond, division has lost the last whole bits. */
+/* The quotient's floor is exact below 2^23 (2^51); beyond, division has lost the last whole bits.
+ */
 static double quotient_error(const Node *node, double a, double ea, double b, double eb,
                              bool *tie) {
     double q = a / b, limit = node->unit < 0x1p-30 ? 0x1p51 : 0x1p23;
@@ -187,10 +188,16 @@ static void finish_real(const Evaluator *ev, const Node *node, Lanes *out, size_
     out->e[l] = error_settle(node, v, e, units);
 }
 
+static unsigned flags_of(const Node *node, const Lanes *const *x, size_t l) {
+    unsigned flags = 0;
+    for (unsigned i = 0; i < node->operand_count; i++) flags |= x[i]->tie[l];
+    return flags;
+}
+
 static void compute_real(const Evaluator *ev, const Node *node, const Lanes *const *x, size_t count,
                          Lanes *out) {
     for (size_t l = 0; l < count; l++) {
-        bool tie = x[0]->tie[l] || (node->operand_count > 1 && x[1]->tie[l]);
+        bool tie = false;
         double e, v;
         if (node->operand_count == 1) {
             v = real_unary(node->opcode, x[0]->v[l], x[0]->e[l], &e, &tie);
@@ -198,12 +205,11 @@ static void compute_real(const Evaluator *ev, const Node *node, const Lanes *con
             double a = x[0]->v[l], b = x[1]->v[l], ea = x[0]->e[l], eb = x[1]->e[l];
             v = fma(a, b, x[2]->v[l]);
             e = fabs(a) * eb + fabs(b) * ea + ea * eb + x[2]->e[l];
-            tie = tie || x[2]->tie[l];
         } else {
             v = real_binary(node, x[0]->v[l], x[0]->e[l], x[1]->v[l], x[1]->e[l], &e, &tie);
         }
         finish_real(ev, node, out, l, v, e);
-        out->tie[l] = tie;
+        out->tie[l] = (uint8_t)(tie | flags_of(node, x, l));
     }
 }
 
@@ -244,7 +250,7 @@ static void compute_integer(const Node *node, const Lanes *const *x, size_t coun
                                       x[2]->i[l]);
         out->i[l] = v;
         out->e[l] = integer_error(node->opcode, a, x[0]->e[l], b, two ? x[1]->e[l] : 0);
-        out->tie[l] = out->e[l] > 0;
+        out->tie[l] = (uint8_t)((out->e[l] > 0) | (flags_of(node, x, l) & LANE_OUTSIDE));
     }
 }
 
@@ -259,23 +265,27 @@ static void compute_compare(const Node *node, const Lanes *a, const Lanes *b, si
         double distance = real ? fabs(a->v[l] - b->v[l]) : fabs((double)a->i[l] - (double)b->i[l]);
         out->i[l] = real ? scalar_compare_real(node->opcode, a->v[l], b->v[l])
                          : scalar_compare_integer(node->opcode, dtype, a->i[l], b->i[l]);
-        out->tie[l] = reach > 0 && !(distance > reach);
-        out->e[l] = out->tie[l];
+        bool near = reach > 0 && !(distance > reach);
+        out->e[l] = near;
+        out->tie[l] = (uint8_t)(near | ((a->tie[l] | b->tie[l]) & LANE_OUTSIDE));
     }
 }
 
+/* Only the operand that is taken is read. Where the outcomes differ no more than their own bounds
+ * the choice is no tie: the bound covers both. */
 static void compute_select(const Node *node, const Lanes *c, const Lanes *x, const Lanes *y,
                            size_t count, Lanes *out) {
     for (size_t l = 0; l < count; l++) {
         const Lanes *taken = c->i[l] ? x : y;
         out->i[l] = taken->i[l]; /* the same bytes for floats */
         out->e[l] = taken->e[l];
-        out->tie[l] = taken->tie[l];
+        out->tie[l] = (uint8_t)(taken->tie[l] | (c->tie[l] & LANE_OUTSIDE));
         if (c->e[l] == 0) continue;
         double gap =
             node->is_real ? fabs(x->v[l] - y->v[l]) : fabs((double)x->i[l] - (double)y->i[l]);
         out->e[l] = isnan(gap) ? INFINITY : gap + fmax(x->e[l], y->e[l]);
-        out->tie[l] = 1;
+        out->tie[l] |= x->tie[l] | y->tie[l];
+        if (!(gap <= x->e[l] + y->e[l])) out->tie[l] |= LANE_TIE;
     }
 }
 
@@ -283,14 +293,14 @@ static void compute_cast(const Evaluator *ev, const Node *node, const Lanes *x, 
                          Lanes *out) {
     const Node *from = node->operands[0];
     for (size_t l = 0; l < count; l++) {
-        bool tie = x->tie[l];
+        bool tie = false;
         if (node->is_real && from->is_real) {
             finish_real(ev, node, out, l, x->v[l], x->e[l]);
         } else if (node->is_real) {
             finish_real(ev, node, out, l, scalar_from_integer(from->shape.dtype, x->i[l]), x->e[l]);
         } else if (from->is_real && node->shape.dtype == DTYPE_BOOL) {
             out->i[l] = x->v[l] != 0;
-            out->e[l] = tie = tie || (x->e[l] > 0 && fabs(x->v[l]) <= x->e[l]);
+            out->e[l] = tie = x->e[l] > 0 && fabs(x->v[l]) <= x->e[l];
         } else if (from->is_real) {
             out->i[l] = scalar_to_integer(node->shape.dtype, x->v[l]);
             out->e[l] = floor_error(x->v[l], x->e[l], &tie);
@@ -298,7 +308,7 @@ static void compute_cast(const Evaluator *ev, const Node *node, const Lanes *x, 
             out->i[l] = scalar_wrap(node->shape.dtype, x->i[l]);
             out->e[l] = x->e[l];
         }
-        out->tie[l] = tie;
+        out->tie[l] = (uint8_t)(tie | x->tie[l]);
     }
 }
 

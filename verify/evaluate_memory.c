@@ -29,6 +29,12 @@ void *stack_alloc(EvalRun *run, size_t bytes) {
     return memory;
 }
 
+void *eval_resize(void *memory, size_t bytes) {
+    void *resized = realloc(memory, bytes);
+    if (!resized) abort();
+    return resized;
+}
+
 StackMark stack_mark(EvalRun *run) {
     return (StackMark){run->stack, run->stack_used};
 }
@@ -83,15 +89,14 @@ MemoEntry *memo_find(Memo *memo, int64_t key, bool *found) {
     return &memo->entries[at];
 }
 
-bool memo_reserve(Memo *memo, size_t extra) {
-    if (memo->capacity && (memo->count + extra) * 2 <= memo->capacity) return true;
+void memo_make_room(Memo *memo, size_t extra) {
+    if (memo->capacity && (memo->count + extra) * 2 <= memo->capacity) return;
     if (memo->capacity >= MEMO_LIMIT) {
         memo_clear(memo);
-        return true;
+        return;
     }
     Memo grown = {.capacity = memo->capacity ? memo->capacity * 4 : MEMO_FIRST};
-    grown.entries = malloc(grown.capacity * sizeof *grown.entries);
-    if (!grown.entries) return false;
+    grown.entries = eval_resize(NULL, grown.capacity * sizeof *grown.entries);
     memo_clear(&grown);
     for (size_t i = 0; i < memo->capacity; i++) {
         if (memo->entries[i].key < 0) continue;
@@ -101,5 +106,4 @@ bool memo_reserve(Memo *memo, size_t extra) {
     }
     free(memo->entries);
     *memo = grown;
-    return true;
 }

@@ -7,13 +7,6 @@
 #include <string.h>
 
 typedef struct {
-    double sum, magnitude, error, walk; /* walk: sum of |partial sums| at truncation points */
-    int64_t integer, terms;
-    double largest_error;
-    bool uncertain, fractional;
-} Acc;
-
-typedef struct {
     EvalRun *run;
     const Node *node;
     size_t key_count;
@@ -21,7 +14,7 @@ typedef struct {
     Acc *acc;
 } Work;
 
-static Acc acc_identity(const Node *node) {
+Acc acc_identity(const Node *node) {
     Acc acc = {0};
     switch (node->reduce) {
     case REDUCE_MUL:
@@ -35,6 +28,14 @@ static Acc acc_identity(const Node *node) {
     case REDUCE_MIN:
         acc.sum = INFINITY;
         acc.integer = scalar_limit(node->shape.dtype, false);
+        break;
+    case REDUCE_AND:
+        acc.integer = scalar_wrap(node->shape.dtype, -1);
+        break;
+    case REDUCE_ARGMAX:
+    case REDUCE_ARGMIN:
+        acc.rival = -INFINITY;
+        acc.best = -1;
         break;
     default:
         break;
@@ -64,9 +65,8 @@ static void acc_real(Acc *acc, const Node *node, double v, double e) {
     case REDUCE_MAX:
         if (isnan(v) || v > acc->sum) acc->sum = v;
         break;
-    case REDUCE_MIN:
+    default: /* REDUCE_MIN */
         if (isnan(v) || v < acc->sum) acc->sum = v;
-        break;
     }
     acc->terms++;
     acc->largest_error = fmax(acc->largest_error, e);
@@ -86,10 +86,60 @@ static void acc_integer(Acc *acc, const Node *node, int64_t v, double e) {
     case REDUCE_MIN:
         acc->integer = lower ? v : acc->integer;
         break;
+    case REDUCE_AND:
+        acc->decided |= e == 0 && v == 0;
+        acc->integer &= v;
+        break;
+    case REDUCE_OR:
+        acc->decided |= e == 0 && v == scalar_wrap(dtype, -1);
+        acc->integer |= v;
+        break;
     default:
         acc->integer = (int64_t)((uint64_t)acc->integer + (uint64_t)v);
     }
     acc->integer = scalar_wrap(dtype, acc->integer);
+}
+
+/* The first NaN, else the first largest (smallest). */
+static void acc_arg_real(Acc *acc, double v, double e) {
+    bool better = acc->best < 0 || (!isnan(acc->sum) && (isnan(v) || v > acc->sum));
+    if (!better) {
+        acc->rival = fmax(acc->rival, v + e);
+        return;
+    }
+    if (acc->best >= 0) acc->rival = fmax(acc->rival, acc->sum + acc->error);
+    acc->best = acc->terms;
+    acc->sum = v;
+    acc->error = e;
+}
+
+static void acc_arg_integer(Acc *acc, const Node *node, int64_t v, double e) {
+    bool is_signed = dtype_is_signed(node->operands[0]->shape.dtype),
+         smaller = node->reduce == REDUCE_ARGMIN;
+    int64_t a = smaller ? v : acc->integer, b = smaller ? acc->integer : v;
+    bool better = acc->best < 0 || (is_signed ? a < b : (uint64_t)a < (uint64_t)b);
+    acc->uncertain |= e > 0;
+    if (!better) return;
+    acc->best = acc->terms;
+    acc->integer = v;
+}
+
+static void acc_arg(Acc *acc, const Node *node, const Lanes *terms, size_t l) {
+    if (node->operands[0]->is_real)
+        acc_arg_real(acc, node->reduce == REDUCE_ARGMIN ? -terms->v[l] : terms->v[l], terms->e[l]);
+    else
+        acc_arg_integer(acc, node, terms->i[l], terms->e[l]);
+    acc->terms++;
+}
+
+void acc_take(Acc *acc, const Node *node, const Lanes *terms, size_t l) {
+    acc->flags |= terms->tie[l] & LANE_OUTSIDE;
+    if (node->reduce >= REDUCE_ARGMAX)
+        acc_arg(acc, node, terms, l);
+    else if (node->is_real)
+        acc_real(acc, node, terms->v[l], terms->e[l]);
+    else
+        acc_integer(acc, node, terms->i[l], terms->e[l]);
 }
 
 /* The bound of a sum of n terms in any order; u's share of the reference included. */
@@ -102,11 +152,18 @@ static double sum_bound(const Node *node, const Acc *acc) {
     return bound + (2 + node->input_unit) * node->input_unit * acc->magnitude;
 }
 
-static void acc_finish(const Evaluator *ev, const Node *node, Acc *acc, MemoEntry *entry) {
+void acc_finish(const Evaluator *ev, const Node *node, const Acc *acc, MemoEntry *entry) {
     double v = acc->sum, e = acc->error;
+    entry->flags = acc->flags;
+    if (node->reduce >= REDUCE_ARGMAX) {
+        bool near = acc->rival > acc->sum - acc->error;
+        entry->i = acc->best;
+        entry->e = near || acc->uncertain ? INFINITY : 0;
+        return;
+    }
     if (!node->is_real) {
         entry->i = acc->integer;
-        entry->e = acc->uncertain ? INFINITY : 0;
+        entry->e = acc->uncertain && !acc->decided ? INFINITY : 0;
         return;
     }
     switch (node->reduce) {
@@ -141,6 +198,7 @@ static void multiply(const Node *node, const Lanes *a, const Lanes *b, size_t co
         out->i[l] = (int64_t)((uint64_t)a->i[l] * (uint64_t)b->i[l]);
         out->e[l] = a->e[l] + b->e[l];
     }
+    for (size_t l = 0; l < count; l++) out->tie[l] = a->tie[l] | b->tie[l];
 }
 
 /* The terms at `count` points, given the result's and the reduced indices. */
@@ -179,7 +237,7 @@ static void fill_positions(const Node *node, int64_t begin, size_t count, int64_
     }
 }
 
-static void index_arrays(EvalRun *run, unsigned rank, int64_t **arrays) {
+static void domain_arrays(EvalRun *run, unsigned rank, int64_t **arrays) {
     int64_t *unused = stack_alloc(run, LANES * sizeof(int64_t));
     splat(unused, 0, LANES);
     for (unsigned d = 0; d < DOMAIN_RANK; d++)
@@ -188,11 +246,7 @@ static void index_arrays(EvalRun *run, unsigned rank, int64_t **arrays) {
 
 static void accumulate(Work *w, Acc *acc, const Lanes *terms, size_t count, bool one) {
     for (size_t l = 0; l < count; l++) {
-        Acc *to = one ? acc : &acc[l];
-        if (w->node->is_real)
-            acc_real(to, w->node, terms->v[l], terms->e[l]);
-        else
-            acc_integer(to, w->node, terms->i[l], terms->e[l]);
+        acc_take(one ? acc : &acc[l], w->node, terms, l);
     }
 }
 
@@ -201,8 +255,8 @@ static void reduce_by_rows(Work *w) {
     const Node *node = w->node;
     StackMark outer = stack_mark(w->run);
     int64_t *result[DOMAIN_RANK], *reduced[DOMAIN_RANK];
-    index_arrays(w->run, node->shape.rank, result);
-    index_arrays(w->run, node->reduced_rank, reduced);
+    domain_arrays(w->run, node->shape.rank, result);
+    domain_arrays(w->run, node->reduced_rank, reduced);
     for (size_t k = 0; k < w->key_count; k++) {
         for (unsigned d = 0; d < node->shape.rank; d++) splat(result[d], w->key_index[d][k], LANES);
         for (int64_t at = 0; at < node->reduced_count; at += LANES) {
@@ -224,7 +278,7 @@ static void reduce_by_columns(Work *w) {
     const Node *node = w->node;
     StackMark outer = stack_mark(w->run);
     int64_t *reduced[DOMAIN_RANK], one[DOMAIN_RANK][1], *point[DOMAIN_RANK];
-    index_arrays(w->run, node->reduced_rank, reduced);
+    domain_arrays(w->run, node->reduced_rank, reduced);
     for (unsigned r = 0; r < DOMAIN_RANK; r++) point[r] = one[r];
     for (int64_t at = 0; at < node->reduced_count; at++) {
         fill_positions(node, at, 1, point);
@@ -286,11 +340,11 @@ Lanes *evaluate_reduction(Frame *frame, const Node *node) {
     Lanes *out = lanes_create(run);
     Memo *memo = &run->memos[node->id];
     StackMark mark = stack_mark(run);
-    if (!memo_reserve(memo, LANES)) abort();
+    memo_make_room(memo, LANES);
     Work work = {.run = run, .node = node, .acc = stack_alloc(run, LANES * sizeof(Acc))};
     int64_t *keys = stack_alloc(run, LANES * sizeof *keys);
     int64_t *missing = stack_alloc(run, LANES * sizeof *missing);
-    index_arrays(run, node->shape.rank, work.key_index);
+    domain_arrays(run, node->shape.rank, work.key_index);
     collect_missing(frame, &work, memo, keys, missing);
     if (work.key_count) compute_missing(&work, memo, missing);
     MemoEntry *entry = NULL;
@@ -302,7 +356,7 @@ Lanes *evaluate_reduction(Frame *frame, const Node *node) {
         else
             out->i[l] = entry->i;
         out->e[l] = entry->e;
-        out->tie[l] = entry->e == INFINITY;
+        out->tie[l] = (uint8_t)((entry->e == INFINITY) | entry->flags);
     }
     stack_release(run, mark);
     return out;

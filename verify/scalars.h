@@ -20,4 +20,12 @@ double scalar_math(IrOpcode op, double a, double b);
 double scalar_floor_quotient(double a, double b);
 double scalar_floor_remainder(double a, double b);
 
+/* ---- random.c ---- */
+
+void random_philox(const uint32_t counter[4], const uint32_t key[2], uint32_t out[4]);
+/* The operation `random`: element `index` of the sequence that `seed` names. Counter: the index,
+ * low word first; key: the seed; of the first 64 bits (the first word above the second) as many as
+ * the type's significand has, so that the value is exact and below 1. */
+double random_uniform(Dtype dtype, int64_t seed, int64_t index);
+
 #endif

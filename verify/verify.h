@@ -124,6 +124,7 @@ typedef struct {
 typedef struct EvalRun EvalRun;
 EvalRun *eval_run_create(const Evaluator *ev); /* on the heap */
 void eval_run_destroy(EvalRun *run);
+/* False when one of them hangs on an element outside of a tensor, read without pad(). */
 bool eval_run(EvalRun *run, unsigned output, size_t count, const int64_t *flat, EvalResult *result);
 
 /* ---- Samples and sizes (samples.c) ---- */

@@ -61,6 +61,26 @@ static inline Evaluator *graph_bind(Arena *arena, const IrFunc *f, const Sizes *
     return ev;
 }
 
+/* The tensor parameters in order read these buffers. */
+static inline Evaluator *graph_bind_data(Arena *arena, const IrFunc *f, const Sizes *sizes,
+                                         const void *const *data, bool exact) {
+    EvalInput *list = ARENA_ARRAY(arena, EvalInput, f->param_count + 1);
+    size_t count = 0;
+    for (unsigned i = 0; i < f->param_count; i++) {
+        if (f->params[i].kind != IR_PARAM_TENSOR) continue;
+        list[count].data = data[count];
+        CHECK(shape_of(sizes, f->params[i].name, f->body->args[i]->type, &list[count].shape));
+        count++;
+    }
+    EvalBinding *binding = ARENA_NEW(arena, EvalBinding);
+    *binding = (EvalBinding){.sizes = sizes, .input_count = count, .inputs = list, .exact = exact};
+    const char *error = NULL;
+    Evaluator *ev = evaluator_create(arena, f, binding, &error);
+    if (!ev) fprintf(stderr, "%s\n", error);
+    CHECK(ev);
+    return ev;
+}
+
 static inline EvalResult graph_all(Arena *arena, Evaluator *ev, unsigned output) {
     size_t n = (size_t)evaluator_output(ev, output)->elements;
     int64_t *flat = ARENA_ARRAY(arena, int64_t, n + 1);
