@@ -550,6 +550,8 @@ CExpr c_pure(CPrinter *p, const IrOp *op) {
         return cast(p, op);
     case IR_BITCAST:
         return bitcast(p, op);
+    case IR_UNIFORM:
+        return c_use(p, op->operands[0]);
     default:
         return dtype_is_float(t->dtype) ? floating(p, op, t->dtype)
                                         : integer(p, op, helper_type(t));

@@ -396,6 +396,8 @@ void ptx_pure(Ptx *p, const IrOp *op) {
     const IrValue *r = &op->results[0];
     if (op->opcode == IR_CONST) {
         constant(p, op);
+    } else if (op->opcode == IR_UNIFORM) {
+        ptx_bind(p, r, ptx_use(p, op->operands[0]));
     } else if (op->opcode == IR_PACK) {
         ptx_bind(p, r, pack(p, op));
     } else if (op->opcode == IR_EXTRACT) {

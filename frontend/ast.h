@@ -309,6 +309,8 @@ struct Decl {
     Decl *bound_to;        /* operator's TENSOR, SCALAR: the sketch's; sketch's: the operator's */
     Decl *base;            /* VIEW: the tensor seen */
     uint32_t loop_depth;   /* TILE, LOCAL: loops around it */
+    const Aff *number;     /* TILE of rank 0: the leaf for what it holds in a stretch of statements */
+    uint32_t number_stretch;
     bool used;
 };
 

@@ -41,16 +41,25 @@ static const Aff *leaf_aff(Build *c, const Aff *e, Span span) {
         build_unsupported(c, span, arena_printf(c->unit, "the launch-time constant %s", e->name));
         return aff_const(c->m->affs, 0);
     }
-    IrValue *v = build_get(c, e->var);
+    const Decl *d = e->var;
+    IrValue *v = build_get(c, d);
+    if (!v && d->kind == DECL_LOCAL && d->value) {
+        v = build_number(c, d->value);
+        if (!v) return aff_const(c->m->affs, 0);
+        build_set(c, d, v);
+    }
     if (!v) {
         build_unsupported(
             c, span,
             arena_printf(c->unit, "a size that depends on %s", e->name ? e->name : "a value"));
         return aff_const(c->m->affs, 0);
     }
-    if (!v->type->is_index) {
-        v = ir_cast(&c->b, v, ir_type_index(c->m));
-        build_set(c, e->var, v);
+    if (!v->type->is_index) { /* a parameter: where all that follows may use it */
+        IrBuilder entry = c->b;
+        entry.block = c->f->body;
+        entry.before = c->f->body->first;
+        v = ir_cast(&entry, v, ir_type_index(c->m));
+        build_set(c, d, v);
     }
     return ir_aff_of(c->m, v);
 }

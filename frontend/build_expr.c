@@ -16,6 +16,18 @@ IrValue *build_cast(Build *c, IrValue *v, Dtype dtype) {
                                 : ir_type_scalar(c->m, dtype));
 }
 
+IrValue *build_single(Build *c, IrValue *v, Span span) {
+    if (!v || v->type->kind != IR_TYPE_TILE) return v;
+    const IrType *t = ir_type_scalar(c->m, v->type->dtype);
+    c->b.span = span;
+    return ir_result(ir_op_create(&c->b, IR_TILE_SCALAR, 1, &v, 1, &t), 0);
+}
+
+IrValue *build_number(Build *c, const Expr *e) {
+    IrValue *v = build_single(c, build_expr(c, e), e->span);
+    return !v || v->type->is_index ? v : ir_cast(&c->b, v, ir_type_index(c->m));
+}
+
 IrValue *build_splat(Build *c, const IrType *type, double value) {
     return ir_const_float(&c->b, type, value);
 }

@@ -52,6 +52,10 @@ IrValue *build_expr(Build *c, const Expr *e);
 IrValue *build_operand(Build *c, const Expr *e, Dtype dtype);
 /* Broadcast (right-aligned) to the extents of `shape` (a tile or tensor type); scalars stay. */
 IrValue *build_broadcast(Build *c, IrValue *v, const IrType *shape, Span span);
+/* The one lane of a tile of rank 0 as a scalar; scalars stay. */
+IrValue *build_single(Build *c, IrValue *v, Span span);
+/* An integer that is not affine, as an index value. */
+IrValue *build_number(Build *c, const Expr *e);
 IrValue *build_cast(Build *c, IrValue *v, Dtype dtype);
 IrValue *build_splat(Build *c, const IrType *type, double value);
 

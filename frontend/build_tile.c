@@ -155,7 +155,13 @@ static void build_scalars(Build *c, const Stmt *s) {
     for (size_t i = 0; i < s->target_count; i++) {
         const Decl *d = s->targets[i];
         const Expr *e = s->u.assign.values[i];
-        if (!d->affine && d->constant.kind == CONST_NONE) build_set(c, d, build_expr(c, e));
+        bool opaque = d->affine && d->affine->kind == AFF_VAR && d->affine->var == d;
+        if (opaque)
+            build_set(c, d, build_number(c, e));
+        else if (d->affine)
+            build_aff(c, d->affine, e->span); /* what it is computed from, as it is now */
+        else if (d->constant.kind == CONST_NONE)
+            build_set(c, d, build_expr(c, e));
     }
 }
 
@@ -278,12 +284,9 @@ static void build_branch(Build *c, const Stmt *s, IrBlock *region, const Body *b
 }
 
 static void build_if(Build *c, const Stmt *s) {
-    IrValue *condition = build_operand(c, s->u.branch.condition, DTYPE_BOOL);
+    IrValue *condition =
+        build_single(c, build_operand(c, s->u.branch.condition, DTYPE_BOOL), s->span);
     if (!condition) return;
-    if (condition->type->kind != IR_TYPE_SCALAR) {
-        build_unsupported(c, s->span, "a condition on a loaded scalar");
-        return;
-    }
     size_t count = s->assigned_count;
     const IrType **types = ARENA_ARRAY(c->unit, const IrType *, count + 1);
     IrValue **before = ARENA_ARRAY(c->unit, IrValue *, count + 1);

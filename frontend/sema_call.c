@@ -541,17 +541,23 @@ static void reshape(Sema *s, Expr *e, const BuiltinInfo *row) {
 }
 
 static void ceil_rule(Sema *s, Expr *e) {
+    bool loaded = false;
     for (size_t i = 0; i < e->bound_count; i++) {
         if (!e->bound[i]) continue;
         const Type *t = &e->bound[i]->type;
-        bool good = t->kind == TYPE_SCALAR && (dtype_is_int(t->dtype) || !e->bound[1]);
+        bool number = t->kind == TYPE_TILE && t->rank == 0;
+        bool good = (t->kind == TYPE_SCALAR || number) && (dtype_is_int(t->dtype) || !e->bound[1]);
+        loaded |= number;
         if (good) continue;
         bad_operand(s, e->bound[i], "ceil", "integers: ceil(a, b) is a / b rounded up");
         sema_set_error(e);
         return;
     }
     e->type = type_scalar(DTYPE_I64);
-    sema_fold(s, e);
+    if (loaded && e->bound[1])
+        e->affine = aff_ceildiv(s->aff, sema_number(s, e->bound[0]), sema_number(s, e->bound[1]));
+    else
+        sema_fold(s, e);
     if (e->affine) return;
     sema_error(s, DIAG_bad_argument, e->span,
                "ceil of a real is known only for a quotient of integers; write ceil(a, b)");

@@ -145,28 +145,6 @@ const Type *sema_expr(Sema *s, Expr *e) {
 
 /* ---- Scalars where a number is needed ---- */
 
-/* A value that is not affine (a loaded scalar, a product of two loads) becomes a leaf of its own.
- */
-static const Aff *opaque_leaf(Sema *s, Expr *e) {
-    Decl *d =
-        sema_new_decl(s, DECL_LOCAL, e->kind == EXPR_NAME ? e->u.name.name : "value", e->span);
-    d->type = type_scalar(DTYPE_I64);
-    d->value = e;
-    return aff_var(s->aff, d, d->name);
-}
-
-const Aff *sema_scalar(Sema *s, Expr *e, const char *what) {
-    const Type *t = sema_expr(s, e);
-    if (t->kind == TYPE_ERROR) return NULL;
-    bool is_scalar = t->kind == TYPE_SCALAR || (t->kind == TYPE_TILE && t->rank == 0);
-    if (!is_scalar || !dtype_is_int(t->dtype)) {
-        sema_error(s, DIAG_not_integer, e->span, "%s must be an integer, not %s", what,
-                   sema_type_text(s, t));
-        return NULL;
-    }
-    return e->affine ? e->affine : opaque_leaf(s, e);
-}
-
 bool sema_const_int(Sema *s, Expr *e, const char *what, int64_t *value) {
     const Aff *a = sema_scalar(s, e, what);
     if (!a) return false;

@@ -3,7 +3,7 @@
 
 #include <math.h>
 
-static const Aff *fold_affine(AffCtx *c, BuiltinId id, const Aff *a, const Aff *b) {
+const Aff *sema_fold_affine(AffCtx *c, BuiltinId id, const Aff *a, const Aff *b) {
     switch (id) {
     case BUILTIN_NEG:
         return aff_sub(c, aff_const(c, 0), a);
@@ -27,6 +27,24 @@ static const Aff *fold_affine(AffCtx *c, BuiltinId id, const Aff *a, const Aff *
         return b ? aff_ceildiv(c, a, b) : a;
     default:
         return NULL;
+    }
+}
+
+bool sema_folds(BuiltinId id, bool two) {
+    switch (id) {
+    case BUILTIN_NEG:
+    case BUILTIN_PLUS:
+        return !two;
+    case BUILTIN_ADD:
+    case BUILTIN_SUB:
+    case BUILTIN_MUL:
+    case BUILTIN_FLOORDIV:
+    case BUILTIN_MOD:
+    case BUILTIN_MIN:
+    case BUILTIN_MAX:
+        return two;
+    default:
+        return false;
     }
 }
 
@@ -142,7 +160,7 @@ void sema_fold(Sema *s, Expr *e) {
     int64_t power;
     double value;
     if (!affine && a->affine && (!b || b->affine))
-        affine = fold_affine(s->aff, e->builtin, a->affine, b ? b->affine : NULL);
+        affine = sema_fold_affine(s->aff, e->builtin, a->affine, b ? b->affine : NULL);
     if (affine) {
         sema_set_affine(s, e, affine);
         return;

@@ -100,7 +100,7 @@ void sema_index_call(Sema *s, Expr *e) {
     e->type = good ? type_element(e->compute) : (Type){.kind = TYPE_ERROR};
 }
 
-static bool is_inside(Sema *s, const Aff *at, const Aff *dim) {
+bool sema_is_inside(Sema *s, const Aff *at, const Aff *dim) {
     return aff_prove_nonneg(s->facts, at) &&
            aff_prove_le(s->facts, at, aff_sub(s->aff, dim, aff_const(s->aff, 1)));
 }
@@ -124,7 +124,7 @@ void sema_index_element(Sema *s, Expr *e) {
         return;
     }
     for (size_t i = 0; i < e->axis_count; i++) {
-        if (is_inside(s, e->axes[i].start, d->type.shape[i])) continue;
+        if (sema_is_inside(s, e->axes[i].start, d->type.shape[i])) continue;
         Diag *diag = diag_report(s->diags, DIAG_index_outside, e->axes[i].span, d->name,
                                  sema_aff_text(s, d->type.shape[i]));
         diag_note(

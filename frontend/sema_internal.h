@@ -5,6 +5,7 @@
  *   sema_define.c    operations defined by others          sema_axes.c   operations along axes
  *   sema_index.c     index notation of operators              sema_shape.c  extents and slices
  *   sema_stmt.c      statements and their actions             sema_hints.c  hints
+ *   sema_number.c    numbers that steer: bounds, indices
  *   sema_presence.c  definite assignment, presence, what loops carry
  *   sema_parallel.c  whether iterations are independent */
 #ifndef SEMA_INTERNAL_H
@@ -36,6 +37,7 @@ typedef struct Sema {
     PtrVec in_scope; /* NameEntry*, in order of declaration */
     unsigned scope, loop_depth;
     uint32_t next_order;
+    uint32_t stretch; /* number of blocks begun and ended: what tiles hold is known within one */
     struct {
         Stmt **data;
         size_t len, cap;
@@ -77,9 +79,20 @@ void sema_implements(Sema *s, Block *sketch);
 const Type *sema_expr(Sema *s, Expr *e);
 bool sema_is_error(const Expr *e);
 void sema_set_error(Expr *e);
-/* An integer scalar as an affine expression; a value that is not affine becomes a leaf of its own.
- * Null after a report. */
-const Aff *sema_scalar(Sema *s, Expr *e, const char *what);
+/* An integer scalar, or tile of rank 0, as an affine expression; a value that is not affine becomes
+ * a leaf of its own. Null after a report. */
+const Aff *sema_scalar(Sema *s, Expr *e, const char *what); /* sema_number.c */
+const Aff *sema_number(Sema *s, Expr *e);                   /* the same of a checked integer */
+/* What may change between iterations of a loop: its variable, what is computed inside, and the
+ * numbers in tiles from outside that the body writes. */
+typedef struct {
+    const Decl *variable;
+    Decl *const *tiles;
+    size_t tile_count;
+} Changes;
+bool sema_varies(const Aff *e, const Changes *c);
+/* Whether it depends on more than symbols and constexprs: on a loop variable or a loaded value. */
+bool sema_is_dynamic(const Aff *e);
 bool sema_const_int(Sema *s, Expr *e, const char *what, int64_t *value);
 bool sema_const_bool(Sema *s, Expr *e, const char *what, bool *value);
 void sema_set_affine(Sema *s, Expr *e, const Aff *value);
@@ -104,6 +117,8 @@ Dtype sema_join_operands(Expr *e);
 /* A tile whose type no write has decided yet takes that of what it meets. */
 void sema_settle(Expr *operand, Dtype join);
 void sema_fold(Sema *s, Expr *e); /* sema_fold.c: operations on scalars */
+bool sema_folds(BuiltinId id, bool two); /* has this operation an affine form? */
+const Aff *sema_fold_affine(AffCtx *c, BuiltinId id, const Aff *a, const Aff *b);
 /* Types a bound call, operator or unary; operands must have been typed. */
 void sema_apply(Sema *s, Expr *e, const CallInfo *info);
 /* Types an operation of sema_axes.c: topk, concat, iota. */
@@ -153,6 +168,8 @@ void sema_equations(Sema *s, Block *op);
 void sema_index_equation(Sema *s, Stmt *stmt);
 void sema_index_call(Sema *s, Expr *e);
 void sema_index_element(Sema *s, Expr *e);
+/* Is an index proved to lie in [0, dim)? */
+bool sema_is_inside(Sema *s, const Aff *at, const Aff *dim);
 
 /* ---- sema_hints.c ---- */
 void sema_loop_hints(Sema *s, Stmt *loop);

@@ -88,6 +88,10 @@ static bool axis_separates(Sema *s, const Access *a, const Access *b, size_t axi
     const Aff *y_max = extreme(s, ry, b, level + 1, true),
               *y_min = extreme(s, ry, b, level + 1, false);
     if (!x_max || !x_min || !y_max || !y_min) return false;
+    const Aff *parts[] = {cx, x_max, x_min, y_max, y_min, width_of(s, x), width_of(s, y)};
+    Changes changes = {loop->var, loop->carried, loop->carried_count};
+    for (size_t i = 0; i < COUNT_OF(parts); i++)
+        if (sema_varies(parts[i], &changes)) return false;
     const Aff *stride = aff_mul(s->aff, cx, loop->step);
     if (!aff_prove_nonneg(loop->facts, stride))
         stride = aff_sub(s->aff, aff_const(s->aff, 0), stride);

@@ -358,9 +358,24 @@ static Interval loaded_axis(Flow *f, const AxisIndex *axis, const Aff *dim) {
     return trimmed(f, lo, aff_simplify(f->facts, hi), axis->count);
 }
 
+/* Tiles of rank 0 that a scalar is computed from. */
+static void visit_number(Flow *f, Expr *e) {
+    if (!e) return;
+    if (e->type.kind == TYPE_TILE) {
+        visit(f, e);
+        return;
+    }
+    for (size_t i = 0; i < e->bound_count; i++) visit_number(f, e->bound[i]);
+}
+
 static void visit_indices(Flow *f, Expr *slice) {
-    for (size_t i = 0; slice->kind == EXPR_INDEX && i < slice->u.index.count; i++)
-        if (slice->u.index.items[i]->type.kind == TYPE_TILE) visit(f, slice->u.index.items[i]);
+    for (size_t i = 0; slice->kind == EXPR_INDEX && i < slice->u.index.count; i++) {
+        Expr *item = slice->u.index.items[i];
+        visit_number(f, item);
+        if (item->kind != EXPR_SLICE) continue;
+        visit_number(f, item->u.slice.lo);
+        visit_number(f, item->u.slice.hi);
+    }
 }
 
 static const Interval *loaded(Flow *f, const Stmt *stmt) {
@@ -418,6 +433,9 @@ static void visit_action(Flow *f, Stmt *stmt) {
         visit_compute(f, stmt);
         break;
     case ACTION_SCALAR:
+        for (size_t i = 0; i < stmt->target_count; i++)
+            visit_number(f, stmt->u.assign.values[i]);
+        break;
     case ACTION_EQUATION:
     case ACTION_NONE:
         break;
@@ -500,9 +518,9 @@ static void report_carried(Flow *f, const Decl *tile, const Stmt *loop, const St
              "fill the absent lanes with the identity");
 }
 
-static bool depends_on_loop(const Interval *p, unsigned rank, const Decl *var) {
+static bool depends_on_loop(const Interval *p, unsigned rank, const Changes *changes) {
     for (unsigned i = 0; p && i < rank; i++)
-        if (!is_full(&p[i]) && (aff_depends_on(p[i].lo, var) || aff_depends_on(p[i].hi, var)))
+        if (!is_full(&p[i]) && (sema_varies(p[i].lo, changes) || sema_varies(p[i].hi, changes)))
             return true;
     return false;
 }
@@ -519,7 +537,7 @@ static void finish_loop(Flow *f, Stmt *stmt, Decl **tiles, const TileState *entr
         after.written = entry[i].written || (runs && after.written);
         after.presence = entry[i].written ? meet_all(f, entry[i].presence, after.presence, rank)
                                           : after.presence;
-        if (depends_on_loop(after.presence, rank, loop->var)) {
+        if (depends_on_loop(after.presence, rank, &(Changes){loop->var, tiles, count})) {
             report_carried(f, tiles[i], stmt, after.writer);
             after.presence = NULL;
         }
@@ -533,7 +551,8 @@ static bool shrinks(Flow *f, Decl **tiles, TileState *entry, size_t count, const
     for (size_t i = 0; i < count; i++) {
         unsigned rank = tiles[i]->type.rank;
         const Interval *back = f->states[tiles[i]->order].presence;
-        if (!entry[i].written || depends_on_loop(back, rank, var)) continue;
+        if (!entry[i].written || depends_on_loop(back, rank, &(Changes){var, tiles, count}))
+            continue;
         const Interval *both = meet_all(f, entry[i].presence, back, rank);
         any |= !same_presence(both, entry[i].presence, rank);
         entry[i].presence = both;
@@ -560,6 +579,30 @@ static void visit_loop(Flow *f, Stmt *stmt) {
     finish_loop(f, stmt, tiles, entry, count);
 }
 
+/* Whether a leaf was made inside the statement. */
+static bool made_inside(const Aff *e, const Stmt *stmt) {
+    if (e->kind == AFF_VAR) {
+        const Decl *d = e->var;
+        return d->kind == DECL_LOCAL && d->span.begin >= stmt->span.begin;
+    }
+    for (size_t i = 0; i < e->count; i++)
+        if (made_inside(e->args[i], stmt)) return true;
+    return false;
+}
+
+/* Behind a branch its own numbers are unknown, so no interval may name one. */
+static void settle_branch(Flow *f, const Stmt *stmt, Decl *tile, TileState *state) {
+    for (unsigned i = 0; state->presence && i < tile->type.rank; i++) {
+        const Interval *p = &state->presence[i];
+        if (is_full(p) || (!made_inside(p->lo, stmt) && !made_inside(p->hi, stmt))) continue;
+        if (!f->reported[tile->order])
+            diag_report(f->s->diags, DIAG_branch_presence,
+                        state->writer ? state->writer->span : tile->span, tile->name);
+        f->reported[tile->order] = true;
+        state->presence = NULL;
+    }
+}
+
 static void visit_branch(Flow *f, Stmt *stmt) {
     uint32_t now = UINT32_MAX;
     size_t mark = f->journal.len;
@@ -580,8 +623,11 @@ static void visit_branch(Flow *f, Stmt *stmt) {
         TileState both = {other.written && mine->written,
                           meet_all(f, other.presence, mine->presence, all[i]->type.rank),
                           mine->writer ? mine->writer : other.writer};
+        if (other.writer && other.writer->span.begin > stmt->span.begin) both.writer = other.writer;
+        bool outside = all[i]->span.begin < stmt->span.begin;
+        if (outside) settle_branch(f, stmt, all[i], &both);
         set_state(f, all[i], both);
-        if (all[i]->span.begin < stmt->span.begin) all[kept++] = all[i]; /* made outside */
+        if (outside) all[kept++] = all[i];
     }
     stmt->assigned = all;
     stmt->assigned_count = kept;
@@ -591,11 +637,13 @@ static void visit_body(Flow *f, Body *body) {
     for (size_t i = 0; i < body->count && f->budget; i++) {
         Stmt *stmt = body->data[i];
         if (--f->budget == 0) diag_report(f->s->diags, DIAG_flow_limit, stmt->span);
-        if (stmt->kind == STMT_FOR && stmt->loop)
+        if (stmt->kind == STMT_FOR && stmt->loop) {
+            visit_number(f, stmt->u.loop.range);
             visit_loop(f, stmt);
-        else if (stmt->kind == STMT_IF)
+        } else if (stmt->kind == STMT_IF) {
+            visit_number(f, stmt->u.branch.condition);
             visit_branch(f, stmt);
-        else
+        } else
             visit_action(f, stmt);
     }
 }

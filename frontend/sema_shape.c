@@ -62,6 +62,11 @@ const Aff **sema_shape_list(Sema *s, Expr *list, size_t *rank) {
         int64_t value;
         shape[i] = sema_scalar(s, items[i], "an extent");
         if (!shape[i]) return NULL;
+        if (sema_is_dynamic(shape[i])) {
+            sema_error(s, DIAG_bad_extent, items[i]->span,
+                       "an extent is known at launch; alloc the largest and load a part of it");
+            return NULL;
+        }
         if (!aff_is_const(shape[i], &value) || value >= 0) continue;
         sema_error(s, DIAG_bad_extent, items[i]->span, "an extent is never negative");
         return NULL;
@@ -210,6 +215,21 @@ static bool is_ragged(Sema *s, const AxisIndex *axis, const Aff *dim, const Aff 
     return aff_prove_eq(s->facts, axis->count, aff_min(s->aff, extent, left));
 }
 
+/* Whether `count` is the extent or less because it is written so: a:min(a + extent, end). */
+static bool is_cut(Sema *s, const Aff *count, const Aff *extent) {
+    bool single = count->kind == AFF_MIN;
+    if (aff_prove_eq(s->facts, count, extent)) return true;
+    for (size_t i = 0; i < (single ? 1 : count->kind == AFF_SUM ? count->count : 0); i++) {
+        const Aff *least = single ? count : count->args[i];
+        if (least->kind != AFF_MIN || (!single && count->coefs[i] != 1)) continue;
+        const Aff *rest = aff_sub(s->aff, count, least);
+        if (is_cut(s, aff_add(s->aff, rest, least->args[0]), extent) ||
+            is_cut(s, aff_add(s->aff, rest, least->args[1]), extent))
+            return true;
+    }
+    return false;
+}
+
 /* A loop over ceil(D, w) tiles whose variable is used as if it counted elements. */
 static const Stmt *stride_mistake(Sema *s, const AxisIndex *axis, const Aff *dim,
                                   const Aff *width) {
@@ -244,7 +264,8 @@ static void report_stride(Sema *s, const AxisIndex *axis, const Expr *item, cons
 static bool axis_fits(Sema *s, Expr *slice, size_t i, const Decl *tile, unsigned k) {
     AxisIndex *axis = &slice->axes[i];
     const Aff *dim = slice->decl->type.shape[i], *extent = tile->type.shape[k];
-    bool ragged = !sema_same_extent(s, axis->count, extent) && is_ragged(s, axis, dim, extent);
+    bool ragged = !sema_same_extent(s, axis->count, extent) &&
+                  (is_ragged(s, axis, dim, extent) || is_cut(s, axis->count, extent));
     if (!ragged && !sema_same_extent(s, axis->count, extent)) {
         Diag *d =
             diag_report(s->diags, DIAG_extent_mismatch, axis->span, sema_aff_text(s, axis->count),

@@ -8,6 +8,7 @@ static void set_target(Sema *s, Stmt *stmt, Decl *d, bool is_new) {
     stmt->target_is_new = ARENA_ARRAY(s->arena, bool, 1);
     stmt->targets[0] = d;
     stmt->target_is_new[0] = is_new;
+    d->number = NULL;
     stmt->target_count = 1;
 }
 
@@ -136,6 +137,23 @@ static Decl *destination(Sema *s, Expr *e, const char *what) {
 
 /* ---- Call form ---- */
 
+/* A single lane cannot be absent: it lies inside, or pad= says what it is. */
+static bool check_single(Sema *s, const Stmt *stmt, const Expr *slice, const Decl *tile) {
+    if (tile->type.rank || stmt->pad) return true;
+    for (size_t i = 0; i < slice->axis_count; i++) {
+        const AxisIndex *axis = &slice->axes[i];
+        const Aff *dim = slice->decl->type.shape[i];
+        if (axis->kind != AXIS_POINT || sema_is_inside(s, axis->start, dim)) continue;
+        Diag *d = diag_report(s->diags, DIAG_scalar_presence, axis->span, tile->name,
+                              slice->decl->name, sema_aff_text(s, dim));
+        Span call = stmt->u.expr.value->span;
+        diag_fix(s->diags, d, (Span){call.file, call.end - 1, call.end - 1}, ", pad=0",
+                 "say what stands outside");
+        return false;
+    }
+    return true;
+}
+
 static void check_load(Sema *s, Stmt *stmt, Expr *call, const CallInfo *info) {
     Expr *source = call->bound[0], *target = info->outputs[0],
          *pad = sema_argument(call, info, "pad");
@@ -161,7 +179,7 @@ static void check_load(Sema *s, Stmt *stmt, Expr *call, const CallInfo *info) {
     if (!d || !source->decl || sema_is_error(source) || source->type.kind != TYPE_TENSOR) return;
     Decl *from = source->decl;
     from->direction = from->direction == DIR_NONE || from->direction == DIR_IN ? DIR_IN : DIR_INOUT;
-    if (!sema_slice_fits(s, source, d, target->span)) return;
+    if (!sema_slice_fits(s, source, d, target->span) || !check_single(s, stmt, source, d)) return;
     if (from->type.dtype == DTYPE_NONE) from->type.dtype = DTYPE_F32;
     if (d->type.dtype == DTYPE_NONE) d->type.dtype = from->type.dtype;
     set_target(s, stmt, d, false);
@@ -502,19 +520,23 @@ static void check_for(Sema *s, Stmt *stmt) {
     know_variable(s, loop, has_range);
     VEC_PUSH(s->arena, &s->loops, stmt);
     s->loop_depth++;
+    s->stretch++;
     sema_open_scope(s);
     sema_declare(s, loop->var);
     sema_body(s, &stmt->u.loop.body);
     sema_close_scope(s);
     s->loop_depth--;
+    s->stretch++;
     s->loops.len--;
     s->facts = outer;
 }
 
 static void check_branch(Sema *s, Body *body) {
+    s->stretch++;
     sema_open_scope(s);
     sema_body(s, body);
     sema_close_scope(s);
+    s->stretch++;
 }
 
 static void check_if(Sema *s, Stmt *stmt) {

@@ -49,6 +49,10 @@ static void visit_argument(Search *s, const IrValue *v) {
 
 static void visit_result(Search *s, const IrValue *v) {
     const IrOp *op = v->def;
+    if (op->opcode == IR_UNIFORM || op->opcode == IR_TILE_SCALAR) {
+        lower(s, IR_UNIFORM_BLOCK);
+        return;
+    }
     if (op->opcode == IR_SPECIAL) lower(s, special_uniformity(ir_attr_str(op, "name", "")));
     if (op->opcode == IR_SHUFFLE_XOR || op->opcode == IR_ATOM) lower(s, IR_UNIFORM_LANE);
     /* Of a loop only the bounds and this result's own chain count, of the rest every operand. */

@@ -254,6 +254,17 @@ static void expand_elementwise(Expand *x, IrOp *op) {
     expand_bind_frag(x, result, ir_result(map, 0), &dist);
 }
 
+/* Every thread holds the lane of a rank-0 tile. */
+static void expand_single(Expand *x, IrOp *op) {
+    const Rep *rep = expand_rep(x, op->operands[0]);
+    IrValue *index[DIST_MAX_DIMS], *value;
+    for (unsigned i = 0; i < DIST_MAX_DIMS; i++) index[i] = rep->is_frag ? ir_const_index(&x->b, 0) : NULL;
+    Dist dist = dist_of(op->operands[0]->type);
+    value = rep_get(x, &x->b, rep, &dist, index, 1);
+    if (x->gpu) value = ir_unary(&x->b, IR_UNIFORM, value);
+    expand_bind_scalar(x, &op->results[0], value);
+}
+
 static void expand_broadcast(Expand *x, IrOp *op) {
     Rep rep = *expand_rep(x, op->operands[0]);
     if (rep.is_frag) {
@@ -406,6 +417,7 @@ static void expand_op(Expand *x, IrOp *op) {
     case IR_TILE_LOAD: expand_load(x, op); return;
     case IR_TILE_STORE: expand_store(x, op); return;
     case IR_TILE_BROADCAST: expand_broadcast(x, op); return;
+    case IR_TILE_SCALAR: expand_single(x, op); return;
     case IR_TILE_TRANSPOSE: expand_transpose(x, op); return;
     case IR_TILE_REDUCE: expand_reduce(x, op); return;
     case IR_TILE_FILL: expand_fill(x, op); return;

@@ -58,12 +58,20 @@ static IrOp *only_parallel(const IrBlock *block) {
     return found;
 }
 
-/* Tiles made before the inner loop are made in it: more loops are then parallel. */
+static bool uses_result_in(const IrOp *op, const IrBlock *block) {
+    for (unsigned i = 0; i < op->operand_count; i++)
+        if (op->operands[i]->def && op->operands[i]->def->block == block) return true;
+    return false;
+}
+
+/* Tiles made before the inner loop, and what is read from them, are made in it: more loops are then
+ * parallel. */
 static void sink_tiles(IrOp *inner) {
-    IrOp *first = inner->regions[0]->first;
+    IrBlock *body = inner->regions[0];
+    IrOp *first = body->first;
     for (IrOp *op = inner->block->first, *next; op != inner; op = next) {
         next = op->next;
-        if (!is_scalar_arithmetic(op)) ir_op_move_before(op, first);
+        if (!is_scalar_arithmetic(op) || uses_result_in(op, body)) ir_op_move_before(op, first);
     }
 }
 

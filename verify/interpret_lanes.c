@@ -209,12 +209,29 @@ static void run_const(Machine *m, Inst *inst, const uint8_t *active) {
     }
 }
 
+/* A tile has the same lane everywhere by its type; threads must hold one value. */
+static void run_single(Machine *m, Inst *inst, const uint8_t *active) {
+    const Slot *x = inst->operands[0];
+    Slot *r = inst->results[0];
+    const Cell *first = NULL;
+    for (size_t t = 0; t < m->threads; t++) {
+        if (!active[t]) continue;
+        if (!first) first = &x->cells[t];
+        if (memcmp(first, &x->cells[t], sizeof *first) != 0)
+            machine_trap(m, "threads of a block hold different values");
+        r->cells[t] = x->cells[t];
+    }
+}
+
 InstRun interpret_lanes_op(IrOpcode op) {
     switch (op) {
     case IR_CONST:
         return run_const;
     case IR_BITCAST:
         return run_bitcast;
+    case IR_UNIFORM:
+    case IR_TILE_SCALAR:
+        return run_single;
     case IR_PACK:
         return run_pack;
     case IR_EXTRACT:

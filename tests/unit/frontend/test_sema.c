@@ -94,7 +94,7 @@ static void test_carried(void) {
     Checked c = check_text(
         "sketch s {\n symbols: N\n tensors: X[N]: f32; Y[N]: f32\n"
         " for i in range(N):\n  acc = alloc([], init=0)\n  for k in range(4):\n   x = alloc([])\n"
-        "   load(X[k] -> x)\n   if k > 1:\n    acc += x\n  store(acc -> Y[i])\n}\n");
+        "   load(X[k] -> x, pad=0)\n   if k > 1:\n    acc += x\n  store(acc -> Y[i])\n}\n");
     const Stmt *outer = c.file->sketch->body.data[0], *loop = inner(&outer->u.loop.body, 1);
     CHECK(loop->loop->carried_count == 1 && strcmp(loop->loop->carried[0]->name, "acc") == 0);
     CHECK(outer->loop->carried_count == 0 && outer->loop->proved_parallel &&
