@@ -136,8 +136,8 @@ static IrValue *elementwise(Build *c, const Expr *e) {
 
 /* ---- Reductions ---- */
 
-static IrValue *reduce(Build *c, IrValue *x, const char *kind, uint32_t folded_axes, bool keepdim,
-                       Span span) {
+IrValue *build_reduce(Build *c, IrValue *x, const char *kind, uint32_t folded_axes,
+                      bool keepdim, Span span) {
     int64_t axes[AST_MAX_RANK];
     const Aff *extents[AST_MAX_RANK];
     size_t count = 0;
@@ -171,7 +171,7 @@ static IrValue *tile_count(Build *c, IrValue *x, uint32_t folded_axes, Span span
 
 /* mean: the sum over the number of present lanes; nothing present gives 0 / 0. */
 static IrValue *tile_mean(Build *c, IrValue *x, uint32_t folded_axes, bool keepdim, Span span) {
-    IrValue *sum = reduce(c, x, "add", folded_axes, keepdim, span);
+    IrValue *sum = build_reduce(c, x, "add", folded_axes, keepdim, span);
     IrValue *lanes = build_cast(c, tile_count(c, x, folded_axes, span), x->type->dtype);
     return ir_binary(&c->b, IR_DIV, sum, lanes);
 }
@@ -188,7 +188,7 @@ static IrValue *reduction(Build *c, const Expr *e) {
     const char *kind = builtin_info(e->builtin)->ir + strlen("reduce_");
     IrValue *v = strcmp(kind, "mean") == 0 && !c->graph
                      ? tile_mean(c, x, e->reduce_axes, e->keepdim, e->span)
-                     : reduce(c, x, kind, e->reduce_axes, e->keepdim, e->span);
+                     : build_reduce(c, x, kind, e->reduce_axes, e->keepdim, e->span);
     return build_cast(c, v, e->type.dtype);
 }
 
@@ -221,70 +221,6 @@ static IrValue *expansion(Build *c, const Expr *e) {
         if (!is_known(d->value)) build_set(c, d, build_operand(c, d->value, d->type.dtype));
     }
     return c->ok ? build_operand(c, x->result, e->type.dtype) : NULL;
-}
-
-/* ---- Products ---- */
-
-static const Expr *attribute(const Expr *e, const char *name) {
-    for (size_t i = 0; e->kind == EXPR_CALL && i < e->u.call.args.count; i++) {
-        const Arg *a = &e->u.call.args.data[i];
-        if (a->name && strcmp(a->name, name) == 0) return a->value;
-    }
-    return NULL;
-}
-
-static bool flag(const Expr *e, const char *name) {
-    const Expr *v = attribute(e, name);
-    return v && v->value.kind == CONST_BOOL && v->value.i;
-}
-
-static void set_precision(const Expr *e, IrOp *op) {
-    const Expr *v = attribute(e, "precision");
-    if (v && v->value.kind == CONST_STRING) ir_attr_set_str(op, "precision", v->value.s);
-}
-
-static IrValue *graph_matmul(Build *c, const Expr *e, IrValue *a, IrValue *b) {
-    unsigned rank = a->type->rank;
-    if (rank != b->type->rank || rank < 2)
-        return build_unsupported(c, e->span, "matmul of operands of different rank");
-    bool ta = flag(e, "trans_a"), tb = flag(e, "trans_b");
-    int64_t batch[AST_MAX_RANK], ka = (int64_t)rank - (ta ? 2 : 1),
-                                 kb = (int64_t)rank - (tb ? 1 : 2);
-    for (unsigned i = 0; i + 2 < rank; i++) {
-        batch[i] = i;
-        if (a->type->extents[i] != b->type->extents[i])
-            return build_unsupported(c, e->span, "matmul with broadcast leading axes");
-    }
-    const IrType *t = build_type(c, &e->type, e->compute, e->span);
-    c->b.span = e->span;
-    IrOp *op = ir_op_create(&c->b, IR_GRAPH_CONTRACT, 2, (IrValue *[]){a, b}, 1, &t);
-    ir_attr_set_ints(op, "batch_a", rank - 2, batch);
-    ir_attr_set_ints(op, "batch_b", rank - 2, batch);
-    ir_attr_set_ints(op, "sum_a", 1, &ka);
-    ir_attr_set_ints(op, "sum_b", 1, &kb);
-    set_precision(e, op);
-    return &op->results[0];
-}
-
-static IrValue *tile_gemm(Build *c, const Expr *e, IrValue *a, IrValue *b, IrValue *acc) {
-    c->b.span = e->span;
-    IrOp *op = ir_op_create(&c->b, IR_TILE_GEMM, 3, (IrValue *[]){a, b, acc}, 1, NULL);
-    if (flag(e, "trans_a")) ir_attr_set_bool(op, "trans_a", true);
-    if (flag(e, "trans_b")) ir_attr_set_bool(op, "trans_b", true);
-    set_precision(e, op);
-    return &op->results[0];
-}
-
-IrValue *build_contract(Build *c, const Expr *e, IrValue *acc) {
-    IrValue *a = build_operand(c, e->bound[0], DTYPE_NONE);
-    IrValue *b = a ? build_operand(c, e->bound[1], DTYPE_NONE) : NULL;
-    if (!b) return NULL;
-    if (c->graph) return build_cast(c, graph_matmul(c, e, a, b), e->type.dtype);
-    if (a->type->rank != b->type->rank || a->type->rank < 2)
-        return build_unsupported(c, e->span, "a product of tiles of different rank");
-    if (acc) return tile_gemm(c, e, a, b, acc);
-    acc = build_splat(c, build_type(c, &e->type, e->compute, e->span), 0);
-    return build_cast(c, tile_gemm(c, e, a, b, acc), e->type.dtype);
 }
 
 /* ---- All ---- */

@@ -57,6 +57,9 @@ IrValue *build_single(Build *c, IrValue *v, Span span);
 /* An integer that is not affine, as an index value. */
 IrValue *build_number(Build *c, const Expr *e);
 IrValue *build_cast(Build *c, IrValue *v, Dtype dtype);
+/* kind add, mul, max, min ... over the axes of a bit mask. */
+IrValue *build_reduce(Build *c, IrValue *x, const char *kind, uint32_t folded_axes, bool keepdim,
+                      Span span);
 IrValue *build_splat(Build *c, const IrType *type, double value);
 
 /* ---- Along axes (build_axes.c) ---- */
@@ -67,7 +70,7 @@ bool build_topk(Build *c, const Expr *e, IrValue *results[2]); /* values, indice
 
 void build_operator(Build *c);                                  /* build_graph.c */
 void build_sketch(Build *c);                                    /* build_tile.c */
-IrValue *build_contract(Build *c, const Expr *e, IrValue *acc); /* gemm, matmul; acc: of gemm */
+IrValue *build_contract(Build *c, const Expr *e, IrValue *acc); /* gemm, matmul, dot; acc: of gemm */
 IrValue *build_notation(Build *c, const Stmt *s);               /* index notation (build_graph.c) */
 IrValue *build_element(Build *c, const Expr *e);                /* X[i, j] inside it */
 

@@ -427,9 +427,16 @@ static bool read_flag(Sema *s, Expr *e, const CallInfo *info, const char *name, 
 
 static bool check_product_types(Sema *s, Expr *e, const BuiltinInfo *row) {
     Expr *a = e->bound[0], *b = e->bound[1];
-    for (int i = 0; i < 2; i++)
-        if (!type_is_shaped(&e->bound[i]->type) || e->bound[i]->type.rank < 2)
-            return bad_operand(s, e->bound[i], row->name, "an operand of rank 2 or more");
+    for (int i = 0; i < 2; i++) {
+        const Type *t = &e->bound[i]->type;
+        bool vector = row->rule != RULE_GEMM && t->rank == 1;
+        bool matrix = row->rule != RULE_DOT && t->rank >= 2;
+        if (!type_is_shaped(t) || !(vector || matrix))
+            return bad_operand(s, e->bound[i], row->name,
+                               row->rule == RULE_DOT    ? "a vector, of rank 1"
+                               : row->rule == RULE_GEMM ? "an operand of rank 2 or more"
+                                                        : "an operand of rank 1 or more");
+    }
     sema_settle(a, b->type.dtype);
     sema_settle(b, a->type.dtype);
     if (a->type.dtype == b->type.dtype) return true;
@@ -453,8 +460,11 @@ static void product(Sema *s, Expr *e, const CallInfo *info, const BuiltinInfo *r
         precision->type = (Type){.kind = TYPE_STRING};
     } else if (precision)
         sema_expr(s, precision);
+    /* A vector stands for its one row or column, and has no axis of it in the result. */
     const Type *a = &e->bound[0]->type, *b = &e->bound[1]->type;
-    const Aff *ka = a->shape[a->rank - (ta ? 2 : 1)], *kb = b->shape[b->rank - (tb ? 1 : 2)];
+    bool row_vector = a->rank == 1, column_vector = b->rank == 1;
+    const Aff *ka = a->shape[a->rank - (ta && !row_vector ? 2 : 1)];
+    const Aff *kb = b->shape[b->rank - (tb || column_vector ? 1 : 2)];
     if (!sema_same_extent(s, ka, kb)) {
         diag_report(s->diags, DIAG_product_extents, e->span, row->name, sema_aff_text(s, ka),
                     sema_aff_text(s, kb));
@@ -462,17 +472,18 @@ static void product(Sema *s, Expr *e, const CallInfo *info, const BuiltinInfo *r
         return;
     }
     Type lead_a = *a, lead_b = *b, lead;
-    lead_a.rank = (uint8_t)(lead_a.rank - 2);
-    lead_b.rank = (uint8_t)(lead_b.rank - 2);
+    lead_a.rank = (uint8_t)(row_vector ? 0 : lead_a.rank - 2);
+    lead_b.rank = (uint8_t)(column_vector ? 0 : lead_b.rank - 2);
     if (!sema_broadcast(s, e, &lead_a, &lead_b, &lead)) {
         sema_set_error(e);
         return;
     }
     const Aff **shape = ARENA_ARRAY(s->arena, const Aff *, AST_MAX_RANK);
     for (unsigned i = 0; i < lead.rank; i++) shape[i] = lead.shape[i];
-    shape[lead.rank] = a->shape[a->rank - (ta ? 1 : 2)];
-    shape[lead.rank + 1] = b->shape[b->rank - (tb ? 2 : 1)];
-    e->type = (Type){.kind = a->kind, .rank = (uint8_t)(lead.rank + 2), .shape = shape};
+    unsigned rank = lead.rank;
+    if (!row_vector) shape[rank++] = a->shape[a->rank - (ta ? 1 : 2)];
+    if (!column_vector) shape[rank++] = b->shape[b->rank - (tb ? 2 : 1)];
+    e->type = (Type){.kind = a->kind, .rank = (uint8_t)rank, .shape = shape};
     Dtype t = a->dtype;
     bool small_int = dtype_is_int(t) && dtype_size(t) < 4;
     e->type.dtype = e->compute = small_int ? DTYPE_I32 : dtype_temporary(t);
@@ -609,6 +620,7 @@ void sema_apply(Sema *s, Expr *e, const CallInfo *info) {
         break;
     case RULE_GEMM:
     case RULE_MATMUL:
+    case RULE_DOT:
         product(s, e, info, row);
         break;
     case RULE_TRANSPOSE:
@@ -623,7 +635,6 @@ void sema_apply(Sema *s, Expr *e, const CallInfo *info) {
     case RULE_IOTA:
         sema_apply_axes(s, e, info);
         break;
-    case RULE_DOT:
     case RULE_OTHER:
     case RULE_NONE:
         if (e->builtin == BUILTIN_CEIL)

@@ -141,20 +141,28 @@ static bool flag_of(Flow *f, const Expr *e, const char *name) {
     return false;
 }
 
+/* Leading axes of a factor line up with the `lead` of the product from the last one. */
+static void meet_leading(Flow *f, Interval *axes, unsigned lead, const Type *factor,
+                         const Interval *p) {
+    for (unsigned i = 0; p && i + 2 < factor->rank; i++) {
+        Interval *axis = &axes[lead + i + 2 - factor->rank];
+        int64_t extent;
+        if (!aff_is_const(factor->shape[i], &extent) || extent != 1) *axis = meet(f, *axis, p[i]);
+    }
+}
+
 /* M from a, N from b, leading axes the intersection; on K the rest counts as zero. */
 static const Interval *visit_product(Flow *f, const Expr *e) {
     Interval axes[AST_MAX_RANK] = {{0}};
     Expr *a = e->bound[0], *b = e->bound[1];
     const Interval *pa = visit(f, a), *pb = visit(f, b);
-    unsigned rank = e->type.rank, lead = rank - 2;
-    for (unsigned i = 0; pa && i + 2 < a->type.rank; i++) axes[lead + 2 - a->type.rank + i] = pa[i];
-    for (unsigned i = 0; pb && i + 2 < b->type.rank; i++) {
-        Interval *axis = &axes[lead + 2 - b->type.rank + i];
-        *axis = meet(f, *axis, pb[i]);
-    }
+    unsigned ra = a->type.rank, rb = b->type.rank, rank = e->type.rank;
+    unsigned lead = rank - (ra > 1) - (rb > 1);
     if (!pa && !pb) return NULL;
-    if (pa) axes[lead] = pa[a->type.rank - (flag_of(f, e, "trans_a") ? 1u : 2u)];
-    if (pb) axes[lead + 1] = pb[b->type.rank - (flag_of(f, e, "trans_b") ? 2u : 1u)];
+    meet_leading(f, axes, lead, &a->type, pa);
+    meet_leading(f, axes, lead, &b->type, pb);
+    if (pa && ra > 1) axes[lead] = pa[ra - (flag_of(f, e, "trans_a") ? 1u : 2u)];
+    if (pb && rb > 1) axes[rank - 1] = pb[rb - (flag_of(f, e, "trans_b") ? 2u : 1u)];
     return keep(f, axes, rank);
 }
 

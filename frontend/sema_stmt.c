@@ -252,6 +252,7 @@ static void check_gemm(Sema *s, Stmt *stmt, Decl *d, Expr *call) {
         return;
     }
     if (d->type.dtype == DTYPE_NONE) d->type.dtype = call->type.dtype;
+    call->type.dtype = call->compute = dtype_temporary(dtype_join(call->compute, d->type.dtype));
     set_target(s, stmt, d, false);
     stmt->value = call;
     stmt->action = ACTION_COMPUTE;

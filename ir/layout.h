@@ -105,6 +105,8 @@ const Layout *layout_shared_best(LayoutCtx *c, const Layout *const *accesses, si
 /* Without `axis`: a reduction's result. Register bits left with no coordinate are dropped; lanes
  * and warps that lay along the axis hold copies. */
 const Layout *layout_slice(LayoutCtx *c, const Layout *l, unsigned axis);
+/* `count` further axes in front, of these extents: l at each of their indices, in further registers. */
+const Layout *layout_stack(LayoutCtx *c, const Layout *l, unsigned count, const int64_t *extents);
 const Layout *layout_expand_dims(LayoutCtx *c, const Layout *l, unsigned axis); /* extent 1 */
 /* Axis i of the result is axis order[i] of l. */
 const Layout *layout_transpose(LayoutCtx *c, const Layout *l, const unsigned *order);

@@ -44,6 +44,24 @@ const Layout *layout_blocked(LayoutCtx *c, unsigned rank, const int64_t *extents
     return layout_draft_finish(c, &d);
 }
 
+const Layout *layout_stack(LayoutCtx *c, const Layout *l, unsigned count, const int64_t *extents) {
+    LayoutDraft d;
+    int64_t all[LAYOUT_RANK_LIMIT];
+    unsigned covered[LAYOUT_RANK_LIMIT] = {0};
+    if (l->is_memory || l->rank + count > LAYOUT_RANK_LIMIT) return NULL;
+    for (unsigned k = 0; k < l->rank + count; k++) all[k] = k < count ? extents[k] : l->extents[k - count];
+    if (!layout_draft_init(&d, false, l->rank + count, all)) return NULL;
+    for (unsigned dim = 0; dim < LAYOUT_OFFSET; dim++)
+        for (unsigned bit = 0; bit < l->in_bits[dim]; bit++) {
+            uint32_t coordinate[LAYOUT_RANK_LIMIT] = {0};
+            for (unsigned k = 0; k < l->rank; k++)
+                coordinate[count + k] = layout_basis(l, (LayoutDim)dim, bit)[k];
+            layout_draft_push(&d, (LayoutDim)dim, coordinate);
+        }
+    for (unsigned k = count; k-- > 0;) extend(&d, covered, LAYOUT_REGISTER, k, d.bits[k]);
+    return layout_draft_finish(c, &d);
+}
+
 /* ---- Tensor cores ---- */
 
 typedef struct {

@@ -114,21 +114,28 @@ static bool check_count(Verifier *v, const IrOp *op) {
 
 /* ---- Products ---- */
 
+/* Leading axes line up from the last one; an extent of 1 repeats. */
+static bool fits_leading(const IrType *factor, const IrType *acc, unsigned axis) {
+    const Aff *extent = acc->extents[axis + acc->rank - factor->rank];
+    return factor->extents[axis] == extent || ir_type_extent(factor, axis) == 1;
+}
+
 static bool check_gemm_shapes(Verifier *v, const IrOp *op, const IrType *a, const IrType *b,
                               const IrType *acc) {
-    unsigned rank = acc->rank;
-    NEED(v, op, rank >= 2 && a->rank == rank && b->rank == rank,
-         "operands have one rank, of at least 2");
+    unsigned rank = acc->rank, ra = a->rank, rb = b->rank;
+    NEED(v, op, ra >= 2 && rb >= 2 && ra <= rank && rb <= rank,
+         "factors have a rank of at least 2 and no more than the accumulator");
     NEED(v, op, a->dtype == b->dtype, "both factors have one dtype");
     bool ta = ir_attr_bool(op, "trans_a"), tb = ir_attr_bool(op, "trans_b");
-    const Aff *m = a->extents[rank - 2 + ta], *ka = a->extents[rank - 1 - ta];
-    const Aff *kb = b->extents[rank - 2 + tb], *n = b->extents[rank - 1 - tb];
+    const Aff *m = a->extents[ra - 2 + ta], *ka = a->extents[ra - 1 - ta];
+    const Aff *kb = b->extents[rb - 2 + tb], *n = b->extents[rb - 1 - tb];
     NEED(v, op, ka == kb, "the contracted extents differ");
     NEED(v, op, m == acc->extents[rank - 2] && n == acc->extents[rank - 1],
          "the accumulator has another shape");
-    for (unsigned i = 0; i + 2 < rank; i++)
-        NEED(v, op, a->extents[i] == acc->extents[i] && b->extents[i] == acc->extents[i],
-             "leading axis %u differs", i);
+    for (unsigned i = 0; i + 2 < ra; i++)
+        NEED(v, op, fits_leading(a, acc, i), "leading axis %u of the first factor differs", i);
+    for (unsigned i = 0; i + 2 < rb; i++)
+        NEED(v, op, fits_leading(b, acc, i), "leading axis %u of the second factor differs", i);
     return true;
 }
 
@@ -145,11 +152,17 @@ static bool check_buf_gemm_shape(Verifier *v, const IrOp *op, const IrType *a, c
                                  const IrType *acc) {
     const IrAttr *shape = ir_attr(op, "shape");
     unsigned ta = ir_attr_bool(op, "trans_a"), tb = ir_attr_bool(op, "trans_b");
-    NEED(v, op, a->rank == 2 && b->rank == 2 && acc->rank == 2, "operands have rank 2");
+    unsigned lead = acc->rank - 2;
+    NEED(v, op, a->rank == 2 && b->rank == 2 && acc->rank >= 2, "factors have rank 2, acc 2 or more");
+    for (unsigned i = 0; i < 2; i++) {
+        const IrAttr *moves = ir_attr(op, i ? "lead_b" : "lead_a");
+        NEED(v, op, moves ? moves->count == lead : lead == 0,
+             "lead_a and lead_b have a number for each leading axis");
+    }
     NEED(v, op, a->dtype == b->dtype, "both factors have one dtype");
     NEED(v, op, shape->count == 6, "shape is [m, n, k, padded m, n, k]");
     const int64_t *s = shape->ints;
-    NEED(v, op, ir_type_extent(acc, 0) == s[0] && ir_type_extent(acc, 1) == s[1],
+    NEED(v, op, ir_type_extent(acc, lead) == s[0] && ir_type_extent(acc, lead + 1) == s[1],
          "the accumulator has another shape");
     NEED(v, op, ir_type_extent(a, ta) == s[3] && ir_type_extent(a, 1 - ta) == s[5],
          "the first factor has another shape");
@@ -168,8 +181,9 @@ static bool check_buf_gemm(Verifier *v, const IrOp *op) {
          "the result has the accumulator's type");
     const char *bounds = ir_attr_str(op, "bounds", "");
     NEED(v, op,
-         strspn(bounds, "mn") == strlen(bounds) && op->operand_count == 5 + 2 * strlen(bounds),
-         "each letter m or n of `bounds` has a lower and an upper bound");
+         strspn(bounds, "mn01234567") == strlen(bounds) &&
+             op->operand_count == 5 + 2 * strlen(bounds),
+         "each letter of `bounds` has a lower and an upper bound");
     for (unsigned i = 5; i < op->operand_count; i++)
         NEED(v, op, ir_type_is_index(op->operands[i]->type), "bounds are index values");
     return check_buf_gemm_shape(v, op, a, b, acc);
@@ -344,10 +358,10 @@ static bool fits_buffer(const IrType *tile, const IrType *buf) {
 static bool check_buf_store(Verifier *v, const IrOp *op) {
     if (!check_stage(v, op, 1)) return false;
     const IrType *tile = op->operands[0]->type, *buf = op->operands[1]->type;
-    NEED(v, op, tile->kind == IR_TYPE_TILE && tile->dtype == buf->dtype && tile->rank == buf->rank,
+    NEED(v, op, tile->kind == IR_TYPE_TILE && tile->dtype == buf->dtype && tile->rank >= buf->rank,
          "tile and buffer differ in shape or dtype");
     for (unsigned i = 0; i < buf->rank; i++)
-        NEED(v, op, ir_type_extent(tile, i) <= ir_type_extent(buf, i),
+        NEED(v, op, ir_type_extent(tile, i + tile->rank - buf->rank) <= ir_type_extent(buf, i),
              "the tile is larger than the buffer");
     return true;
 }

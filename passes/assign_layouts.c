@@ -119,11 +119,15 @@ static const Layout *blocked(Assign *s, const IrValue *v) {
 
 static const Layout *accumulator(Assign *s, const IrOp *op) {
     GemmPlan plan = gemm_plan_get(op);
-    if (gemm_plan_is_mma(&plan))
-        return layout_mma(s->layouts, LAYOUT_MMA_C, 16, plan.pad_m, plan.pad_n, (unsigned)plan.wm, (unsigned)plan.wn);
-    int64_t extents[2] = {plan.pad_m, plan.pad_n};
+    const IrType *acc = op->results[0].type;
+    int64_t extents[LAYOUT_RANK_LIMIT] = {plan.pad_m, plan.pad_n};
     unsigned vec[2] = {1, 4}, lanes[2] = {4, 8}, warps[2] = {(unsigned)plan.wm, (unsigned)plan.wn}, order[2] = {1, 0};
-    return layout_blocked(s->layouts, 2, extents, vec, lanes, warps, order);
+    const Layout *l = gemm_plan_is_mma(&plan)
+                          ? layout_mma(s->layouts, LAYOUT_MMA_C, 16, plan.pad_m, plan.pad_n, warps[0], warps[1])
+                          : layout_blocked(s->layouts, 2, extents, vec, lanes, warps, order);
+    if (acc->rank == 2 || !l) return l;
+    for (unsigned a = 0; a + 2 < acc->rank; a++) extents[a] = layout_pad_extent(ir_type_extent(acc, a));
+    return layout_stack(s->layouts, l, acc->rank - 2, extents);
 }
 
 static void seed_gemm(void *ctx, IrOp *op) {

@@ -98,10 +98,10 @@ static void join_gemm(Axes *a, IrOp *op) {
     join(a, x, ra - (ta ? 1 : 2), acc, r - 2);
     join(a, y, rb - (tb ? 2 : 1), acc, r - 1);
     join(a, x, ra - (ta ? 2 : 1), y, rb - (tb ? 1 : 2));
-    for (unsigned i = 0; i + 2 < r; i++) {
-        join(a, x, i, acc, i);
-        join(a, y, i, acc, i);
-    }
+    for (unsigned i = 0; i + 2 < ra; i++)
+        if (x->type->extents[i] == acc->type->extents[i + r - ra]) join(a, x, i, acc, i + r - ra);
+    for (unsigned i = 0; i + 2 < rb; i++)
+        if (y->type->extents[i] == acc->type->extents[i + r - rb]) join(a, y, i, acc, i + r - rb);
 }
 
 static void join_loop(Axes *a, IrOp *op) {

@@ -39,7 +39,7 @@ static Runs register_runs(const Layout *l) {
 
 /* The accumulator of an m16n8 atom: pairs of columns, then rows 8 apart, are one access of four. */
 static bool is_mma_accumulator(const Layout *l, const Runs *r) {
-    return l->rank == 2 && r->count >= 2 && r->runs[0].extent == 2 && r->runs[0].stride == 1 && r->runs[1].extent == 2 &&
+    return l->rank >= 2 && r->count >= 2 && r->runs[0].extent == 2 && r->runs[0].stride == 1 && r->runs[1].extent == 2 &&
            r->runs[1].stride == 8 && r->runs[1].axis != r->runs[0].axis;
 }
 
@@ -52,9 +52,15 @@ static void add_blocks(DistDim *dim, const Runs *r, unsigned axis) {
         }
 }
 
-/* Two dimensions: blocks of rows; blocks of columns with the atom's four values. */
+/* A dimension for each leading axis; blocks of rows; blocks of columns with the atom's four values. */
 static void add_accumulator_dims(Dist *d, const Runs *r) {
     DistDim rows = {.extent = 1}, columns = {.extent = 1};
+    for (unsigned a = 0; a < d->rank; a++) {
+        if (a == r->runs[0].axis || a == r->runs[1].axis) continue;
+        DistDim lead = {.extent = 1};
+        add_blocks(&lead, r, a);
+        d->dims[d->dim_count++] = lead;
+    }
     add_blocks(&rows, r, r->runs[1].axis);
     add_blocks(&columns, r, r->runs[0].axis);
     columns.subs[columns.sub_count++] = r->runs[1];

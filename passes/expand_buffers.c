@@ -169,14 +169,23 @@ static void clear_stage(Expand *x, const Buffer *buf, IrValue *stage) {
     ir_yield(&inner, 0, NULL);
 }
 
-/* A tile from registers into a buffer, zero where it is absent. */
+static int64_t lead_count(const Dist *dist) {
+    int64_t count = 1;
+    for (unsigned a = 0; a + 2 < dist->rank; a++) count *= dist->extents[a];
+    return count;
+}
+
+/* A tile from registers into a buffer, zero where it is absent; of leading axes a stage for each index. */
 static void expand_buf_store(Expand *x, IrOp *op) {
     IrValue *tile = op->operands[0], *index[DIST_MAX_DIMS];
     Buffer buf = buffer_of(x, op->operands[1]);
     Rep *rep = expand_rep(x, tile);
     Dist dist = dist_of(tile->type);
-    if (buf.rows > dist.padded[0] || buf.columns > dist.padded[1]) {
-        clear_stage(x, &buf, expand_scalar(x, op->operands[2]));
+    unsigned lead = dist.rank - 2;
+    if (buf.rows > dist.padded[lead] || buf.columns > dist.padded[lead + 1]) {
+        IrValue *first = expand_scalar(x, op->operands[2]);
+        for (int64_t i = 0; i < lead_count(&dist); i++)
+            clear_stage(x, &buf, ir_binary(&x->b, IR_ADD, first, constant(&x->b, i)));
         expand_barrier(x);
     }
     IrBuilder inner, saved;
@@ -186,17 +195,20 @@ static void expand_buf_store(Expand *x, IrOp *op) {
     IrValue *mask = presence_mask(x, &inner, tile, &dist, index, NULL);
     IrValue *place = stage_offset(&x->b, &buf, expand_scalar(x, op->operands[2]));
     x->b = saved;
-    IrValue *value = rep_get(x, &inner, rep, &dist, index, 1), *inside = NULL, *at[2];
+    IrValue *value = rep_get(x, &inner, rep, &dist, index, 1), *inside = NULL, *at[DIST_MAX_RANK] = {0};
     const IrType *type = value->type;
     if (mask)
         value = ir_select(&inner, mask, value, dtype_is_float(buf.dtype) ? ir_const_float(&inner, type, 0) : ir_const_int(&inner, type, 0));
-    int64_t limits[2] = {buf.rows, buf.columns};
-    for (unsigned a = 0; a < 2; a++) {
+    for (unsigned a = 0; a < dist.rank; a++) {
+        int64_t limit = a == lead ? buf.rows : a > lead ? buf.columns : dist.extents[a];
         at[a] = index_add(&inner, dist_base(x, &dist, a), dist_local(&inner, &dist, a, index));
         at[a] = at[a] ? at[a] : constant(&inner, 0);
-        if (dist.padded[a] > limits[a]) inside = mask_and(&inner, inside, index_less(&inner, at[a], constant(&inner, limits[a])));
+        if (dist.padded[a] > limit) inside = mask_and(&inner, inside, index_less(&inner, at[a], constant(&inner, limit)));
     }
-    IrValue *target = index_add(&inner, place, buffer_offset(&inner, &buf, at[0], at[1]));
+    int64_t matrices = buf.stage;
+    for (unsigned a = lead; a-- > 0; matrices *= dist.extents[a])
+        place = index_add(&inner, place, index_mul_const(&inner, at[a], matrices));
+    IrValue *target = index_add(&inner, place, buffer_offset(&inner, &buf, at[lead], at[lead + 1]));
     IrValue *operands[4] = {value, buf.shared, target, inside};
     ir_op_create(&inner, IR_MEM_STORE, inside ? 4 : 3, operands, 0, NULL);
     ir_yield(&inner, 0, NULL);
@@ -209,6 +221,7 @@ typedef struct {
     GemmPlan plan;
     Buffer buf[2];
     IrValue *place[2]; /* of the stage, in elements */
+    const IrAttr *moves[2]; /* stages along each leading axis; null: there are none */
     bool trans[2];
     Dist acc;
     Dtype dtype;       /* of the accumulator */
@@ -241,16 +254,44 @@ static IrValue *atom(Expand *x, IrBuilder *b, const char *name, unsigned count, 
     return ir_result(op, 0);
 }
 
-/* The row (which 0) or column (1) of the accumulator where this warp's 16-wide block `block` begins. */
-static IrValue *block_start(const Product *p, IrBuilder *b, unsigned which, IrValue *block) {
-    Dist warp = {.rank = 2};
-    for (unsigned i = 0; i < p->acc.term_count; i++)
-        if (p->acc.terms[i].source == DIST_WARP) warp.terms[warp.term_count++] = p->acc.terms[i];
-    IrValue *zero = constant(b, 0), *index[2] = {which ? zero : block, which ? index_mul_const(b, block, 8) : zero};
-    return index_add(b, dist_base(p->x, &warp, which), dist_local(b, &p->acc, which, index));
+/* The number of leading axes. */
+static unsigned lead_of(const Product *p) { return p->acc.rank - 2; }
+
+/* Where the matrix of factor `which` at leading indices `lead` begins; indices of padding stay inside. */
+static IrValue *matrix_place(const Product *p, IrBuilder *b, unsigned which, IrValue *const *lead) {
+    IrValue *place = p->place[which];
+    for (unsigned a = 0; a < lead_of(p); a++) {
+        int64_t move = p->moves[which]->ints[a], last = p->acc.extents[a] - 1;
+        if (!move || !lead[a]) continue;
+        IrValue *at = p->acc.padded[a] > last + 1 ? ir_binary(b, IR_MIN, lead[a], constant(b, last)) : lead[a];
+        place = index_add(b, place, index_mul_const(b, at, move * p->buf[which].stage));
+    }
+    return place;
 }
 
-/* 16x16 blocks of operand `which` at depth k: four registers a block, blocks along M or N. */
+/* The row (which 0) or column (1) of the accumulator where this warp's 16-wide block `block` begins. */
+static IrValue *block_start(const Product *p, IrBuilder *b, unsigned which, IrValue *block) {
+    Dist warp = {.rank = p->acc.rank};
+    unsigned lead = lead_of(p);
+    for (unsigned i = 0; i < p->acc.term_count; i++)
+        if (p->acc.terms[i].source == DIST_WARP) warp.terms[warp.term_count++] = p->acc.terms[i];
+    IrValue *zero = constant(b, 0), *index[DIST_MAX_DIMS];
+    for (unsigned a = 0; a < lead; a++) index[a] = zero;
+    index[lead] = which ? zero : block;
+    index[lead + 1] = which ? index_mul_const(b, block, 8) : zero;
+    return index_add(b, dist_base(p->x, &warp, lead + which), dist_local(b, &p->acc, lead + which, index));
+}
+
+/* Extents of the fragments of factor `which`: 1 along leading axes where it repeats. */
+static unsigned fragment_extents(const Product *p, unsigned which, int64_t blocks, int64_t *extents) {
+    unsigned lead = lead_of(p);
+    for (unsigned a = 0; a < lead; a++) extents[a] = p->moves[which]->ints[a] ? p->acc.padded[a] : 1;
+    extents[lead] = blocks;
+    return lead + 1;
+}
+
+/* 16x16 blocks of operand `which` at depth k: four registers a block, blocks along M or N, of each of
+ * its matrices. */
 static IrValue *load_fragments(const Product *p, IrBuilder *b, unsigned which, IrValue *k, int64_t blocks) {
     Expand *x = p->x;
     const Buffer *buf = &p->buf[which];
@@ -258,14 +299,18 @@ static IrValue *load_fragments(const Product *p, IrBuilder *b, unsigned which, I
      * order pairs K first, A's pairs M first. */
     bool rows_are_k = p->trans[which] ^ (which == 1), transposed = rows_are_k;
     LanePart lane = ldmatrix_lane(x, rows_are_k ? which == 0 : which == 1);
-    const IrType *type = ir_type_frag(x->module, DTYPE_U32, 1, &(int64_t){blocks * 4});
-    IrOp *map = ir_map(b, 1, &blocks, 1, &type);
+    int64_t extents[DIST_MAX_RANK];
+    unsigned rank = fragment_extents(p, which, blocks * 4, extents);
+    const IrType *type = ir_type_frag(x->module, DTYPE_U32, rank, extents);
+    extents[rank - 1] = blocks;
+    IrOp *map = ir_map(b, rank, extents, 1, &type);
     IrBuilder inner = ir_builder_at_end(map->regions[0]);
     inner.span = b->span;
-    IrValue *along = block_start(p, &inner, which, map->regions[0]->args[0]);
+    IrValue **args = map->regions[0]->args, *along = block_start(p, &inner, which, args[rank - 1]);
     IrValue *row = index_add(&inner, lane.row, rows_are_k ? k : along);
     IrValue *column = index_add(&inner, lane.column, rows_are_k ? along : k);
-    IrValue *offset = index_add(&inner, p->place[which], buffer_offset(&inner, buf, row, column));
+    IrValue *place = matrix_place(p, &inner, which, args);
+    IrValue *offset = index_add(&inner, place, buffer_offset(&inner, buf, row, column));
     IrValue *operands[2] = {buf->shared, offset};
     IrValue *value = atom(x, &inner, transposed ? "ldmatrix.x4.trans" : "ldmatrix.x4", 2, operands, DTYPE_U32);
     ir_yield(&inner, 1, &value);
@@ -279,20 +324,35 @@ static IrValue *frag_get(Expand *x, IrBuilder *b, IrValue *frag, unsigned rank, 
     return ir_result(ir_op_create(b, IR_FRAG_GET, rank + 1, operands, 1, &type), 0);
 }
 
+/* `width` registers of factor `which` from register `at` on, of the matrix at leading indices `lead`. */
+static IrValue *fragment_get(const Product *p, IrBuilder *b, unsigned which, IrValue *frag, IrValue *const *lead,
+                             IrValue *at, unsigned width) {
+    IrValue *index[DIST_MAX_RANK];
+    for (unsigned a = 0; a < lead_of(p); a++) index[a] = p->moves[which]->ints[a] ? lead[a] : constant(b, 0);
+    index[lead_of(p)] = at;
+    return frag_get(p->x, b, frag, lead_of(p) + 1, index, width);
+}
+
 static IrValue *mma_step(const Product *p, IrBuilder *b, IrValue *k, IrValue *acc) {
     Expand *x = p->x;
-    int64_t extents[2] = {p->plan.pad_m / p->plan.wm / 16, p->plan.pad_n / p->plan.wn / 8};
-    IrValue *fa = load_fragments(p, b, 0, k, extents[0]);
-    IrValue *fb = load_fragments(p, b, 1, k, extents[1] / 2);
+    unsigned lead = lead_of(p);
+    int64_t extents[DIST_MAX_RANK];
+    for (unsigned a = 0; a < lead; a++) extents[a] = p->acc.padded[a];
+    extents[lead] = p->plan.pad_m / p->plan.wm / 16;
+    extents[lead + 1] = p->plan.pad_n / p->plan.wn / 8;
+    IrValue *fa = load_fragments(p, b, 0, k, extents[lead]);
+    IrValue *fb = load_fragments(p, b, 1, k, extents[lead + 1] / 2);
     const IrType *type = dist_frag_type(x->module, &p->acc, p->dtype);
-    IrOp *map = ir_map(b, 2, extents, 1, &type);
+    IrOp *map = ir_map(b, lead + 2, extents, 1, &type);
     IrBuilder inner = ir_builder_at_end(map->regions[0]);
     inner.span = b->span;
-    IrValue *i = map->regions[0]->args[0], *j = map->regions[0]->args[1];
-    IrValue *ia = index_mul_const(&inner, i, 4), *jb = index_mul_const(&inner, j, 2);
-    IrValue *at[2] = {i, index_mul_const(&inner, j, 4)};
-    IrValue *operands[3] = {frag_get(x, &inner, fa, 1, &ia, 4), frag_get(x, &inner, fb, 1, &jb, 2),
-                            frag_get(x, &inner, acc, 2, at, 4)};
+    IrValue **args = map->regions[0]->args, *i = args[lead], *j = args[lead + 1], *at[DIST_MAX_RANK];
+    for (unsigned a = 0; a < lead; a++) at[a] = args[a];
+    at[lead] = i;
+    at[lead + 1] = index_mul_const(&inner, j, 4);
+    IrValue *operands[3] = {fragment_get(p, &inner, 0, fa, args, index_mul_const(&inner, i, 4), 4),
+                            fragment_get(p, &inner, 1, fb, args, index_mul_const(&inner, j, 2), 2),
+                            frag_get(x, &inner, acc, lead + 2, at, 4)};
     IrValue *value = atom(x, &inner, p->plan.atom, 3, operands, p->dtype);
     ir_yield(&inner, 1, &value);
     return ir_result(map, 0);
@@ -303,17 +363,20 @@ static IrValue *load_line(const Product *p, IrBuilder *b, unsigned which, const 
     Expand *x = p->x;
     const Buffer *buf = &p->buf[which];
     bool rows_are_k = p->trans[which] ^ (which == 1);
-    int64_t width = rows_are_k ? dist_vector(line, 0, 16 / (int64_t)dtype_size(buf->dtype)) : 1;
+    unsigned lead = lead_of(p);
+    int64_t width = rows_are_k ? dist_vector(line, lead, 16 / (int64_t)dtype_size(buf->dtype)) : 1;
     IrBuilder saved = x->b, inner;
     IrValue *index[DIST_MAX_DIMS];
     x->b = *b;
     IrOp *map = dist_map(x, line, width, buf->dtype, &inner, index);
     *b = x->b;
     x->b = saved;
-    IrValue *along = index_add(&inner, dist_base(x, line, 0), dist_local(&inner, line, 0, index));
-    if (!along) along = constant(&inner, 0);
+    IrValue *at[DIST_MAX_RANK] = {0};
+    for (unsigned a = 0; a <= lead; a++)
+        at[a] = index_add(&inner, dist_base(x, line, a), dist_local(&inner, line, a, index));
+    IrValue *along = at[lead] ? at[lead] : constant(&inner, 0);
     IrValue *offset = buffer_offset(&inner, buf, rows_are_k ? k : along, rows_are_k ? along : k);
-    IrValue *operands[2] = {buf->shared, index_add(&inner, p->place[which], offset)};
+    IrValue *operands[2] = {buf->shared, index_add(&inner, matrix_place(p, &inner, which, at), offset)};
     const IrType *type = ir_type_vec(x->module, buf->dtype, (unsigned)width);
     IrOp *load = ir_op_create(&inner, IR_MEM_LOAD, 2, operands, 1, &type);
     ir_attr_set_int(load, "align", width * (int64_t)dtype_size(buf->dtype));
@@ -322,16 +385,20 @@ static IrValue *load_line(const Product *p, IrBuilder *b, unsigned which, const 
     return ir_result(map, 0);
 }
 
+/* `axis`: of the accumulator, that the line lies along. */
 static IrValue *line_get(Expand *x, IrBuilder *b, IrValue *frag, const Dist *line, unsigned axis, const Dist *acc,
                          IrValue *const *index, Dtype dtype) {
-    Rep rep = {.value = frag, .is_frag = true, .dist = *line, .axis_map = {(int)axis}};
+    Rep rep = {.value = frag, .is_frag = true, .dist = *line};
+    for (unsigned a = 0; a + 2 < acc->rank; a++) rep.axis_map[a] = (int)a;
+    rep.axis_map[acc->rank - 2] = (int)axis;
     IrValue *value = rep_get(x, b, &rep, acc, index, 1);
     return frag->type->dtype == dtype ? value : ir_cast(b, value, ir_type_scalar(x->module, dtype));
 }
 
 static IrValue *fma_step(const Product *p, IrBuilder *b, IrValue *k, IrValue *acc) {
     Expand *x = p->x;
-    Dist rows = dist_reduce(&p->acc, 2, false), columns = dist_reduce(&p->acc, 1, false);
+    unsigned lead = lead_of(p);
+    Dist rows = dist_reduce(&p->acc, 2u << lead, false), columns = dist_reduce(&p->acc, 1u << lead, false);
     IrValue *fa = load_line(p, b, 0, &rows, k), *fb = load_line(p, b, 1, &columns, k);
     IrBuilder saved = x->b, inner;
     IrValue *index[DIST_MAX_DIMS];
@@ -339,8 +406,8 @@ static IrValue *fma_step(const Product *p, IrBuilder *b, IrValue *k, IrValue *ac
     IrOp *map = dist_map(x, &p->acc, 1, p->dtype, &inner, index);
     *b = x->b;
     x->b = saved;
-    IrValue *operands[3] = {line_get(x, &inner, fa, &rows, 0, &p->acc, index, p->dtype),
-                            line_get(x, &inner, fb, &columns, 1, &p->acc, index, p->dtype),
+    IrValue *operands[3] = {line_get(x, &inner, fa, &rows, lead, &p->acc, index, p->dtype),
+                            line_get(x, &inner, fb, &columns, lead + 1, &p->acc, index, p->dtype),
                             frag_get(x, &inner, acc, p->acc.dim_count, index, 1)};
     IrValue *value;
     if (dtype_is_float(p->dtype)) {
@@ -358,6 +425,7 @@ static void expand_buf_gemm(Expand *x, IrOp *op) {
         p.buf[i] = buffer_of(x, op->operands[2 * i]);
         p.place[i] = stage_offset(&x->b, &p.buf[i], expand_scalar(x, op->operands[2 * i + 1]));
         p.trans[i] = ir_attr_bool(op, i ? "trans_b" : "trans_a");
+        p.moves[i] = ir_attr(op, i ? "lead_b" : "lead_a");
     }
     IrValue *acc = rep_materialise(x, expand_rep(x, op->operands[4]), &p.acc, p.dtype);
     bool mma = gemm_plan_is_mma(&p.plan);

@@ -3,97 +3,102 @@
 
 #include <string.h>
 
-static bool same_presence(Expand *x, IrValue *a, unsigned ka, IrValue *b, unsigned kb) {
-    Presence p = presence_of(x->ctx, a), q = presence_of(x->ctx, b);
-    return p.axes[ka].lo == q.axes[kb].lo && p.axes[ka].hi == q.axes[kb].hi;
-}
-
 static bool zero_filled(IrValue *value) {
     return value->def && value->def->opcode == IR_TILE_LOAD && !ir_attr(value->def, "pad");
 }
 
-/* An operand as an f32-or-wider fragment in `dist`, zero where it is absent itself or, along K, where
- * the other operand is. */
-static IrValue *gemm_operand(Expand *x, IrValue *value, const Dist *dist, bool transposed, bool clean, Dtype dtype,
-                             IrValue *other, unsigned k_axis, unsigned other_k) {
-    Rep rep = *expand_rep(x, value);
-    if (transposed && rep.is_frag)
-        for (unsigned a = 0; a < rep.dist.rank; a++)
-            if (rep.axis_map[a] >= 0) rep.axis_map[a] = 1 - rep.axis_map[a];
-    bool plain = clean && rep.is_frag && value->type->dtype == dtype;
-    if (plain) return rep_materialise(x, &rep, dist, dtype);
-    IrBuilder inner, saved = x->b;
-    IrValue *index[DIST_MAX_DIMS];
-    IrOp *map = dist_map(x, dist, 1, dtype, &inner, index);
-    IrValue *mask = NULL;
-    if (!clean) {
-        x->b = ir_builder_before(map);
-        IrValue *own_index[2] = {index[transposed], index[!transposed]};
-        Dist own = dist_of(value->type);
-        mask = presence_mask(x, &inner, value, &own, own_index, NULL);
-        Presence p = presence_of(x->ctx, other);
-        IrValue *k = own_index[k_axis];
-        if (p.axes[other_k].hi) mask = mask_and(&inner, mask, index_less(&inner, k, expand_aff(x, &x->b, p.axes[other_k].hi)));
-        if (p.axes[other_k].lo)
-            mask = mask_and(&inner, mask, ir_binary(&inner, IR_LE, expand_aff(x, &x->b, p.axes[other_k].lo), k));
-        x->b = saved;
+/* The two last axes change places. */
+static void swap_last(Rep *rep, unsigned rank) {
+    for (unsigned a = 0; rep->is_frag && a < rep->dist.rank; a++)
+        if (rep->axis_map[a] >= (int)rank - 2) rep->axis_map[a] = 2 * (int)rank - 3 - rep->axis_map[a];
+}
+
+/* The factor as it is read: leading axes, rows, columns; in one thread, row-major. */
+static Dist factor_dist(const IrType *type, bool transposed) {
+    unsigned rank = type->rank;
+    Dist d = {.rank = rank, .dim_count = rank};
+    for (unsigned a = 0; a < rank; a++) {
+        unsigned from = transposed && a + 2 >= rank ? 2 * rank - 3 - a : a;
+        d.extents[a] = d.padded[a] = ir_type_extent(type, from);
+        d.dims[a] = (DistDim){d.extents[a], 1, {{d.extents[a], a, 1}}};
     }
-    IrValue *element = rep_get(x, &inner, &rep, dist, index, 1);
+    return d;
+}
+
+/* A factor as a fragment of `dtype`, zero where it is absent. */
+static IrValue *factor(Expand *x, IrValue *value, bool transposed, Dtype dtype) {
+    unsigned rank = value->type->rank;
+    Dist dist = factor_dist(value->type, transposed), own = dist_of(value->type);
+    Rep rep = *expand_rep(x, value);
+    bool clean = zero_filled(value);
+    if (transposed) swap_last(&rep, rank);
+    if (clean && rep.is_frag && value->type->dtype == dtype) return rep_materialise(x, &rep, &dist, dtype);
+    IrBuilder inner, saved = x->b;
+    IrValue *index[DIST_MAX_DIMS], *own_index[DIST_MAX_DIMS], *mask = NULL;
+    IrOp *map = dist_map(x, &dist, 1, dtype, &inner, index);
+    for (unsigned a = 0; a < rank; a++)
+        own_index[a] = index[transposed && a + 2 >= rank ? 2 * rank - 3 - a : a];
+    x->b = ir_builder_before(map);
+    if (!clean) mask = presence_mask(x, &inner, value, &own, own_index, NULL);
+    x->b = saved;
+    IrValue *element = rep_get(x, &inner, &rep, &dist, index, 1);
     const IrType *type = ir_type_scalar(x->module, dtype);
     if (element->type != type) element = ir_cast(&inner, element, type);
-    if (mask) element = ir_select(&inner, mask, element, dtype_is_float(dtype) ? ir_const_float(&inner, type, 0) : ir_const_int(&inner, type, 0));
+    IrValue *zero = !mask                   ? NULL
+                    : dtype_is_float(dtype) ? ir_const_float(&inner, type, 0)
+                                            : ir_const_int(&inner, type, 0);
+    if (mask) element = ir_select(&inner, mask, element, zero);
     ir_yield(&inner, 1, &element);
     return ir_result(map, 0);
 }
 
-static IrValue *get2(Expand *x, IrBuilder *b, IrValue *frag, IrValue *i, IrValue *j, int64_t width) {
+/* `width` elements of a factor's fragment at leading indices of the accumulator, row and column. */
+static IrValue *element_at(Expand *x, IrBuilder *b, IrValue *frag, unsigned rank, IrValue *const *lead,
+                           unsigned lead_count, IrValue *row, IrValue *column, int64_t width) {
+    IrValue *operands[DIST_MAX_RANK + 1] = {frag};
+    for (unsigned i = 0; i + 2 < rank; i++) {
+        bool repeats = ir_type_extent(frag->type, i) == 1;
+        operands[i + 1] = repeats ? ir_const_index(b, 0) : lead[lead_count + 2 - rank + i];
+    }
+    operands[rank - 1] = row;
+    operands[rank] = column;
     const IrType *type = ir_type_vec(x->module, frag->type->dtype, (unsigned)width);
-    IrValue *operands[3] = {frag, i, j};
-    return ir_result(ir_op_create(b, IR_FRAG_GET, 3, operands, 1, &type), 0);
+    return ir_result(ir_op_create(b, IR_FRAG_GET, rank + 1, operands, 1, &type), 0);
 }
 
-static Dist plain_dist(int64_t rows, int64_t columns) {
-    return (Dist){.rank = 2,
-                  .extents = {rows, columns},
-                  .padded = {rows, columns},
-                  .dim_count = 2,
-                  .dims = {{rows, 1, {{rows, 0, 1}}}, {columns, 1, {{columns, 1, 1}}}}};
+static IrValue *multiply_add(IrBuilder *b, IrValue *a, IrValue *c, IrValue *acc) {
+    IrValue *operands[3] = {a, c, acc};
+    if (!dtype_is_float(acc->type->dtype)) return ir_binary(b, IR_ADD, acc, ir_binary(b, IR_MUL, c, a));
+    return ir_result(ir_op_create(b, IR_FMA, 3, operands, 1, &acc->type), 0);
 }
 
 void expand_gemm(Expand *x, IrOp *op) {
-    IrValue *a = op->operands[0], *b = op->operands[1], *acc = op->operands[2];
+    IrValue *a = op->operands[0], *b = op->operands[1];
     const IrType *type = op->results[0].type;
     Dtype dtype = type->dtype;
     bool trans_a = ir_attr_bool(op, "trans_a"), trans_b = ir_attr_bool(op, "trans_b");
-    if (x->gpu || type->rank != 2) {
-        expand_error(x, op, x->gpu ? "its operands are not staged in shared memory" : "batched gemm tiles come later");
+    if (x->gpu) {
+        expand_error(x, op, "its operands are not staged in shared memory");
         return;
     }
-    int64_t m = ir_type_extent(type, 0), n = ir_type_extent(type, 1), k = ir_type_extent(a->type, trans_a ? 0 : 1);
-    unsigned ka = trans_a ? 0 : 1, kb = trans_b ? 1 : 0;
-    bool clean = same_presence(x, a, ka, b, kb) && zero_filled(a) && zero_filled(b);
-    Dist da = plain_dist(m, k), db = plain_dist(k, n), dc = dist_of(type);
-    IrValue *fa = gemm_operand(x, a, &da, trans_a, clean, dtype, b, ka, kb);
-    IrValue *fb = gemm_operand(x, b, &db, trans_b, clean, dtype, a, kb, ka);
-    IrValue *fc = rep_materialise(x, expand_rep(x, acc), &dc, dtype);
-    int64_t width = 64;
+    unsigned lead = type->rank - 2, ra = a->type->rank, rb = b->type->rank;
+    int64_t n = ir_type_extent(type, lead + 1), k = ir_type_extent(a->type, ra - (trans_a ? 2 : 1)), width = 64;
+    Dist dc = dist_of(type);
+    IrValue *fa = factor(x, a, trans_a, dtype), *fb = factor(x, b, trans_b, dtype);
+    IrValue *fc = rep_materialise(x, expand_rep(x, op->operands[2]), &dc, dtype);
     while (n % width) width /= 2;
     IrBuilder inner;
     IrValue *index[DIST_MAX_DIMS];
     IrOp *map = dist_map(x, &dc, width, dtype, &inner, index);
-    IrValue *row = get2(x, &inner, fc, index[0], index[1], width);
+    IrValue *i = index[lead], *j = index[lead + 1];
+    IrValue *row = element_at(x, &inner, fc, type->rank, index, lead, i, j, width);
     IrOp *loop = ir_for(&inner, ir_const_index(&inner, 0), ir_const_index(&inner, k), ir_const_index(&inner, 1), 1, &row, "k");
     IrBuilder body = ir_builder_at_end(loop->regions[0]);
     body.span = x->b.span;
     IrValue *at = loop->regions[0]->args[0];
-    IrValue *products[3] = {get2(x, &body, fa, index[0], at, 1), get2(x, &body, fb, at, index[1], width),
-                            loop->regions[0]->args[1]};
-    IrValue *next;
-    if (dtype_is_float(dtype)) {
-        next = ir_result(ir_op_create(&body, IR_FMA, 3, products, 1, &row->type), 0);
-    } else {
-        next = ir_binary(&body, IR_ADD, products[2], ir_binary(&body, IR_MUL, products[1], products[0]));
-    }
+    IrValue *left = element_at(x, &body, fa, ra, index, lead, i, at, 1);
+    IrValue *right = element_at(x, &body, fb, rb, index, lead, at, j, width);
+    IrValue *next = multiply_add(&body, left, right, loop->regions[0]->args[1]);
     ir_yield(&body, 1, &next);
     IrValue *result = ir_result(loop, 0);
     ir_yield(&inner, 1, &result);

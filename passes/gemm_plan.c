@@ -31,28 +31,99 @@ static const char *choose_atom(const Target *target, Dtype in, Dtype acc) {
 }
 
 /* About 64 accumulators a thread, a power of two between 1 and 8 warps. */
-static int64_t choose_warps(int64_t m, int64_t n) {
+static int64_t choose_warps(const GemmShape *s) {
     int64_t warps = 1;
-    while (warps < 8 && warps * 2 * 1024 <= m * n) warps *= 2;
+    while (warps < 8 && warps * 2 * 1024 <= s->lead * s->m * s->n) warps *= 2;
     return warps;
 }
 
-GemmPlan gemm_plan(const Target *target, int64_t m, int64_t n, int64_t k, Dtype in, Dtype acc, int64_t warps) {
-    GemmPlan plan = {.atom = choose_atom(target, in, acc), .m = m, .n = n, .k = k};
+GemmShape gemm_shape(const IrOp *gemm) {
+    const IrType *acc = gemm->results[0].type, *a = gemm->operands[0]->type;
+    GemmShape s = {.lead = 1, .in = a->dtype, .acc = acc->dtype};
+    for (unsigned i = 0; i + 2 < acc->rank; i++) s.lead *= ir_type_extent(acc, i);
+    s.m = ir_type_extent(acc, acc->rank - 2);
+    s.n = ir_type_extent(acc, acc->rank - 1);
+    s.k = ir_type_extent(a, a->rank - (ir_attr_bool(gemm, "trans_a") ? 2 : 1));
+    return s;
+}
+
+static GemmPlan divided(const Target *target, const GemmShape *s, int64_t warps, int64_t wm) {
+    GemmPlan plan = {.atom = choose_atom(target, s->in, s->acc), .m = s->m, .n = s->n, .k = s->k};
     Step step = plan_step(plan.atom);
-    plan.warps = warps ? warps : choose_warps(m, n);
-    int64_t best = INT64_MAX;
-    for (int64_t wm = 1; wm <= plan.warps; wm *= 2) {
-        int64_t wn = plan.warps / wm;
-        int64_t rows = pad_extent(m, step.rows * wm), columns = pad_extent(n, step.columns * wn);
-        /* Padding costs work, a warp tile's edge costs shared memory reads. */
-        int64_t cost = rows * columns * 16 + (rows / wm + columns / wn) * plan.warps * 64;
+    plan.warps = warps, plan.wm = wm, plan.wn = warps / wm;
+    plan.pad_m = pad_extent(s->m, step.rows * wm);
+    plan.pad_n = pad_extent(s->n, step.columns * plan.wn);
+    plan.pad_k = round_up(s->k, step.depth);
+    return plan;
+}
+
+/* Padding costs work, a warp tile's edge costs shared memory reads; where rows are folded, a row that
+ * lies in several warps costs an exchange through shared memory. */
+static int64_t plan_cost(const GemmPlan *p, int64_t lead, bool folded) {
+    int64_t area = p->pad_m * p->pad_n, edge = (p->pad_m / p->wm + p->pad_n / p->wn) * p->warps;
+    return lead * (area * 16 + edge * 64 + (folded && p->wn > 1 ? area * 8 : 0));
+}
+
+/* ---- All gemms of a function ---- */
+
+enum { MAX_SHAPES = 64 };
+
+typedef struct {
+    const Target *target;
+    unsigned count;
+    GemmShape shapes[MAX_SHAPES];
+    bool folded; /* something is reduced in the function */
+} Gemms;
+
+static void collect(void *ctx, IrOp *op) {
+    Gemms *g = ctx;
+    g->folded = g->folded || op->opcode == IR_TILE_REDUCE;
+    if (op->opcode == IR_TILE_GEMM && g->count < MAX_SHAPES) g->shapes[g->count++] = gemm_shape(op);
+}
+
+static int64_t choose_height(const Gemms *g, int64_t warps, int64_t m) {
+    int64_t best = INT64_MAX, chosen = 1;
+    for (int64_t wm = 1; wm <= warps; wm *= 2) {
+        int64_t cost = 0;
+        for (unsigned i = 0; i < g->count; i++) {
+            if (g->shapes[i].m != m) continue;
+            GemmPlan plan = divided(g->target, &g->shapes[i], warps, wm);
+            cost += plan_cost(&plan, g->shapes[i].lead, g->folded);
+        }
         if (cost >= best) continue;
         best = cost;
-        plan.wm = wm, plan.wn = wn, plan.pad_m = rows, plan.pad_n = columns;
+        chosen = wm;
     }
-    plan.pad_k = round_up(k, step.depth);
-    return plan;
+    return chosen;
+}
+
+static bool find_height(const GemmWarps *w, int64_t m, unsigned *at) {
+    for (*at = 0; *at < w->count; ++*at)
+        if (w->m[*at] == m) return true;
+    return false;
+}
+
+GemmWarps gemm_warps(PassContext *ctx, IrFunc *f) {
+    Gemms g = {.target = ctx->target};
+    GemmWarps w = {0};
+    unsigned at;
+    ir_walk(f->body, collect, &g);
+    for (unsigned i = 0; i < g.count; i++) {
+        int64_t warps = choose_warps(&g.shapes[i]);
+        w.all = warps > w.all ? warps : w.all;
+    }
+    for (unsigned i = 0; i < g.count; i++) {
+        if (find_height(&w, g.shapes[i].m, &at) || at == GEMM_HEIGHTS) continue;
+        w.m[w.count] = g.shapes[i].m;
+        w.wm[w.count++] = choose_height(&g, w.all, g.shapes[i].m);
+    }
+    return w;
+}
+
+GemmPlan gemm_plan(const Target *target, GemmShape shape, const GemmWarps *warps) {
+    unsigned at;
+    int64_t wm = find_height(warps, shape.m, &at) ? warps->wm[at] : 1;
+    return divided(target, &shape, warps->all, wm);
 }
 
 bool gemm_plan_is_mma(const GemmPlan *plan) { return strcmp(plan->atom, "fma") != 0; }

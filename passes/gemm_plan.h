@@ -2,8 +2,7 @@
 #ifndef PASSES_GEMM_PLAN_H
 #define PASSES_GEMM_PLAN_H
 
-#include "ir.h"
-#include "target.h"
+#include "passes.h"
 
 typedef struct {
     const char *atom;       /* a row of atoms.def, or "fma" */
@@ -12,9 +11,24 @@ typedef struct {
     int64_t pad_m, pad_n, pad_k;
 } GemmPlan;
 
-/* The plan for acc (m x n) += a (m x k) b (k x n), `in` the operands' dtype, `acc` the accumulator's;
- * warps 0: chosen. */
-GemmPlan gemm_plan(const Target *target, int64_t m, int64_t n, int64_t k, Dtype in, Dtype acc, int64_t warps);
+/* acc (lead x m x n) += a (m x k) b (k x n), `in` the factors' dtype, `acc` the accumulator's. */
+typedef struct {
+    int64_t lead, m, n, k;
+    Dtype in, acc;
+} GemmShape;
+GemmShape gemm_shape(const IrOp *gemm); /* of a tile.gemm */
+
+/* How all gemms of a function divide its warps: those of one height alike, so that what goes from
+ * one to another stays in its registers. */
+enum { GEMM_HEIGHTS = 8 };
+typedef struct {
+    int64_t all; /* 0: the function has no gemm */
+    unsigned count;
+    int64_t m[GEMM_HEIGHTS], wm[GEMM_HEIGHTS]; /* height of the tile, warps along it */
+} GemmWarps;
+GemmWarps gemm_warps(PassContext *ctx, IrFunc *f);
+
+GemmPlan gemm_plan(const Target *target, GemmShape shape, const GemmWarps *warps);
 bool gemm_plan_is_mma(const GemmPlan *plan);
 /* The plan as attributes of a buf.gemm op, and back. */
 void gemm_plan_set(IrOp *op, const GemmPlan *plan);

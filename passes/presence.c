@@ -171,18 +171,43 @@ static Presence of_reduce(PresenceCache *c, IrOp *op) {
     return p;
 }
 
-static Presence of_gemm(PresenceCache *c, IrOp *op) {
+/* Leading axes of a factor line up with the product's from the last one; an extent of 1 repeats. */
+static void intersect_leading(AffCtx *affs, Presence *p, const IrType *acc, const Presence *from,
+                              const IrType *factor) {
+    unsigned shift = acc->rank - factor->rank;
+    for (unsigned i = 0; i + 2 < factor->rank; i++) {
+        const Aff *extent = acc->extents[i + shift];
+        bool same = factor->extents[i] == extent;
+        PresenceAxis axis = same ? from->axes[i] : stretched(affs, from->axes[i], extent);
+        p->axes[i + shift] = intersect_axis(affs, p->axes[i + shift], axis);
+    }
+}
+
+static Presence of_factors(PresenceCache *c, IrOp *op) {
     Presence a = presence_in(c, op->operands[0]), b = presence_in(c, op->operands[1]);
-    Presence p = presence_in(c, op->operands[2]);
+    Presence p = whole(op->results[0].type->rank);
     unsigned m = p.rank - 2, n = p.rank - 1;
     unsigned am = a.rank - (ir_attr_bool(op, "trans_a") ? 1 : 2);
     unsigned bn = b.rank - (ir_attr_bool(op, "trans_b") ? 2 : 1);
-    p.axes[m] = intersect_axis(c->affs, p.axes[m], a.axes[am]);
-    p.axes[n] = intersect_axis(c->affs, p.axes[n], b.axes[bn]);
-    for (unsigned i = 0; i < m; i++)
-        p.axes[i] =
-            intersect_axis(c->affs, p.axes[i], intersect_axis(c->affs, a.axes[i], b.axes[i]));
+    p.axes[m] = a.axes[am];
+    p.axes[n] = b.axes[bn];
+    const IrType *acc = op->operands[2]->type;
+    intersect_leading(c->affs, &p, acc, &a, op->operands[0]->type);
+    intersect_leading(c->affs, &p, acc, &b, op->operands[1]->type);
     return p;
+}
+
+static Presence of_gemm(PresenceCache *c, IrOp *op) {
+    return intersect(c->affs, presence_in(c, op->operands[2]), of_factors(c, op));
+}
+
+Presence presence_of_product(PassContext *ctx, IrOp *gemm) {
+    return of_factors(presence_cache(ctx), gemm);
+}
+
+/* The result's axis that a letter of buf.gemm's `bounds` names. */
+static unsigned bound_axis(char letter, unsigned rank) {
+    return letter == 'm' ? rank - 2 : letter == 'n' ? rank - 1 : (unsigned)(letter - '0');
 }
 
 /* Operands in buffers: what was absent in them stands with the op. */
@@ -192,7 +217,7 @@ static Presence of_buf_gemm(PresenceCache *c, IrOp *op) {
     for (unsigned i = 0; bounds[i]; i++) {
         PresenceAxis given = {ir_aff_of(c->ctx->module, op->operands[5 + 2 * i]),
                               ir_aff_of(c->ctx->module, op->operands[6 + 2 * i])};
-        PresenceAxis *axis = &p.axes[p.rank - (bounds[i] == 'm' ? 2 : 1)];
+        PresenceAxis *axis = &p.axes[bound_axis(bounds[i], p.rank)];
         *axis = intersect_axis(c->affs, *axis, given);
     }
     return p;

@@ -25,6 +25,8 @@ Presence presence_in(PresenceCache *cache, IrValue *tile);
 
 /* One question without a memory of its own. */
 Presence presence_of(PassContext *ctx, IrValue *tile);
+/* What a tile.gemm's factors leave present of its result: rows, columns, leading axes. */
+Presence presence_of_product(PassContext *ctx, IrOp *gemm);
 bool presence_is_whole(const Presence *p);
 
 #endif

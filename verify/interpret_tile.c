@@ -193,6 +193,7 @@ typedef struct {
     const unsigned char *data;
     bool transposed;
     int64_t lo[2], hi[2]; /* present rows and columns, after transposition */
+    const IrAttr *lead;   /* of staged buffers: stages moved by a step along each leading axis */
 } Factor;
 
 static Cell factor_at(const Factor *f, int64_t batch, int64_t row, int64_t column) {
@@ -202,6 +203,20 @@ static Cell factor_at(const Factor *f, int64_t batch, int64_t row, int64_t colum
         batch * rows * columns + (f->transposed ? column * columns + row : row * columns + column);
     if (f->cells) return f->cells[at];
     return cell_load(f->shape->dtype, f->data + at * (int64_t)dtype_size(f->shape->dtype));
+}
+
+/* The matrix of `f` for matrix `batch` of r: leading axes line up from the last, extents of 1 repeat. */
+static int64_t batch_of(const Factor *f, const Slot *r, int64_t batch) {
+    int64_t at = 0, weight = 1;
+    for (unsigned d = r->rank - 2; f->lead && d-- > 0; batch /= r->extents[d])
+        at += batch % r->extents[d] * f->lead->ints[d];
+    if (f->lead) return at;
+    for (unsigned d = r->rank - 2, k = f->shape->rank - 2; k > 0; k--) {
+        int64_t extent = r->extents[--d], own = f->shape->extents[k - 1];
+        if (own != 1) at += batch % extent * weight;
+        batch /= extent, weight *= own;
+    }
+    return at;
 }
 
 static Factor tile_factor(const Slot *s, bool transposed) {
@@ -225,8 +240,9 @@ static int64_t smaller(int64_t a, int64_t b) {
 static Cell dot(const Factor *a, const Factor *b, const Slot *r, int64_t batch, int64_t row,
                 int64_t column, Cell acc) {
     int64_t from = larger(a->lo[1], b->lo[0]), to = smaller(a->hi[1], b->hi[0]);
+    int64_t matrix_a = batch_of(a, r, batch), matrix_b = batch_of(b, r, batch);
     for (int64_t k = from; k < to; k++) {
-        Cell x = factor_at(a, batch, row, k), y = factor_at(b, batch, k, column);
+        Cell x = factor_at(a, matrix_a, row, k), y = factor_at(b, matrix_b, k, column);
         if (r->is_real)
             acc.f = real_fma(r->dtype, x.f, y.f, acc.f);
         else
@@ -248,6 +264,16 @@ static void multiply(const Factor *a, const Factor *b, const Slot *acc, Slot *r)
             }
 }
 
+/* Leading lanes that are absent in a factor are so in the product. */
+static void limit_leading(Slot *r, const Slot *x) {
+    unsigned shift = r->rank - x->rank;
+    for (unsigned d = 0; d + 2 < x->rank; d++) {
+        if (x->extents[d] != r->extents[d + shift] && x->lo[d] == 0 && x->hi[d] == 1) continue;
+        r->lo[d + shift] = larger(r->lo[d + shift], x->lo[d]);
+        r->hi[d + shift] = smaller(r->hi[d + shift], x->hi[d]);
+    }
+}
+
 static void run_gemm(Machine *m, Inst *inst, const uint8_t *active) {
     const Slot *x = inst->operands[0], *y = inst->operands[1], *acc = inst->operands[2];
     Slot *r = inst->results[0];
@@ -256,10 +282,9 @@ static void run_gemm(Machine *m, Inst *inst, const uint8_t *active) {
     unsigned rank = r->rank;
     (void)m, (void)active;
     multiply(&a, &b, acc, r);
-    for (unsigned d = 0; d + 2 < rank; d++) {
-        r->lo[d] = larger(acc->lo[d], larger(x->lo[d], y->lo[d]));
-        r->hi[d] = smaller(acc->hi[d], smaller(x->hi[d], y->hi[d]));
-    }
+    for (unsigned d = 0; d + 2 < rank; d++) r->lo[d] = acc->lo[d], r->hi[d] = acc->hi[d];
+    limit_leading(r, x);
+    limit_leading(r, y);
     r->lo[rank - 2] = larger(acc->lo[rank - 2], a.lo[0]);
     r->hi[rank - 2] = smaller(acc->hi[rank - 2], a.hi[0]);
     r->lo[rank - 1] = larger(acc->lo[rank - 1], b.lo[1]);
@@ -280,12 +305,15 @@ static void run_buf_store(Machine *m, Inst *inst, const uint8_t *active) {
     const Slot *tile = inst->operands[0], *buffer = inst->operands[1];
     unsigned char *data = stage_data(m, buffer, inst->operands[2]);
     int64_t index[SLOT_RANK] = {0}, size = (int64_t)dtype_size(buffer->dtype), bytes = size;
+    unsigned lead = tile->rank - buffer->rank;
     (void)active;
     for (unsigned d = 0; d < buffer->rank; d++) bytes *= buffer->extents[d];
-    memset(data, 0, (size_t)bytes); /* the stage may be larger than the tile */
+    for (unsigned d = 0; d < lead; d++) bytes *= tile->extents[d];
+    memset(data, 0, (size_t)bytes); /* a stage may be larger than the matrix */
     for (size_t e = 0; e < tile->n; e++, next_index(tile->extents, tile->rank, index)) {
         int64_t at = 0;
-        for (unsigned d = 0; d < buffer->rank; d++) at = at * buffer->extents[d] + index[d];
+        for (unsigned d = 0; d < lead; d++) at = at * tile->extents[d] + index[d];
+        for (unsigned d = 0; d < buffer->rank; d++) at = at * buffer->extents[d] + index[lead + d];
         if (is_present(tile, index)) cell_store(buffer->dtype, data + at * size, tile->cells[e]);
     }
 }
@@ -300,8 +328,10 @@ static void run_buf_load(Machine *m, Inst *inst, const uint8_t *active) {
         r->cells[e] = cell_load(r->dtype, data + e * dtype_size(r->dtype));
 }
 
-static Factor stage_factor(Machine *m, const Slot *buffer, const Slot *stage, bool transposed) {
-    Factor f = {.shape = buffer, .data = stage_data(m, buffer, stage), .transposed = transposed};
+static Factor stage_factor(Machine *m, const Slot *buffer, const Slot *stage, const IrOp *op, bool second) {
+    bool transposed = ir_attr_bool(op, second ? "trans_b" : "trans_a");
+    Factor f = {.shape = buffer, .data = stage_data(m, buffer, stage), .transposed = transposed,
+                .lead = ir_attr(op, second ? "lead_b" : "lead_a")};
     for (unsigned i = 0; i < 2; i++)
         f.hi[i] = buffer->extents[buffer->rank - 2 + (transposed ? 1 - i : i)];
     return f;
@@ -309,15 +339,17 @@ static Factor stage_factor(Machine *m, const Slot *buffer, const Slot *stage, bo
 
 static void run_buf_gemm(Machine *m, Inst *inst, const uint8_t *active) {
     Slot **x = inst->operands, *r = inst->results[0];
-    Factor a = stage_factor(m, x[0], x[1], ir_attr_bool(inst->op, "trans_a"));
-    Factor b = stage_factor(m, x[2], x[3], ir_attr_bool(inst->op, "trans_b"));
+    Factor a = stage_factor(m, x[0], x[1], inst->op, false);
+    Factor b = stage_factor(m, x[2], x[3], inst->op, true);
     (void)active;
     multiply(&a, &b, x[4], r);
     memcpy(r->lo, x[4]->lo, sizeof r->lo);
     memcpy(r->hi, x[4]->hi, sizeof r->hi);
     const char *bounds = ir_attr_str(inst->op, "bounds", "");
     for (unsigned i = 0; bounds[i]; i++) {
-        unsigned d = r->rank - (bounds[i] == 'm' ? 2 : 1);
+        unsigned d = bounds[i] == 'm'   ? r->rank - 2
+                     : bounds[i] == 'n' ? r->rank - 1
+                                        : (unsigned)(bounds[i] - '0');
         r->lo[d] = larger(r->lo[d], x[5 + 2 * i]->cells[0].i);
         r->hi[d] = smaller(r->hi[d], x[6 + 2 * i]->cells[0].i);
     }

@@ -1,0 +1,181 @@
+/* Factors of gemms in shared memory: which are copied ahead, their buffers, their copies. */
+#include "stage_internal.h"
+
+#include <string.h>
+
+int64_t stage_matrices(const IrType *tile) {
+    int64_t count = 1;
+    for (unsigned i = 0; i + 2 < tile->rank; i++) count *= ir_type_extent(tile, i);
+    return count;
+}
+
+/* ---- How a factor gets there ---- */
+
+/* A load is done earlier than it stands: nobody may write its tensor. */
+static bool is_stored_to(const IrValue *tensor) {
+    for (const IrUse *u = tensor->uses; u; u = u->next)
+        if (u->op->opcode == IR_TILE_STORE && u->index == 1) return true;
+    return false;
+}
+
+/* Copies fill with zeros, and leave slices by index tiles out. */
+static bool is_plain_load(const IrOp *load) {
+    const IrAttr *pad = ir_attr(load, "pad");
+    const char *axes = ir_attr_str(load, "axes", "");
+    return load->opcode == IR_TILE_LOAD && (!pad || (pad->kind == IR_ATTR_FLOAT && pad->number == 0)) &&
+           strspn(axes, "rp") == strlen(axes) && load->operands[0]->type->kind == IR_TYPE_TENSOR &&
+           load->operands[0]->type->dtype == load->results[0].type->dtype && !is_stored_to(load->operands[0]);
+}
+
+static bool is_before(const IrOp *a, const IrOp *b) {
+    for (const IrOp *op = b->prev; op; op = op->prev)
+        if (op == a) return true;
+    return false;
+}
+
+static bool is_recomputable(const IrBlock *body, IrValue *value) {
+    if (!value->def || value->def->block != body) {
+        /* Of the loop's arguments only the variable itself is known ahead. */
+        return value->block != body || value->index == 0;
+    }
+    if (!ir_has_trait(value->def, IR_PURE)) return false;
+    for (unsigned i = 0; i < value->def->operand_count; i++)
+        if (!is_recomputable(body, value->def->operands[i])) return false;
+    return true;
+}
+
+static bool is_inside(const IrBlock *block, const IrBlock *of) {
+    for (; block; block = block->parent ? block->parent->block : NULL)
+        if (block == of) return true;
+    return false;
+}
+
+Fill stage_fill(const Ring *ring, IrBlock *block, const IrOp *first_gemm, IrValue *value) {
+    const IrBlock *home = value->def ? value->def->block : value->block;
+    if (ring->loop && !is_inside(home, block)) return FILL_BEFORE;
+    if (!value->def || value->def->block != block || !is_plain_load(value->def) || !value->uses ||
+        value->uses->next)
+        return FILL_INSIDE;
+    if (!ring->loop) return is_before(value->def, first_gemm) ? FILL_AHEAD : FILL_INSIDE;
+    for (unsigned k = 1; k < value->def->operand_count; k++)
+        if (!is_recomputable(block, value->def->operands[k])) return FILL_INSIDE;
+    return FILL_AHEAD;
+}
+
+/* ---- Buffers ---- */
+
+void stage_alloc(Staging *s, IrBuilder *b, Operand *o, int64_t stages, bool mma) {
+    AffCtx *c = s->module->affs;
+    Dtype dtype = o->value->type->dtype;
+    int64_t size = (int64_t)dtype_size(dtype), row_bytes = o->columns * size;
+    const Aff *extents[2] = {aff_const(c, o->rows), aff_const(c, o->columns)};
+    const IrType *type =
+        ir_type_buf(s->module, dtype, 2, extents, (unsigned)(stages * o->matrices), IR_SPACE_SHARED, NULL);
+    IrOp *op = ir_op_create(b, IR_BUF_ALLOC, 0, NULL, 1, &type);
+    int64_t vec = 16 / size, pitch = o->columns, chunks = row_bytes / 16;
+    if (mma && chunks > 1 && (chunks & (chunks - 1)) == 0) {
+        /* 16-byte chunks of a row are permuted by row, so that eight rows at one column, which is
+         * what ldmatrix reads, lie in different banks. */
+        int64_t per_phase = row_bytes < 128 ? 128 / row_bytes : 1, most = 8 / per_phase;
+        int64_t swizzle[3] = {vec, per_phase, chunks < most ? chunks : most};
+        ir_attr_set_ints(op, "swizzle", 3, swizzle);
+    } else {
+        pitch += vec; /* rows start 16 bytes apart modulo the banks */
+    }
+    ir_attr_set_int(op, "pitch", pitch);
+    if (o->value->name) ir_attr_set_str(op, "name", o->value->name);
+    o->buf = ir_result(op, 0);
+    o->buf->name = o->value->name;
+}
+
+IrValue *stage_first_matrix(IrBuilder *b, const Operand *o, IrValue *stage) {
+    return ir_binary(b, IR_MUL, stage, ir_const_index(b, o->matrices));
+}
+
+/* ---- Copies ---- */
+
+/* `value`, computed in the loop body from the loop variable, again at `b` for another iteration. */
+static IrValue *recompute(IrBuilder *b, IrValueMap *map, const IrBlock *body, IrValue *value) {
+    IrValue *known = ir_value_map_get(map, value);
+    if (known != value || !value->def || value->def->block != body) return known;
+    for (unsigned i = 0; i < value->def->operand_count; i++) recompute(b, map, body, value->def->operands[i]);
+    ir_op_clone(b, value->def, map);
+    return ir_value_map_get(map, value);
+}
+
+/* The slice of a load: letters, operands and steps of what one copy takes. */
+typedef struct {
+    char axes[STAGE_MAX_RANK + 1];
+    IrValue *operands[2 * STAGE_MAX_RANK + 3];
+    unsigned count, steps_count;
+    int64_t steps[STAGE_MAX_RANK];
+} Slice;
+
+/* The index of lane `lane` of a range, -1 (absent) behind its end. */
+static IrValue *range_point(IrBuilder *b, IrValue *begin, IrValue *end, int64_t step, IrValue *lane, int64_t lanes) {
+    IrModule *m = b->module;
+    IrValue *at = ir_binary(b, IR_MUL, lane, ir_const_index(b, step)), *point = ir_binary(b, IR_ADD, begin, at);
+    const Aff *length = aff_sub(m->affs, ir_aff_of(m, end), ir_aff_of(m, begin));
+    int64_t constant;
+    if (aff_is_const(length, &constant) && constant > (lanes - 1) * step) return point;
+    IrValue *inside = ir_binary(b, IR_LT, at, ir_binary(b, IR_SUB, end, begin));
+    return ir_select(b, inside, point, ir_const_index(b, -1));
+}
+
+/* The slice with leading tile axes at matrix number `matrix`. */
+static void slice_of_matrix(IrBuilder *b, const IrOp *load, IrValue *const *operands, IrValue *matrix, Slice *s) {
+    const IrType *tile = load->results[0].type;
+    const char *axes = ir_attr_str(load, "axes", "");
+    unsigned tile_axis = 0, from = 0, lead = tile->rank - 2;
+    for (unsigned i = 0; axes[i]; i++) {
+        bool range = axes[i] == 'r', is_lead = range && tile_axis < lead;
+        int64_t step = range ? slice_step(load, tile_axis) : 1;
+        s->axes[i] = is_lead ? 'p' : axes[i];
+        if (is_lead) {
+            int64_t after = 1, lanes = ir_type_extent(tile, tile_axis);
+            for (unsigned a = tile_axis + 1; a < lead; a++) after *= ir_type_extent(tile, a);
+            IrValue *lane = ir_binary(b, IR_FLOORDIV, matrix, ir_const_index(b, after));
+            if (tile_axis) lane = ir_binary(b, IR_MOD, lane, ir_const_index(b, lanes));
+            s->operands[s->count++] = range_point(b, operands[from], operands[from + 1], step, lane, lanes);
+        } else {
+            s->operands[s->count++] = operands[from];
+            if (range) s->operands[s->count++] = operands[from + 1], s->steps[s->steps_count++] = step;
+        }
+        from += range ? 2 : 1;
+        tile_axis += range;
+    }
+}
+
+static void copy_matrix(Staging *s, IrBuilder *b, const Operand *o, IrValue *const *operands, IrValue *first,
+                        IrValue *matrix) {
+    IrOp *load = o->value->def;
+    Slice slice = {.operands = {load->operands[0], o->buf, ir_binary(b, IR_ADD, first, matrix)}, .count = 3};
+    slice_of_matrix(b, load, operands, matrix, &slice);
+    const IrType *token = ir_type_token(s->module), *tile = load->results[0].type;
+    IrOp *copy = ir_op_create(b, IR_BUF_COPY, slice.count, slice.operands, 1, &token);
+    copy->span = load->span;
+    ir_attr_set_str(copy, "axes", slice.axes);
+    if (ir_attr(load, "steps")) ir_attr_set_ints(copy, "steps", slice.steps_count, slice.steps);
+    int64_t extents[2] = {ir_type_extent(tile, tile->rank - 2), ir_type_extent(tile, tile->rank - 1)};
+    ir_attr_set_ints(copy, "extents", 2, extents);
+}
+
+void stage_copy(Staging *s, IrBuilder *b, const Ring *ring, const Operand *o, IrValue *iteration, IrValue *stage) {
+    IrOp *load = o->value->def;
+    IrValueMap *map = ir_value_map_create(s->ctx->scratch);
+    const IrBlock *body = load->block;
+    if (ring->loop) ir_value_map_set(map, ring->loop->regions[0]->args[0], iteration);
+    IrValue *operands[2 * STAGE_MAX_RANK];
+    for (unsigned i = 1; i < load->operand_count; i++)
+        operands[i - 1] = ring->loop ? recompute(b, map, body, load->operands[i]) : load->operands[i];
+    IrValue *first = stage_first_matrix(b, o, stage), *zero = ir_const_index(b, 0);
+    if (o->matrices == 1) {
+        copy_matrix(s, b, o, operands, first, zero);
+        return;
+    }
+    IrOp *loop = ir_for(b, zero, ir_const_index(b, o->matrices), ir_const_index(b, 1), 0, NULL, "matrix");
+    IrBuilder inner = ir_builder_at_end(loop->regions[0]);
+    inner.span = b->span;
+    copy_matrix(s, &inner, o, operands, first, loop->regions[0]->args[0]);
+    ir_yield(&inner, 0, NULL);
+}
