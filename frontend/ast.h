@@ -300,7 +300,7 @@ struct Decl {
     Direction direction;   /* TENSOR, VIEW */
     Stmt *loop;            /* LOOP: its statement */
     Stmt *site;            /* TILE, LOCAL: the statement that creates it */
-    bool is_workspace;     /* TILE: a top-level alloc that later nests slice; memory like a tensor */
+    bool is_workspace;     /* TILE: a top-level alloc that is loaded from and stored to, never computed with */
     Place place;           /* TILE */
     unsigned wishes;       /* TILE */
     bool has_init;         /* TILE: init= or init_zero */

@@ -2,6 +2,7 @@
  * makes a new SSA value; loops carry what they write. */
 #include "build_internal.h"
 
+#include <limits.h>
 #include <string.h>
 
 static void build_body(Build *c, const Body *body);
@@ -37,14 +38,56 @@ static IrValue *read_tile(Build *c, const Decl *d) {
     return v;
 }
 
+static double constant_number(const ConstValue *v) {
+    return v->kind == CONST_FLOAT ? v->f : (double)v->i;
+}
+
+static const char *parameter_name(Build *c, const char *name) {
+    const char *unique = name;
+    for (unsigned i = 0, k = 1; i < c->f->param_count; i++)
+        if (strcmp(c->f->params[i].name, unique) == 0) {
+            unique = arena_printf(c->unit, "%.32s_w%u", name, k++);
+            i = UINT_MAX; /* from the start */
+        }
+    return unique;
+}
+
+/* Memory of the launch, shared by its kernels. */
+static void build_workspace(Build *c, const Stmt *s) {
+    const Decl *d = s->targets[0];
+    AffCtx *a = c->m->affs;
+    const IrType *tile = tile_type(c, d);
+    const IrType *t = ir_type_tensor(c->m, d->type.dtype, tile->rank, tile->extents);
+    const Aff *elements = aff_const(a, 1);
+    for (unsigned i = 0; i < t->rank; i++) elements = aff_mul(a, elements, t->extents[i]);
+    const char *name = parameter_name(c, build_name(c, d->name));
+    IrValue *memory = ir_func_add_param(c->f, IR_PARAM_WORKSPACE, name, t, IR_DIR_INOUT);
+    c->f->params[c->f->param_count - 1].elements = elements;
+    build_set(c, d, memory);
+    if (!d->has_init) return;
+    IrValue *operands[2 + 2 * AST_MAX_RANK] = {build_splat(c, tile, constant_number(&d->init)), memory};
+    char axes[AST_MAX_RANK + 1] = {0};
+    for (unsigned i = 0; i < t->rank; i++) {
+        axes[i] = 'r';
+        operands[2 + 2 * i] = ir_const_index(&c->b, 0);
+        operands[3 + 2 * i] = ir_aff_emit(&c->b, t->extents[i]);
+    }
+    c->b.span = s->span;
+    IrOp *op = ir_op_create(&c->b, IR_TILE_STORE, 2 + 2 * t->rank, operands, 0, NULL);
+    ir_attr_set_str(op, "axes", axes);
+}
+
 static void build_alloc(Build *c, const Stmt *s) {
     const Decl *d = s->targets[0];
+    if (d->is_workspace) {
+        build_workspace(c, s);
+        return;
+    }
     build_set(c, d, NULL); /* a new tile in every run of its block */
     /* Without a type nothing reads or writes it: each use would have given it one. */
     if (!d->has_init || d->type.dtype == DTYPE_NONE) return;
-    double init = d->init.kind == CONST_FLOAT ? d->init.f : (double)d->init.i;
     c->b.span = s->span;
-    write_tile(c, d, build_splat(c, tile_type(c, d), init), s->span);
+    write_tile(c, d, build_splat(c, tile_type(c, d), constant_number(&d->init)), s->span);
 }
 
 /* ---- Slices ---- */
@@ -78,7 +121,8 @@ static bool slice_axis(Build *c, const AxisIndex *axis, unsigned at, SliceOperan
 }
 
 static bool slice_operands(Build *c, const Expr *e, SliceOperands *s) {
-    if (e->kind != EXPR_INDEX || !e->decl || e->decl->kind != DECL_TENSOR) {
+    bool memory = e->decl && (e->decl->kind == DECL_TENSOR || e->decl->is_workspace);
+    if (e->kind != EXPR_INDEX || !memory) {
         build_unsupported(c, e->span,
                           e->decl && e->decl->kind == DECL_VIEW ? "views" : "slices of tiles");
         return false;

@@ -5,7 +5,7 @@
  *   sema_define.c    operations defined by others          sema_axes.c   operations along axes
  *   sema_index.c     index notation of operators              sema_shape.c  extents and slices
  *   sema_stmt.c      statements and their actions             sema_hints.c  hints
- *   sema_number.c    numbers that steer: bounds, indices
+ *   sema_number.c    numbers that steer: bounds, indices      sema_memory.c workspaces
  *   sema_presence.c  definite assignment, presence, what loops carry
  *   sema_parallel.c  whether iterations are independent */
 #ifndef SEMA_INTERNAL_H
@@ -163,6 +163,8 @@ const Aff **sema_shape_list(Sema *s, Expr *list, size_t *rank);
 /* ---- sema_stmt.c ---- */
 void sema_body(Sema *s, Body *body);
 void sema_equations(Sema *s, Block *op);
+/* Is this alloc a workspace, which loads and stores reach and nothing computes with? */
+bool sema_is_memory(const Sema *s, const Decl *tile); /* sema_memory.c */
 
 /* ---- sema_index.c ---- */
 void sema_index_equation(Sema *s, Stmt *stmt);

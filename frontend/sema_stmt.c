@@ -40,7 +40,7 @@ static void check_alloc(Sema *s, Stmt *stmt, Expr *target, Expr *call) {
         if (hints) sema_alloc_hints(s, hints, d);
         if (init) read_init(s, init, d);
     }
-    d->is_workspace = s->loop_depth == 0;
+    d->is_workspace = sema_is_memory(s, d);
     sema_declare(s, d);
     set_target(s, stmt, d, true);
     if (d->type.kind != TYPE_ERROR) stmt->action = ACTION_ALLOC;
