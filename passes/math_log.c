@@ -1,0 +1,116 @@
+/* Logarithms, by x = 2^n (1 + f) with 1 + f from sqrt(1/2) to sqrt(2). */
+#include "math_internal.h"
+
+#include "math_tables.h"
+
+#include <math.h>
+
+typedef struct {
+    IrValue *f, *n; /* n as an integer */
+} Parts;
+
+/* x > 0; denormals are scaled into the normal range first. */
+static Parts split(Math *m, IrValue *x) {
+    double least = m->wide ? 0x1p-1022 : 0x1p-126;
+    int64_t root = m->wide ? 0x3FE6A09E667F3BCD : 0x3F3504F3;
+    IrValue *tiny = math_lt(m, x, math_num(m, least)), *shift = math_int(m, m->mantissa);
+    x = math_select(m, tiny, math_mul(m, x, math_num(m, ldexp(1, m->mantissa))), x);
+    IrValue *base = math_select(m, tiny, math_int(m, -m->mantissa), math_int(m, 0));
+    IrValue *bits = math_bits(m, x);
+    IrValue *n = math_op(m, IR_SHR, math_sub(m, bits, math_int(m, root)), shift);
+    IrValue *y = math_float(m, math_sub(m, bits, math_op(m, IR_SHL, n, shift)));
+    return (Parts){math_sub(m, y, math_num(m, 1)), math_add(m, n, base)};
+}
+
+/* log(1 + f) = f - square + odd, square = f^2 / 2. */
+static void log_terms(Math *m, IrValue *f, IrValue **square, IrValue **odd) {
+    IrValue *s = math_div(m, f, math_add(m, math_num(m, 2), f)), *z = math_mul(m, s, s);
+    IrValue *r = math_mul(m, z, MATH_POLYNOMIAL(m, z, log));
+    *square = math_mul(m, math_mul(m, f, math_num(m, 0.5)), f);
+    *odd = math_mul(m, s, math_add(m, *square, r));
+}
+
+/* n ln 2 + log(1 + f) + rest */
+static IrValue *log_sum(Math *m, IrValue *f, IrValue *n, IrValue *rest) {
+    IrValue *square, *odd;
+    log_terms(m, f, &square, &odd);
+    IrValue *k = ir_cast(&m->b, n, m->f);
+    IrValue *low = math_num(m, m->ln2_lo);
+    low = rest ? math_fma(m, k, low, rest) : math_mul(m, k, low);
+    IrValue *y = math_sub(m, f, math_sub(m, square, math_add(m, odd, low)));
+    return math_fma(m, k, math_num(m, m->ln2_hi), y);
+}
+
+/* inf and NaN stay; at the pole -inf, below it NaN. */
+static IrValue *log_edges(Math *m, IrValue *x, IrValue *result, double pole) {
+    IrValue *at = math_num(m, pole);
+    result = math_select(m, math_lt(m, x, math_num(m, INFINITY)), result, x);
+    result = math_select(m, math_op(m, IR_EQ, x, at), math_num(m, -INFINITY), result);
+    return math_select(m, math_lt(m, x, at), math_num(m, NAN), result);
+}
+
+IrValue *math_log(Math *m, IrValue *x) {
+    Parts p = split(m, x);
+    return log_edges(m, x, log_sum(m, p.f, p.n, NULL), 0);
+}
+
+IrValue *math_log1p(Math *m, IrValue *x) {
+    IrValue *one = math_num(m, 1), *u = math_add(m, one, x);
+    Parts p = split(m, u);
+    IrValue *near = math_op(m, IR_EQ, p.n, math_int(m, 0));
+    IrValue *lost_small = math_sub(m, x, math_sub(m, u, one));
+    IrValue *lost_large = math_sub(m, one, math_sub(m, u, x));
+    IrValue *lost = math_select(m, math_lt(m, x, one), lost_small, lost_large);
+    lost = math_select(m, near, math_num(m, 0), math_div(m, lost, u));
+    IrValue *f = math_select(m, near, x, p.f);
+    return math_keep_zero(m, x, log_edges(m, x, log_sum(m, f, p.n, lost), -1));
+}
+
+/* k + l / ln 2, rounded once at the end. */
+static MathPair over_ln2(Math *m, IrValue *n, MathPair l) {
+    IrValue *k = ir_cast(&m->b, n, m->f), *c = math_num(m, m->log2e_hi);
+    MathPair p = math_product(m, l.hi, c);
+    p.lo = math_add(m, p.lo, math_fma(m, l.lo, c, math_mul(m, l.hi, math_num(m, m->log2e_lo))));
+    MathPair sum = math_sum(m, k, p.hi);
+    return (MathPair){sum.hi, math_add(m, sum.lo, p.lo)};
+}
+
+IrValue *math_log2(Math *m, IrValue *x) {
+    Parts p = split(m, x);
+    IrValue *square, *odd;
+    log_terms(m, p.f, &square, &odd);
+    MathPair y = over_ln2(m, p.n, math_sum(m, p.f, math_sub(m, odd, square)));
+    return log_edges(m, x, math_add(m, y.hi, y.lo), 0);
+}
+
+/* s = f / (2 + f) in two parts. */
+static MathPair quotient(Math *m, IrValue *f) {
+    MathPair d = math_sum(m, math_num(m, 2), f);
+    IrValue *s = math_div(m, f, d.hi), *minus = math_neg(m, s);
+    IrValue *rest = math_fma(m, minus, d.lo, math_fma(m, minus, d.hi, f));
+    return (MathPair){s, math_div(m, rest, d.hi)};
+}
+
+/* a b, where the last factors' low parts multiply to nothing. */
+static MathPair pair_product(Math *m, MathPair a, MathPair b) {
+    MathPair p = math_product(m, a.hi, b.hi);
+    IrValue *cross = math_fma(m, a.hi, b.lo, math_mul(m, a.lo, b.hi));
+    return (MathPair){p.hi, math_add(m, p.lo, cross)};
+}
+
+/* log(1 + f) = s (2 + z (2/3 + z tail)), z = s^2: all but the tail in two parts. */
+MathPair math_log2_pair(Math *m, IrValue *x) {
+    Parts p = split(m, x);
+    MathPair s = quotient(m, p.f), z = pair_product(m, s, s);
+    IrValue *tail = math_mul(m, z.hi, math_polynomial(m, z.hi, math_log_tail_f64,
+                                                      COUNT_OF(math_log_tail_f64)));
+    MathPair c = math_sum(m, math_num(m, 0x1.5555555555555p-1), tail);
+    c.lo = math_add(m, c.lo, math_num(m, 0x1.5555555555555p-55));
+    MathPair q = pair_product(m, z, c), t = math_sum(m, math_num(m, 2), q.hi);
+    t.lo = math_add(m, t.lo, q.lo);
+    return over_ln2(m, p.n, pair_product(m, s, t));
+}
+
+IrValue *math_rsqrt(Math *m, IrValue *x) {
+    return math_div(m, math_num(m, 1), ir_unary(&m->b, IR_SQRT, x));
+}

@@ -1,0 +1,233 @@
+/* Sine, cosine, tangent of any finite argument, and the arc tangent.
+ *
+ * Payne and Hanek: with x = M 2^e and M an integer, only the bits of 2/pi from weight 2^(1-e) on
+ * matter modulo 4. They are picked from a table of constants by selects, multiplied by M in
+ * integers, and give the quadrant and the fraction with more than 60 bits below the nearest
+ * multiple of pi/2. */
+#include "math_internal.h"
+
+#include "math_tables.h"
+
+#include <math.h>
+
+enum { MAX_WORDS = 40, F32_WINDOW = 3, F64_WINDOW = 6 };
+
+typedef struct {
+    const IrType *u32, *u64, *i64;
+} Types;
+
+typedef struct {
+    IrValue *quadrant; /* u64, 0 to 3 */
+    MathPair r;        /* |x| less the quadrant's multiple of pi/2 */
+} Reduced;
+
+static Types types_of(const Math *m) {
+    return (Types){math_type(m, DTYPE_U32), math_type(m, DTYPE_U64), math_type(m, DTYPE_I64)};
+}
+
+static IrValue *whole(Math *m, const IrType *type, uint64_t value) {
+    return ir_const_int(&m->b, type, (int64_t)value);
+}
+
+static IrValue *shifted(Math *m, IrOpcode opcode, IrValue *x, unsigned count) {
+    return math_op(m, opcode, x, whole(m, x->type, count));
+}
+
+static IrValue *masked(Math *m, IrValue *x, uint64_t mask) {
+    return math_op(m, IR_AND, x, whole(m, x->type, mask));
+}
+
+/* Moves words[at + k] to words[k] for k < count, at < 2^levels. */
+static void pick(Math *m, IrValue **words, IrValue *at, unsigned levels, unsigned count) {
+    for (unsigned level = levels; level-- > 0;) {
+        IrValue *bit = masked(m, at, 1u << level);
+        IrValue *move = math_op(m, IR_NE, bit, whole(m, at->type, 0));
+        unsigned left = count + (1u << level) - 1;
+        for (unsigned k = 0; k < left; k++)
+            words[k] = math_select(m, move, words[k + (1u << level)], words[k]);
+    }
+}
+
+/* `count` words of 2/pi from bit `offset` on, `zeros` words of zeros standing before it. */
+static void window(Math *m, Types t, IrValue *offset, unsigned zeros, unsigned levels,
+                   unsigned count, IrValue **words) {
+    IrValue *table[2 * MAX_WORDS + 32];
+    IrValue *zero = whole(m, t.u32, 0);
+    unsigned size = count + 1 + (1u << levels) - 1;
+    for (unsigned k = 0; k < size; k++) {
+        bool inside = k >= zeros && k - zeros < COUNT_OF(math_two_over_pi);
+        table[k] = inside ? whole(m, t.u32, math_two_over_pi[k - zeros]) : zero;
+    }
+    pick(m, table, shifted(m, IR_SHR, offset, 5), levels, count + 1);
+    IrValue *bits = masked(m, offset, 31);
+    IrValue *rest = math_sub(m, whole(m, t.u32, 32), bits);
+    for (unsigned k = 0; k < count; k++)
+        words[k] = math_op(m, IR_OR, math_op(m, IR_SHL, table[k], bits),
+                           math_op(m, IR_SHR, table[k + 1], rest));
+}
+
+/* digits += M * words 2^(32 place), modulo 2^(32 count); digits[0] and words[0] are the highest. */
+static void add_product(Math *m, Types t, IrValue *factor, IrValue **words, unsigned count,
+                        unsigned place, IrValue **digits) {
+    IrValue *carry = NULL;
+    for (unsigned k = count; k-- > place;) {
+        IrValue *word = ir_cast(&m->b, words[k], t.u64), *p = math_mul(m, factor, word);
+        unsigned to = k - place;
+        if (digits[to]) p = math_add(m, p, digits[to]);
+        if (carry) p = math_add(m, p, carry);
+        digits[to] = masked(m, p, UINT32_MAX);
+        carry = shifted(m, IR_SHR, p, 32);
+    }
+}
+
+static IrValue *join(Math *m, IrValue *hi, IrValue *lo) {
+    return math_op(m, IR_OR, shifted(m, IR_SHL, hi, 32), lo);
+}
+
+/* Takes the quadrant off a fraction of 2^62 to one: what remains is signed. */
+static IrValue *take_quadrant(Math *m, Types t, IrValue *fraction, IrValue **quadrant) {
+    IrValue *half = math_add(m, fraction, whole(m, t.u64, 1ull << 61));
+    *quadrant = shifted(m, IR_SHR, half, 62);
+    IrValue *rest = math_sub(m, fraction, shifted(m, IR_SHL, *quadrant, 62));
+    return ir_cast(&m->b, rest, t.i64);
+}
+
+static Reduced reduce_f32(Math *m, IrValue *a) {
+    Types t = types_of(m);
+    IrValue *bits = ir_cast(&m->b, math_bits(m, a), t.u32), *words[F32_WINDOW];
+    IrValue *offset = math_sub(m, shifted(m, IR_SHR, bits, 23), whole(m, t.u32, 120));
+    window(m, t, offset, 1, 3, F32_WINDOW, words);
+    IrValue *factor = math_op(m, IR_OR, masked(m, bits, 0x7FFFFF), whole(m, t.u32, 0x800000));
+    IrValue *digits[F32_WINDOW] = {0};
+    add_product(m, t, ir_cast(&m->b, factor, t.u64), words, F32_WINDOW, 0, digits);
+    Reduced r;
+    IrValue *turn = take_quadrant(m, t, join(m, digits[0], digits[1]), &r.quadrant);
+    Math w = math_as(m, DTYPE_F64);
+    IrValue *angle = math_mul(&w, ir_cast(&w.b, turn, w.f), math_num(&w, 0x1.921fb54442d18p-62));
+    r.r.hi = ir_cast(&w.b, angle, m->f);
+    IrValue *rest = math_sub(&w, angle, ir_cast(&w.b, r.r.hi, w.f));
+    r.r.lo = ir_cast(&w.b, rest, m->f);
+    m->b = w.b;
+    return r;
+}
+
+/* hi 2^64 + lo >= 0 as a sum of two floats, times 2^-64. */
+static MathPair wide_to_float(Math *m, Types t, IrValue *hi, IrValue *lo) {
+    IrValue *first = ir_cast(&m->b, hi, m->f);
+    IrValue *rest = math_sub(m, hi, ir_cast(&m->b, first, t.i64));
+    IrValue *low = ir_cast(&m->b, shifted(m, IR_SHR, lo, 11), t.i64);
+    low = math_mul(m, ir_cast(&m->b, low, m->f), math_num(m, 0x1p-53));
+    return math_sum(m, first, math_add(m, ir_cast(&m->b, rest, m->f), low));
+}
+
+static Reduced reduce_f64(Math *m, IrValue *a) {
+    Types t = types_of(m);
+    IrValue *bits = ir_cast(&m->b, math_bits(m, a), t.u64), *words[F64_WINDOW];
+    IrValue *exponent = ir_cast(&m->b, shifted(m, IR_SHR, bits, 52), t.u32);
+    window(m, t, math_sub(m, exponent, whole(m, t.u32, 1013)), 2, 6, F64_WINDOW, words);
+    IrValue *factor = masked(m, bits, (1ull << 52) - 1);
+    factor = math_op(m, IR_OR, factor, whole(m, t.u64, 1ull << 52));
+    IrValue *digits[F64_WINDOW] = {0};
+    add_product(m, t, masked(m, factor, UINT32_MAX), words, F64_WINDOW, 0, digits);
+    add_product(m, t, shifted(m, IR_SHR, factor, 32), words, F64_WINDOW, 1, digits);
+    Reduced r;
+    IrValue *hi = take_quadrant(m, t, join(m, digits[0], digits[1]), &r.quadrant);
+    IrValue *sign = shifted(m, IR_SHR, hi, 63); /* all ones when negative */
+    IrValue *lo = math_op(m, IR_XOR, join(m, digits[2], digits[3]), ir_cast(&m->b, sign, t.u64));
+    MathPair f = wide_to_float(m, t, math_op(m, IR_XOR, hi, sign), lo);
+    IrValue *half_pi = math_num(m, 0x1.921fb54442d18p-62);
+    MathPair p = math_product(m, f.hi, half_pi);
+    IrValue *cross = math_mul(m, f.hi, math_num(m, 0x1.1a62633145c07p-116));
+    p.lo = math_add(m, p.lo, math_fma(m, f.lo, half_pi, cross));
+    IrValue *negative = math_lt(m, sign, whole(m, t.i64, 0));
+    r.r.hi = math_select(m, negative, math_neg(m, p.hi), p.hi);
+    r.r.lo = math_select(m, negative, math_neg(m, p.lo), p.lo);
+    return r;
+}
+
+/* Arguments below pi/4 are their own remainder, to the last denormal. */
+static Reduced reduce(Math *m, IrValue *a) {
+    Reduced r = m->wide ? reduce_f64(m, a) : reduce_f32(m, a);
+    IrValue *small = math_lt(m, a, math_num(m, 0.785));
+    r.r.hi = math_select(m, small, a, r.r.hi);
+    r.r.lo = math_select(m, small, math_num(m, 0), r.r.lo);
+    r.quadrant = math_select(m, small, whole(m, r.quadrant->type, 0), r.quadrant);
+    return r;
+}
+
+static IrValue *sine(Math *m, MathPair r) {
+    IrValue *z = math_mul(m, r.hi, r.hi), *cube = math_mul(m, r.hi, z);
+    IrValue *p = MATH_POLYNOMIAL(m, z, sin);
+    IrValue *slope = math_fma(m, z, math_num(m, -0.5), math_num(m, 1));
+    return math_add(m, r.hi, math_fma(m, cube, p, math_mul(m, r.lo, slope)));
+}
+
+static IrValue *cosine(Math *m, MathPair r) {
+    IrValue *z = math_mul(m, r.hi, r.hi), *half = math_mul(m, z, math_num(m, 0.5));
+    IrValue *one = math_num(m, 1), *w = math_sub(m, one, half);
+    IrValue *lost = math_sub(m, math_sub(m, one, w), half);
+    IrValue *low = math_mul(m, math_mul(m, z, z), MATH_POLYNOMIAL(m, z, cos));
+    low = math_fma(m, math_neg(m, r.hi), r.lo, low);
+    return math_add(m, w, math_add(m, lost, low));
+}
+
+static IrValue *has_bit(Math *m, IrValue *quadrant, unsigned bit) {
+    return math_op(m, IR_NE, masked(m, quadrant, bit), whole(m, quadrant->type, 0));
+}
+
+static IrValue *finite_only(Math *m, IrValue *a, IrValue *result) {
+    return math_select(m, math_lt(m, a, math_num(m, INFINITY)), result, math_num(m, NAN));
+}
+
+/* sin(|x| + turns pi/2) */
+static IrValue *turned_sine(Math *m, IrValue *a, unsigned turns) {
+    Reduced r = reduce(m, a);
+    IrValue *q = math_add(m, r.quadrant, whole(m, r.quadrant->type, turns));
+    IrValue *s = sine(m, r.r), *c = cosine(m, r.r);
+    IrValue *v = math_select(m, has_bit(m, q, 1), c, s);
+    return math_select(m, has_bit(m, q, 2), math_neg(m, v), v);
+}
+
+static IrValue *odd(Math *m, IrValue *x, IrValue *result) {
+    IrValue *negative = math_lt(m, math_bits(m, x), math_int(m, 0));
+    return math_select(m, negative, math_neg(m, result), result);
+}
+
+IrValue *math_sin(Math *m, IrValue *x) {
+    IrValue *a = math_abs(m, x);
+    return finite_only(m, a, odd(m, x, turned_sine(m, a, 0)));
+}
+
+IrValue *math_cos(Math *m, IrValue *x) {
+    IrValue *a = math_abs(m, x);
+    return finite_only(m, a, turned_sine(m, a, 1));
+}
+
+IrValue *math_tan(Math *m, IrValue *x) {
+    IrValue *a = math_abs(m, x);
+    Reduced r = reduce(m, a);
+    IrValue *s = sine(m, r.r), *c = cosine(m, r.r), *turn = has_bit(m, r.quadrant, 1);
+    IrValue *top = math_select(m, turn, math_neg(m, c), s);
+    IrValue *t = math_div(m, top, math_select(m, turn, s, c));
+    return finite_only(m, a, odd(m, x, t));
+}
+
+/* Around 0, 1 or infinity: t = x, (x - 1) / (x + 1) or -1 / x. */
+IrValue *math_atan(Math *m, IrValue *x) {
+    IrValue *a = math_abs(m, x), *zero = math_num(m, 0), *one = math_num(m, 1);
+    IrValue *large = math_lt(m, math_num(m, 2.414213562373095), a);
+    IrValue *middle = math_lt(m, math_num(m, 0.41421356237309503), a);
+    IrValue *top = math_select(m, middle, math_sub(m, a, one), a);
+    IrValue *bottom = math_select(m, middle, math_add(m, a, one), one);
+    IrValue *t = math_div(m, math_select(m, large, math_num(m, -1), top),
+                          math_select(m, large, a, bottom));
+    double half_pi = m->wide ? 0x1.921fb54442d18p+0 : 0x1.921fb6p+0;
+    double rest = m->wide ? 0x1.1a62633145c07p-54 : 0x1.921fb54442d18p+0 - half_pi;
+    IrValue *hi = math_select(m, middle, math_num(m, half_pi / 2), zero);
+    IrValue *lo = math_select(m, middle, math_num(m, rest / 2), zero);
+    hi = math_select(m, large, math_num(m, half_pi), hi);
+    lo = math_select(m, large, math_num(m, rest), lo);
+    IrValue *z = math_mul(m, t, t), *p = MATH_POLYNOMIAL(m, z, atan);
+    IrValue *y = math_add(m, t, math_fma(m, math_mul(m, t, z), p, lo));
+    return math_copysign(m, math_add(m, hi, y), x);
+}

@@ -1,0 +1,137 @@
+#!/usr/bin/env python3
+"""Measures every function of ir/math.def, as emitted for the CPU, against libm in double (f32) and
+libquadmath (f64): the greatest error must stay within the bound that the table states.
+
+    functions.py CC SKETCH_OPT EMIT_TOOL SOURCE [--long] [--only=NAME,...] [--update=docs/math.md]
+
+Short: every 4,093rd f32 argument, 250,000 f64 arguments; --long: all 2^32 and 16 million."""
+import concurrent.futures
+import pathlib
+import re
+import subprocess
+import sys
+import tempfile
+
+BINARY = {"pow"}
+FLAGS = ["-std=gnu17", "-O2", "-march=native", "-ftree-vectorize", "-ffp-contract=off",
+         "-fno-math-errno", "-fno-trapping-math", "-w"]
+
+
+def rows(source):
+    text = (source / "ir/math.def").read_text()
+    pattern = re.compile(r'^MATH\((\w+), (\w+), ([\d.]+), ([\d.]+), .*, "([^"]*)", "([^"]*)"\)$', re.M)
+    found = [dict(name=m[2], bound={"f32": float(m[3]), "f64": float(m[4])}, domain=m[5], method=m[6])
+             for m in pattern.finditer(text)]
+    assert len(found) == len(re.findall(r"^MATH\(\w+, ", text, re.M)), "unreadable row"
+    return found
+
+
+def kernel(name, dtype):
+    """One lane at a time: the C compiler makes vectors of it."""
+    binary = name in BINARY
+    second = f"tensor %W: ptr<{dtype}, global> in, " if binary else ""
+    load = f"        %w = mem.load(%W, %i) : {dtype}\n" if binary else ""
+    return f"""sketchc.ir 1
+
+func @function kernel (tensor %X: ptr<{dtype}, global> in, {second}tensor %Y: ptr<{dtype}, global> out, symbol %N: index) {{kernel = "function", num_warps = 1, grid_x = aff(1)}}
+{{
+    %k0 = const() {{value = 0}} : index
+    %k1 = const() {{value = 1}} : index
+    for(%k0, %N, %k1) (%i: index) {{
+        %x = mem.load(%X, %i) : {dtype}
+{load}        %y = {name}(%x{", %w" if binary else ""}) : {dtype}
+        mem.store(%y, %Y, %i)
+        yield()
+    }}
+    return()
+}}
+"""
+
+
+def emit(tools, folder, name, dtype):
+    """The emitted C of a function."""
+    ir, low = folder / f"{name}_{dtype}.skir", folder / f"{name}_{dtype}.low.skir"
+    ir.write_text(kernel(name, dtype))
+    low.write_text(subprocess.run([tools["opt"], "--passes=expand_math,simplify", ir], check=True,
+                                  capture_output=True, text=True).stdout)
+    c = folder / f"{name}_{dtype}.c"
+    c.write_text(subprocess.run([tools["emit"], low, "-t", "openmp"], check=True,
+                                capture_output=True, text=True).stdout)
+    return c
+
+
+def measure(tools, folder, source, name, dtype, step):
+    c, exe = emit(tools, folder, name, dtype), folder / f"{name}_{dtype}"
+    defines = [f"-DREFERENCE={name}"] + (["-DBINARY"] if name in BINARY else [])
+    subprocess.run([tools["cc"], *FLAGS, *defines, source / "tests/math/measure.c", c, "-o", exe,
+                    "-lquadmath", "-lm"], check=True)
+    arity = "binary" if name in BINARY else "unary"
+    run = subprocess.run([exe, dtype, arity, str(step)], capture_output=True, text=True)
+    worst, a, b, count = run.stdout.split()
+    return dict(name=name, dtype=dtype, worst=float(worst), a=a, b=b, count=int(count))
+
+
+def table(functions, results):
+    """docs/math.md's table; the measured figure is the one of the long run."""
+    lines = ["| function | results are numbers for | f32 bound | measured | f64 bound | measured | method |",
+             "| --- | --- | --- | --- | --- | --- | --- |"]
+    for f in functions:
+        cells = [f"`{f['name']}`", f["domain"]]
+        for dtype in ("f32", "f64"):
+            cells += [f"{f['bound'][dtype]:g}", f"{results[f['name'], dtype]['worst']:.3f}"]
+        lines.append("| " + " | ".join(cells + [f["method"].replace("|", "\\|")]) + " |")
+    return "\n".join(lines)
+
+
+def stated(document, functions):
+    """What the document says: its bounds must be the table's, its figures below them."""
+    good = True
+    for f in functions:
+        row = re.search(rf"^\| `{f['name']}` \| .*? \| ([\d.]+) \| ([\d.]+) \| ([\d.]+) \| ([\d.]+) \|",
+                        document, re.M)
+        if not row:
+            print(f"docs/math.md lacks {f['name']}")
+            good = False
+            continue
+        for dtype, bound, figure in (("f32", row[1], row[2]), ("f64", row[3], row[4])):
+            if float(bound) != f["bound"][dtype] or float(figure) > float(bound):
+                print(f"docs/math.md: {f['name']} {dtype} says {bound} and {figure}")
+                good = False
+    return good
+
+
+def main():
+    names = [a for a in sys.argv[1:] if not a.startswith("--")]
+    options = dict(a[2:].partition("=")[::2] for a in sys.argv[1:] if a.startswith("--"))
+    tools, source = dict(cc=names[0], opt=names[1], emit=names[2]), pathlib.Path(names[3])
+    functions = rows(source)
+    only = options["only"].split(",") if "only" in options else [f["name"] for f in functions]
+    long = "long" in options
+    jobs = [(f, dtype) for f in functions if f["name"] in only for dtype in ("f32", "f64")]
+    good, results = True, {}
+    with tempfile.TemporaryDirectory() as folder, concurrent.futures.ThreadPoolExecutor(2) as pool:
+        def work(job):
+            f, dtype = job
+            step = (1 if dtype == "f32" and f["name"] not in BINARY else 256) if long else \
+                (4093 if dtype == "f32" else 16384)
+            return f, measure(tools, pathlib.Path(folder), source, f["name"], dtype, step)
+        for f, r in pool.map(work, jobs):
+            bound = f["bound"][r["dtype"]]
+            ok = r["worst"] <= bound
+            good &= ok
+            results[r["name"], r["dtype"]] = r
+            print(f"{'ok  ' if ok else 'FAIL'} {r['name']:8} {r['dtype']} {r['worst']:8.4f} of {bound:g} "
+                  f"ulps at {float.fromhex(r['a']):.9g} ({r['a']})"
+                  f"{' ' + r['b'] if r['name'] in BINARY else ''}, {r['count']} arguments", flush=True)
+    document = source / "docs/math.md"
+    if "update" in options:
+        text = document.read_text()
+        head, rest = text.split("<!-- measured -->", 1)
+        tail = rest.split("<!-- end of measured -->", 1)[1]
+        document.write_text(f"{head}<!-- measured -->\n{table(functions, results)}\n<!-- end of measured -->{tail}")
+    elif document.exists():
+        good &= stated(document.read_text(), functions)
+    return 0 if good else 1
+
+
+sys.exit(main())
