@@ -217,6 +217,13 @@ static RtError find_shape(const TaskPlan *plan, const Task *task, const Binding 
     return rt_ok();
 }
 
+/* Stored and then loaded by the sketch, but no input of the operator: it starts out poisoned. */
+static bool is_made_here(const TaskPlan *plan, const Task *task, const ArtifactParam *p) {
+    Shape shape;
+    return plan->graph && graph_param(plan->graph, task_graph_name(p)) < 0 &&
+           graph_shape(plan, task, task_graph_name(p), &shape);
+}
+
 RtError task_inputs(const TaskPlan *plan, const Task *task, Arena *arena, const Binding *b,
                     TaskInput **inputs) {
     *inputs = ARENA_ARRAY(arena, TaskInput, plan->a->param_count + 1);
@@ -224,6 +231,7 @@ RtError task_inputs(const TaskPlan *plan, const Task *task, Arena *arena, const 
         const ArtifactParam *p = &plan->a->params[i];
         TaskInput *in = &(*inputs)[i];
         if (p->kind != ARTIFACT_TENSOR || !(p->direction & ARTIFACT_IN)) continue;
+        if (is_made_here(plan, task, p)) continue;
         RT_TRY(find_shape(plan, task, b, i, &in->shape));
         in->read = true;
         RT_TRY(make_spec(plan, task, in));

@@ -131,7 +131,7 @@ static RtError check_outputs(OneTask *t) {
                             a->params[i].name);
         compare.sample_budget = t->binding.elements[i] <= DENSE_ELEMENTS ? DENSE : SPARSE;
         verdict_check_output(&t->verdict, t->evaluator, k, t->first[i],
-                             a->params[i].direction == ARTIFACT_OUT, &compare);
+                             !t->inputs[i].read, &compare);
         void *second;
         RT_TRY(download(t, i, &second));
         verdict_check_second(&t->verdict, shape, t->first[i], second, !a->unordered);
