@@ -26,19 +26,9 @@ def form_problems(text: str) -> list[str]:
         problems.append("no sketch that implements the operator stands behind it")
     if not any(name == "small" for name, _ in CASE.findall(text)):
         problems.append("no case is called small, in the form `case small { M=5, N=7; X: normal(0, 1) }`")
-    for number, line in enumerate(text.splitlines(), 1):
-        indent = len(line) - len(line.lstrip(" "))
-        if "\t" in line or line != line.rstrip() or len(line) > 100 or not line.isascii():
-            problems.append(f"line {number}: tab, space at the end, or more than 100 ASCII columns")
-        # A line that continues a bracket lines up with it.
-        if indent % 4 and not is_open(text, number):
-            problems.append(f"line {number}: the indentation is no multiple of 4")
+    if not text.isascii() or max(map(len, text.splitlines())) > 100:
+        problems.append("a line has more than 100 columns, or is not ASCII")
     return problems
-
-
-def is_open(text: str, number: int) -> bool:
-    before = "\n".join(re.sub(r"#.*", "", line) for line in text.splitlines()[:number - 1])
-    return any(before.count(a) > before.count(b) for a, b in ("()", "[]"))
 
 
 def small_sizes(text: str) -> str:
@@ -71,6 +61,9 @@ class Example:
             self.problems.append(f"{what}: {' '.join(map(str, command))}: status {done.returncode}\n"
                                  f"{done.stdout[-3000:]}")
         return "" if done.returncode else done.stdout
+
+    def format(self) -> None:
+        self.must("format", [self.sketchc, "fmt", "--check", self.file])
 
     def verify(self) -> None:
         out = self.must("verify", [self.sketchc, "verify", self.file, "-t", "openmp", "--seed=1",
@@ -115,6 +108,7 @@ def main() -> int:
     file = pathlib.Path(sys.argv[1])
     with tempfile.TemporaryDirectory() as folder:
         example = Example(file, *sys.argv[2:4], folder)
+        example.format()
         example.verify()
         example.interpret()
         example.compile_c()

@@ -120,13 +120,25 @@ static void reset_tensors(Run *r) {
 
 /* ---- Judging ---- */
 
+/* The operator's scalars at their defaults, which a sketch need not repeat. */
+static size_t default_scalars(const IrFunc *graph, EvalScalar *scalars) {
+    size_t count = 0;
+    for (unsigned i = 0; i < graph->param_count; i++)
+        if (graph->params[i].kind == IR_PARAM_SCALAR && !isnan(graph->params[i].fallback))
+            scalars[count++] = (EvalScalar){graph->params[i].name, graph->params[i].fallback};
+    return count;
+}
+
 static bool launch(Run *r, const IrModule *m, bool reverse, const char *stage) {
+    const char *error = NULL;
+    Arena *scratch = arena_create();
+    EvalScalar *scalars = ARENA_ARRAY(scratch, EvalScalar, r->graph->param_count + 1);
     InterpretArgs args = {.sizes = r->sizes,
                           .tensor_count = r->tensor_count,
                           .tensors = r->tensors,
+                          .scalar_count = default_scalars(r->graph, scalars),
+                          .scalars = scalars,
                           .reverse = reverse};
-    const char *error = NULL;
-    Arena *scratch = arena_create();
     reset_tensors(r);
     bool ok = interpret_module(scratch, m, &args, &error);
     if (!ok) printf("%s: trap: %s\n", stage, error);
