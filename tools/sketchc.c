@@ -2,6 +2,7 @@
 #include "sketchc.h"
 #include "crash.h"
 #include "diff.h"
+#include "lsp/lsp.h"
 #include "options.h"
 #include "support.h"
 
@@ -531,6 +532,9 @@ static int dispatch(Driver *d) {
         return command_compile(d);
     case COMMAND_FMT:
         return command_format(d);
+    case COMMAND_LSP:
+        return d->line.operands.len ? fail(SKETCHC_USAGE_ERROR, "lsp takes no file")
+                                    : lsp_serve(STDIN_FILENO, STDOUT_FILENO);
     case COMMAND_EXPLAIN:
         return command_explain(d);
     case COMMAND_CACHE:

@@ -1,0 +1,306 @@
+#!/usr/bin/env python3
+"""Transcripts of the language server: test_lsp.py SKETCHC. Each test talks to a server of its own."""
+import json
+import pathlib
+import random
+import subprocess
+import sys
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
+from client import Client, apply, example, position
+
+URI = "file:///work.sketch"
+SKETCHC = sys.argv[1]
+STRIDE = """sketch s {
+    symbols: M;
+    tensors: X[M]: f32; Y[M]: f32;
+    constexpr: T = 8;
+    for i in range(0, ceil(M, T)):
+        x = alloc([T])
+        load(X[i:i+T] -> x)
+        y = exp(x)
+        store(y -> Y[i*T:(i+1)*T])
+}
+"""
+
+
+def opened(text, **options):
+    c = Client(SKETCHC, **options)
+    c.open(URI, text)
+    return c
+
+
+def compiler_says(text):
+    done = subprocess.run([SKETCHC, "-", "-t", "openmp", "-D", "T=8", "--diagnostics=json"], input=text, capture_output=True, text=True)
+    return done.stderr
+
+
+def test_lifecycle():
+    c = Client(SKETCHC, initialize=False)
+    assert c.request("textDocument/hover", {}, error=True)["code"] == -32002
+    assert c.request("initialize", {})["capabilities"]["positionEncoding"] == "utf-16"
+    assert c.request("initialize", {}, error=True)["code"] == -32600
+    assert c.request("no/such", {}, error=True)["code"] == -32601
+    assert c.request("textDocument/hover", {"textDocument": {"uri": "file:///no"}}, error=True)["code"] == -32602
+    assert c.end() == 0
+    c = Client(SKETCHC)
+    c.notify("exit", None)
+    assert c.process.wait(timeout=20) == 1
+
+
+def test_bad_frames():
+    c = Client(SKETCHC)
+    c.send_raw(b"{not json")
+    assert c.read()["error"]["code"] == -32700
+    c.send_raw(b"[]")
+    assert c.read()["error"]["code"] == -32600
+    c.process.stdin.write(b"Content-Length: 99999999999\r\n\r\n")
+    c.process.stdin.flush()
+    assert c.process.wait(timeout=20) == 1
+
+
+def test_diagnostics_and_fix():
+    c = opened(STRIDE)
+    found = c.published(URI, 1)
+    assert len(found) == 1 and found[0]["severity"] == 1, found
+    assert found[0]["code"] in compiler_says(STRIDE), "the command line says the same"
+    span = found[0]["range"]
+    actions = c.request("textDocument/codeAction", {"textDocument": {"uri": URI}, "range": span, "context": {"diagnostics": found}})
+    assert len(actions) == 1 and actions[0]["kind"] == "quickfix"
+    fixed = apply(STRIDE, actions[0]["edit"]["changes"][URI])
+    assert "X[i*T:(i+1)*T]" in fixed.replace(" ", ""), fixed
+    c.change(URI, 2, {"text": fixed})
+    assert c.published(URI, 2) == []
+    c.notify("textDocument/didClose", {"textDocument": {"uri": URI}})
+    assert c.end() == 0 and c.diagnostics[URI]["diagnostics"] == []
+
+
+def test_hover():
+    text = example("softmax")
+    c = opened(text)
+
+    def hover(needle, skip=0):
+        return c.at("hover", URI, *position(text, needle, skip))["contents"]["value"]
+
+    assert "f32[N]" in hover("row = alloc") and "that of `X`" in hover("row = alloc")
+    assert "shared memory" in hover("row = alloc")
+    assert "reduce_max(" in hover("reduce_max") and "largest" in hover("reduce_max")
+    assert "f32[M, N]" in hover("X[m,") and "only read" in hover("X[m,")
+    assert "Trip count" in hover("m in range") and "independent" in hover("m in range")
+    assert "cores" in hover('"coreidx"').lower()
+    assert c.at("hover", URI, 0, 3) is None
+    assert c.end() == 0
+
+
+def test_inlay_hints():
+    text = example("softmax")
+    c = opened(text)
+    everything = {"start": {"line": 0, "character": 0}, "end": {"line": 999, "character": 0}}
+    labels = [h["label"] for h in c.request("textDocument/inlayHint", {"textDocument": {"uri": URI}, "range": everything})]
+    assert ": f32[N]" in labels and "x M" in labels and any("occupancy: not known" in x for x in labels), labels
+    assert c.end() == 0
+
+
+def test_completion():
+    text = STRIDE.replace("y = exp(x)", "y = ex")
+    c = opened(text)
+
+    def labels(t, needle, skip):
+        c.change(URI, 5, {"text": t})
+        return [i["label"] for i in c.at("completion", URI, *position(t, needle, skip))["items"]]
+
+    names = labels(text, "y = ex", 6)
+    assert {"exp", "x", "X", "T", "M", "i", "num_sms", "for"} <= set(names) and "y" not in names, names
+    hints = labels('sketch s {\n    @llm_hint("pa\n}\n', 'hint("', 6)
+    assert "parallel" in hints and "pipeline" in hints and "exp" not in hints
+    contexts = labels('sketch s {\n    @llm_hint("parallel", "\n}\n', ', "', 3)
+    assert "coreidx" in contexts and "pipeline" not in contexts
+    assert "input_cache" in labels('sketch s {\n    a = alloc([4], llm_hint=["\n}\n', '=["', 3)
+    assert "bf16" in labels("sketch s {\n    tensors: X[4]: b\n}\n", "]: b", 4)
+    assert c.end() == 0
+
+
+def test_signature_help():
+    text = STRIDE.replace("y = exp(x)", "y = where(x, max(x, ")
+    c = opened(text)
+    help_ = c.at("signatureHelp", URI, *position(text, "max(x, ", 7))
+    assert help_["signatures"][0]["label"].startswith("max(a, b") and help_["activeParameter"] == 1
+    help_ = c.at("signatureHelp", URI, *position(text, "where(x, ", 9))
+    assert help_["signatures"][0]["label"].startswith("where(") and help_["activeParameter"] == 1
+    assert c.at("signatureHelp", URI, 0, 0) is None
+    assert c.end() == 0
+
+
+def test_navigation():
+    text = example("softmax")
+    c = opened(text)
+    here = c.at("definition", URI, *position(text, "row - peak"))
+    assert here["range"]["start"] == dict(zip(("line", "character"), position(text, "row = alloc")))
+    assert c.at("definition", URI, *position(text, "implements row_softmax", 12))["range"]["start"]["line"] == 1
+    uses = c.at("references", URI, *position(text, "peak = "), context={"includeDeclaration": False})
+    assert len(uses) == 1
+    assert len(c.at("documentHighlight", URI, *position(text, "peak = "))) == 2
+    assert c.at("definition", URI, 0, 0) is None
+    assert c.end() == 0
+
+
+def test_rename():
+    text = example("softmax")
+    c = opened(text)
+    where = position(text, "weight = exp")
+    edits = c.at("rename", URI, *where, newName="e_x")["changes"][URI]
+    renamed = apply(text, edits)
+    assert renamed.count("e_x") == text.count("weight") and "weight" not in renamed
+    c.change(URI, 2, {"text": renamed})
+    assert [d for d in c.published(URI, 2) if d["severity"] == 1] == []
+    # A tensor that the operator and the sketch share by name goes along in both, and in the cases.
+    tensor = apply(renamed, c.at("rename", URI, *position(renamed, "X[m,"), newName="Input")["changes"][URI])
+    c.change(URI, 3, {"text": tensor})
+    assert [d for d in c.published(URI, 3) if d["severity"] == 1] == [], c.published(URI, 3)
+    assert "Input: normal" in tensor and "Input[M, N]" in tensor
+    for bad in ("for", "1x", "a b", "", "total"):
+        line, character = position(tensor, "e_x = exp")
+        c.request("textDocument/rename", {"textDocument": {"uri": URI}, "position": {"line": line, "character": character},
+                                          "newName": bad}, error=True)
+    assert c.at("prepareRename", URI, 0, 0) is None
+    assert c.end() == 0
+
+
+def test_symbols_and_folding():
+    text = example("softmax")
+    c = opened(text)
+    document = {"textDocument": {"uri": URI}}
+    symbols = c.request("textDocument/documentSymbol", document)
+    assert [s["name"] for s in symbols] == ["row_softmax", "softmax_whole_row"]
+    assert "full" in [s["name"] for s in symbols[0]["children"]]
+    folds = c.request("textDocument/foldingRange", document)
+    assert len(folds) >= 3 and all(f["endLine"] > f["startLine"] for f in folds)
+    assert c.end() == 0
+
+
+def decoded(data, names):
+    tokens, line, character = [], 0, 0
+    for i in range(0, len(data), 5):
+        line += data[i]
+        character = data[i + 1] if data[i] else character + data[i + 1]
+        tokens.append((line, character, data[i + 2], names[data[i + 3]], data[i + 4]))
+    return tokens
+
+
+def test_semantic_tokens():
+    text = "# ünï\n" + example("softmax")
+    c = opened(text)
+    legend = c.capabilities["semanticTokensProvider"]["legend"]["tokenTypes"]
+    tokens = decoded(c.request("textDocument/semanticTokens/full", {"textDocument": {"uri": URI}})["data"], legend)
+    lines = text.split("\n")
+    spelt = {(lines[l][ch:ch + n], kind) for l, ch, n, kind, _ in tokens}
+    assert {("# ünï", "comment"), ("sketch", "keyword"), ("exp", "function"), ("f32", "type"), ("row", "variable"),
+            ("M", "enumMember"), ("X", "parameter"), ("65537", "number"), ('"coreidx"', "decorator")} <= spelt, spelt
+    ends = [(l, ch + n) for l, ch, n, _, _ in tokens]
+    assert all((a[0], a[1]) >= e for a, e in zip(tokens[1:], ends)), "tokens do not overlap"
+    assert c.end() == 0
+
+
+def test_formatting():
+    messy = "sketch s{\n  symbols:M\n  for i in range( M ):\n      a=1 # c\n}\n"
+    c = opened(messy)
+    document = {"textDocument": {"uri": URI}, "options": {}}
+    tidy = apply(messy, c.request("textDocument/formatting", document))
+    want = subprocess.run([SKETCHC, "fmt", "-"], input=messy, capture_output=True, text=True).stdout
+    assert tidy == want and "a = 1  # c" in tidy
+    c.change(URI, 2, {"text": tidy})
+    assert c.request("textDocument/formatting", document) == []
+    c.change(URI, 3, {"text": "sketch s {\n  x = (\n}\n"})
+    assert c.request("textDocument/formatting", document, error=True)["code"] == -32803
+    assert c.end() == 0
+
+
+def test_show():
+    text = example("softmax")
+    c = opened(text)
+
+    def show(form, **more):
+        return c.request("workspace/executeCommand", {"command": "sketchc.show", "arguments": [
+            {"uri": URI, "form": form, "position": {"line": 25, "character": 0}, **more}]})
+
+    code = show("cuda")
+    assert code["ok"] and "__global__" in code["text"]
+    lines = code["text"].split("\n")
+    assert code["lines"] and all(f".sketch:{source + 1}" in lines[at] for at, source in code["lines"])
+    assert "tile.reduce" in show("tile")["text"] and "shuffle" in show("kernel")["text"] and "#pragma omp" in show("c")["text"]
+    c.request("workspace/executeCommand", {"command": "rm", "arguments": []}, error=True)
+    c.change(URI, 2, {"text": STRIDE})
+    assert not show("cuda")["ok"] and "error" in show("cuda")["text"]
+    assert c.end() == 0
+
+
+def test_cancel():
+    c = opened(example("softmax"))
+    work = [json.dumps({"jsonrpc": "2.0", "id": 100 + i, "method": "textDocument/semanticTokens/full",
+                        "params": {"textDocument": {"uri": URI}}}) for i in range(20)]
+    work.append(json.dumps({"jsonrpc": "2.0", "method": "$/cancelRequest", "params": {"id": 119}}))
+    c.process.stdin.write(b"".join(b"Content-Length: %d\r\n\r\n%s" % (len(w), w.encode()) for w in work))
+    c.process.stdin.flush()
+    assert "result" in c.answer(100)
+    assert c.answer(119)["error"]["code"] == -32800
+    assert c.end() == 0
+
+
+def random_edit(rng, text):
+    pieces = ["\n", " ", "x", "(", ")", "[i*T]", "# ünï 𝄞", "for i in range(3):\n    y = x\n", "load(", "->", "}", "{", '"', "=", "tensors: Z[M]: f32;"]
+    a = rng.randrange(len(text) + 1)
+    b = min(len(text), a + rng.choice([0, 0, 0, 1, 3, 40]))
+    new = rng.choice(pieces) if rng.random() < 0.8 else ""
+    place = [dict(zip(("line", "character"), (text.count("\n", 0, p), len(text[text.rfind("\n", 0, p) + 1:p].encode("utf-16-le")) // 2)))
+             for p in (a, b)]
+    return text[:a] + new + text[b:], {"range": {"start": place[0], "end": place[1]}, "text": new}
+
+
+def test_random_edits():
+    """Edits one by one come to the same text: seen through semantic tokens and diagnostics of a fresh server."""
+    rng = random.Random(7)
+    text = "# 𝄞 ünï\n" + example("softmax")
+    c = opened(text)
+    for version in range(2, 300):
+        text, change = random_edit(rng, text)
+        if not text:
+            text = "sketch s {\n}\n"
+            change = {"text": text}
+        c.change(URI, version, change)
+        if version % 60 == 0:
+            fresh = opened(text)
+            assert c.published(URI, version) == fresh.published(URI, 1)
+            tokens = {"textDocument": {"uri": URI}}
+            assert c.request("textDocument/semanticTokens/full", tokens) == fresh.request("textDocument/semanticTokens/full", tokens)
+            fresh.end()
+    assert c.end() == 0
+
+
+def test_utf8_positions():
+    text = "sketch s {\n    # ünï\n    x = 'ü'; y = undefined_name\n}\n"
+    for utf8, encoding in ((True, "utf-8"), (False, "utf-16-le")):
+        c = opened(text, utf8=utf8)
+        found = [d for d in c.published(URI, 1) if "undefined_name" in d["message"]]
+        assert found[0]["range"]["start"]["character"] == position(text, "undefined_name", 0, encoding)[1], found
+        assert c.end() == 0
+
+
+def main():
+    tests = [(name, f) for name, f in sorted(globals().items()) if name.startswith("test_")]
+    failed = 0
+    print(f"1..{len(tests)}")
+    for number, (name, f) in enumerate(tests, 1):
+        try:
+            f()
+            print(f"ok {number} - {name}")
+        except Exception as e:  # noqa: BLE001 - one failing test must not hide the others
+            failed += 1
+            print(f"not ok {number} - {name}")
+            print("#", type(e).__name__, str(e)[:1500].replace("\n", "\n# "))
+            import traceback
+            print("#", traceback.format_exc().splitlines()[-4])
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
