@@ -98,7 +98,8 @@ static RtOptions run_options(const sketchc_run_options *o, const Artifact *a, Ar
                        .warm = o->warm,
                        .samples = o->samples,
                        .device = o->device,
-                       .threads = o->threads};
+                       .threads = o->threads,
+                       .exact = o->exact};
 }
 
 static RtFile *files(Arena *arena, const sketchc_file *from, size_t count) {

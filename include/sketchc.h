@@ -137,6 +137,7 @@ typedef struct {
     bool warm;             /* bench: leave the cache warm between samples */
     unsigned samples;      /* bench; 0: chosen */
     unsigned device, threads;
+    bool exact; /* verify: inputs are small integers; what can be exact must be met bit for bit */
 } sketchc_run_options;
 
 /* Each runs in a disposable process and returns, besides the status, a report: "text", "verbose"

@@ -51,6 +51,8 @@ typedef struct {
     const RtScalar *scalars;
     const char *cache_dir; /* null: $XDG_CACHE_HOME/sketchc or ~/.cache/sketchc; "": no cache */
     bool no_ragged;        /* verify: the declared cases only */
+    bool exact; /* verify: inputs are small integers, and what the operator makes of them without
+                   rounding must be met bit for bit */
     bool warm;             /* bench: leave the L2 cache warm between samples */
     unsigned samples;      /* bench: 0: as many as fit into about a second, 10 to 100 */
     unsigned device;       /* CUDA ordinal */

@@ -182,6 +182,10 @@ RtError task_check_size(const TaskPlan *plan, const Task *task, const Device *d,
 static RtError make_spec(const TaskPlan *plan, const Task *task, TaskInput *in) {
     const IrCase *c = task->data;
     const char *error = NULL;
+    if (plan->options->exact) {
+        input_spec_exact(&in->spec, plan->options->seed, &in->shape);
+        return rt_ok();
+    }
     for (size_t i = 0; c && i < c->data_count; i++) {
         const IrCaseData *data = &c->data[i];
         if (strcmp(data->tensor, in->shape.name) != 0) continue;

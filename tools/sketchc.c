@@ -148,6 +148,7 @@ static int read_run_options(Driver *d) {
     d->run.samples = (unsigned)samples;
     d->run.case_name = value(d, OPTION_CASE);
     d->run.no_ragged = given(d, OPTION_NO_RAGGED);
+    d->run.exact = given(d, OPTION_EXACT);
     d->run.warm = given(d, OPTION_WARM);
     d->run.cache_dir = given(d, OPTION_NO_CACHE) ? "" : NULL;
     return 0;

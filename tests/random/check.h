@@ -1,0 +1,46 @@
+/* Random programs against the reference, and what comes of each. */
+#ifndef TESTS_RANDOM_CHECK_H
+#define TESTS_RANDOM_CHECK_H
+
+#include "artifact.h"
+#include "random.h"
+
+typedef enum {
+    OUTCOME_NONE,    /* not run */
+    OUTCOME_OK,
+    OUTCOME_REFUSED, /* the compiler says that it does not lower this yet */
+    OUTCOME_SKIPPED, /* nothing could be judged: results hang on near ties */
+    OUTCOME_INVALID, /* an error for what should be valid */
+    OUTCOME_BUG,     /* an internal error, or code that a compiler refuses */
+    OUTCOME_WRONG,   /* another result than the reference's, a fault, a hang */
+    OUTCOME_COUNT
+} OutcomeKind;
+const char *outcome_name(OutcomeKind kind);
+static inline bool outcome_failed(OutcomeKind kind) {
+    return kind >= OUTCOME_INVALID;
+}
+
+typedef struct {
+    OutcomeKind kind;
+    char what[256]; /* the check or diagnostic code first */
+} Outcome;
+void outcome_set(Outcome *o, OutcomeKind kind, const char *format, ...) PRINTF_LIKE(3, 4);
+
+typedef struct {
+    CaseOptions cases;
+    const char *target, *arch; /* as sketchc has them */
+    const char *optimise;      /* "-O1" */
+    const char *folder;        /* for C files and libraries; private to the process */
+} CheckOptions;
+
+/* compile.c: the program's artifact by way of the public interface, in `arena`; null with an
+ * outcome. `name` is the sketch's. */
+Artifact *check_compile(const RandomProgram *p, const char *name, const CheckOptions *options,
+                        Arena *arena, Outcome *outcome);
+
+/* differential.c: compiles `count` programs, their C as one library, and verifies each with real and
+ * with exact data. */
+void check_batch(const RandomProgram *programs, size_t count, const CheckOptions *options,
+                 Outcome *outcomes);
+
+#endif

@@ -1,0 +1,307 @@
+/* The operator, the case and the declarations of a program. */
+#include "print_internal.h"
+
+#include <math.h>
+#include <string.h>
+
+const char *axis_symbol(unsigned axis) {
+    static const char *const names[MAX_AXES] = {"A", "B", "C", "D", "K", "L", "Q"};
+    return names[axis];
+}
+
+void print_extent(const RandomProgram *p, unsigned axis, Str *out) {
+    if (p->axes[axis].constant)
+        str_printf(out, "%lld", (long long)p->axes[axis].extent);
+    else
+        str_append(out, axis_symbol(axis));
+}
+
+void print_number(double value, bool real, Str *out) {
+    str_append_double(out, value);
+    if (real && value == floor(value) && fabs(value) < 1e6) str_append(out, ".0");
+}
+
+/* ---- Calls ---- */
+
+static const char *infix(BuiltinId op) {
+    static const struct {
+        BuiltinId op;
+        const char *text;
+    } texts[] = {
+#define OPER(id, text, builtin) {BUILTIN_##builtin, text},
+#include "opers.def"
+#undef OPER
+    };
+    for (size_t i = 0; i < COUNT_OF(texts); i++)
+        if (texts[i].op == op) return texts[i].text;
+    return NULL;
+}
+
+void print_call(const Node *n, const char *const *operands, Str *out) {
+    const char *text = infix(n->op);
+    if (text && n->operand_count == 2 && n->style & 1) {
+        str_printf(out, "(%s %s %s)", operands[0], text, operands[1]);
+        return;
+    }
+    str_printf(out, "%s(", builtin_info((BuiltinId)n->op)->name);
+    for (unsigned i = 0; i < n->operand_count; i++)
+        str_printf(out, "%s%s", i ? ", " : "", operands[i]);
+    str_append(out, ")");
+}
+
+const char *fold_name(const Node *n) {
+    static const struct {
+        BuiltinId op;
+        const char *name;
+    } aliases[] = {{BUILTIN_REDUCE_SUM, "sum"}, {BUILTIN_REDUCE_MEAN, "mean"},
+                   {BUILTIN_REDUCE_PROD, "prod"}};
+    for (size_t i = 0; i < COUNT_OF(aliases); i++)
+        if (aliases[i].op == n->op && n->style & 2) return aliases[i].name;
+    return builtin_info((BuiltinId)n->op)->name;
+}
+
+/* ---- Declarations ---- */
+
+static void print_dims(const RandomProgram *p, const Form *form, Str *out) {
+    for (unsigned i = 0; i < form->rank; i++) {
+        str_append(out, i ? ", " : "");
+        if (form->dims[i].full)
+            print_extent(p, form->dims[i].axis, out);
+        else
+            str_append(out, "1");
+    }
+}
+
+/* The dims of a product's operand: leading axes, then the matrix. */
+void product_axes(const RandomProgram *p, const Node *n, bool second, unsigned axes[MAX_DOMAIN]) {
+    unsigned rank = n->form.rank;
+    for (unsigned i = 0; i < rank; i++) axes[i] = n->form.dims[i].axis;
+    (void)p;
+    bool swapped = second ? n->trans_b : n->trans_a;
+    unsigned outer = axes[second ? rank - 1 : rank - 2];
+    bool sum_first = second != swapped;
+    axes[rank - 2] = sum_first ? n->axis : outer;
+    axes[rank - 1] = sum_first ? outer : n->axis;
+}
+
+static void print_product_tensor(const RandomProgram *p, unsigned node, bool second, Str *out) {
+    unsigned axes[MAX_DOMAIN];
+    const Node *n = &p->nodes[node];
+    product_axes(p, n, second, axes);
+    str_printf(out, "        P%u%c[", node, second ? 'b' : 'a');
+    for (unsigned i = 0; i < n->form.rank; i++) {
+        str_append(out, i ? ", " : "");
+        print_extent(p, axes[i], out);
+    }
+    str_printf(out, "]: %s\n", dtype_name(n->dtype));
+}
+
+void print_tensors(const RandomProgram *p, Str *out) {
+    bool live[MAX_NODES];
+    program_live(p, live);
+    str_append(out, "    tensors:\n");
+    for (unsigned i = 0; i < p->node_count; i++) {
+        const Node *n = &p->nodes[i];
+        if (!live[i]) continue;
+        if (n->kind == NODE_PRODUCT) {
+            print_product_tensor(p, i, false, out);
+            print_product_tensor(p, i, true, out);
+        }
+        if (n->kind != NODE_TENSOR) continue;
+        str_printf(out, "        T%u[", i);
+        print_dims(p, &n->form, out);
+        str_printf(out, "]: %s\n", dtype_name(n->dtype));
+    }
+    for (unsigned i = 0; i < p->result_count; i++) {
+        str_printf(out, "        Y%u[", i);
+        print_dims(p, &p->nodes[p->results[i].node].form, out);
+        str_printf(out, "]: %s\n", dtype_name(p->results[i].dtype));
+    }
+}
+
+static bool has_extent(const Form *form, unsigned axis) {
+    for (unsigned i = 0; i < form->rank; i++)
+        if (form->dims[i].axis == axis && form->dims[i].full) return true;
+    return false;
+}
+
+/* A symbol has to be bound by a tensor's dims. */
+bool axis_is_used(const RandomProgram *p, unsigned axis) {
+    bool live[MAX_NODES];
+    program_live(p, live);
+    for (unsigned i = 0; i < p->node_count; i++) {
+        const Node *n = &p->nodes[i];
+        if (live[i] && n->kind == NODE_TENSOR && has_extent(&n->form, axis)) return true;
+        if (live[i] && n->kind == NODE_PRODUCT && (n->axis == axis || has_extent(&n->form, axis)))
+            return true;
+        if (live[i] && n->kind == NODE_EXTENT && n->axis == axis) return true;
+    }
+    return false;
+}
+
+void print_symbols(const RandomProgram *p, Str *out) {
+    bool any = false;
+    for (unsigned i = 0; i < p->axis_count; i++) {
+        if (p->axes[i].constant || !axis_is_used(p, i)) continue;
+        str_printf(out, "%s%s", any ? ", " : "    symbols: ", axis_symbol(i));
+        any = true;
+    }
+    if (any) str_append(out, ";\n");
+}
+
+void print_scalars(const RandomProgram *p, bool with_value, Str *out) {
+    bool live[MAX_NODES], any = false;
+    program_live(p, live);
+    for (unsigned i = 0; i < p->node_count; i++) {
+        if (!live[i] || p->nodes[i].kind != NODE_SCALAR) continue;
+        str_printf(out, "%ss%u: f32", any ? "; " : "    scalars: ", i);
+        if (with_value) {
+            str_append(out, " = ");
+            print_number(p->nodes[i].number, true, out);
+        }
+        any = true;
+    }
+    if (any) str_append(out, ";\n");
+}
+
+/* ---- The operator ---- */
+
+typedef struct {
+    const RandomProgram *p;
+    Str *out;
+    Arena *arena;
+    unsigned uses[MAX_NODES];
+    const char *texts[MAX_NODES];
+} Printer;
+
+/* The axis's place among the dims of the operand. */
+static unsigned place_of(const Form *form, unsigned axis) {
+    unsigned at = 0;
+    while (form->dims[at].axis != axis) at++;
+    return at;
+}
+
+static void print_fold(const RandomProgram *p, const Node *n, const char *operand, Str *out) {
+    const Form *form = &p->nodes[n->operands[0]].form;
+    int at = (int)place_of(form, n->axis);
+    if (n->style & 4) at -= (int)form->rank;
+    str_printf(out, "%s(%s, axis=%d%s)", fold_name(n), operand, at,
+               n->keepdim ? ", keepdim=true" : "");
+}
+
+static void print_product(unsigned node, const Node *n, Str *out) {
+    if (!n->trans_a && !n->trans_b && n->style & 1)
+        str_printf(out, "(P%ua @ P%ub)", node, node);
+    else
+        str_printf(out, "matmul(P%ua, P%ub%s%s)", node, node, n->trans_a ? ", trans_a=true" : "",
+                   n->trans_b ? ", trans_b=true" : "");
+}
+
+static void print_value(Printer *w, unsigned node, Str *out) {
+    const Node *n = &w->p->nodes[node];
+    const char *operands[MAX_OPERANDS];
+    for (unsigned i = 0; i < n->operand_count; i++) operands[i] = w->texts[n->operands[i]];
+    switch (n->kind) {
+    case NODE_TENSOR: str_printf(out, "T%u", node); break;
+    case NODE_NUMBER: print_number(n->number, dtype_is_float(n->dtype), out); break;
+    case NODE_SCALAR: str_printf(out, "s%u", node); break;
+    case NODE_EXTENT: print_extent(w->p, n->axis, out); break;
+    case NODE_CALL: print_call(n, operands, out); break;
+    case NODE_CAST: str_printf(out, "cast(%s, dtype=%s)", operands[0], dtype_name(n->dtype)); break;
+    case NODE_FOLD: print_fold(w->p, n, operands[0], out); break;
+    case NODE_ALONG:
+        str_printf(out, "%s(%s, axis=%u)", builtin_info((BuiltinId)n->op)->name, operands[0],
+                   place_of(&n->form, n->axis));
+        break;
+    case NODE_PRODUCT: print_product(node, n, out); break;
+    case NODE_REPEAT: {
+        const char *text = operands[0];
+        for (unsigned i = 0; i < n->rounds; i++) {
+            Str one;
+            str_init(&one);
+            print_call(n, (const char *[]){text, operands[1]}, &one);
+            text = arena_strdup(w->arena, one.data);
+            str_release(&one);
+        }
+        str_append(out, text);
+        break;
+    }
+    }
+}
+
+static bool is_bare(const Node *n) {
+    return n->kind == NODE_TENSOR || n->kind == NODE_NUMBER || n->kind == NODE_SCALAR ||
+           n->kind == NODE_EXTENT;
+}
+
+static void print_equation(Printer *w, unsigned node) {
+    const Node *n = &w->p->nodes[node];
+    Str text;
+    str_init(&text);
+    print_value(w, node, &text);
+    w->texts[node] = arena_strdup(w->arena, text.data);
+    bool alone = is_bare(n) || (w->uses[node] == 1 && n->style & 8 && text.len < 200);
+    if (!alone) {
+        str_printf(w->out, "    t%u = %s\n", node, text.data);
+        w->texts[node] = arena_printf(w->arena, "t%u", node);
+    }
+    str_release(&text);
+}
+
+static void count_uses(Printer *w, const bool *live) {
+    for (unsigned i = 0; i < w->p->node_count; i++)
+        for (unsigned k = 0; live[i] && k < w->p->nodes[i].operand_count; k++)
+            w->uses[w->p->nodes[i].operands[k]] +=
+                w->p->nodes[i].kind == NODE_REPEAT ? w->p->nodes[i].rounds + 1 : 1;
+    for (unsigned i = 0; i < w->p->result_count; i++) w->uses[w->p->results[i].node]++;
+}
+
+static void print_equations(const RandomProgram *p, Str *out) {
+    bool live[MAX_NODES];
+    Printer w = {.p = p, .out = out, .arena = arena_create()};
+    program_live(p, live);
+    count_uses(&w, live);
+    for (unsigned i = 0; i < p->node_count; i++)
+        if (live[i]) print_equation(&w, i);
+    for (unsigned i = 0; i < p->result_count; i++)
+        str_printf(out, "    Y%u = %s\n", i, w.texts[p->results[i].node]);
+    arena_destroy(w.arena);
+}
+
+/* ---- Cases ---- */
+
+static void print_case(const RandomProgram *p, unsigned number, int64_t most, Str *out) {
+    bool live[MAX_NODES];
+    ProgramSizes sizes;
+    program_live(p, live);
+    program_sizes(p, number, most, &sizes);
+    str_printf(out, "    case c%u {", number);
+    const char *between = " ";
+    for (unsigned i = 0; i < p->axis_count; i++) {
+        if (p->axes[i].constant || !axis_is_used(p, i)) continue;
+        str_printf(out, "%s%s=%lld", between, axis_symbol(i), (long long)sizes.extents[i]);
+        between = ", ";
+    }
+    for (unsigned i = 0; i < p->node_count; i++) {
+        const Node *n = &p->nodes[i];
+        if (!live[i] || !dtype_is_float(n->dtype)) continue;
+        if (n->kind == NODE_TENSOR) str_printf(out, "%sT%u: normal(0, 1)", between, i);
+        if (n->kind == NODE_PRODUCT)
+            str_printf(out, "%sP%ua: normal(0, 1), P%ub: normal(0, 1)", between, i, i);
+        if (n->kind == NODE_TENSOR || n->kind == NODE_PRODUCT) between = ", ";
+    }
+    str_append(out, " }\n");
+}
+
+void program_print(const RandomProgram *p, const char *name, const CaseOptions *cases, Str *out) {
+    str_printf(out, "operator %s_operator {\n", name);
+    print_symbols(p, out);
+    print_tensors(p, out);
+    print_scalars(p, true, out);
+    str_append(out, "\n");
+    print_equations(p, out);
+    str_append(out, "\n");
+    for (unsigned i = 0; i < cases->count; i++) print_case(p, i, cases->most_elements, out);
+    str_append(out, "}\n\n");
+    program_print_sketch(p, name, out);
+}

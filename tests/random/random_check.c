@@ -1,0 +1,224 @@
+/* Checks random programs and shrinks those that fail.
+ *
+ *   random_check [--count=N] [--seed=S] [--jobs=N] [--sizes=N] [--elements=N] [--out=FOLDER]
+ *                [--most-failures=N] [--keep-going]
+ *
+ * RandomProgram number i has the seed S + i. A failing one is shrunk and written to FOLDER (default: the
+ * current one) as NAME.sketch, to be put into tests/bugs. Prints `figure:` lines with the counts. */
+#include "check.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+enum { BATCH = 32 };
+
+typedef struct {
+    uint64_t seed;
+    size_t count;
+    unsigned jobs, most_failures;
+    const char *out, *folder;
+    CheckOptions check;
+    Outcome *outcomes; /* shared with the workers */
+} Run;
+
+static void run_range(const Run *r, size_t begin, size_t end) {
+    RandomProgram *programs = calloc(BATCH, sizeof *programs);
+    for (size_t i = begin; programs && i < end; i++)
+        program_generate(&programs[i - begin], r->seed + i);
+    if (programs) check_batch(programs, end - begin, &r->check, &r->outcomes[begin]);
+    free(programs);
+}
+
+static void blame_missing(Run *r, size_t begin, size_t end) {
+    for (size_t i = begin; i < end; i++)
+        if (r->outcomes[i].kind == OUTCOME_NONE)
+            outcome_set(&r->outcomes[i], OUTCOME_BUG, "the compiler crashed on this or one before it");
+}
+
+typedef struct {
+    pid_t pid;
+    size_t begin, end;
+} Job;
+
+/* In a process of its own: what brings the compiler down must not end the run. */
+static pid_t start(Run *r, unsigned job, size_t begin, size_t end) {
+    char folder[600];
+    fflush(stdout);
+    pid_t pid = fork();
+    if (pid != 0) return pid;
+    snprintf(folder, sizeof folder, "%s/%u", r->folder, job);
+    r->check.folder = folder;
+    run_range(r, begin, end);
+    _exit(0);
+}
+
+static void run_all(Run *r) {
+    Job jobs[64] = {{0}};
+    size_t next = 0;
+    unsigned active = 0;
+    while (next < r->count || active) {
+        for (unsigned j = 0; j < r->jobs && next < r->count; j++) {
+            if (jobs[j].pid) continue;
+            size_t end = next + BATCH < r->count ? next + BATCH : r->count;
+            jobs[j] = (Job){start(r, j, next, end), next, end};
+            next = end;
+            active++;
+        }
+        int status;
+        pid_t done = wait(&status);
+        for (unsigned j = 0; j < r->jobs; j++) {
+            if (jobs[j].pid != done) continue;
+            blame_missing(r, jobs[j].begin, jobs[j].end);
+            jobs[j].pid = 0;
+            active--;
+        }
+    }
+}
+
+/* ---- Shrinking ---- */
+
+typedef struct {
+    Run *run;
+    OutcomeKind kind;
+    char what[8]; /* what is said must begin alike: one fault must not turn into another */
+} Failure;
+
+static Outcome check_one(Run *r, const RandomProgram *p) {
+    Outcome *shared = &r->outcomes[r->count];
+    *shared = (Outcome){0};
+    fflush(stdout);
+    pid_t pid = fork();
+    if (pid == 0) {
+        char folder[600];
+        snprintf(folder, sizeof folder, "%s/0", r->folder);
+        r->check.folder = folder;
+        check_batch(p, 1, &r->check, shared);
+        _exit(0);
+    }
+    int status;
+    waitpid(pid, &status, 0);
+    if (shared->kind == OUTCOME_NONE) outcome_set(shared, OUTCOME_BUG, "crash");
+    return *shared;
+}
+
+static bool still_fails(void *ctx, const RandomProgram *p) {
+    Failure *f = ctx;
+    Outcome o = check_one(f->run, p);
+    return o.kind == f->kind && strncmp(o.what, f->what, strlen(f->what)) == 0;
+}
+
+static void write_program(const Run *r, const RandomProgram *p, const Outcome *o) {
+    Str text;
+    char name[64], path[700];
+    str_init(&text);
+    snprintf(name, sizeof name, "random_%llu", (unsigned long long)p->seed);
+    str_printf(&text, "# %s: %s\n", outcome_name(o->kind), o->what);
+    program_print(p, name, &r->check.cases, &text);
+    snprintf(path, sizeof path, "%s/%s.sketch", r->out, name);
+    if (file_write_atomic(path, text.data, text.len, 0644)) printf("  written: %s\n", path);
+    str_release(&text);
+}
+
+static void report_failure(Run *r, size_t index) {
+    RandomProgram p;
+    program_generate(&p, r->seed + index);
+    Outcome first = check_one(r, &p);
+    Outcome o = outcome_failed(first.kind) ? first : r->outcomes[index];
+    printf("seed %llu: %s: %s\n", (unsigned long long)p.seed, outcome_name(o.kind), o.what);
+    if (outcome_failed(first.kind)) {
+        Failure f = {.run = r, .kind = o.kind};
+        snprintf(f.what, sizeof f.what, "%.5s", o.what);
+        unsigned tries = program_shrink(&p, still_fails, &f);
+        o = check_one(r, &p);
+        printf("  shrunk in %u tries: %s\n", tries, o.what);
+    } else {
+        printf("  alone it does not fail\n");
+    }
+    write_program(r, &p, &o);
+}
+
+static int summarise(Run *r) {
+    size_t counts[OUTCOME_COUNT] = {0}, failures = 0;
+    for (size_t i = 0; i < r->count; i++) counts[r->outcomes[i].kind]++;
+    for (size_t i = 0; i < r->count; i++)
+        if (r->outcomes[i].kind == OUTCOME_REFUSED)
+            printf("refused: seed %llu: %s\n", (unsigned long long)(r->seed + i),
+                   r->outcomes[i].what);
+    for (size_t i = 0; i < r->count; i++)
+        if (outcome_failed(r->outcomes[i].kind) && failures++ < r->most_failures)
+            report_failure(r, i);
+        else if (outcome_failed(r->outcomes[i].kind))
+            printf("seed %llu: %s: %s\n", (unsigned long long)(r->seed + i),
+                   outcome_name(r->outcomes[i].kind), r->outcomes[i].what);
+    printf("figure: random-sketches %zu\n", r->count);
+    for (unsigned k = OUTCOME_OK; k < OUTCOME_COUNT; k++)
+        if (counts[k])
+            printf("figure: random-sketches-%s %zu\n", outcome_name((OutcomeKind)k), counts[k]);
+    return failures ? 1 : 0;
+}
+
+static bool number(const char *arg, const char *name, unsigned long long *value) {
+    size_t length = strlen(name);
+    if (strncmp(arg, name, length) != 0) return false;
+    *value = strtoull(arg + length, NULL, 10);
+    return true;
+}
+
+static bool parse_options(Run *r, int argc, char **argv) {
+    unsigned long long v;
+    for (int i = 1; i < argc; i++) {
+        if (number(argv[i], "--count=", &v)) r->count = v;
+        else if (number(argv[i], "--seed=", &v)) r->seed = v;
+        else if (number(argv[i], "--jobs=", &v)) r->jobs = v < 64 ? (unsigned)v : 64;
+        else if (number(argv[i], "--sizes=", &v)) r->check.cases.count = (unsigned)v;
+        else if (number(argv[i], "--elements=", &v)) r->check.cases.most_elements = (int64_t)v;
+        else if (number(argv[i], "--most-failures=", &v)) r->most_failures = (unsigned)v;
+        else if (strncmp(argv[i], "--out=", 6) == 0) r->out = argv[i] + 6;
+        else return false;
+    }
+    return r->count > 0 && r->jobs > 0;
+}
+
+static bool make_folders(Run *r, char folder[64]) {
+    char path[80];
+    snprintf(folder, 64, "/tmp/sketchc-random-XXXXXX");
+    if (!mkdtemp(folder)) return false;
+    r->folder = folder;
+    for (unsigned j = 0; j < r->jobs; j++) {
+        snprintf(path, sizeof path, "%s/%u", folder, j);
+        if (mkdir(path, 0700) != 0) return false;
+    }
+    return true;
+}
+
+static void remove_folders(const Run *r) {
+    char path[80];
+    for (unsigned j = 0; j < r->jobs; j++) {
+        snprintf(path, sizeof path, "%s/%u", r->folder, j);
+        rmdir(path);
+    }
+    rmdir(r->folder);
+}
+
+int main(int argc, char **argv) {
+    Run r = {.seed = 1, .count = 100, .jobs = 2, .most_failures = 5, .out = ".",
+             .check = {.cases = {3, 20000}, .target = "openmp", .arch = "x86-64-v3",
+                       .optimise = "-O1"}};
+    char folder[64];
+    if (!parse_options(&r, argc, argv)) {
+        fputs("see the head of tests/random/random_check.c\n", stderr);
+        return 2;
+    }
+    size_t bytes = (r.count + 1) * sizeof *r.outcomes;
+    void *shared = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    if (shared == MAP_FAILED || !make_folders(&r, folder)) return 2;
+    r.outcomes = shared;
+    run_all(&r);
+    int status = summarise(&r);
+    remove_folders(&r);
+    return status;
+}
