@@ -294,7 +294,7 @@ static void elementwise(Sema *s, Expr *e, const BuiltinInfo *row) {
     if (is_real) join = real_of(join, weak);
     bool gives_bool = row->rule == RULE_COMPARE || row->rule == RULE_LOGIC;
     bool is_lane = s->in_index_notation || !scalar; /* sizes and bounds keep their type */
-    e->compute = gives_bool || !is_lane ? join : dtype_temporary(join);
+    e->compute = is_lane ? dtype_temporary(join) : join;
     if (scalar)
         e->type = (weak ? type_scalar : type_element)(gives_bool ? DTYPE_BOOL : e->compute);
     else

@@ -59,6 +59,7 @@ static unsigned operands_of_signature(const char *signature) {
 static Kinds kinds_of_rule(BuiltinRule rule) {
     if (rule == RULE_LOGIC) return KINDS_BOOL;
     if (rule == RULE_BITS) return KINDS_INT;
+    if (rule == RULE_DEFINED) return KINDS_REAL;
     return KINDS_ANY;
 }
 
@@ -119,7 +120,8 @@ const Operation *random_along(Rng *rng) {
         Operation op;
         static const BuiltinClass classes[] = {CLASS_COMPOSITE, CLASS_SCAN};
         for (size_t c = 0; c < COUNT_OF(classes); c++)
-            if (make_operation((BuiltinId)id, classes[c], &op) && op.rule == RULE_SAME_SHAPE &&
+            if (make_operation((BuiltinId)id, classes[c], &op) && (op.rule == RULE_SAME_SHAPE || op.rule == RULE_DEFINED) &&
+                !strstr(builtin_info(op.id)->signature, "keepdim") &&
                 op.operand_count == 1) {
                 if (classes[c] == CLASS_COMPOSITE) op.kinds = KINDS_REAL;
                 add_operation(&menu, &op);
@@ -147,6 +149,12 @@ static Dtype join(const RandomProgram *p, const Node *n, unsigned from) {
     return raised ? DTYPE_F32 : strong;
 }
 
+/* A definition that compares, and chooses nothing by it, gives a truth value. */
+static bool is_test(BuiltinId op) {
+    const BuiltinInfo *info = builtin_info(op);
+    return info->rule == RULE_DEFINED && strpbrk(info->ir, "<>!") && !strstr(info->ir, "where");
+}
+
 void call_type(const RandomProgram *p, Node *n) {
     BuiltinRule rule = builtin_info((BuiltinId)n->op)->rule;
     n->form = p->nodes[n->operands[0]].form;
@@ -155,7 +163,8 @@ void call_type(const RandomProgram *p, Node *n) {
     n->dtype = join(p, n, rule == RULE_WHERE);
     bool real = rule == RULE_UNARY_REAL || rule == RULE_BINARY_REAL;
     if (real && !dtype_is_float(n->dtype)) n->dtype = DTYPE_F32;
-    if (rule == RULE_COMPARE || rule == RULE_LOGIC) n->dtype = DTYPE_BOOL;
+    if (rule == RULE_COMPARE || rule == RULE_LOGIC || is_test((BuiltinId)n->op))
+        n->dtype = DTYPE_BOOL;
 }
 
 void call_magnitude(const RandomProgram *p, Node *n) {

@@ -33,17 +33,6 @@ static void run_range(const Run *r, size_t begin, size_t end) {
     free(programs);
 }
 
-static void blame_missing(Run *r, size_t begin, size_t end) {
-    for (size_t i = begin; i < end; i++)
-        if (r->outcomes[i].kind == OUTCOME_NONE)
-            outcome_set(&r->outcomes[i], OUTCOME_BUG, "the compiler crashed on this or one before it");
-}
-
-typedef struct {
-    pid_t pid;
-    size_t begin, end;
-} Job;
-
 /* In a process of its own: what brings the compiler down must not end the run. */
 static pid_t start(Run *r, unsigned job, size_t begin, size_t end) {
     char folder[600];
@@ -55,6 +44,23 @@ static pid_t start(Run *r, unsigned job, size_t begin, size_t end) {
     run_range(r, begin, end);
     _exit(0);
 }
+
+/* After a batch that ended early: each of its programs alone. */
+static void run_missing(Run *r, unsigned job, size_t begin, size_t end) {
+    for (size_t i = begin; i < end; i++) {
+        int status;
+        if (r->outcomes[i].kind != OUTCOME_NONE) continue;
+        waitpid(start(r, job, i, i + 1), &status, 0);
+        if (r->outcomes[i].kind == OUTCOME_NONE)
+            outcome_set(&r->outcomes[i], OUTCOME_BUG, "the compiler crashes or hangs: status %d",
+                        status);
+    }
+}
+
+typedef struct {
+    pid_t pid;
+    size_t begin, end;
+} Job;
 
 static void run_all(Run *r) {
     Job jobs[64] = {{0}};
@@ -72,7 +78,7 @@ static void run_all(Run *r) {
         pid_t done = wait(&status);
         for (unsigned j = 0; j < r->jobs; j++) {
             if (jobs[j].pid != done) continue;
-            blame_missing(r, jobs[j].begin, jobs[j].end);
+            run_missing(r, j, jobs[j].begin, jobs[j].end);
             jobs[j].pid = 0;
             active--;
         }
