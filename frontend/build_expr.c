@@ -89,6 +89,15 @@ IrValue *build_operand(Build *c, const Expr *e, Dtype dtype) {
 
 /* ---- Elementwise ---- */
 
+/* A whole number is its own floor, and integers round nothing; null: the op takes integers itself. */
+static IrValue *of_integers(Build *c, IrOpcode opcode, IrValue *const *v) {
+    if (dtype_is_float(v[0]->type->dtype)) return NULL;
+    if (opcode == IR_FLOOR || opcode == IR_RINT || opcode == IR_TRUNC) return v[0];
+    if (opcode != IR_FMA) return NULL;
+    IrValue *product = ir_result(ir_op_create(&c->b, IR_MUL, 2, v, 1, NULL), 0);
+    return ir_result(ir_op_create(&c->b, IR_ADD, 2, (IrValue *[]){product, v[2]}, 1, NULL), 0);
+}
+
 static IrValue *emit_elementwise(Build *c, const Expr *e, const IrType *shape) {
     const BuiltinInfo *info = builtin_info(e->builtin);
     const char *name = info->ir;
@@ -113,6 +122,8 @@ static IrValue *emit_elementwise(Build *c, const Expr *e, const IrType *shape) {
     }
     c->b.span = e->span;
     if (copy) return v[0];
+    IrValue *integers = of_integers(c, opcode, v);
+    if (integers) return integers;
     if (opcode == IR_SELECT && shape && !is_shaped(v[0]) && !is_shaped(v[1]) && !is_shaped(v[2]))
         return build_unsupported(c, e->span, "where over scalars only");
     return ir_result(ir_op_create(&c->b, opcode, (unsigned)count, v, 1, NULL), 0);
