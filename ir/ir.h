@@ -305,6 +305,23 @@ IrOp *ir_map(IrBuilder *b, unsigned rank, const int64_t *extents, unsigned resul
              const IrType *const *result_types);
 void ir_yield(IrBuilder *b, unsigned count, IrValue *const *values);
 
+/* ---- Relations of axes (axis_link.c) ---- */
+
+typedef enum {
+    IR_AXIS_SAME,     /* lane i gives lane i */
+    IR_AXIS_MIXED,    /* in place, but its lanes depend on each other: scan, sort, flip */
+    IR_AXIS_FOLDED,   /* gone, or of extent 1 */
+    IR_AXIS_REPEATED, /* its one lane gives all */
+    IR_AXIS_APART     /* no axis of the result is made of its lanes alone, in order */
+} IrAxisRelation;
+typedef struct {
+    IrAxisRelation relation;
+    int axis; /* of the result, -1: none */
+} IrAxisLink;
+/* For an elementwise op or one with a trait IR_FOLDS, IR_ALONG or IR_MOVES: what becomes of an axis
+ * of a tile or tensor operand. */
+IrAxisLink ir_axis_link(const IrOp *op, unsigned operand, unsigned axis);
+
 /* ---- Affine view of index values (affine_of.c) ---- */
 
 /* The canonical expression of an index value: symbols as AFF_SYM by name, every other leaf (loop

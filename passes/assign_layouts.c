@@ -164,8 +164,8 @@ static void consider_op(void *ctx, IrOp *op) {
 
 static uint32_t axis_mask(const IrOp *op) {
     uint32_t mask = 0;
-    const IrAttr *axes = ir_attr(op, "axes");
-    for (size_t i = 0; i < axes->count; i++) mask |= 1u << axes->ints[i];
+    for (unsigned a = 0; a < op->operands[0]->type->rank; a++)
+        if (ir_axis_link(op, 0, a).relation == IR_AXIS_FOLDED) mask |= 1u << a;
     return mask;
 }
 
@@ -216,6 +216,7 @@ static void propagate(void *ctx, IrOp *op) {
     case IR_FOR:
     case IR_IF: propagate_region(s, op); return;
     case IR_TILE_REDUCE:
+    case IR_TILE_ARG:
         if (layout_of(op->operands[0]))
             give(s, result, sliced(s, layout_of(op->operands[0]), axis_mask(op), ir_attr_bool(op, "keepdim")));
         return;
@@ -235,6 +236,11 @@ static void propagate(void *ctx, IrOp *op) {
         return;
     }
     default: break;
+    }
+    if (ir_has_trait(op, IR_ALONG)) { /* through memory: any layout would do, one saves a conversion */
+        IrValue *tied[3] = {result, op->operands[0], op->result_count > 1 ? &op->results[1] : NULL};
+        unify(s, tied, op->result_count + 1);
+        return;
     }
     if (!ir_has_trait(op, IR_ELEMENTWISE) && op->opcode != IR_TILE_FILL) return;
     IrValue *tied[5] = {result};
@@ -274,12 +280,28 @@ static void derive(Assign *s, IrOp *op, const Layout *layout) {
     ir_set_operand(convert, 0, v);
 }
 
+/* A carried tile enters its iteration as the loop leaves it; the body may want another layout. */
+static void settle_argument(IrOp *loop, unsigned i) {
+    IrValue *arg = loop->regions[0]->args[1 + i];
+    const IrType *wanted = arg->type, *type = loop->results[i].type;
+    if (!is_tile(arg) || type == wanted) return;
+    arg->type = type;
+    IrBuilder b = loop->regions[0]->first ? ir_builder_before(loop->regions[0]->first)
+                                          : ir_builder_at_end(loop->regions[0]);
+    IrOp *convert = ir_op_create(&b, IR_TILE_CONVERT, 1, &arg, 1, &wanted);
+    ir_replace_uses(arg, ir_result(convert, 0));
+    ir_set_operand(convert, 0, arg);
+}
+
 static void reconcile(void *ctx, IrOp *op) {
     Assign *s = ctx;
     IrValue *result = op->result_count ? &op->results[0] : NULL;
     switch (op->opcode) {
     case IR_FOR:
-        for (unsigned i = 0; i < op->result_count; i++) require(s, op, 3 + i, layout_of(&op->results[i]));
+        for (unsigned i = 0; i < op->result_count; i++) {
+            require(s, op, 3 + i, layout_of(&op->results[i]));
+            settle_argument(op, i);
+        }
         break;
     case IR_TILE_REDUCE: derive(s, op, sliced(s, layout_of(op->operands[0]), axis_mask(op), ir_attr_bool(op, "keepdim"))); return;
     case IR_TILE_BROADCAST:

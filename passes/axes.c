@@ -64,31 +64,6 @@ static void join_all(Axes *a, const IrValue *x, const IrValue *y) {
 
 /* ---- What the ops say ---- */
 
-static bool names_axis(const IrOp *op, unsigned axis) {
-    const IrAttr *axes = ir_attr(op, "axes");
-    for (size_t i = 0; axes && i < axes->count; i++)
-        if (axes->ints[i] == (int64_t)axis) return true;
-    return false;
-}
-
-static void join_broadcast(Axes *a, IrOp *op) {
-    IrValue *from = op->operands[0], *to = &op->results[0];
-    const IrAttr *axes = ir_attr(op, "axes");
-    for (unsigned i = 0; is_tile(from) && axes && i < axes->count; i++)
-        if (from->type->extents[i] == to->type->extents[axes->ints[i]])
-            join(a, from, i, to, (unsigned)axes->ints[i]);
-}
-
-static void join_reduce(Axes *a, IrOp *op) {
-    bool keep = ir_attr_bool(op, "keepdim");
-    unsigned to = 0;
-    for (unsigned i = 0; i < op->operands[0]->type->rank; i++) {
-        bool folded = names_axis(op, i);
-        if (!folded) join(a, op->operands[0], i, &op->results[0], to);
-        to += !folded || keep;
-    }
-}
-
 static void join_gemm(Axes *a, IrOp *op) {
     IrValue *x = op->operands[0], *y = op->operands[1], *acc = op->operands[2],
             *out = &op->results[0];
@@ -119,30 +94,25 @@ static void join_if(Axes *a, IrOp *op) {
             join_all(a, &op->results[i], op->regions[r]->last->operands[i]);
 }
 
-static void join_elementwise(Axes *a, IrOp *op) {
-    for (unsigned i = 0; i < op->operand_count; i++) join_all(a, &op->results[0], op->operands[i]);
+/* Axes of operands with those of every result, by their relations. */
+static void join_linked(Axes *a, IrOp *op) {
+    for (unsigned o = 0; o < op->operand_count; o++) {
+        if (!is_tile(op->operands[o])) continue;
+        for (unsigned i = 0; i < op->operands[o]->type->rank; i++) {
+            IrAxisLink link = ir_axis_link(op, o, i);
+            bool stays = link.relation == IR_AXIS_SAME || link.relation == IR_AXIS_MIXED;
+            for (unsigned r = 0; stays && r < op->result_count; r++)
+                if (is_tile(&op->results[r]))
+                    join(a, op->operands[o], i, &op->results[r], (unsigned)link.axis);
+        }
+    }
 }
 
 static void join_op(Axes *a, IrOp *op) {
     switch (op->opcode) {
-    case IR_TILE_BROADCAST:
-        join_broadcast(a, op);
-        break;
-    case IR_TILE_REDUCE:
-        join_reduce(a, op);
-        break;
     case IR_TILE_GEMM:
         join_gemm(a, op);
         break;
-    case IR_TILE_FILL:
-        join_elementwise(a, op);
-        break;
-    case IR_TILE_TRANSPOSE: {
-        const IrAttr *perm = ir_attr(op, "perm");
-        for (unsigned i = 0; perm && i < op->results[0].type->rank; i++)
-            join(a, &op->results[0], i, op->operands[0], (unsigned)perm->ints[i]);
-        break;
-    }
     case IR_FOR:
         join_loop(a, op);
         break;
@@ -150,7 +120,9 @@ static void join_op(Axes *a, IrOp *op) {
         join_if(a, op);
         break;
     default:
-        if (ir_has_trait(op, IR_ELEMENTWISE) && op->result_count == 1) join_elementwise(a, op);
+        if (op->opcode == IR_TILE_FILL || op->opcode == IR_TILE_CONVERT ||
+            ir_has_trait(op, IR_ELEMENTWISE | IR_FOLDS | IR_ALONG | IR_MOVES))
+            join_linked(a, op);
     }
 }
 
@@ -158,21 +130,38 @@ static AxisClass *class_at(Axes *a, const IrValue *v, unsigned axis) {
     return &a->facts[find(a, node_of(a, v, axis))];
 }
 
+static void note_mixed(AxisClass *c, const IrOp *op) {
+    c->scanned |= op->opcode == IR_TILE_SCAN;
+    c->sorted |= op->opcode == IR_TILE_SORT;
+    c->rigid |= op->opcode == IR_TILE_FLIP;
+    if (!c->span.file) c->span = op->span;
+}
+
+/* What an op with a relation of axes says about cutting them. */
+static void note_links(Axes *a, IrOp *op) {
+    uint32_t linked = 0; /* axes of the result that lanes of an operand reach in order */
+    for (unsigned o = 0; o < op->operand_count; o++) {
+        if (!is_tile(op->operands[o])) continue;
+        for (unsigned i = 0; i < op->operands[o]->type->rank; i++) {
+            IrAxisLink link = ir_axis_link(op, o, i);
+            AxisClass *c = class_at(a, op->operands[o], i);
+            if (link.axis >= 0) linked |= 1u << link.axis;
+            if (link.relation == IR_AXIS_MIXED) note_mixed(c, op);
+            c->reduced |= link.relation == IR_AXIS_FOLDED;
+            c->rigid |= link.relation == IR_AXIS_APART;
+        }
+    }
+    bool repeats = op->opcode == IR_TILE_BROADCAST;
+    const IrType *t = op->result_count ? op->results[0].type : NULL;
+    for (unsigned i = 0; t && t->kind == IR_TYPE_TILE && !repeats && i < t->rank; i++)
+        if (!(linked >> i & 1)) class_at(a, &op->results[0], i)->rigid = true;
+}
+
 static void note_op(Axes *a, IrOp *op) {
     IrValue *x = op->operand_count ? op->operands[0] : NULL;
     switch (op->opcode) {
-    case IR_TILE_REDUCE:
-    case IR_TILE_COUNT:
-        for (unsigned i = 0; i < x->type->rank; i++)
-            class_at(a, x, i)->reduced |= names_axis(op, i);
-        break;
     case IR_TILE_GEMM:
         class_at(a, x, x->type->rank - (ir_attr_bool(op, "trans_a") ? 2 : 1))->contracted = true;
-        break;
-    case IR_TILE_RESHAPE:
-        for (unsigned i = 0; i < x->type->rank; i++) class_at(a, x, i)->rigid = true;
-        for (unsigned i = 0; i < op->results[0].type->rank; i++)
-            class_at(a, &op->results[0], i)->rigid = true;
         break;
     case IR_TILE_LOAD:
         x = &op->results[0];
@@ -183,6 +172,7 @@ static void note_op(Axes *a, IrOp *op) {
             if (!class_at(a, x, i)->span.file) class_at(a, x, i)->span = op->span;
         break;
     default:
+        if (ir_has_trait(op, IR_FOLDS | IR_ALONG | IR_MOVES)) note_links(a, op);
         break;
     }
 }

@@ -435,7 +435,7 @@ static void expand_op(Expand *x, IrOp *op) {
     default: break;
     }
     if (ir_has_trait(op, IR_ELEMENTWISE)) expand_elementwise(x, op);
-    else expand_error(x, op, "this operation has no lowering to kernel level yet");
+    else if (!expand_along(x, op)) expand_error(x, op, "this operation has no lowering to kernel level yet");
 }
 
 void expand_block(Expand *x, IrBlock *block) {
@@ -486,6 +486,8 @@ static bool expand_func(PassContext *ctx, IrFunc *from) {
     expand_block(&x, from->body);
     x.b = ir_builder_at_end(x.to->body);
     ir_op_create(&x.b, IR_RETURN, 0, NULL, 0, NULL);
+    scratch_end(&x);
+    if (!x.gpu && x.shared_bytes) ir_func_attr_set_int(x.to, "shared_bytes", x.shared_bytes);
     if (x.gpu) {
         check_shared(&x);
         ir_func_attr_set_int(x.to, "num_warps", x.num_warps);

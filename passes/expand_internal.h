@@ -29,6 +29,11 @@ typedef struct {
     int64_t shared_bytes;
     int64_t num_warps;    /* 1 on the CPU */
     int64_t vector_bytes; /* widest access */
+    int64_t scratch_used, scratch_most; /* bytes of scratch: of this op, of any */
+    struct {
+        IrOp **data;
+        size_t len, cap;
+    } scratch_pointers;
     bool gpu, failed;
 } Expand;
 
@@ -104,8 +109,55 @@ void expand_update(Expand *x, IrBuilder *b, const char *kind, unsigned operand_c
                    IrValue *const *operands);
 void expand_reduce(Expand *x, IrOp *op);
 void expand_convert(Expand *x, IrOp *op);
+bool expand_along(Expand *x, IrOp *op); /* false: none of the ops of expand_exchange.c and below */
+void expand_scan(Expand *x, IrOp *op);  /* expand_lines.c */
+void expand_arg(Expand *x, IrOp *op);
+void expand_sort(Expand *x, IrOp *op);  /* expand_sort.c */
 void expand_gemm(Expand *x, IrOp *op);      /* on fragments: CPU */
 void expand_buf_op(Expand *x, IrOp *op);    /* staged buffers: GPU */
+/* Of lanes and warps that hold copies, the first; null: there are none. */
+IrValue *owner_mask(Expand *x, const Dist *dist);
+
+/* ---- Lanes at computed coordinates (expand_exchange.c) ---- */
+
+/* Opens the scratch memory for one op: what is put there by code before is gone. */
+void scratch_begin(Expand *x);
+/* An array in scratch; a barrier must stand between writing and reading of other threads. */
+IrValue *scratch_array(Expand *x, Dtype dtype, int64_t elements, const char *name);
+/* Gives scratch its place, behind all that expand_shared handed out. */
+void scratch_end(Expand *x);
+
+/* A tile of which every thread may read every lane. One of scalar, memory and frag is set. */
+typedef struct {
+    IrValue *scalar, *memory, *frag;
+    const IrType *type; /* of an element */
+    unsigned rank;
+    int64_t pitch[DIST_MAX_RANK], elements; /* memory */
+} Exchange;
+/* Puts a tile where it can be read; absent lanes and padding hold `fill`, or anything when null.
+ * in_memory: in scratch on a CPU too, to be worked on. A barrier must follow. */
+Exchange exchange_put(Expand *x, IrValue *tile, IrValue *fill, bool in_memory);
+IrValue *exchange_get(IrBuilder *b, const Exchange *e, IrValue *const *coordinates);
+IrValue *exchange_offset(IrBuilder *b, const Exchange *e, IrValue *const *coordinates);
+/* The coordinate of a lane at fragment indices. */
+IrValue *coordinate(Expand *x, IrBuilder *b, const Dist *dist, unsigned axis, IrValue *const *index);
+
+/* A map that makes the lanes of `result` from their coordinates. */
+typedef struct {
+    Dist dist;
+    IrOp *map;
+    IrBuilder inner;
+    IrValue *at[DIST_MAX_RANK];
+} ResultMap;
+void result_map_open(Expand *x, IrValue *result, ResultMap *r);
+void result_map_close(Expand *x, IrValue *result, ResultMap *r, IrValue *element);
+
+/* The number of this thread in its block; null on a CPU. */
+IrValue *expand_thread(Expand *x);
+/* The lane `lane ^ mask`'s value; of any type. */
+IrValue *expand_shuffle(Expand *x, IrBuilder *b, IrValue *v, int64_t mask);
+/* The neutral element of a reduction or scan kind, and what it combines by; null: no such kind. */
+IrValue *expand_identity(Expand *x, IrBuilder *b, const char *kind, Dtype dtype, IrOpcode *combine);
 IrValue *expand_shared(Expand *x, Dtype dtype, int64_t elements, const char *name);
 
 #endif

@@ -167,7 +167,7 @@ void expand_load(Expand *x, IrOp *op) {
 }
 
 /* Lanes and warps that hold copies leave the store to the first of them. */
-static IrValue *owner_mask(Expand *x, const Dist *dist) {
+IrValue *owner_mask(Expand *x, const Dist *dist) {
     if (!x->gpu) return NULL;
     Dist copies = {.rank = 1};
     if (dist->free_lanes)
@@ -224,47 +224,6 @@ void expand_store(Expand *x, IrOp *op) {
         set_access_attrs(store, op, plan.width, plan.type->dtype);
     }
     ir_yield(&inner, 0, NULL);
-}
-
-/* Another layout of the same tile, through shared memory. */
-void expand_convert(Expand *x, IrOp *op) {
-    IrValue *result = &op->results[0], *index[DIST_MAX_DIMS];
-    Rep *rep = expand_rep(x, op->operands[0]);
-    Dist to = dist_of(result->type), from = dist_of(op->operands[0]->type);
-    if (!rep->is_frag || dist_equal(&to, &from)) {
-        expand_bind(x, result, *rep);
-        return;
-    }
-    int64_t elements = 1, pitch[DIST_MAX_RANK];
-    for (unsigned a = to.rank; a-- > 0;) {
-        pitch[a] = elements;
-        elements *= to.padded[a] > from.padded[a] ? to.padded[a] : from.padded[a];
-    }
-    IrValue *shared = expand_shared(x, result->type->dtype, elements, "convert");
-    IrValue *ends[2], *owner = owner_mask(x, &from);
-    for (unsigned phase = 0; phase < 2; phase++) {
-        const Dist *dist = phase ? &to : &from;
-        expand_barrier(x);
-        IrBuilder inner;
-        IrOp *map = dist_map(x, dist, 1, phase ? result->type->dtype : DTYPE_NONE, &inner, index);
-        IrValue *offset = NULL;
-        for (unsigned a = 0; a < dist->rank; a++) {
-            IrValue *at = index_add(&inner, dist_base(x, dist, a), dist_local(&inner, dist, a, index));
-            if (at) offset = index_add(&inner, offset, index_mul_const(&inner, at, pitch[a]));
-        }
-        offset = or_zero(&inner, offset);
-        if (!phase) {
-            IrValue *operands[4] = {rep_get(x, &inner, rep, dist, index, 1), shared, offset, owner};
-            ir_op_create(&inner, IR_MEM_STORE, owner ? 4 : 3, operands, 0, NULL);
-            ir_yield(&inner, 0, NULL);
-        } else {
-            const IrType *type = ir_type_scalar(x->module, result->type->dtype);
-            IrValue *operands[2] = {shared, offset};
-            ends[1] = ir_result(ir_op_create(&inner, IR_MEM_LOAD, 2, operands, 1, &type), 0);
-            ir_yield(&inner, 1, &ends[1]);
-            expand_bind_frag(x, result, ir_result(map, 0), &to);
-        }
-    }
 }
 
 IrValue *expand_shared(Expand *x, Dtype dtype, int64_t elements, const char *name) {

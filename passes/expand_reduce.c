@@ -18,7 +18,8 @@ static bool reduction_kind(const char *kind, IrOpcode *combine) {
     static const struct {
         const char *name;
         IrOpcode opcode;
-    } kinds[] = {{"add", IR_ADD}, {"mul", IR_MUL}, {"max", IR_MAX}, {"min", IR_MIN}};
+    } kinds[] = {{"add", IR_ADD}, {"mul", IR_MUL}, {"max", IR_MAX},
+                 {"min", IR_MIN}, {"and", IR_AND}, {"or", IR_OR}};
     for (size_t i = 0; i < COUNT_OF(kinds); i++)
         if (strcmp(kinds[i].name, kind) == 0) {
             *combine = kinds[i].opcode;
@@ -27,19 +28,39 @@ static bool reduction_kind(const char *kind, IrOpcode *combine) {
     return false;
 }
 
-static IrValue *identity(Expand *x, IrBuilder *b, const Reduction *r) {
-    const IrType *type = ir_type_scalar(x->module, r->dtype);
-    bool is_max = r->combine == IR_MAX, extreme = is_max || r->combine == IR_MIN;
-    if (dtype_is_float(r->dtype)) {
-        double value = r->combine == IR_MUL ? 1 : 0;
+static IrValue *neutral(Expand *x, IrBuilder *b, IrOpcode combine, Dtype dtype) {
+    const IrType *type = ir_type_scalar(x->module, dtype);
+    bool is_max = combine == IR_MAX, extreme = is_max || combine == IR_MIN;
+    if (dtype_is_float(dtype)) {
+        double value = combine == IR_MUL ? 1 : 0;
         return ir_const_float(b, type, !extreme ? value : is_max ? -INFINITY : INFINITY);
     }
-    unsigned bits = dtype_bits(r->dtype);
-    int64_t top = dtype_is_signed(r->dtype) ? INT64_MAX >> (64 - bits)
-                                            : (int64_t)(UINT64_MAX >> (64 - bits));
-    int64_t bottom = dtype_is_signed(r->dtype) ? -top - 1 : 0;
-    if (!extreme) return ir_const_int(b, type, r->combine == IR_MUL);
+    if (combine == IR_AND) return ir_const_int(b, type, dtype == DTYPE_BOOL ? 1 : -1);
+    unsigned bits = dtype_bits(dtype);
+    int64_t top = dtype_is_signed(dtype) ? INT64_MAX >> (64 - bits)
+                                         : (int64_t)(UINT64_MAX >> (64 - bits));
+    int64_t bottom = dtype_is_signed(dtype) ? -top - 1 : 0;
+    if (!extreme) return ir_const_int(b, type, combine == IR_MUL);
     return ir_const_int(b, type, is_max ? bottom : top);
+}
+
+IrValue *expand_identity(Expand *x, IrBuilder *b, const char *kind, Dtype dtype, IrOpcode *combine) {
+    return reduction_kind(kind, combine) ? neutral(x, b, *combine, dtype) : NULL;
+}
+
+static IrValue *identity(Expand *x, IrBuilder *b, const Reduction *r) {
+    return neutral(x, b, r->combine, r->dtype);
+}
+
+/* Hardware shuffles words: narrow lanes travel as one. */
+IrValue *expand_shuffle(Expand *x, IrBuilder *b, IrValue *v, int64_t mask) {
+    const IrType *own = v->type;
+    bool narrow = dtype_size(own->dtype) < 4;
+    if (narrow)
+        v = ir_cast(b, v, ir_type_scalar(x->module, dtype_is_float(own->dtype) ? DTYPE_F32 : DTYPE_I32));
+    IrOp *op = ir_op_create(b, IR_SHUFFLE_XOR, 1, &v, 1, &v->type);
+    ir_attr_set_int(op, "mask", mask);
+    return narrow ? ir_cast(b, ir_result(op, 0), own) : ir_result(op, 0);
 }
 
 /* The operand as a fragment whose absent lanes hold the identity. */
@@ -108,11 +129,10 @@ static ReducedSubs reduced_subs(const Reduction *r) {
     return subs;
 }
 
-static IrValue *operand_element(Expand *x, IrBuilder *b, const Reduction *r, IrValue *const *kept,
+static IrValue *operand_element(IrBuilder *b, const Reduction *r, IrValue *const *kept,
                                 IrValue *const *reduced, const IrType *type) {
     IrValue *operands[DIST_MAX_DIMS + 1] = {r->frag};
     operand_index(b, r, kept, reduced, operands + 1);
-    (void)x;
     return ir_result(ir_op_create(b, IR_FRAG_GET, r->from.dim_count + 1, operands, 1, &type), 0);
 }
 
@@ -120,7 +140,7 @@ static IrValue *operand_element(Expand *x, IrBuilder *b, const Reduction *r, IrV
 static IrValue *reduce_loops(Expand *x, IrBuilder *b, const Reduction *r, const ReducedSubs *subs, unsigned level,
                              IrValue *const *kept, IrValue **reduced, IrValue *acc, int64_t width) {
     if (level == subs->count) {
-        IrValue *element = operand_element(x, b, r, kept, reduced, acc->type);
+        IrValue *element = operand_element(b, r, kept, reduced, acc->type);
         return ir_binary(b, r->combine, acc, element);
     }
     int64_t step = level + 1 == subs->count ? width : 1;
@@ -191,7 +211,7 @@ static IrValue *reduce_rows(Expand *x, IrBuilder *b, const Reduction *r, const R
         for (unsigned i = 0; i < r->kept.dim_count; i++) operands[i + 1] = kept[i];
         const IrType *type = ir_type_scalar(x->module, r->dtype);
         IrValue *old = ir_result(ir_op_create(&inner, IR_FRAG_GET, r->kept.dim_count + 1, operands, 1, &type), 0);
-        IrValue *element = operand_element(x, &inner, r, kept, reduced, type);
+        IrValue *element = operand_element(&inner, r, kept, reduced, type);
         IrValue *next = ir_binary(&inner, r->combine, old, element);
         ir_yield(&inner, 1, &next);
         return ir_result(map, 0);
@@ -240,9 +260,7 @@ static IrValue *reduce_lanes(Expand *x, const Reduction *r, IrValue *frag) {
     IrValue *v = kept_get(x, &inner, r, frag, index);
     for (int64_t bit = 1; bit < 32; bit *= 2) {
         if (!(bits & bit)) continue;
-        IrOp *shuffle = ir_op_create(&inner, IR_SHUFFLE_XOR, 1, &v, 1, &v->type);
-        ir_attr_set_int(shuffle, "mask", bit);
-        v = ir_binary(&inner, r->combine, v, ir_result(shuffle, 0));
+        v = ir_binary(&inner, r->combine, v, expand_shuffle(x, &inner, v, bit));
     }
     ir_yield(&inner, 1, &v);
     return ir_result(map, 0);

@@ -58,6 +58,14 @@ void report_unsupported(PassContext *ctx, Span span, const char *what);
  * axis gets a longer constant extent. */
 PresenceCache *presence_cache_with_ends(PassContext *ctx);
 
+/* What is present in both; of an axis of extent 1 that is repeated `extent` times. */
+PresenceAxis presence_meet(AffCtx *affs, PresenceAxis a, PresenceAxis b);
+PresenceAxis presence_stretched(AffCtx *affs, PresenceAxis from, const Aff *extent);
+/* Of the results of an op with a trait IR_FOLDS, IR_ALONG or IR_MOVES (presence_axes.c). */
+Presence presence_along(PresenceCache *cache, PassContext *ctx, IrOp *op);
+/* Is what is present behind a tile.reshape one interval an axis? */
+bool presence_reshape_fits(PassContext *ctx, IrOp *op);
+
 /* ---- Axis classes (axes.c) ----
  * Tile axes that must have one extent and one chunking because ops join them lane by lane. */
 
@@ -66,7 +74,9 @@ typedef struct {
     int64_t constant; /* the extent, or -1 when symbolic */
     bool reduced;     /* some op folds along it (reduce, count) */
     bool contracted;  /* K of a gemm */
-    bool rigid;       /* reshaped: cannot be cut */
+    bool scanned;     /* some op's lanes along it depend on each other: a scan */
+    bool sorted;      /* likewise: a sort, which needs all of them at once */
+    bool rigid;       /* reshaped, joined, flipped, sliced: cannot be cut */
     bool innermost;   /* the last axis of a loaded or stored tile */
     Span span;        /* of an op that touches it */
 } AxisClass;

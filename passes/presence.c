@@ -56,14 +56,14 @@ static Presence whole(unsigned rank) {
     return (Presence){.rank = rank};
 }
 
-static PresenceAxis intersect_axis(AffCtx *affs, PresenceAxis a, PresenceAxis b) {
+PresenceAxis presence_meet(AffCtx *affs, PresenceAxis a, PresenceAxis b) {
     if (!a.hi) return b;
     if (!b.hi) return a;
     return (PresenceAxis){aff_max(affs, a.lo, b.lo), aff_min(affs, a.hi, b.hi)};
 }
 
 static Presence intersect(AffCtx *affs, Presence a, Presence b) {
-    for (unsigned i = 0; i < a.rank; i++) a.axes[i] = intersect_axis(affs, a.axes[i], b.axes[i]);
+    for (unsigned i = 0; i < a.rank; i++) a.axes[i] = presence_meet(affs, a.axes[i], b.axes[i]);
     return a;
 }
 
@@ -127,48 +127,13 @@ static Presence of_load(const PresenceCache *c, IrOp *op) {
 
 /* ---- Shape ops ---- */
 
-static bool in_ints(const IrAttr *list, int64_t value) {
-    for (size_t i = 0; list && i < list->count; i++)
-        if (list->ints[i] == value) return true;
-    return false;
-}
-
 /* A stretched axis of extent 1 is present everywhere or nowhere: hi is 0 or 1 there. */
-static PresenceAxis stretched(AffCtx *affs, PresenceAxis from, const Aff *extent) {
+PresenceAxis presence_stretched(AffCtx *affs, PresenceAxis from, const Aff *extent) {
     if (!from.hi) return from;
     const Aff *zero = aff_const(affs, 0), *one = aff_const(affs, 1);
     const Aff *lanes = aff_sub(affs, aff_min(affs, from.hi, one),
                                aff_min(affs, aff_max(affs, from.lo, zero), one));
     return (PresenceAxis){zero, aff_mul(affs, aff_max(affs, zero, lanes), extent)};
-}
-
-static Presence of_broadcast(PresenceCache *c, IrOp *op) {
-    const IrType *t = op->results[0].type;
-    Presence p = whole(t->rank);
-    if (!is_tile(op->operands[0])) return p;
-    Presence from = presence_in(c, op->operands[0]);
-    const IrAttr *axes = ir_attr(op, "axes");
-    for (unsigned i = 0; axes && i < axes->count && i < from.rank; i++) {
-        unsigned to = (unsigned)axes->ints[i];
-        bool same = op->operands[0]->type->extents[i] == t->extents[to];
-        p.axes[to] = same ? from.axes[i] : stretched(c->affs, from.axes[i], t->extents[to]);
-    }
-    return p;
-}
-
-static Presence of_reduce(PresenceCache *c, IrOp *op) {
-    Presence from = presence_in(c, op->operands[0]);
-    Presence p = whole(op->results[0].type->rank);
-    const IrAttr *axes = ir_attr(op, "axes");
-    bool keep = ir_attr_bool(op, "keepdim");
-    unsigned to = 0;
-    for (unsigned i = 0; i < from.rank; i++) {
-        if (!in_ints(axes, i))
-            p.axes[to++] = from.axes[i];
-        else if (keep)
-            p.axes[to++] = (PresenceAxis){0};
-    }
-    return p;
 }
 
 /* Leading axes of a factor line up with the product's from the last one; an extent of 1 repeats. */
@@ -178,8 +143,8 @@ static void intersect_leading(AffCtx *affs, Presence *p, const IrType *acc, cons
     for (unsigned i = 0; i + 2 < factor->rank; i++) {
         const Aff *extent = acc->extents[i + shift];
         bool same = factor->extents[i] == extent;
-        PresenceAxis axis = same ? from->axes[i] : stretched(affs, from->axes[i], extent);
-        p->axes[i + shift] = intersect_axis(affs, p->axes[i + shift], axis);
+        PresenceAxis axis = same ? from->axes[i] : presence_stretched(affs, from->axes[i], extent);
+        p->axes[i + shift] = presence_meet(affs, p->axes[i + shift], axis);
     }
 }
 
@@ -218,15 +183,8 @@ static Presence of_buf_gemm(PresenceCache *c, IrOp *op) {
         PresenceAxis given = {ir_aff_of(c->ctx->module, op->operands[5 + 2 * i]),
                               ir_aff_of(c->ctx->module, op->operands[6 + 2 * i])};
         PresenceAxis *axis = &p.axes[bound_axis(bounds[i], p.rank)];
-        *axis = intersect_axis(c->affs, *axis, given);
+        *axis = presence_meet(c->affs, *axis, given);
     }
-    return p;
-}
-
-static Presence of_transpose(PresenceCache *c, IrOp *op) {
-    Presence from = presence_in(c, op->operands[0]), p = whole(from.rank);
-    const IrAttr *perm = ir_attr(op, "perm");
-    for (unsigned i = 0; perm && i < p.rank; i++) p.axes[i] = from.axes[perm->ints[i]];
     return p;
 }
 
@@ -273,16 +231,10 @@ static Presence compute(PresenceCache *c, IrValue *v) {
     switch (op->opcode) {
     case IR_TILE_LOAD:
         return of_load(c, op);
-    case IR_TILE_BROADCAST:
-        return of_broadcast(c, op);
-    case IR_TILE_REDUCE:
-        return of_reduce(c, op);
     case IR_TILE_GEMM:
         return of_gemm(c, op);
     case IR_BUF_GEMM:
         return of_buf_gemm(c, op);
-    case IR_TILE_TRANSPOSE:
-        return of_transpose(c, op);
     case IR_TILE_CONVERT:
         return presence_in(c, op->operands[0]);
     case IR_FOR:
@@ -290,6 +242,7 @@ static Presence compute(PresenceCache *c, IrValue *v) {
     case IR_IF:
         return of_if(c, op, v->index);
     default:
+        if (ir_has_trait(op, IR_FOLDS | IR_ALONG | IR_MOVES)) return presence_along(c, c->ctx, op);
         return ir_has_trait(op, IR_ELEMENTWISE) ? of_elementwise(c, op) : whole(v->type->rank);
     }
 }

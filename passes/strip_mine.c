@@ -18,7 +18,7 @@
 #include "passes_internal.h"
 
 static bool needs_cut(const PassContext *ctx, const AxisClass *c) {
-    if (c->reduced || c->contracted || c->rigid) return false;
+    if (c->reduced || c->contracted || c->scanned || c->sorted || c->rigid) return false;
     return c->constant < 0 || c->constant > ctx->target->row_large;
 }
 

@@ -32,8 +32,9 @@ void slot_copy(const Machine *m, Slot *to, const Slot *from, const uint8_t *acti
 
 InstRun interpret_op(IrOpcode op) {
     static InstRun (*const tables[])(IrOpcode) = {interpret_lanes_op,  interpret_control_op,
-                                                  interpret_tile_op,   interpret_slice_op,
-                                                  interpret_memory_op, interpret_warp_op};
+                                                  interpret_tile_op,   interpret_axes_op,
+                                                  interpret_slice_op,  interpret_memory_op,
+                                                  interpret_warp_op};
     for (size_t i = 0; i < COUNT_OF(tables); i++) {
         InstRun run = tables[i](op);
         if (run) return run;

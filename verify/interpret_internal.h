@@ -103,6 +103,7 @@ InstRun interpret_op(IrOpcode op);
 InstRun interpret_lanes_op(IrOpcode op);   /* interpret_lanes.c; null: not one of its ops */
 InstRun interpret_control_op(IrOpcode op); /* interpret_control.c */
 InstRun interpret_tile_op(IrOpcode op);    /* interpret_tile.c */
+InstRun interpret_axes_op(IrOpcode op);    /* interpret_axes.c */
 InstRun interpret_slice_op(IrOpcode op);   /* interpret_slice.c */
 InstRun interpret_memory_op(IrOpcode op);  /* interpret_memory.c */
 InstRun interpret_warp_op(IrOpcode op);    /* interpret_warp.c */
@@ -117,6 +118,9 @@ Cell cell_poison(Dtype dtype);
 
 /* interpret_slice.c: what a store of this mode and an atomic of this kind do with two values. */
 IrOpcode interpret_update(const char *kind);
+/* interpret_tile.c: what a reduction or scan kind combines by, and its neutral element */
+IrOpcode interpret_reduce_op(Machine *m, const char *kind);
+Cell interpret_identity(IrOpcode op, const Slot *r);
 
 /* interpret_memory.c: traps unless [offset, offset + bytes) is inside; notes the access. */
 void memory_check(Machine *m, Memory *memory, int64_t offset, int64_t bytes, int64_t align);

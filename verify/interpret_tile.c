@@ -140,18 +140,22 @@ static void run_count(Machine *m, Inst *inst, const uint8_t *active) {
 
 /* ---- Reductions ---- */
 
-static IrOpcode reduce_op(Machine *m, const char *kind) {
+IrOpcode interpret_reduce_op(Machine *m, const char *kind) {
     if (strcmp(kind, "add") == 0) return IR_ADD;
     if (strcmp(kind, "mul") == 0) return IR_MUL;
     if (strcmp(kind, "max") == 0) return IR_MAX;
     if (strcmp(kind, "min") == 0) return IR_MIN;
+    if (strcmp(kind, "and") == 0) return IR_AND;
+    if (strcmp(kind, "or") == 0) return IR_OR;
     machine_trap(m, "no such reduction: %s", kind);
 }
 
-static Cell identity(IrOpcode op, const Slot *r) {
+Cell interpret_identity(IrOpcode op, const Slot *r) {
     bool lowest = op == IR_MAX;
     if (op == IR_ADD || op == IR_MUL)
         return r->is_real ? (Cell){.f = op == IR_MUL} : (Cell){.i = op == IR_MUL};
+    if (op == IR_AND || op == IR_OR)
+        return (Cell){.i = op == IR_OR ? 0 : scalar_wrap(r->dtype, -1)};
     if (r->is_real) return (Cell){.f = lowest ? -INFINITY : INFINITY};
     return (Cell){.i = scalar_limit(r->dtype, lowest)};
 }
@@ -161,7 +165,7 @@ static void run_reduce(Machine *m, Inst *inst, const uint8_t *active) {
     Slot *r = inst->results[0];
     const IrAttr *axes = ir_attr(inst->op, "axes");
     bool keep = ir_attr_bool(inst->op, "keepdim"), reduced[SLOT_RANK] = {false};
-    IrOpcode op = reduce_op(m, inst->text);
+    IrOpcode op = interpret_reduce_op(m, inst->text);
     int64_t index[SLOT_RANK] = {0}, to[SLOT_RANK] = {0};
     unsigned at = 0;
     (void)active;
@@ -171,7 +175,7 @@ static void run_reduce(Machine *m, Inst *inst, const uint8_t *active) {
         r->lo[at] = reduced[d] ? 0 : x->lo[d];
         r->hi[at++] = reduced[d] ? 1 : x->hi[d];
     }
-    for (size_t e = 0; e < r->n; e++) r->cells[e] = identity(op, r);
+    for (size_t e = 0; e < r->n; e++) r->cells[e] = interpret_identity(op, r);
     for (size_t e = 0; e < x->n; e++, next_index(x->extents, x->rank, index)) {
         bool counts = true;
         at = 0;
