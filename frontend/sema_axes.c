@@ -80,6 +80,12 @@ static bool topk(Sema *s, Expr *e, const CallInfo *info) {
         sema_error(s, DIAG_bad_extent, e->bound[1]->span, "an extent is never negative");
         return false;
     }
+    const Aff *extent = x->type.shape[e->reduce_axis];
+    if (aff_prove_le(s->facts, aff_add(s->aff, extent, aff_const(s->aff, 1)), k)) {
+        sema_error(s, DIAG_bad_argument, e->bound[1]->span, "there are %s lanes, not %s",
+                   sema_aff_text(s, extent), sema_aff_text(s, k));
+        return false;
+    }
     Dtype t = sema_join_operands(e);
     const Aff **shape = copy_shape(s, &x->type);
     shape[e->reduce_axis] = k;

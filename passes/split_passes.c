@@ -256,14 +256,13 @@ static IrFunc *fork_version(PassContext *ctx, IrFunc *f, const AxisClass *c, int
     return copy;
 }
 
-/* A reshape of an interval is seldom one. */
-static bool reshapes_are_whole(PassContext *ctx, IrFunc *f) {
+static bool reshapes_fit(PassContext *ctx, IrFunc *f) {
     OpList ops = ops_collect(ctx->scratch, f->body);
     for (size_t i = 0; i < ops.len; i++) {
         if (ops.data[i]->opcode != IR_TILE_RESHAPE) continue;
-        Presence p = presence_of(ctx, ops.data[i]->operands[0]);
-        if (!presence_is_whole(&p)) {
-            report_unsupported(ctx, ops.data[i]->span, "reshape of a tile with absent lanes");
+        if (!presence_reshape_fits(ctx, ops.data[i])) {
+            report_unsupported(ctx, ops.data[i]->span,
+                               "a reshape after which what is present is no interval; load with pad=");
             return false;
         }
     }
@@ -306,7 +305,7 @@ static bool make_static(PassContext *ctx, IrFunc *f) {
         if (!handle_axis(ctx, f, axes, index)) return false;
     }
     f->state = IR_STATE_STATIC;
-    return reshapes_are_whole(ctx, f);
+    return reshapes_fit(ctx, f);
 }
 
 bool pass_split_passes(PassContext *ctx) {
