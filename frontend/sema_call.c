@@ -116,10 +116,23 @@ static void gather_operands(Sema *s, Expr *e, const CallInfo *info, bool with_ou
     e->bound[0] = e->many[0];
 }
 
+/* `max(x, axis=1)` and `max(x)` fold, as in PyTorch; `max(a, b)` compares. */
+static BuiltinId called(const Expr *e, bool with_outputs) {
+    const Args *args = &e->u.call.args;
+    BuiltinId id = builtin_find(e->u.call.callee, strlen(e->u.call.callee));
+    bool folds = args->count == 1 && !with_outputs;
+    for (size_t i = 0; i < args->count; i++) {
+        const char *name = args->data[i].name;
+        folds |= name && (strcmp(name, "axis") == 0 || strcmp(name, "keepdim") == 0);
+    }
+    if (!folds || (id != BUILTIN_MAX && id != BUILTIN_MIN)) return id;
+    return id == BUILTIN_MAX ? BUILTIN_REDUCE_MAX : BUILTIN_REDUCE_MIN;
+}
+
 bool sema_bind_call(Sema *s, Expr *e, bool with_outputs, CallInfo *info) {
     const Args *args = &e->u.call.args;
     bool taken[BUILTIN_MAX_PARAMS] = {false}, has_arrow = false;
-    info->id = e->builtin = builtin_find(e->u.call.callee, strlen(e->u.call.callee));
+    info->id = e->builtin = called(e, with_outputs);
     if (!info->id) {
         unknown_operation(s, e);
         return false;
