@@ -223,6 +223,7 @@ struct Expr {
     Expr **bound;       /* CALL: arguments in the order of builtin_params, null where absent;
                            UNARY, BINARY: the operands. Outputs are null here (see the action) */
     size_t bound_count;
+    Expr *pad;          /* INDEX: pad(X, v)[...]: the value outside; null: none */
     AxisIndex *axes;    /* INDEX: one for each axis of the base */
     size_t axis_count;
     Expansion *expansion; /* CALL of an operation with a definition */

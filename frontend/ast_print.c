@@ -95,7 +95,13 @@ static void print_expr(Str *out, const Expr *e) {
         print_args(out, &e->u.call.args);
         break;
     case EXPR_INDEX:
+        if (e->pad) str_append(out, "pad(");
         print_expr(out, e->u.index.base);
+        if (e->pad) {
+            str_append(out, ", ");
+            print_expr(out, e->pad);
+            str_append(out, ")");
+        }
         str_append(out, "[");
         print_exprs(out, e->u.index.items, e->u.index.count);
         str_append(out, "]");

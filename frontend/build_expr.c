@@ -188,8 +188,7 @@ static IrValue *tile_mean(Build *c, IrValue *x, uint32_t folded_axes, bool keepd
 }
 
 static IrValue *reduction(Build *c, const Expr *e) {
-    if (e->index_count)
-        return build_unsupported(c, e->span, "a sum over indices inside another expression");
+    if (e->index_count) return build_index_reduction(c, e);
     bool truth = e->builtin == BUILTIN_REDUCE_ANY || e->builtin == BUILTIN_REDUCE_ALL;
     IrValue *x = build_operand(c, e->bound[0], truth ? DTYPE_NONE : e->compute);
     if (!x) return NULL;

@@ -19,6 +19,7 @@ typedef struct {
     IrFunc *f;
     IrBuilder b;
     bool graph;        /* whole tensors, not tiles */
+    const struct Notation *notation; /* graph: the index notation around, or null */
     bool under_serial; /* tile: inside a loop that is not parallel, or an `if` */
     unsigned depth;    /* tile: parallel loops around */
     bool ok;
@@ -71,7 +72,12 @@ bool build_topk(Build *c, const Expr *e, IrValue *results[2]); /* values, indice
 void build_operator(Build *c);                                  /* build_graph.c */
 void build_sketch(Build *c);                                    /* build_tile.c */
 IrValue *build_contract(Build *c, const Expr *e, IrValue *acc); /* gemm, matmul, dot; acc: of gemm */
-IrValue *build_notation(Build *c, const Stmt *s);               /* index notation (build_graph.c) */
-IrValue *build_element(Build *c, const Expr *e);                /* X[i, j] inside it */
+
+/* ---- Index notation (build_index.c) ---- */
+
+IrValue *build_notation(Build *c, const Stmt *s); /* C[i, j] = ... */
+IrValue *build_element(Build *c, const Expr *e);  /* X[i, j] inside it */
+/* sum(k, ...): an element inside index notation, else a tensor of rank 0. */
+IrValue *build_index_reduction(Build *c, const Expr *e);
 
 #endif

@@ -685,6 +685,8 @@ void sema_call_bound(Sema *s, Expr *e, const CallInfo *info) {
 
 static bool is_index_form(Sema *s, const Expr *e) {
     if (s->block->kind != BLOCK_OPERATOR || e->u.call.args.count < 2) return false;
+    for (size_t i = 0; i < e->u.call.args.count; i++)
+        if (e->u.call.args.data[i].name) return false;
     const Arg *first = &e->u.call.args.data[0];
     if (first->name || first->value->decl) return false; /* a name of a definition */
     if (first->value->kind == EXPR_IN) return true;

@@ -3,6 +3,8 @@
 
 #include <string.h>
 
+static const Aff *const NO_EXTENTS = NULL;
+
 static Decl *new_index(Sema *s, const char *name, Span span, const Aff *lo, const Aff *hi) {
     Decl *d = sema_new_decl(s, DECL_INDEX, name, span);
     d->type = type_scalar(DTYPE_I64);
@@ -12,6 +14,10 @@ static Decl *new_index(Sema *s, const char *name, Span span, const Aff *lo, cons
     aff_facts_range(s->facts, d->affine, lo, aff_sub(s->aff, hi, aff_const(s->aff, 1)));
     sema_declare(s, d);
     return d;
+}
+
+static bool is_pad(const Expr *base) {
+    return base->kind == EXPR_CALL && strcmp(base->u.call.callee, "pad") == 0;
 }
 
 /* The extent of the first axis that `name` indexes bare inside e; null when there is none. */
@@ -31,8 +37,9 @@ static const Aff *bare_extent(Sema *s, const Expr *e, const char *name) {
     default:
         return NULL;
     }
-    const Decl *d =
-        e->u.index.base->kind == EXPR_NAME ? sema_find(s, e->u.index.base->u.name.name) : NULL;
+    const Expr *base = e->u.index.base;
+    if (is_pad(base) && base->u.call.args.count) base = base->u.call.args.data[0].value;
+    const Decl *d = base->kind == EXPR_NAME ? sema_find(s, base->u.name.name) : NULL;
     for (size_t i = 0; d && type_is_shaped(&d->type) && i < e->u.index.count && i < d->type.rank;
          i++) {
         const Expr *item = e->u.index.items[i];
@@ -59,6 +66,44 @@ static Decl *reduction_index(Sema *s, Expr *item, const Expr *body) {
     if (lo && hi) return new_index(s, named->u.name.name, named->span, lo, hi);
     sema_error(s, DIAG_index_range, named->span, "%s", named->u.name.name);
     return NULL;
+}
+
+static bool is_truth(const Expr *e) {
+    return e->builtin == BUILTIN_REDUCE_ANY || e->builtin == BUILTIN_REDUCE_ALL;
+}
+
+/* Whether the reduction exists over indices, and of such a body. */
+static bool check_reduction(Sema *s, const Expr *e, const Expr *body) {
+    const BuiltinInfo *row = builtin_info(e->builtin);
+    const char *needs = is_truth(e) && body->type.dtype != DTYPE_BOOL
+                            ? "a truth value (a comparison)"
+                        : row->rule == RULE_COUNT ? "a tensor; sum(k, 1) counts"
+                                                  : NULL;
+    if (needs)
+        sema_error(s, DIAG_bad_operand, body->span, "`%s` needs %s, not %s", row->name, needs,
+                   sema_type_text(s, &body->type));
+    else if (row->rule == RULE_ARG_REDUCE && e->index_count != 1)
+        sema_error(s, DIAG_bad_argument, e->span, "`%s` runs over one index", row->name);
+    else
+        return true;
+    return false;
+}
+
+/* What stands for sum(k, ...): an element inside index notation, else a tensor of rank 0. */
+static void reduced_type(Sema *s, Expr *e, const Expr *body) {
+    BuiltinRule rule = builtin_info(e->builtin)->rule;
+    Dtype t = body->type.dtype;
+    if (!check_reduction(s, e, body)) {
+        sema_set_error(e);
+        return;
+    }
+    if (t == DTYPE_BOOL && !is_truth(e)) t = DTYPE_I32;
+    if (rule == RULE_REDUCE_REAL && !dtype_is_float(t)) t = DTYPE_F32;
+    if (body->type.weak && t == DTYPE_F64) t = DTYPE_F32; /* a number without a type of its own */
+    e->compute = dtype_temporary(t);
+    e->type = type_element(rule == RULE_ARG_REDUCE ? DTYPE_I64 : e->compute);
+    if (!s->in_index_notation)
+        e->type = (Type){.kind = TYPE_TENSOR, .dtype = e->type.dtype, .shape = &NO_EXTENTS};
 }
 
 void sema_index_call(Sema *s, Expr *e) {
@@ -96,8 +141,10 @@ void sema_index_call(Sema *s, Expr *e) {
                    sema_type_text(s, &body->type));
         good = false;
     }
-    e->compute = dtype_temporary(body->type.dtype);
-    e->type = good ? type_element(e->compute) : (Type){.kind = TYPE_ERROR};
+    if (good)
+        reduced_type(s, e, body);
+    else
+        sema_set_error(e);
 }
 
 bool sema_is_inside(Sema *s, const Aff *at, const Aff *dim) {
@@ -105,10 +152,32 @@ bool sema_is_inside(Sema *s, const Aff *at, const Aff *dim) {
            aff_prove_le(s->facts, at, aff_sub(s->aff, dim, aff_const(s->aff, 1)));
 }
 
+/* Whether an index hangs on what is read from a tensor: checked when the reference runs. */
+static bool is_read(const Aff *e) {
+    if (e->kind == AFF_VAR) return ((const Decl *)e->var)->kind == DECL_LOCAL;
+    for (size_t i = 0; i < e->count; i++)
+        if (is_read(e->args[i])) return true;
+    return false;
+}
+
+/* pad(X, v)[...] is X[...] with a value outside. */
+static bool take_pad(Sema *s, Expr *e) {
+    CallInfo info = {0};
+    Expr *call = e->u.index.base;
+    if (!sema_bind_call(s, call, false, &info)) return false;
+    Expr *value = call->bound[1];
+    if (sema_expr(s, value)->kind == TYPE_ERROR) return false;
+    if (value->type.kind != TYPE_SCALAR || value->value.kind == CONST_NONE) {
+        sema_error(s, DIAG_not_constant, value->span, "the value of pad");
+        return false;
+    }
+    e->u.index.base = call->bound[0];
+    e->pad = value;
+    return true;
+}
+
 void sema_index_element(Sema *s, Expr *e) {
-    Expr *base = e->u.index.base;
-    if (base->kind == EXPR_CALL && strcmp(base->u.call.callee, "pad") == 0) {
-        diag_report(s->diags, DIAG_not_supported, base->span, "pad");
+    if (is_pad(e->u.index.base) && !take_pad(s, e)) {
         sema_set_error(e);
         return;
     }
@@ -124,6 +193,7 @@ void sema_index_element(Sema *s, Expr *e) {
         return;
     }
     for (size_t i = 0; i < e->axis_count; i++) {
+        if (e->pad || is_read(e->axes[i].start)) continue;
         if (sema_is_inside(s, e->axes[i].start, d->type.shape[i])) continue;
         Diag *diag = diag_report(s->diags, DIAG_index_outside, e->axes[i].span, d->name,
                                  sema_aff_text(s, d->type.shape[i]));

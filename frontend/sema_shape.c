@@ -130,7 +130,9 @@ static Decl *slice_base(Sema *s, Expr *e) {
         return NULL;
     }
     if (d && d->type.kind == TYPE_ERROR) return NULL;
-    if (!d || (d->kind != DECL_TENSOR && d->kind != DECL_VIEW && d->kind != DECL_TILE)) {
+    bool sliced = d && (d->kind == DECL_TENSOR || d->kind == DECL_VIEW || d->kind == DECL_TILE ||
+                        (d->kind == DECL_VALUE && type_is_shaped(&d->type)));
+    if (!sliced) {
         sema_error(s, DIAG_bad_operand, base->span,
                    "only tensors, views and tiles have slices; this is %s",
                    d ? sema_type_text(s, &d->type) : "an expression");

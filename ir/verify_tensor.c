@@ -240,8 +240,8 @@ static bool check_generic(Verifier *v, const IrOp *op) {
     NEED(v, op, outer >= 0 && outer <= (int64_t)op->operand_count, "outer counts operands");
     NEED(v, op, to->kind == IR_TYPE_TENSOR && to->rank == (unsigned)outer,
          "the result has the rank `outer`");
-    NEED(v, op, outer == (int64_t)op->operand_count || (kind && ir_one_of(kind, "add mul max min")),
-         "what is reduced needs a kind: add, mul, max or min");
+    NEED(v, op, outer == (int64_t)op->operand_count || (kind && ir_one_of(kind, "add mul max min mean and or")),
+         "what is reduced needs a kind: add, mul, max, min, mean, and, or");
     NEED(v, op, body->arg_count == op->operand_count, "the region takes an index for each operand");
     for (unsigned i = 0; i < body->arg_count; i++)
         NEED(v, op, ir_type_is_index(body->args[i]->type), "the region's arguments are indices");

@@ -95,7 +95,7 @@ static void test_graph(void) {
                    "%e = graph.element(%X, %i, %i) : f32\nyield(%e)\n}", "extent 0 differs from its operand");
     rejects(graph, "%a = graph.generic(%M) {outer = 0} : tensor<[] x f32> (%i: index) {\n"
                    "%e = graph.element(%X, %i, %i) : f32\nyield(%e)\n}",
-            "what is reduced needs a kind: add, mul, max or min");
+            "what is reduced needs a kind: add, mul, max, min, mean, and, or");
     rejects(graph, "%e = graph.element(%X, %M, %M) : f32", "stands inside graph.generic");
 }
 
