@@ -157,7 +157,7 @@ static const char *wide_other(CPrinter *p, const IrType *t, const IrValue *other
     if (bytes > 16) bytes = 16;
     const char *type = wide_type(t->dtype, bytes), *x = NULL;
     const IrOp *def = other->def;
-    if (c_is_zero(def)) return arena_printf(p->arena, "%s()", type);
+    if (c_is_zero(def)) return arena_printf(p->arena, bytes < 8 ? "(%s)0" : "%s()", type);
     if (t->dtype == DTYPE_F32 && bytes >= 8) {
         x = c_use(p, other).text;
     } else if (def && def->opcode == IR_CONST) {

@@ -38,9 +38,22 @@ typedef struct {
 Artifact *check_compile(const RandomProgram *p, const char *name, const CheckOptions *options,
                         Arena *arena, Outcome *outcome);
 
+/* Its bytes as a file has them, appended to `bytes`; false with an outcome. */
+bool check_emit(const RandomProgram *p, const char *name, const CheckOptions *options, Str *bytes,
+                Outcome *outcome);
+
 /* differential.c: compiles `count` programs, their C as one library, and verifies each with real and
  * with exact data. */
 void check_batch(const RandomProgram *programs, size_t count, const CheckOptions *options,
                  Outcome *outcomes);
+
+/* artifacts.c: writes NAME.ptx.ska and NAME.cu.ska for options->arch into options->folder, for
+ * bench/gpu_check.py. The outcome is OK when both were written. */
+void check_artifacts(const RandomProgram *programs, size_t count, const CheckOptions *options,
+                     Outcome *outcomes);
+/* Gives the compiler some seconds from now on, after which the process is killed, so that a caller
+ * sees which program was next; and takes the limit away. */
+void check_limit_time(void);
+void check_lift_limit(void);
 
 #endif

@@ -46,27 +46,37 @@ static void judge_status(sketchc_unit *unit, sketchc_status status, Outcome *out
     sketchc_free(text);
 }
 
-Artifact *check_compile(const RandomProgram *p, const char *name, const CheckOptions *options,
-                        Arena *arena, Outcome *outcome) {
+bool check_emit(const RandomProgram *p, const char *name, const CheckOptions *options, Str *bytes,
+                Outcome *outcome) {
     Str text;
-    Artifact *artifact = NULL;
+    char *data = NULL;
+    size_t size = 0;
     str_init(&text);
     program_print(p, name, &options->cases, &text);
     sketchc_unit *unit = sketchc_unit_create("random.sketch", text.data, text.len);
     sketchc_options compile = {.size = sizeof compile, .target = options->target,
                                .arch = options->arch};
-    char *bytes = NULL;
-    size_t size = 0;
-    sketchc_status status = sketchc_emit(unit, &compile, "artifact", &bytes, &size);
-    if (status == SKETCHC_OK) {
-        const char *error = NULL;
-        artifact = artifact_read(arena, bytes, size, &error);
-        if (!artifact) outcome_set(outcome, OUTCOME_BUG, "artifact: %s", error ? error : "");
-    } else {
+    sketchc_status status = sketchc_emit(unit, &compile, "artifact", &data, &size);
+    if (status == SKETCHC_OK)
+        str_append_n(bytes, data, size);
+    else
         judge_status(unit, status, outcome);
-    }
-    sketchc_free(bytes);
+    sketchc_free(data);
     sketchc_unit_destroy(unit);
     str_release(&text);
+    return status == SKETCHC_OK;
+}
+
+Artifact *check_compile(const RandomProgram *p, const char *name, const CheckOptions *options,
+                        Arena *arena, Outcome *outcome) {
+    Str bytes;
+    Artifact *artifact = NULL;
+    const char *error = NULL;
+    str_init(&bytes);
+    if (check_emit(p, name, options, &bytes, outcome)) {
+        artifact = artifact_read(arena, bytes.data, bytes.len, &error);
+        if (!artifact) outcome_set(outcome, OUTCOME_BUG, "artifact: %s", error ? error : "");
+    }
+    str_release(&bytes);
     return artifact;
 }

@@ -6,11 +6,8 @@
 
 #include <stdlib.h>
 #include <string.h>
-#include <sys/resource.h>
 #include <unistd.h>
 
-/* Of the compiler, for one program. */
-enum { CPU_SECONDS = 8 };
 
 typedef struct {
     Arena *arena;
@@ -138,20 +135,6 @@ static void build_and_run(Item *items, const RandomProgram *programs, size_t cou
     arena_destroy(arena);
 }
 
-/* A compiler that does not come to an end is killed, and the caller sees which program was next. */
-static void limit_time(void) {
-    struct rusage used;
-    getrusage(RUSAGE_SELF, &used);
-    rlim_t end = (rlim_t)(used.ru_utime.tv_sec + used.ru_stime.tv_sec) + CPU_SECONDS;
-    struct rlimit limit = {end, RLIM_INFINITY};
-    setrlimit(RLIMIT_CPU, &limit);
-}
-
-static void lift_limit(void) {
-    struct rlimit none = {RLIM_INFINITY, RLIM_INFINITY};
-    setrlimit(RLIMIT_CPU, &none);
-}
-
 void check_batch(const RandomProgram *programs, size_t count, const CheckOptions *options,
                  Outcome *outcomes) {
     Item *items = calloc(count, sizeof *items);
@@ -161,7 +144,7 @@ void check_batch(const RandomProgram *programs, size_t count, const CheckOptions
         snprintf(name, sizeof name, "r%llu", (unsigned long long)programs[i].seed);
         snprintf(items[i].source, sizeof items[i].source, "%s.c", name);
         items[i].arena = arena_create();
-        limit_time();
+        check_limit_time();
         items[i].artifact =
             check_compile(&programs[i], name, options, items[i].arena, &outcomes[i]);
         if (!items[i].artifact) continue;
@@ -169,7 +152,7 @@ void check_batch(const RandomProgram *programs, size_t count, const CheckOptions
         if (!write_source(&items[i], options->folder))
             outcome_set(&outcomes[i], OUTCOME_BUG, "the source cannot be written");
     }
-    lift_limit();
+    check_lift_limit();
     if (compiled) build_and_run(items, programs, count, options, outcomes);
     for (size_t i = 0; items && i < count; i++) {
         char path[512];

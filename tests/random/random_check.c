@@ -1,10 +1,11 @@
 /* Checks random programs and shrinks those that fail.
  *
  *   random_check [--count=N] [--seed=S] [--jobs=N] [--sizes=N] [--elements=N] [--out=FOLDER]
- *                [--most-failures=N] [--keep-going]
+ *                [--most-failures=N] [--artifacts=FOLDER [--arch=sm_90a]]
  *
  * RandomProgram number i has the seed S + i. A failing one is shrunk and written to FOLDER (default: the
- * current one) as NAME.sketch, to be put into tests/bugs. Prints `figure:` lines with the counts. */
+ * current one) as NAME.sketch, to be put into tests/bugs. With --artifacts nothing is run: each is compiled
+ * to PTX and CUDA C, for a machine with a GPU (bench/gpu_check.py). Prints `figure:` lines with the counts. */
 #include "check.h"
 
 #include <stdlib.h>
@@ -23,13 +24,15 @@ typedef struct {
     const char *out, *folder;
     CheckOptions check;
     Outcome *outcomes; /* shared with the workers */
+    void (*work)(const RandomProgram *programs, size_t count, const CheckOptions *options,
+                 Outcome *outcomes);
 } Run;
 
 static void run_range(const Run *r, size_t begin, size_t end) {
     RandomProgram *programs = calloc(BATCH, sizeof *programs);
     for (size_t i = begin; programs && i < end; i++)
         program_generate(&programs[i - begin], r->seed + i);
-    if (programs) check_batch(programs, end - begin, &r->check, &r->outcomes[begin]);
+    if (programs) r->work(programs, end - begin, &r->check, &r->outcomes[begin]);
     free(programs);
 }
 
@@ -40,7 +43,7 @@ static pid_t start(Run *r, unsigned job, size_t begin, size_t end) {
     pid_t pid = fork();
     if (pid != 0) return pid;
     snprintf(folder, sizeof folder, "%s/%u", r->folder, job);
-    r->check.folder = folder;
+    if (r->work == check_batch) r->check.folder = folder;
     run_range(r, begin, end);
     _exit(0);
 }
@@ -101,8 +104,8 @@ static Outcome check_one(Run *r, const RandomProgram *p) {
     if (pid == 0) {
         char folder[600];
         snprintf(folder, sizeof folder, "%s/0", r->folder);
-        r->check.folder = folder;
-        check_batch(p, 1, &r->check, shared);
+        if (r->work == check_batch) r->check.folder = folder;
+        r->work(p, 1, &r->check, shared);
         _exit(0);
     }
     int status;
@@ -184,7 +187,12 @@ static bool parse_options(Run *r, int argc, char **argv) {
         else if (number(argv[i], "--elements=", &v)) r->check.cases.most_elements = (int64_t)v;
         else if (number(argv[i], "--most-failures=", &v)) r->most_failures = (unsigned)v;
         else if (strncmp(argv[i], "--out=", 6) == 0) r->out = argv[i] + 6;
-        else return false;
+        else if (strncmp(argv[i], "--arch=", 7) == 0) r->check.arch = argv[i] + 7;
+        else if (strncmp(argv[i], "--artifacts=", 12) == 0) {
+            r->work = check_artifacts;
+            r->check.folder = argv[i] + 12;
+            r->check.arch = "sm_90a";
+        } else return false;
     }
     return r->count > 0 && r->jobs > 0;
 }
@@ -213,7 +221,8 @@ static void remove_folders(const Run *r) {
 int main(int argc, char **argv) {
     Run r = {.seed = 1, .count = 100, .jobs = 2, .most_failures = 5, .out = ".",
              .check = {.cases = {3, 20000}, .target = "openmp", .arch = "x86-64-v3",
-                       .optimise = "-O1"}};
+                       .optimise = "-O1"},
+             .work = check_batch};
     char folder[64];
     if (!parse_options(&r, argc, argv)) {
         fputs("see the head of tests/random/random_check.c\n", stderr);
