@@ -1,5 +1,7 @@
 #include "check.h"
+#include "nvrtc.h"
 
+#include <string.h>
 #include <sys/resource.h>
 
 /* Of the compiler, for one program. */
@@ -18,6 +20,25 @@ void check_lift_limit(void) {
     setrlimit(RLIMIT_CPU, &none);
 }
 
+/* Does CUDA's own compiler take it? What this machine lacks is no answer. */
+static bool assemble(const Str *bytes, const CheckOptions *options, Outcome *outcome) {
+    Arena *arena = arena_create();
+    Str cubin;
+    const char *error = NULL;
+    const Artifact *a = artifact_read(arena, bytes->data, bytes->len, &error);
+    RtError e = rt_error(RT_BAD_ARTIFACT, "%s", error ? error : "");
+    str_init(&cubin);
+    if (a && a->blobs[0].kind == ARTIFACT_CUDA_C)
+        e = nvrtc_compile((const char *)a->blobs[0].data, options->arch, 0, &cubin);
+    else if (a)
+        e = rt_cubin(a, "", &cubin);
+    bool ok = !rt_failed(&e) || e.status == RT_MISSING;
+    if (!ok) outcome_set(outcome, OUTCOME_BUG, "%s: %.200s", rt_status_name(e.status), e.text);
+    str_release(&cubin);
+    arena_destroy(arena);
+    return ok;
+}
+
 static bool write_form(const RandomProgram *p, const CheckOptions *options, const char *target,
                        const char *form, Outcome *outcome) {
     CheckOptions one = *options;
@@ -28,6 +49,7 @@ static bool write_form(const RandomProgram *p, const CheckOptions *options, cons
     snprintf(name, sizeof name, "r%llu", (unsigned long long)p->seed);
     snprintf(path, sizeof path, "%s/%s.%s.ska", options->folder, name, form);
     bool ok = check_emit(p, name, &one, &bytes, outcome);
+    if (ok && options->assemble) ok = assemble(&bytes, options, outcome);
     if (ok && !file_write_atomic(path, bytes.data, bytes.len, 0644)) {
         outcome_set(outcome, OUTCOME_BUG, "%s cannot be written", path);
         ok = false;

@@ -30,6 +30,7 @@ typedef struct {
     CaseOptions cases;
     const char *target, *arch; /* as sketchc has them */
     const char *optimise;      /* "-O1" */
+    bool assemble;             /* artifacts: also by CUDA's tools */
     const char *folder;        /* for C files and libraries; private to the process */
 } CheckOptions;
 
