@@ -66,6 +66,8 @@ static void build_return(Build *c) {
 }
 
 void build_operator(Build *c) {
+    if (c->block->precision_name)
+        ir_func_attr_set_str(c->f, "precision", c->block->precision_name);
     build_symbols(c);
     build_inputs(c);
     const Body *body = &c->block->body;

@@ -402,21 +402,7 @@ static void build_tensors(Build *c) {
     }
 }
 
-/* Tensors go by name: the operator's must be the sketch's. */
-static void check_bindings(Build *c) {
-    for (size_t i = 0; i < c->block->binding_count; i++) {
-        const Binding *b = &c->block->bindings[i];
-        if (b->op_decl && b->sketch_decl && strcmp(b->op_decl->name, b->sketch_decl->name) != 0)
-            build_unsupported(c, b->sketch_decl->span,
-                              "a sketch that renames its operator's tensors");
-        if (b->is_reshape)
-            build_unsupported(c, c->block->implements.span,
-                              "a sketch that reshapes its operator's tensors");
-    }
-}
-
 void build_sketch(Build *c) {
-    check_bindings(c);
     build_symbols(c);
     build_tensors(c);
     build_body(c, &c->block->body);

@@ -147,6 +147,15 @@ static RtError bind_shapes(const TaskPlan *plan, const Task *task, Binding *b) {
     return rt_ok();
 }
 
+/* The artifact's name of a scalar that the operator calls `name`. */
+static const char *own_name(const TaskPlan *plan, const char *name) {
+    for (size_t i = 0; i < plan->a->param_count; i++) {
+        const ArtifactParam *p = &plan->a->params[i];
+        if (p->kind == ARTIFACT_SCALAR && strcmp(task_graph_name(p), name) == 0) return p->name;
+    }
+    return name;
+}
+
 RtError task_bind(const TaskPlan *plan, const Task *task, Binding *b) {
     RT_TRY(bind_shapes(plan, task, b));
     for (size_t i = 0; i < plan->a->param_count; i++) {
@@ -162,8 +171,8 @@ RtError task_bind(const TaskPlan *plan, const Task *task, Binding *b) {
             RT_TRY(binding_set_scalar(b, p->name, plan->graph->params[g].fallback));
     }
     for (size_t i = 0; i < plan->options->scalar_count; i++)
-        RT_TRY(
-            binding_set_scalar(b, plan->options->scalars[i].name, plan->options->scalars[i].value));
+        RT_TRY(binding_set_scalar(b, own_name(plan, plan->options->scalars[i].name),
+                                  plan->options->scalars[i].value));
     return binding_complete(b);
 }
 
