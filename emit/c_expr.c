@@ -77,10 +77,11 @@ const char *c_float_text(CPrinter *p, Dtype t, double value) {
     return arena_printf(p->arena, "%s%s%s", text, point, t == DTYPE_F64 ? "" : "f");
 }
 
-/* A 16-bit float constant: its bits, for both languages store it without a literal form. */
-static const char *half_text(CPrinter *p, Dtype t, double value) {
-    uint16_t bits;
+/* A 16-bit or 8-bit float constant: its bits, for both languages store it without a literal form. */
+static const char *narrow_text(CPrinter *p, Dtype t, double value) {
+    uint16_t bits = 0;
     dtype_write(t, &bits, value);
+    if (dtype_bits(t) == 8) return arena_printf(p->arena, "0x%02x", bits);
     if (!p->dialect->gpu) return arena_printf(p->arena, "0x%04x", bits);
     return arena_printf(
         p->arena, t == DTYPE_F16 ? "__ushort_as_half(0x%04x)" : "__ushort_as_bfloat16(0x%04x)",
@@ -97,7 +98,7 @@ static CExpr const_expr(CPrinter *p, const IrOp *op) {
     double number = a->kind == IR_ATTR_FLOAT ? a->number : (double)a->integer;
     const char *text;
     if (dtype_is_float(t)) {
-        text = dtype_bits(t) == 16 ? half_text(p, t, number) : c_float_text(p, t, number);
+        text = dtype_bits(t) < 32 ? narrow_text(p, t, number) : c_float_text(p, t, number);
         c_type(p, t);
     } else if (t == DTYPE_BOOL) {
         text = a->integer ? "true" : "false";
@@ -147,7 +148,6 @@ const char *c_lane(CPrinter *p, CExpr e, const char *lane) {
 }
 
 const char *c_type(CPrinter *p, Dtype t) {
-    if (t == DTYPE_F8E4M3 || t == DTYPE_F8E5M2) c_fail(p, NULL, "8-bit floats");
     p->types_used |= 1u << t;
     return p->dialect->gpu ? dtype_cuda_name(t) : dtype_c_name(t);
 }
@@ -492,7 +492,7 @@ static CExpr bitcast(CPrinter *p, const IrOp *op) {
     CExpr a = c_use(p, op->operands[0]);
     bool from_float = dtype_is_float(f), to_float = dtype_is_float(t), wide = dtype_bits(f) == 64;
     if (f == t) return a;
-    if (from_float == to_float)
+    if (from_float == to_float || dtype_bits(f) == 8)
         return c_make(p, C_PREC_UNARY, "(%s)%s", c_type(p, t), c_text(p, a, C_PREC_UNARY));
     bool gpu = p->dialect->gpu;
     const char *fn = NULL;

@@ -66,8 +66,10 @@ static void print_head(CPrinter *p, Str *head) {
         "// cc -std=c17 -O3 -ffp-contract=off -fno-math-errno -fno-trapping-math -fopenmp -lm\n");
     str_append(head, "#include <stdbool.h>\n#include <stdint.h>\n\n");
     size_t before = head->len;
-    if (p->types_used & 1u << DTYPE_BF16) str_append(head, "typedef uint16_t sk_bf16;\n");
-    if (p->types_used & 1u << DTYPE_F16) str_append(head, "typedef uint16_t sk_f16;\n");
+    for (unsigned t = 0; t < DTYPE_COUNT; t++)
+        if (dtype_is_float((Dtype)t) && dtype_bits((Dtype)t) < 32 && p->types_used & 1u << t)
+            str_printf(head, "typedef uint%u_t %s;\n", dtype_bits((Dtype)t),
+                       dtype_c_name((Dtype)t));
     for (unsigned t = 0; t < DTYPE_COUNT; t++)
         if (p->alias_types & 1u << t)
             str_printf(head, "typedef %s __attribute__((may_alias)) sk_alias_%s;\n",

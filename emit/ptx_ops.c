@@ -104,7 +104,11 @@ static void constant(Ptx *p, const IrOp *op) {
     LLVMValueRef x;
     if (dtype_is_float(t->dtype)) {
         double value = a->kind == IR_ATTR_FLOAT ? a->number : (double)a->integer;
-        x = LLVMConstReal(ptx_type(p, t->dtype), dtype_round(t->dtype, value));
+        uint8_t byte = 0;
+        if (dtype_bits(t->dtype) == 8) dtype_write(t->dtype, &byte, value);
+        x = dtype_bits(t->dtype) == 8
+                ? ptx_int(p, t->dtype, byte)
+                : LLVMConstReal(ptx_type(p, t->dtype), dtype_round(t->dtype, value));
     } else {
         x = ptx_int(p, t->dtype, a->integer);
         ptx_value(p, &op->results[0])->range = (Range){a->integer, a->integer};

@@ -17,18 +17,8 @@ static IrOp *unary_op(Build *c, const Expr *e, IrOpcode opcode, IrValue *x, cons
     return ir_op_create(&c->b, opcode, 1, &x, 1, &type);
 }
 
-/* An attribute that is a truth value, known when compiling. */
-static bool flag_of(Build *c, const Expr *e, const char *name) {
-    BuiltinParam params[BUILTIN_MAX_PARAMS];
-    size_t count = builtin_params(e->builtin, c->unit, params);
-    for (size_t i = 0; i < count && i < e->bound_count; i++)
-        if (e->bound[i] && strcmp(params[i].name, name) == 0)
-            return e->bound[i]->value.kind == CONST_BOOL && e->bound[i]->value.i;
-    return false;
-}
-
 static void set_flag(Build *c, const Expr *e, IrOp *op, const char *name) {
-    if (flag_of(c, e, name)) ir_attr_set_bool(op, name, true);
+    if (build_flag(c, e, name)) ir_attr_set_bool(op, name, true);
 }
 
 /* ---- Folds ---- */
@@ -197,7 +187,7 @@ IrValue *build_axes(Build *c, const Expr *e) {
     case BUILTIN_CUMMAX:
         return build_cast(c, scan(c, e), e->type.dtype);
     case BUILTIN_SORT:
-        op = sorted(c, e, flag_of(c, e, "descending"));
+        op = sorted(c, e, build_flag(c, e, "descending"));
         return op ? build_cast(c, ir_result(op, 0), e->type.dtype) : NULL;
     case BUILTIN_TOPK:
         return build_topk(c, e, results) ? results[0] : NULL;

@@ -87,6 +87,15 @@ IrValue *build_operand(Build *c, const Expr *e, Dtype dtype) {
     return build_cast(c, build_expr(c, e), dtype);
 }
 
+bool build_flag(Build *c, const Expr *e, const char *name) {
+    BuiltinParam params[BUILTIN_MAX_PARAMS];
+    size_t count = builtin_params(e->builtin, c->unit, params);
+    for (size_t i = 0; i < count && i < e->bound_count; i++)
+        if (e->bound[i] && strcmp(params[i].name, name) == 0)
+            return e->bound[i]->value.kind == CONST_BOOL && e->bound[i]->value.i;
+    return false;
+}
+
 /* ---- Elementwise ---- */
 
 /* A whole number is its own floor, and integers round nothing; null: the op takes integers itself. */
@@ -98,6 +107,26 @@ static IrValue *of_integers(Build *c, IrOpcode opcode, IrValue *const *v) {
     return ir_result(ir_op_create(&c->b, IR_ADD, 2, (IrValue *[]){product, v[2]}, 1, NULL), 0);
 }
 
+static IrValue *limit(Build *c, IrOpcode opcode, IrValue *v, Dtype to, bool largest) {
+    const IrType *t = v->type;
+    double top = dtype_max(to);
+    if (dtype_is_float(t->dtype))
+        return ir_binary(&c->b, opcode, v, ir_const_float(&c->b, t, largest ? top : -top));
+    int64_t bound = top >= 0x1p63 ? INT64_MAX : (int64_t)top;
+    if (!largest) bound = dtype_is_float(to) ? -bound : dtype_is_signed(to) ? -bound - 1 : 0;
+    return ir_binary(&c->b, opcode, v, ir_const_int(&c->b, t, bound));
+}
+
+/* cast(x, sat=true): x limited to what the type holds; float to integer saturates anyway. */
+static IrValue *saturate(Build *c, IrValue *v, Dtype to) {
+    Dtype from = v->type->dtype;
+    bool floats = dtype_is_float(from), wider = dtype_max(from) > dtype_max(to);
+    if (to == DTYPE_BOOL || from == DTYPE_BOOL || (floats && !dtype_is_float(to))) return v;
+    bool below = floats ? wider : dtype_is_signed(from) && (!dtype_is_signed(to) || wider);
+    if (wider) v = limit(c, IR_MIN, v, to, true);
+    return below ? limit(c, IR_MAX, v, to, false) : v;
+}
+
 static IrValue *emit_elementwise(Build *c, const Expr *e, const IrType *shape) {
     const BuiltinInfo *info = builtin_info(e->builtin);
     const char *name = info->ir;
@@ -105,6 +134,7 @@ static IrValue *emit_elementwise(Build *c, const Expr *e, const IrType *shape) {
     if (swap) name = e->builtin == BUILTIN_GT ? "lt" : "le";
     IrOpcode opcode;
     bool copy = e->builtin == BUILTIN_PLUS || e->builtin == BUILTIN_CAST;
+    bool saturates = e->builtin == BUILTIN_CAST && build_flag(c, e, "sat");
     if (!copy && !ir_op_find(name, &opcode)) return build_unsupported(c, e->span, info->name);
     IrValue *v[3] = {0};
     size_t count = copy ? 1 : (size_t)ir_op_info(opcode)->max_operands;
@@ -115,12 +145,14 @@ static IrValue *emit_elementwise(Build *c, const Expr *e, const IrType *shape) {
         if (info->rule == RULE_LOGIC || (e->builtin == BUILTIN_WHERE && at == 0))
             dtype = DTYPE_BOOL;
         if (e->builtin == BUILTIN_CAST)
-            dtype = e->bound[at]->type.weak ? e->type.dtype : e->bound[at]->type.dtype;
+            dtype = e->bound[at]->type.weak && !saturates ? e->type.dtype
+                                                          : e->bound[at]->type.dtype;
         v[i] = build_operand(c, e->bound[at], dtype);
         if (v[i] && shape) v[i] = build_broadcast(c, v[i], shape, e->span);
         if (!v[i]) return NULL;
     }
     c->b.span = e->span;
+    if (saturates) return saturate(c, v[0], e->type.dtype);
     if (copy) return v[0];
     IrValue *integers = of_integers(c, opcode, v);
     if (integers) return integers;

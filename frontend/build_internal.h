@@ -51,6 +51,8 @@ void build_symbols(Build *c); /* symbol and scalar parameters, constraints of th
 IrValue *build_expr(Build *c, const Expr *e);
 /* The same, converted. Scalars are made in that type directly. */
 IrValue *build_operand(Build *c, const Expr *e, Dtype dtype);
+/* An attribute of a call that is a truth value, known when compiling. */
+bool build_flag(Build *c, const Expr *e, const char *name);
 /* Broadcast (right-aligned) to the extents of `shape` (a tile or tensor type); scalars stay. */
 IrValue *build_broadcast(Build *c, IrValue *v, const IrType *shape, Span span);
 /* The one lane of a tile of rank 0 as a scalar; scalars stay. */

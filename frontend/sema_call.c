@@ -315,10 +315,17 @@ static void elementwise(Sema *s, Expr *e, const BuiltinInfo *row) {
     if (scalar) sema_fold(s, e);
 }
 
+static bool read_flag(Sema *s, Expr *e, const CallInfo *info, const char *name, bool *flag) {
+    Expr *arg = sema_argument(e, info, name);
+    *flag = false;
+    return !arg || sema_const_bool(s, arg, name, flag);
+}
+
 static void cast(Sema *s, Expr *e, const CallInfo *info) {
     Expr *arg = sema_argument(e, info, "dtype");
     Dtype dtype = DTYPE_NONE;
-    if (arg && !sema_dtype_arg(s, arg, &dtype)) {
+    bool saturates; /* the build reads it again */
+    if ((arg && !sema_dtype_arg(s, arg, &dtype)) || !read_flag(s, e, info, "sat", &saturates)) {
         sema_set_error(e);
         return;
     }
@@ -431,12 +438,6 @@ static void same_shape(Sema *s, Expr *e, const CallInfo *info, const BuiltinInfo
 }
 
 /* ---- Products ---- */
-
-static bool read_flag(Sema *s, Expr *e, const CallInfo *info, const char *name, bool *flag) {
-    Expr *arg = sema_argument(e, info, name);
-    *flag = false;
-    return !arg || sema_const_bool(s, arg, name, flag);
-}
 
 static bool check_product_types(Sema *s, Expr *e, const BuiltinInfo *row) {
     Expr *a = e->bound[0], *b = e->bound[1];

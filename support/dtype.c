@@ -225,3 +225,9 @@ void dtype_write_int(Dtype t, void *memory, int64_t value) {
     else if (dtype_bits(t) == 8) bytes = &byte;
     memcpy(memory, bytes, dtype_size(t));
 }
+
+void dtype_unify_nans(Dtype t, void *memory, size_t count) {
+    size_t size = dtype_size(t);
+    for (unsigned char *at = memory; count-- > 0; at += size)
+        if (isnan(dtype_read(t, at))) dtype_write(t, at, (double)NAN);
+}

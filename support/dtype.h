@@ -34,6 +34,8 @@ void dtype_write(Dtype t, void *memory, double value);
 /* Integer types without the detour over double; bool counts as 0 or 1. */
 int64_t dtype_read_int(Dtype t, const void *memory);
 void dtype_write_int(Dtype t, void *memory, int64_t value); /* wraps */
+/* Gives every NaN among `count` floats the same bits. */
+void dtype_unify_nans(Dtype t, void *memory, size_t count);
 /* The double that `value` becomes when stored as `t` and read back. */
 double dtype_round(Dtype t, double value);
 

@@ -176,11 +176,14 @@ static void store_real(const Evaluator *ev, const Node *node, double v, double e
     Dtype dtype = node->shape.dtype;
     double u = dtype_unit_roundoff(dtype), largest = dtype_max(dtype);
     bool stored = u <= node->unit || node->kind == NODE_INPUT || node->kind == NODE_SPLAT;
+    /* What rounds to the largest number still is one; what is stored already was judged so. */
+    double reach = stored ? fabs(v) : fabs(v) + e;
+    bool over = isfinite(v) && reach - largest > ldexp(u, ilogb(largest));
     if (ev->exact && e == 0)
         v = dtype_round(dtype, v);
     else if (!stored)
         e += BOUND_SLACK * u * fabs(v) + dtype_min_normal(dtype) * u;
-    if (isfinite(v) && fabs(v) + e > largest) {
+    if (over) {
         bool certain = fabs(v) - e > largest * (1 + u);
         if (certain) v = dtype_round(dtype, copysign(INFINITY, v));
         e = certain ? 0 : e == 0 ? 0 : INFINITY;

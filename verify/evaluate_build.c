@@ -340,7 +340,13 @@ static bool decode_generic(Build *b, Node *node, const IrOp *op) {
     node->operands[0] = find_node(b, yield->operands[0]);
     if (!node->operands[0]) return fail(b, "the body yields an unknown value", "graph.generic");
     node->kind = NODE_BODY;
-    if (outer == op->operand_count) return true;
+    if (outer == op->operand_count) {
+        const Node *inner = node->operands[0]; /* the same values: rounded as its last op rounds */
+        node->unit = inner->unit;
+        node->largest = inner->largest;
+        node->tiny = inner->tiny;
+        return true;
+    }
     if (!reduce_kind(b, node, ir_attr_str(op, "kind", "add"))) return false;
     find_product(node, node->operands[0]);
     return true;

@@ -29,8 +29,11 @@ static double own_units(const Node *node) {
 double error_settle(const Node *node, double value, double error, double units) {
     if (isnan(error)) error = isfinite(value) ? INFINITY : 0; /* inf * 0 of an exact infinity */
     if (!isfinite(value)) return error == INFINITY ? error : 0;
+    /* What rounds to the largest number still is one: half of its last place is let pass. */
+    double half = ldexp(node->unit, ilogb(node->largest));
+    bool over = fabs(value) + error - node->largest > half && error + units > 0;
     error += units * ((BOUND_SLACK * node->unit + 0x1p-53) * fabs(value) + node->tiny);
-    return fabs(value) + error > node->largest && error > 0 ? INFINITY : error;
+    return over ? INFINITY : error;
 }
 
 static double divide_error(double a, double ea, double b, double eb) {
@@ -68,6 +71,12 @@ static double quotient_error(const Node *node, double a, double ea, double b, do
     return floor_error(q, slip, tie);
 }
 
+/* Of the smaller one: where the intervals do not meet it is known which that is. */
+static double extreme_error(double a, double ea, double b, double eb) {
+    if (a + ea < b - eb) return ea;
+    return b + eb < a - ea ? eb : fmax(ea, eb);
+}
+
 static double real_binary(const Node *node, double a, double ea, double b, double eb, double *e,
                           bool *tie) {
     double v;
@@ -93,10 +102,10 @@ static double real_binary(const Node *node, double a, double ea, double b, doubl
         return scalar_floor_remainder(a, b);
     }
     case IR_MAX:
-        *e = fmax(ea, eb);
+        *e = extreme_error(-a, ea, -b, eb);
         return scalar_real_max(a, b);
     case IR_MIN:
-        *e = fmax(ea, eb);
+        *e = extreme_error(a, ea, b, eb);
         return -scalar_real_max(-a, -b);
     case IR_MAXNUM:
         *e = fmax(ea, eb);
@@ -165,10 +174,12 @@ static double real_unary(IrOpcode op, double a, double ea, double *e, bool *tie)
     }
 }
 
-/* In exact mode a correctly rounded sum or product of exact operands that is representable is
- * exact; a conversion of an exact value that is representable always is. */
+/* A correctly rounded sum or product of exact operands that is representable is exact. Outside of
+ * exact mode that is claimed of whole numbers only, as quantisation makes them: a sketch may group
+ * terms otherwise. A conversion of an exact value that is representable always is exact. */
 static bool stays_exact(const Evaluator *ev, const Node *node, double v, double propagated) {
-    if (propagated != 0 || (!ev->exact && node->opcode != IR_CAST)) return false;
+    bool whole = v == rint(v) && fabs(v) * node->unit <= 1;
+    if (propagated != 0 || (!ev->exact && !whole && node->opcode != IR_CAST)) return false;
     switch (node->opcode) {
     case IR_ADD:
     case IR_SUB:

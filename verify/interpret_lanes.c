@@ -92,9 +92,8 @@ Cell cell_binary(IrOpcode op, Dtype dtype, Cell a, Cell b) {
 }
 
 static Cell cell_cast(const Slot *to, const Slot *from, Cell v) {
-    if (to->is_real)
-        return (Cell){.f = real_round(to->dtype,
-                                      from->is_real ? v.f : scalar_from_integer(from->dtype, v.i))};
+    if (to->is_real && from->is_real) return (Cell){.f = real_round(to->dtype, v.f)};
+    if (to->is_real) return (Cell){.f = scalar_round_integer(to->dtype, from->dtype, v.i)};
     if (!from->is_real) return (Cell){.i = scalar_wrap(to->dtype, v.i)};
     if (to->dtype == DTYPE_BOOL) return (Cell){.i = v.f != 0};
     return (Cell){.i = scalar_to_integer(to->dtype, v.f)};

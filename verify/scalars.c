@@ -133,6 +133,15 @@ double scalar_from_integer(Dtype from, int64_t value) {
     return from == DTYPE_U64 ? (double)(uint64_t)value : (double)value;
 }
 
+/* Beyond 53 bits the last ones become a sticky bit first: double then holds it, unless it is asked
+ * for itself. */
+double scalar_round_integer(Dtype to, Dtype from, int64_t value) {
+    bool negative = from != DTYPE_U64 && value < 0;
+    uint64_t size = negative ? 0 - (uint64_t)value : (uint64_t)value;
+    if (to != DTYPE_F64 && size >> 53 != 0 && size & 0xFFF) size = (size & ~0xFFFull) | 0x800;
+    return dtype_round(to, negative ? -(double)size : (double)size);
+}
+
 static double scalar_sigmoid(double x) {
     double e = exp(-fabs(x));
     return (x < 0 ? e : 1) / (1 + e);

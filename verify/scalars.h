@@ -14,6 +14,8 @@ bool scalar_compare_real(IrOpcode op, double a, double b);
 double scalar_real_max(double a, double b);        /* NaN wins, -0 < +0 */
 int64_t scalar_to_integer(Dtype to, double value); /* truncates, saturates, NaN gives 0 */
 double scalar_from_integer(Dtype from, int64_t value);
+/* An integer rounded to a float type, once. */
+double scalar_round_integer(Dtype to, Dtype from, int64_t value);
 /* A function of ir/math.def in double; b is pow's exponent. */
 double scalar_math(IrOpcode op, double a, double b);
 /* floor(a / b) and a - floor(a / b) b, exact where |a / b| < 2^52. */
