@@ -91,6 +91,9 @@ bool api_target(sketchc_unit *unit, const sketchc_options *options, const char *
     c->target = text ? target_parse(unit->arena, &unit->diags, arch, text, strlen(text))
                      : target_find(unit->arena, &unit->diags, arch);
     if (!c->target) return false;
+    bool cpu = c->target->kind == TARGET_CPU;
+    if (unit->file) unit->file->warp_size = cpu ? 1 : c->target->warp_size;
+    if (unit->file) unit->file->simd_width = cpu ? c->target->simd_bytes / 4 : 4;
     if ((c->target->kind == TARGET_CPU) == (c->emitter == EMIT_OPENMP)) return true;
     return usage(unit, arena_printf(unit->arena, "--arch=%s does not go with -t %s", arch, name));
 }

@@ -77,7 +77,9 @@ static void check_param(Check *c, size_t index) {
         fail(c, "parameter '%s' is of no known kind", p->name);
     if (artifact_find_param(c->a, p->name) != (int)index)
         fail(c, "parameter '%s' is declared twice", p->name);
-    if (artifact_is_launch_constant(p->name))
+    bool of_launch = p->kind == ARTIFACT_SYMBOL && p->derived && p->derived->kind == AFF_SYM &&
+                     strcmp(p->derived->name, p->name) == 0;
+    if (artifact_is_launch_constant(p->name) && !of_launch)
         fail(c, "parameter '%s' has a reserved name", p->name);
     if (index > 0 && c->a->params[index - 1].kind > p->kind)
         fail(c, "parameter '%s' is out of order (tensors, symbols, scalars, workspaces)", p->name);

@@ -141,7 +141,8 @@ void c_print_checks(CPrinter *p, const IrFunc *f, const char *action) {
         VEC_PUSH(p->arena, &conditions, arena_printf(p->arena, "%s < 0", name));
     }
     for (unsigned i = 0; i < f->param_count; i++) {
-        if (f->params[i].kind != IR_PARAM_SYMBOL || !f->params[i].derived) continue;
+        const Aff *derived = f->params[i].derived;
+        if (f->params[i].kind != IR_PARAM_SYMBOL || !derived || derived->kind == AFF_SYM) continue;
         const char *name = c_use(p, f->body->args[i]).text;
         VEC_PUSH(p->arena, &conditions,
                  arena_printf(p->arena, "%s != %s", name,

@@ -499,6 +499,7 @@ typedef struct {
     AffCtx *aff;    /* all affine expressions of this file */
     Block *sketch;  /* the one to compile; null: the operator alone */
     Block *op;      /* its operator; null: none */
+    int64_t warp_size, simd_width; /* of the target, for what is built; 0: not said */
     AffFacts *facts;/* symbols' ranges and constraints of `sketch` (or `op`) */
 } File;
 

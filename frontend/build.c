@@ -35,11 +35,32 @@ const char *build_name(Build *c, const char *name) {
 
 /* ---- Sizes ---- */
 
+static IrParam *param_of(Build *c, const char *name) {
+    for (unsigned i = 0; i < c->f->param_count; i++)
+        if (strcmp(c->f->params[i].name, name) == 0) return &c->f->params[i];
+    return NULL;
+}
+
+/* num_sms, num_cores: symbols that the launch fills; the others are facts of the target. */
+static const Aff *predefined(Build *c, const char *name, Span span) {
+    const int64_t warp = c->file->warp_size, simd = c->file->simd_width;
+    if (strcmp(name, "warp_size") == 0) return aff_const(c->m->affs, warp ? warp : 32);
+    if (strcmp(name, "simd_width") == 0) return aff_const(c->m->affs, simd ? simd : 8);
+    if (c->graph) {
+        build_unsupported(
+            c, span, arena_printf(c->unit, "the launch-time constant %s in an operator", name));
+        return aff_const(c->m->affs, 0);
+    }
+    IrValue *v = ir_func_add_param(c->f, IR_PARAM_SYMBOL, name, ir_type_index(c->m), IR_DIR_IN);
+    const Aff *symbol = aff_sym(c->m->affs, name);
+    param_of(c, name)->derived = symbol;
+    return ir_aff_of(c->m, v);
+}
+
 static const Aff *leaf_aff(Build *c, const Aff *e, Span span) {
     if (e->kind == AFF_SYM) {
         if (ir_func_symbol(c->f, e->name)) return aff_sym(c->m->affs, e->name);
-        build_unsupported(c, span, arena_printf(c->unit, "the launch-time constant %s", e->name));
-        return aff_const(c->m->affs, 0);
+        return predefined(c, e->name, span);
     }
     const Decl *d = e->var;
     IrValue *v = build_get(c, d);
@@ -105,10 +126,26 @@ IrValue *build_index(Build *c, const Aff *e, Span span) {
     return ir_aff_emit(&c->b, build_aff(c, e, span));
 }
 
+/* One form for extents that are equal by a proof only: the number, or the first that was met. */
+static const Aff *canonical_extent(Build *c, const Aff *e) {
+    const AffFacts *facts = c->block == c->file->sketch ? c->file->facts : NULL;
+    int64_t lo, hi;
+    if (!facts || e->kind == AFF_CONST) return e;
+    if (aff_lower_bound(facts, e, &lo) && aff_upper_bound(facts, e, &hi) && lo == hi)
+        return aff_const(c->file->aff, lo);
+    for (size_t i = 0; i < c->extents.len; i++)
+        if (aff_prove_eq(facts, c->extents.data[i], e)) return c->extents.data[i];
+    VEC_PUSH(c->unit, &c->extents, e);
+    return e;
+}
+
 const IrType *build_type(Build *c, const Type *t, Dtype dtype, Span span) {
     if (t->kind == TYPE_SCALAR) return ir_type_scalar(c->m, dtype);
     const Aff *extents[AST_MAX_RANK] = {0};
-    for (unsigned i = 0; i < t->rank; i++) extents[i] = build_aff(c, t->shape[i], span);
+    for (unsigned i = 0; i < t->rank; i++) {
+        const Aff *e = t->kind == TYPE_TILE ? canonical_extent(c, t->shape[i]) : t->shape[i];
+        extents[i] = build_aff(c, e, span);
+    }
     return c->graph || t->kind == TYPE_TENSOR ? ir_type_tensor(c->m, dtype, t->rank, extents)
                                               : ir_type_tile(c->m, dtype, t->rank, extents, NULL);
 }
@@ -119,12 +156,6 @@ static const char *text_of(Build *c, Span span) {
     const SourceFile *file = c->sources ? source_file(c->sources, span.file) : NULL;
     if (!file || span.end > file->size || span.begin >= span.end) return "";
     return arena_strndup(c->unit, file->text + span.begin, span.end - span.begin);
-}
-
-static IrParam *param_of(Build *c, const char *name) {
-    for (unsigned i = 0; i < c->f->param_count; i++)
-        if (strcmp(c->f->params[i].name, name) == 0) return &c->f->params[i];
-    return NULL;
 }
 
 static double number_of(const ConstValue *v) {

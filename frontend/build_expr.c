@@ -36,6 +36,25 @@ static const IrType *reshaped(Build *c, const IrType *shape, Dtype dtype) {
     return ir_type_with_dtype(c->m, shape, dtype);
 }
 
+/* Extents that the checker proved equal to those of `to`, but that are written differently. */
+static IrValue *renamed_extents(Build *c, IrValue *v, const IrType *to, Span span) {
+    const IrType *from = v->type;
+    const Aff *extents[AST_MAX_RANK];
+    unsigned rank = from->rank, shift = to->rank - rank;
+    bool same = true;
+    for (unsigned i = 0; i < rank; i++) {
+        bool repeats = ir_type_extent(from, i) == 1;
+        extents[i] = repeats ? from->extents[i] : to->extents[i + shift];
+        same &= extents[i] == from->extents[i];
+    }
+    if (same) return v;
+    const IrType *t = c->graph ? ir_type_tensor(c->m, from->dtype, rank, extents)
+                               : ir_type_tile(c->m, from->dtype, rank, extents, NULL);
+    c->b.span = span;
+    IrOpcode opcode = c->graph ? IR_GRAPH_RESHAPE : IR_TILE_RESHAPE;
+    return ir_result(ir_op_create(&c->b, opcode, 1, &v, 1, &t), 0);
+}
+
 IrValue *build_broadcast(Build *c, IrValue *v, const IrType *shape, Span span) {
     if (!v || !is_shaped(v)) return v;
     const IrType *to = reshaped(c, shape, v->type->dtype);
@@ -43,12 +62,9 @@ IrValue *build_broadcast(Build *c, IrValue *v, const IrType *shape, Span span) {
     int64_t axes[AST_MAX_RANK];
     unsigned rank = v->type->rank, shift = shape->rank - rank;
     if (rank > shape->rank) return build_unsupported(c, span, "operands of these shapes");
-    for (unsigned i = 0; i < rank; i++) {
-        axes[i] = (int64_t)(i + shift);
-        if (v->type->extents[i] != to->extents[i + shift] && ir_type_extent(v->type, i) != 1)
-            return build_unsupported(c, span,
-                                     "extents that are equal by a proof, but written differently");
-    }
+    v = renamed_extents(c, v, to, span);
+    if (v->type == to) return v;
+    for (unsigned i = 0; i < rank; i++) axes[i] = (int64_t)(i + shift);
     c->b.span = span;
     IrOp *op =
         ir_op_create(&c->b, c->graph ? IR_GRAPH_BROADCAST : IR_TILE_BROADCAST, 1, &v, 1, &to);

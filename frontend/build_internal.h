@@ -27,6 +27,10 @@ typedef struct {
         NameValue *data;
         size_t len, cap;
     } env; /* what each name holds now; a later entry hides an earlier one */
+    struct {
+        const Aff **data;
+        size_t len, cap;
+    } extents; /* of tiles, each in the form that stands for all equal ones */
 } Build;
 
 /* Reports E0724 once a place and fails the build; returns null for convenience. */

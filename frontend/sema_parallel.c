@@ -75,30 +75,66 @@ static const Aff *width_of(Sema *s, const AxisIndex *axis) {
     return aff_add(s->aff, aff_mul(s->aff, aff_sub(s->aff, axis->count, one), axis->step), one);
 }
 
+/* x and y, the offsets of two accesses of widths wx and wy, stay apart when one moves by `stride`. */
+static bool stay_apart(Sema *s, const LoopInfo *loop, const Aff *x_max, const Aff *wx,
+                       const Aff *y_min, const Aff *stride) {
+    return aff_prove_le(loop->facts, aff_add(s->aff, x_max, wx), aff_add(s->aff, y_min, stride));
+}
+
+/* What is left of e without the loops inside `level`, whose variables all count whole periods. */
+static const Aff *within_period(Sema *s, const Aff *e, const Access *a, size_t level,
+                                const Aff *period) {
+    for (size_t i = level + 1; i < a->loop_count; i++) {
+        const Aff *coefficient, *rest;
+        int64_t none = 1;
+        if (!sema_linear_in(s, e, a->loops[i]->loop->var, &coefficient, &rest)) return NULL;
+        bool absent = aff_is_const(coefficient, &none) && none == 0;
+        if (!absent && !aff_prove_eq(a->loops[level]->loop->facts, coefficient, period)) return NULL;
+        e = rest;
+    }
+    return e;
+}
+
+/* Interleaved: loop variable v of range(n) takes places c*v in periods of c*n. */
+static bool interleaves(Sema *s, const Access *a, const Access *b, size_t axis, size_t level,
+                        const Aff *c, const Aff *rests[2]) {
+    const LoopInfo *loop = a->loops[level]->loop;
+    int64_t lo, step;
+    bool counts = aff_is_const(loop->lo, &lo) && lo == 0 && aff_is_const(loop->step, &step) && step == 1;
+    if (!counts || !loop->hi) return false;
+    const Aff *period = aff_mul(s->aff, c, loop->hi);
+    const Aff *x = within_period(s, rests[0], a, level, period);
+    const Aff *y = within_period(s, rests[1], b, level, period);
+    Changes changes = {loop->var, loop->carried, loop->carried_count};
+    if (!x || !y || sema_varies(x, &changes) || sema_varies(y, &changes)) return false;
+    const Aff *wx = width_of(s, &a->slice->axes[axis]), *wy = width_of(s, &b->slice->axes[axis]);
+    return stay_apart(s, loop, x, wx, y, c) && stay_apart(s, loop, y, wy, x, c);
+}
+
 static bool axis_separates(Sema *s, const Access *a, const Access *b, size_t axis, size_t level) {
     const AxisIndex *x = &a->slice->axes[axis], *y = &b->slice->axes[axis];
     const LoopInfo *loop = a->loops[level]->loop;
     const Aff *cx, *cy, *rx, *ry;
-    if (x->kind == AXIS_GATHER || y->kind == AXIS_GATHER || !loop->step) return false;
+    if (x->kind == AXIS_GATHER || y->kind == AXIS_GATHER || !loop->step || !loop->lo) return false;
     if (!sema_linear_in(s, x->start, loop->var, &cx, &rx) ||
         !sema_linear_in(s, y->start, loop->var, &cy, &ry) || cx != cy)
         return false;
+    if (interleaves(s, a, b, axis, level, cx, (const Aff *[]){rx, ry})) return true;
     const Aff *x_max = extreme(s, rx, a, level + 1, true),
               *x_min = extreme(s, rx, a, level + 1, false);
     const Aff *y_max = extreme(s, ry, b, level + 1, true),
               *y_min = extreme(s, ry, b, level + 1, false);
     if (!x_max || !x_min || !y_max || !y_min) return false;
-    const Aff *parts[] = {cx, x_max, x_min, y_max, y_min, width_of(s, x), width_of(s, y)};
+    const Aff *wx = width_of(s, x), *wy = width_of(s, y);
+    const Aff *parts[] = {cx, x_max, x_min, y_max, y_min, wx, wy};
     Changes changes = {loop->var, loop->carried, loop->carried_count};
     for (size_t i = 0; i < COUNT_OF(parts); i++)
         if (sema_varies(parts[i], &changes)) return false;
     const Aff *stride = aff_mul(s->aff, cx, loop->step);
     if (!aff_prove_nonneg(loop->facts, stride))
         stride = aff_sub(s->aff, aff_const(s->aff, 0), stride);
-    return aff_prove_le(loop->facts, aff_add(s->aff, x_max, width_of(s, x)),
-                        aff_add(s->aff, y_min, stride)) &&
-           aff_prove_le(loop->facts, aff_add(s->aff, y_max, width_of(s, y)),
-                        aff_add(s->aff, x_min, stride));
+    return stay_apart(s, loop, x_max, wx, y_min, stride) &&
+           stay_apart(s, loop, y_max, wy, x_min, stride);
 }
 
 static bool separates(Sema *s, const Access *a, const Access *b, size_t level) {

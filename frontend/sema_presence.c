@@ -386,6 +386,28 @@ static void visit_indices(Flow *f, Expr *slice) {
     }
 }
 
+/* A dropped axis whose index may lie outside leaves no lane: `lanes` * max(0, room) is 0 where there is
+ * no room, and no bound elsewhere. */
+static void limit_by_room(Flow *f, const Aff *room, const Aff *lanes, Interval *axis) {
+    AffCtx *c = f->s->aff;
+    if (aff_prove_nonneg(f->facts, aff_sub(c, room, aff_const(c, 1)))) return;
+    if (is_full(axis)) *axis = (Interval){aff_const(c, 0), lanes};
+    const Aff *limit = aff_mul(c, lanes, aff_max(c, aff_const(c, 0), room));
+    axis->hi = aff_min(c, axis->hi, limit);
+}
+
+static void limit_by_points(Flow *f, const Stmt *stmt, Interval *first) {
+    AffCtx *c = f->s->aff;
+    const Expr *e = stmt->value;
+    const Aff *lanes = stmt->targets[0]->type.shape[0];
+    for (size_t i = 0; i < e->axis_count; i++) {
+        if (e->axes[i].kind != AXIS_POINT) continue;
+        const Aff *at = e->axes[i].start;
+        limit_by_room(f, aff_add(c, at, aff_const(c, 1)), lanes, first);
+        limit_by_room(f, aff_sub(c, e->decl->type.shape[i], at), lanes, first);
+    }
+}
+
 static const Interval *loaded(Flow *f, const Stmt *stmt) {
     Interval axes[AST_MAX_RANK] = {{0}};
     unsigned rank = 0;
@@ -396,6 +418,7 @@ static const Interval *loaded(Flow *f, const Stmt *stmt) {
         if (axis->kind == AXIS_RANGE) axes[rank++] = loaded_axis(f, axis, e->decl->type.shape[i]);
         if (axis->kind == AXIS_GATHER) rank += axis->index->type.rank;
     }
+    if (rank) limit_by_points(f, stmt, &axes[0]);
     return keep(f, axes, rank);
 }
 

@@ -88,6 +88,10 @@ static bool fits_tile(Sema *s, const Expr *value, const Decl *d, bool fills) {
 
 static void write_tile(Sema *s, Stmt *stmt, Decl *d, Expr *value, bool fills) {
     if (!fits_tile(s, value, d, fills)) return;
+    if (value->kind == EXPR_NAME && value->type.kind == TYPE_TILE &&
+        value->type.dtype == DTYPE_NONE) /* a copy of a tile that nothing gave a type yet */
+        value->decl->type.dtype = value->type.dtype =
+            d->type.dtype != DTYPE_NONE ? d->type.dtype : DTYPE_F32;
     settle_target(s, d, value);
     if (value->type.dtype == DTYPE_NONE) {
         sema_error(s, DIAG_missing_dtype, value->span, "cast");

@@ -179,7 +179,8 @@ typedef struct {
                               argument is a pointer (text: `in of tensor<...>`). Set by
                               ir_func_add_param; may be null */
     const Aff *elements;   /* WORKSPACE: its size in elements, over symbols */
-    const Aff *derived;    /* SYMBOL computed from others (never bound by a tensor); else null */
+    const Aff *derived;    /* SYMBOL computed from others (never bound by a tensor); itself: a
+                              constant of the launch such as num_sms; else null */
     double fallback;       /* SCALAR: its default, NaN when it has none */
 } IrParam;
 

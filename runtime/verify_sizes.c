@@ -19,6 +19,9 @@ static bool size_of(void *ctx, const Aff *leaf, int64_t *value) {
     if (i < 0) return false;
     const ArtifactParam *param = &p->a->params[i];
     if (param->kind != ARTIFACT_SYMBOL) return false;
+    bool of_launch = param->derived && param->derived->kind == AFF_SYM &&
+                     strcmp(param->derived->name, param->name) == 0;
+    if (of_launch) return false; /* known only where it runs */
     if (param->derived) return aff_eval(param->derived, size_of, ctx, value);
     const char *name = task_graph_name(param);
     for (size_t k = 0; k < p->base->count; k++)

@@ -18,11 +18,19 @@ bool sizes_eval(const Sizes *sizes, const Aff *e, int64_t *value) {
     return aff_eval(e, lookup_symbol, &copy, value);
 }
 
+/* What num_sms and num_cores are in the interpreter: few, and no divisor of common sizes. */
+enum { LAUNCH_CONSTANT = 3 };
+
 static bool bind_symbol(Arena *arena, const Sizes *given, Sizes *bound, const IrParam *param,
                         const char **error) {
     int64_t value = 0;
     bool found = false;
-    if (param->derived) {
+    bool of_launch = param->derived && param->derived->kind == AFF_SYM &&
+                     strcmp(param->derived->name, param->name) == 0;
+    if (of_launch) {
+        found = true;
+        value = LAUNCH_CONSTANT;
+    } else if (param->derived) {
         found = sizes_eval(bound, param->derived, &value);
     } else {
         for (size_t i = 0; i < given->count && !found; i++) {
