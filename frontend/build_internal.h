@@ -75,6 +75,12 @@ IrValue *build_axes(Build *c, const Expr *e);             /* classes SCAN, SORT,
 IrValue *build_arg(Build *c, const Expr *e, IrValue *x);  /* argmax, argmin */
 bool build_topk(Build *c, const Expr *e, IrValue *results[2]); /* values, indices */
 
+/* Slices of tiles (build_part.c): whether `e` is one; what a load from it gives; the tile with the
+ * value stored to it. */
+bool build_is_part(const Expr *e);
+IrValue *build_extract(Build *c, const Stmt *s, const IrType *type);
+IrValue *build_insert(Build *c, const Stmt *s, IrValue *whole, IrValue *part);
+
 void build_operator(Build *c);                                  /* build_graph.c */
 void build_sketch(Build *c);                                    /* build_tile.c */
 IrValue *build_contract(Build *c, const Expr *e, IrValue *acc); /* gemm, matmul, dot; acc: of gemm */

@@ -144,6 +144,10 @@ static void build_load(Build *c, const Stmt *s) {
         write_tile(c, d, build_expr(c, s->value), s->span);
         return;
     }
+    if (build_is_part(s->value)) {
+        write_tile(c, d, build_extract(c, s, tile_type(c, d)), s->span);
+        return;
+    }
     SliceOperands slice = {0};
     if (!slice_operands(c, s->value, &slice)) return;
     if (slice.ranges != d->type.rank) {
@@ -164,6 +168,11 @@ static void build_load(Build *c, const Stmt *s) {
 
 static void build_store(Build *c, const Stmt *s) {
     static const char *const modes[] = {"set", "add", "max", "min"};
+    if (build_is_part(s->into)) {
+        const Decl *d = s->into->decl;
+        write_tile(c, d, build_insert(c, s, read_tile(c, d), build_expr(c, s->value)), s->span);
+        return;
+    }
     SliceOperands slice = {.count = 1};
     if (!slice_operands(c, s->into, &slice)) return;
     IrValue *v = build_cast(c, build_expr(c, s->value), s->into->decl->type.dtype);

@@ -79,6 +79,9 @@ static void declare_symbol(Sema *s, Decl *d) {
     const FrontendDefine *define = s->selected ? sema_find_define(s, d->name) : NULL;
     d->type = type_scalar(DTYPE_I64);
     d->affine = aff_sym(s->aff, d->name);
+    const Decl *known = sema_find(s, d->name);
+    if (known && known->kind == DECL_PREDEFINED)
+        diag_report(s->diags, DIAG_reassigned, d->span, d->name);
     sema_declare(s, d);
     if (define && d->value)
         sema_error(s, DIAG_bad_define, d->span, "%s is derived from other symbols", d->name);

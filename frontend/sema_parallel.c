@@ -28,6 +28,7 @@ enum { PAIRS_MAX = 20000 };
 
 static void add_access(Parallel *p, const Stmt *stmt, const Expr *slice, bool is_store) {
     if (slice->kind != EXPR_INDEX || !slice->decl) return;
+    if (slice->decl->kind == DECL_TILE && !slice->decl->is_workspace) return; /* a value, no memory */
     const Stmt **loops = ARENA_ARRAY(p->s->arena, const Stmt *, p->stack.len + 1);
     for (size_t i = 0; i < p->stack.len; i++) loops[i] = p->stack.data[i];
     VEC_PUSH(p->s->arena, &p->accesses, (Access){stmt, slice, is_store, loops, p->stack.len});

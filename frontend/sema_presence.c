@@ -366,6 +366,52 @@ static Interval loaded_axis(Flow *f, const AxisIndex *axis, const Aff *dim) {
     return trimmed(f, lo, aff_simplify(f->facts, hi), axis->count);
 }
 
+/* What is left of a slice of a tile whose lanes `of` are present. */
+static Interval extracted_axis(Flow *f, const AxisIndex *axis, const Interval *of, Interval slice) {
+    AffCtx *c = f->s->aff;
+    if (is_full(of)) return slice;
+    const Aff *lo = aff_ceildiv(c, aff_sub(c, of->lo, axis->start), axis->step);
+    const Aff *hi = aff_ceildiv(c, aff_sub(c, of->hi, axis->start), axis->step);
+    return meet(f, slice, trimmed(f, aff_max(c, aff_const(c, 0), lo), hi, axis->count));
+}
+
+/* An index into an axis of a tile on which lanes are absent must hit a present one. */
+static void require_lane(Flow *f, const Stmt *stmt, const AxisIndex *axis, const Interval *of,
+                         const Aff *dim) {
+    const Decl *from = stmt->value->decl;
+    const Aff *last = aff_sub(f->s->aff, is_full(of) ? dim : of->hi, aff_const(f->s->aff, 1));
+    if (is_full(of) || f->reported[from->order] ||
+        (aff_prove_le(f->facts, of->lo, axis->start) && aff_prove_le(f->facts, axis->start, last)))
+        return;
+    f->reported[from->order] = true;
+    diag_report(f->s->diags, DIAG_scalar_presence, axis->span, stmt->targets[0]->name, from->name,
+                sema_aff_text(f->s, dim));
+}
+
+static bool is_part(const Expr *slice) {
+    return slice->decl->kind == DECL_TILE && !slice->decl->is_workspace;
+}
+
+static bool is_whole(const Expr *slice) {
+    int64_t start;
+    for (size_t i = 0; i < slice->axis_count; i++) {
+        const AxisIndex *axis = &slice->axes[i];
+        if (axis->kind != AXIS_RANGE || !aff_is_const(axis->start, &start) || start != 0 ||
+            axis->count != slice->decl->type.shape[i])
+            return false;
+    }
+    return true;
+}
+
+/* A store to a tile leaves the lanes that it does not write, so that they need a value. */
+static void visit_part_store(Flow *f, Stmt *stmt) {
+    Decl *d = stmt->into->decl;
+    const Interval *part = visit(f, stmt->value);
+    bool all = !part && stmt->mode == STORE_SET && is_whole(stmt->into);
+    if (!all) require_written(f, d, stmt->into->span);
+    set_state(f, d, (TileState){true, all ? NULL : f->states[d->order].presence, stmt});
+}
+
 /* Tiles of rank 0 that a scalar is computed from. */
 static void visit_number(Flow *f, Expr *e) {
     if (!e) return;
@@ -412,13 +458,19 @@ static const Interval *loaded(Flow *f, const Stmt *stmt) {
     Interval axes[AST_MAX_RANK] = {{0}};
     unsigned rank = 0;
     const Expr *e = stmt->value;
+    const Interval *of = is_part(e) ? f->states[e->decl->order].presence : NULL;
+    if (is_part(e)) require_written(f, e->decl, e->span);
     if (stmt->pad) return NULL;
     for (size_t i = 0; i < e->axis_count && rank < AST_MAX_RANK; i++) {
         const AxisIndex *axis = &e->axes[i];
-        if (axis->kind == AXIS_RANGE) axes[rank++] = loaded_axis(f, axis, e->decl->type.shape[i]);
+        const Aff *dim = e->decl->type.shape[i];
+        if (axis->kind == AXIS_POINT && of) require_lane(f, stmt, axis, &of[i], dim);
+        if (axis->kind == AXIS_RANGE) axes[rank] = loaded_axis(f, axis, dim);
+        if (axis->kind == AXIS_RANGE && of) axes[rank] = extracted_axis(f, axis, &of[i], axes[rank]);
+        rank += axis->kind == AXIS_RANGE;
         if (axis->kind == AXIS_GATHER) rank += axis->index->type.rank;
     }
-    if (rank) limit_by_points(f, stmt, &axes[0]);
+    if (rank && !is_part(e)) limit_by_points(f, stmt, &axes[0]);
     return keep(f, axes, rank);
 }
 
@@ -458,7 +510,10 @@ static void visit_action(Flow *f, Stmt *stmt) {
         break;
     case ACTION_STORE:
         visit_indices(f, stmt->into);
-        visit(f, stmt->value);
+        if (is_part(stmt->into))
+            visit_part_store(f, stmt);
+        else
+            visit(f, stmt->value);
         break;
     case ACTION_COMPUTE:
         visit_compute(f, stmt);

@@ -118,7 +118,8 @@ static void make_tile(Sema *s, Stmt *stmt, const Expr *target, Expr *value) {
 static Decl *destination(Sema *s, Expr *e, const char *what) {
     if (e->kind == EXPR_INDEX) {
         if (sema_slice(s, e) && e->decl->kind == DECL_TILE)
-            diag_report(s->diags, DIAG_not_supported, e->span, "writing a slice of a tile");
+            sema_error(s, DIAG_bad_target, e->span,
+                       "%s goes into a whole tile; a slice of one is written by store", what);
         else if (!sema_is_error(e))
             sema_error(s, DIAG_bad_target, e->span,
                        "%s goes into a tile; a tensor is written by store", what);
@@ -141,9 +142,10 @@ static Decl *destination(Sema *s, Expr *e, const char *what) {
 
 /* ---- Call form ---- */
 
-/* A single lane cannot be absent: it lies inside, or pad= says what it is. */
+/* A single lane cannot be absent: it lies inside, or pad= says what it is. So for a row of a tile. */
 static bool check_single(Sema *s, const Stmt *stmt, const Expr *slice, const Decl *tile) {
-    if (tile->type.rank || stmt->pad) return true;
+    bool of_tile = slice->decl->kind == DECL_TILE && !slice->decl->is_workspace;
+    if ((tile->type.rank && !of_tile) || stmt->pad) return true;
     for (size_t i = 0; i < slice->axis_count; i++) {
         const AxisIndex *axis = &slice->axes[i];
         const Aff *dim = slice->decl->type.shape[i];
@@ -168,7 +170,7 @@ static void check_load(Sema *s, Stmt *stmt, Expr *call, const CallInfo *info) {
     stmt->pad = pad;
     stmt->value = source;
     stmt->into = target;
-    if (named && named->kind == DECL_TILE && !named->is_workspace) {
+    if (named && named->kind == DECL_TILE && !named->is_workspace && !pad) {
         sema_expr(s, source);
         if (d && !sema_is_error(source)) write_tile(s, stmt, d, source, false);
         return;
@@ -228,10 +230,6 @@ static void check_store(Sema *s, Stmt *stmt, Expr *call, const CallInfo *info) {
                    "store writes a slice of a tensor, TENSOR[a:b, ...]");
     if (!tile || !target->decl || sema_is_error(target) || target->type.kind != TYPE_TENSOR) return;
     Decl *into = target->decl;
-    if (into->kind == DECL_TILE && !into->is_workspace) {
-        diag_report(s->diags, DIAG_not_supported, target->span, "writing a slice of a tile");
-        return;
-    }
     bool first_updates = into->direction == DIR_NONE && stmt->mode != STORE_SET;
     into->direction = into->direction == DIR_IN || into->direction == DIR_INOUT || first_updates
                           ? DIR_INOUT
@@ -248,6 +246,7 @@ static void check_store(Sema *s, Stmt *stmt, Expr *call, const CallInfo *info) {
     stmt->value = value;
     stmt->into = target;
     stmt->action = ACTION_STORE;
+    if (into->kind == DECL_TILE && !into->is_workspace) set_target(s, stmt, into, false);
 }
 
 static void check_gemm(Sema *s, Stmt *stmt, Decl *d, Expr *call) {

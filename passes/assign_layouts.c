@@ -83,7 +83,15 @@ static int64_t padded_extent(int64_t n, int64_t enough) {
     return (padded & -padded) >= enough ? padded : power_of_two_up(n);
 }
 
+/* One lane: a copy in every thread. */
+static const Layout *copies(Assign *s) {
+    const Layout *l = layout_blocked(s->layouts, 1, (int64_t[]){1}, (unsigned[]){1}, (unsigned[]){32},
+                                     (unsigned[]){(unsigned)s->warps}, (unsigned[]){0});
+    return l ? layout_slice(s->layouts, l, 0) : NULL;
+}
+
 static const Layout *blocked(Assign *s, const IrValue *v) {
+    if (!v->type->rank) return copies(s);
     unsigned rank = v->type->rank, order[LAYOUT_RANK_LIMIT] = {0};
     int64_t extents[LAYOUT_RANK_LIMIT] = {0};
     unsigned vec[LAYOUT_RANK_LIMIT], lanes[LAYOUT_RANK_LIMIT], warps[LAYOUT_RANK_LIMIT];
@@ -237,6 +245,10 @@ static void propagate(void *ctx, IrOp *op) {
     }
     default: break;
     }
+    if (op->opcode == IR_TILE_INSERT) { /* the whole in place, the part through memory */
+        unify(s, (IrValue *[]){result, op->operands[0]}, 2);
+        return;
+    }
     if (ir_has_trait(op, IR_ALONG)) { /* through memory: any layout would do, one saves a conversion */
         IrValue *tied[3] = {result, op->operands[0], op->result_count > 1 ? &op->results[1] : NULL};
         unify(s, tied, op->result_count + 1);
@@ -303,6 +315,7 @@ static void reconcile(void *ctx, IrOp *op) {
             settle_argument(op, i);
         }
         break;
+    case IR_TILE_INSERT: require(s, op, 0, layout_of(result)); return;
     case IR_TILE_REDUCE: derive(s, op, sliced(s, layout_of(op->operands[0]), axis_mask(op), ir_attr_bool(op, "keepdim"))); return;
     case IR_TILE_BROADCAST:
         if (is_tile(op->operands[0])) require(s, op, 0, broadcast_operand(s, op, layout_of(result)));

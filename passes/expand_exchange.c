@@ -341,6 +341,7 @@ bool expand_along(Expand *x, IrOp *op) {
     case IR_TILE_FLIP: expand_flip(x, op); return true;
     case IR_TILE_CONCAT: expand_concat(x, op); return true;
     case IR_TILE_EXTRACT: expand_extract(x, op); return true;
+    case IR_TILE_INSERT: expand_insert(x, op); return true;
     case IR_TILE_GATHER: expand_gather(x, op); return true;
     case IR_TILE_SCAN: expand_scan(x, op); return true;
     case IR_TILE_ARG: expand_arg(x, op); return true;

@@ -151,6 +151,7 @@ typedef struct {
 } ResultMap;
 void result_map_open(Expand *x, IrValue *result, ResultMap *r);
 void result_map_close(Expand *x, IrValue *result, ResultMap *r, IrValue *element);
+void expand_insert(Expand *x, IrOp *op);
 
 /* The number of this thread in its block; null on a CPU. */
 IrValue *expand_thread(Expand *x);

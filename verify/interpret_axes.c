@@ -229,6 +229,36 @@ static void run_extract(Machine *m, Inst *inst, const uint8_t *active) {
     }
 }
 
+/* The lane of the part that replaces `index` of the whole; false where there is none. */
+static bool part_lane(const Inst *inst, const Slot *part, const int64_t *index, int64_t *lane) {
+    const char *letters = ir_attr_str(inst->op, "axes", "");
+    const IrAttr *steps = ir_attr(inst->op, "steps");
+    unsigned operand = 2, kept = 0;
+    for (unsigned d = 0; letters[d]; d++) {
+        int64_t begin = inst->operands[operand++]->cells[0].i, offset = index[d] - begin;
+        if (letters[d] != 'r') {
+            if (offset) return false;
+            continue;
+        }
+        int64_t end = inst->operands[operand++]->cells[0].i, step = steps ? steps->ints[kept] : 1;
+        if (offset < 0 || index[d] >= end || offset % step) return false;
+        lane[kept] = offset / step;
+        if (lane[kept] < part->lo[kept] || lane[kept] >= part->hi[kept]) return false;
+        if (lane[kept] >= part->extents[kept]) return false;
+        kept++;
+    }
+    return true;
+}
+
+static void run_insert(Machine *m, Inst *inst, const uint8_t *active) {
+    const Slot *whole = inst->operands[0], *part = inst->operands[1];
+    Slot *r = inst->results[0];
+    int64_t index[SLOT_RANK] = {0}, lane[SLOT_RANK] = {0};
+    slot_copy(m, r, whole, active);
+    for (size_t e = 0; e < r->n; e++, next_index(r->extents, r->rank, index))
+        if (part_lane(inst, part, index, lane)) r->cells[e] = part->cells[flat_index(part, lane)];
+}
+
 static void run_gather(Machine *m, Inst *inst, const uint8_t *active) {
     const Slot *x = inst->operands[0], *at = inst->operands[1];
     Slot *r = inst->results[0];
@@ -268,6 +298,8 @@ InstRun interpret_axes_op(IrOpcode op) {
         return run_concat;
     case IR_TILE_EXTRACT:
         return run_extract;
+    case IR_TILE_INSERT:
+        return run_insert;
     case IR_TILE_GATHER:
         return run_gather;
     default:
