@@ -137,6 +137,11 @@ static void note_mixed(AxisClass *c, const IrOp *op) {
     if (!c->span.file) c->span = op->span;
 }
 
+static bool takes_part(const IrOp *op) {
+    return op->opcode == IR_TILE_EXTRACT || op->opcode == IR_TILE_INSERT ||
+           op->opcode == IR_TILE_GATHER;
+}
+
 /* What an op with a relation of axes says about cutting them. */
 static void note_links(Axes *a, IrOp *op) {
     uint32_t linked = 0; /* axes of the result that lanes of an operand reach in order */
@@ -148,7 +153,7 @@ static void note_links(Axes *a, IrOp *op) {
             if (link.axis >= 0) linked |= 1u << link.axis;
             if (link.relation == IR_AXIS_MIXED) note_mixed(c, op);
             c->reduced |= link.relation == IR_AXIS_FOLDED;
-            c->rigid |= link.relation == IR_AXIS_APART;
+            if (link.relation == IR_AXIS_APART) *(takes_part(op) ? &c->sliced : &c->rigid) = true;
         }
     }
     bool repeats = op->opcode == IR_TILE_BROADCAST;

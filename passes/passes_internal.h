@@ -76,7 +76,8 @@ typedef struct {
     bool contracted;  /* K of a gemm */
     bool scanned;     /* some op's lanes along it depend on each other: a scan */
     bool sorted;      /* likewise: a sort, which needs all of them at once */
-    bool rigid;       /* reshaped, joined, flipped, sliced: cannot be cut */
+    bool sliced;      /* a part of it is taken: cannot be cut, but may have lanes behind its end */
+    bool rigid;       /* reshaped, joined, flipped: cannot be cut */
     bool innermost;   /* the last axis of a loaded or stored tile */
     Span span;        /* of an op that touches it */
 } AxisClass;

@@ -5,7 +5,9 @@
  * the extent on are absent; guard CAP - extent + 1 > 0 in passes   each reduction becomes a loop
  * over chunks that repeats the loads and arithmetic which feed it, accumulates lane by lane and
  * reduces once behind the loop; each store becomes such a loop too. Absent lanes of the last chunk
- * are filled with the identity. A gemm along the axis accumulates chunk by chunk.
+ * are filled with the identity. A gemm along the axis accumulates chunk by chunk. A scan carries its
+ * total from chunk to chunk, an arg-reduction the best value and its index. A sort takes the upper
+ * bound of the extent instead, and needs one.
  *
  * needs:  tile functions in state open after strip_mine
  * keeps:  names, spans
@@ -18,11 +20,12 @@
  */
 #include <string.h>
 
-#include "passes_internal.h"
+#include "split_internal.h"
 
 enum { LEAST_CAP = 64 };
 
 static bool is_wide(const PassContext *ctx, const AxisClass *c) {
+    if (c->constant >= 0 && (c->sorted || c->sliced)) return false; /* whole at any length */
     return c->constant < 0 || c->constant > ctx->target->row_large;
 }
 
@@ -35,7 +38,8 @@ static int64_t power_of_two_below(int64_t limit) {
 /* ---- Conditions ---- */
 
 static bool is_fold(const Axes *axes, const IrOp *op, size_t index) {
-    if (op->opcode != IR_TILE_REDUCE && op->opcode != IR_TILE_GEMM) return false;
+    if (op->opcode != IR_TILE_REDUCE && op->opcode != IR_TILE_ARG && op->opcode != IR_TILE_GEMM)
+        return false;
     return axes_find(axes, op->operands[0], index) >= 0 &&
            axes_find(axes, &op->results[0], index) < 0;
 }
@@ -48,13 +52,21 @@ static bool ends_at(PassContext *ctx, PresenceCache *cache, IrOp *op, unsigned o
     return hi && aff_prove_le(ir_facts_at(ctx->scratch, op), hi, axes_class(axes, index)->extent);
 }
 
+/* Do the lanes along the axis depend on each other: a scan or a sort? */
+static bool is_mixed(const Axes *axes, const IrOp *op, size_t index) {
+    int axis = op->operand_count ? axes_find(axes, op->operands[0], index) : -1;
+    return axis >= 0 && ir_has_trait(op, IR_ALONG) &&
+           ir_axis_link(op, 0, (unsigned)axis).relation == IR_AXIS_MIXED;
+}
+
 /* In a tile of a constant extent there are lanes at and past the symbolic one: wherever something
  * folds along the axis they must be absent (of a gemm: in one operand). */
 static bool folds_end_there(PassContext *ctx, const OpList *ops, const Axes *axes, size_t index) {
     PresenceCache *cache = presence_cache_with_ends(ctx);
     for (size_t i = 0; i < ops->len; i++) {
         IrOp *op = ops->data[i];
-        if (!is_fold(axes, op, index) || ends_at(ctx, cache, op, 0, axes, index) ||
+        bool needs_end = is_fold(axes, op, index) || is_mixed(axes, op, index);
+        if (!needs_end || ends_at(ctx, cache, op, 0, axes, index) ||
             (op->opcode == IR_TILE_GEMM && ends_at(ctx, cache, op, 1, axes, index)))
             continue;
         report_unsupported(
@@ -102,114 +114,6 @@ static bool loads_repeatable(PassContext *ctx, const OpList *ops, const Axes *ax
     return true;
 }
 
-/* ---- One pass ---- */
-
-typedef struct {
-    PassContext *ctx;
-    const Axes *axes;
-    size_t index; /* the axis class */
-    int64_t chunk;
-    IrBuilder *b;    /* inside the loop over chunks */
-    IrValue *begin;  /* first lane of the chunk */
-    IrValueMap *map; /* original -> its chunk */
-    bool ok;
-} Slice;
-
-/* The chunk of a value of the class: its defining ops again, a chunk at a time. */
-static IrValue *slice_value(Slice *s, IrValue *v) {
-    int axis = axes_find(s->axes, v, s->index);
-    if (axis < 0 || !s->ok) return v;
-    IrValue *done = ir_value_map_get(s->map, v);
-    if (done != v) return done;
-    if (!v->def || !is_repeatable(v->def) || v->def->region_count) {
-        report_unsupported(
-            s->ctx, v->def ? v->def->span : SPAN_NONE,
-            "a tile along an axis of symbolic extent that is carried through a loop and reduced");
-        s->ok = false;
-        return v;
-    }
-    for (unsigned i = 0; i < v->def->operand_count; i++) slice_value(s, v->def->operands[i]);
-    if (!s->ok) return v;
-    IrOp *copy = ir_op_clone(s->b, v->def, s->map);
-    IrValue *result = &copy->results[v->index];
-    result->type = type_with_extent(s->ctx->module, v->type, (unsigned)axis, s->chunk);
-    if (copy->opcode == IR_TILE_LOAD) {
-        slice_shift(copy, (unsigned)axis, s->begin);
-    } else if (copy->opcode == IR_TILE_IOTA && ir_attr_int(copy, "axis", -1) == axis) {
-        result = ir_binary(s->b, IR_ADD, result,
-                           ir_cast(s->b, s->begin, ir_type_scalar(s->ctx->module, v->type->dtype)));
-    }
-    ir_value_map_set(s->map, v, result);
-    return result;
-}
-
-/* Starts the loop over chunks before `op`; the slice's builder stands in its body. */
-static IrOp *open_loop(Slice *s, IrOp *op, unsigned carried, IrValue *const *inits,
-                       IrBuilder *inner) {
-    IrBuilder b = ir_builder_before(op);
-    const Aff *extent = axes_class(s->axes, s->index)->extent;
-    const char *name = arena_printf(s->ctx->module->arena, "%.32s_0",
-                                    extent->kind == AFF_SYM ? extent->name : "lane");
-    IrOp *loop = ir_for(&b, ir_const_index(&b, 0), ir_aff_emit(&b, extent),
-                        ir_const_index(&b, s->chunk), carried, inits, name);
-    *inner = ir_builder_at_end(loop->regions[0]);
-    inner->span = op->span;
-    s->b = inner;
-    s->begin = loop->regions[0]->args[0];
-    s->map = ir_value_map_create(s->ctx->scratch);
-    return loop;
-}
-
-static void pass_for_store(Slice *s, IrOp *store) {
-    IrBuilder inner;
-    open_loop(s, store, 0, NULL, &inner);
-    slice_value(s, store->operands[0]);
-    if (!s->ok) return;
-    int axis = axes_find(s->axes, store->operands[0], s->index);
-    IrOp *copy = ir_op_clone(&inner, store, s->map);
-    slice_shift(copy, (unsigned)axis, s->begin);
-    ir_yield(&inner, 0, NULL);
-    ir_op_erase(store);
-}
-
-static void pass_for_reduce(Slice *s, IrOp *op) {
-    IrValue *x = op->operands[0];
-    const char *kind = ir_attr_str(op, "kind", "add");
-    int axis = axes_find(s->axes, x, s->index);
-    const IrType *type = type_with_extent(s->ctx->module, x->type, (unsigned)axis, s->chunk);
-    IrBuilder before = ir_builder_before(op);
-    double identity = reduce_identity(kind, type->dtype);
-    IrValue *init = tile_splat(&before, type, identity);
-    init->name = op->results[0].name;
-    IrBuilder inner;
-    IrOp *loop = open_loop(s, op, 1, &init, &inner);
-    IrValue *part = slice_value(s, x);
-    if (!s->ok) return;
-    IrOp *fill = ir_op_create(&inner, IR_TILE_FILL, 1, &part, 1, &type);
-    if (dtype_is_float(type->dtype))
-        ir_attr_set_float(fill, "value", identity);
-    else
-        ir_attr_set_int(fill, "value", (int64_t)identity);
-    IrValue *sum =
-        ir_binary(&inner, reduce_opcode(kind), loop->regions[0]->args[1], &fill->results[0]);
-    ir_yield(&inner, 1, &sum);
-    ir_set_operand(op, 0, &loop->results[0]);
-}
-
-static void pass_for_gemm(Slice *s, IrOp *op) {
-    IrBuilder inner;
-    IrOp *loop = open_loop(s, op, 1, &op->operands[2], &inner);
-    slice_value(s, op->operands[0]);
-    slice_value(s, op->operands[1]);
-    if (!s->ok) return;
-    ir_value_map_set(s->map, op->operands[2], loop->regions[0]->args[1]);
-    IrOp *copy = ir_op_clone(&inner, op, s->map);
-    IrValue *sum = &copy->results[0];
-    ir_yield(&inner, 1, &sum);
-    ir_replace_uses(&op->results[0], &loop->results[0]);
-    ir_op_erase(op);
-}
-
 static int split(PassContext *ctx, IrFunc *f, const Axes *axes, size_t index) {
     Slice s = {.ctx = ctx, .axes = axes, .index = index, .ok = true};
     bool gemm = axes_class(axes, index)->contracted;
@@ -229,6 +133,8 @@ static int split(PassContext *ctx, IrFunc *f, const Axes *axes, size_t index) {
             pass_for_store(&s, op);
         else if (op->opcode == IR_TILE_REDUCE)
             pass_for_reduce(&s, op);
+        else if (op->opcode == IR_TILE_ARG)
+            pass_for_arg(&s, op);
         else
             pass_for_gemm(&s, op);
     }
@@ -271,16 +177,36 @@ static bool reshapes_fit(PassContext *ctx, IrFunc *f) {
 
 static bool make_static(PassContext *ctx, IrFunc *f);
 
+/* A sort, and a slice of a tile, need all lanes at once: the extent's upper bound becomes the
+ * extent. */
+static bool bind_axis(PassContext *ctx, IrFunc *f, Axes *axes, size_t index) {
+    AxisClass *c = axes_class(axes, index);
+    int64_t bound = 0;
+    if (!aff_upper_bound(ir_facts_at(ctx->scratch, f->body->first), c->extent, &bound)) {
+        Str extent;
+        str_init(&extent);
+        aff_print(c->extent, &extent);
+        diag_report(ctx->diags, DIAG_no_bound, c->span, c->sorted ? "sort" : "slice", extent.data,
+                    extent.data);
+        str_release(&extent);
+        return false;
+    }
+    axes_set_extent(axes, index, bound > 0 ? bound : 1);
+    return true;
+}
+
 static bool handle_axis(PassContext *ctx, IrFunc *f, Axes *axes, size_t index) {
     AxisClass *c = axes_class(axes, index);
     if (c->rigid) {
         report_unsupported(
             ctx, c->span,
-            "a tile of symbolic extent that is reshaped or joined with its own transpose");
+            "a tile of symbolic extent that is reshaped, joined, flipped or joined with its own "
+            "transpose");
         return false;
     }
     OpList ops = ops_collect(ctx->scratch, f->body);
     if (!folds_end_there(ctx, &ops, axes, index)) return false;
+    if (c->sorted || c->sliced) return bind_axis(ctx, f, axes, index);
     int64_t cap = power_of_two_below(ctx->target->row_large / axes_others(axes, index, 1, 1));
     bool whole_row = c->constant < 0 && !c->contracted && cap >= LEAST_CAP;
     if (!whole_row) return split(ctx, f, axes, index) >= 0;

@@ -18,7 +18,8 @@
 #include "passes_internal.h"
 
 static bool needs_cut(const PassContext *ctx, const AxisClass *c) {
-    if (c->reduced || c->contracted || c->scanned || c->sorted || c->rigid) return false;
+    if (c->reduced || c->contracted || c->scanned || c->sorted || c->sliced || c->rigid)
+        return false;
     return c->constant < 0 || c->constant > ctx->target->row_large;
 }
 
@@ -87,17 +88,20 @@ static void guard_store(IrOp *store, IrValue *chunk_begin) {
 static void shift_op(IrOp *op, const Axes *axes, size_t index, IrValue *chunk_begin) {
     IrValue *tile = op->opcode == IR_TILE_STORE ? op->operands[0] : &op->results[0];
     int axis = axes_find(axes, tile, index);
-    if (axis < 0) return;
-    if (op->opcode != IR_TILE_IOTA) {
-        slice_shift(op, (unsigned)axis, chunk_begin);
-    } else if (ir_attr_int(op, "axis", -1) == axis) {
-        IrBuilder b = ir_builder_after(op);
-        b.span = op->span;
-        IrValue *begin = ir_cast(&b, chunk_begin, ir_type_scalar(b.module, tile->type->dtype));
-        IrValue *sum = ir_binary(&b, IR_ADD, tile, begin);
-        ir_replace_uses(tile, sum);
-        ir_set_operand(sum->def, 0, tile);
-    }
+    if (axis >= 0) slice_shift(op, (unsigned)axis, chunk_begin);
+}
+
+/* Lane numbers go on from chunk to chunk. The tile has its chunk's type already. */
+static void shift_iota(IrOp *op, const Axes *axes, size_t index, IrValue *chunk_begin) {
+    IrValue *tile = &op->results[0];
+    int axis = axes_find(axes, tile, index);
+    if (axis < 0 || ir_attr_int(op, "axis", -1) != axis) return;
+    IrBuilder b = ir_builder_after(op);
+    b.span = op->span;
+    IrValue *begin = ir_cast(&b, chunk_begin, ir_type_scalar(b.module, tile->type->dtype));
+    IrValue *sum = ir_binary(&b, IR_ADD, tile, begin);
+    ir_replace_uses(tile, sum);
+    ir_set_operand(sum->def, 0, tile);
 }
 
 static bool has_foreign_store(const Axes *axes, const OpList *ops, const IrBlock *scope,
@@ -145,13 +149,15 @@ static void cut(PassContext *ctx, IrFunc *f, Axes *axes, size_t index) {
     IrValue *begin = loop->regions[0]->args[0];
     for (size_t i = 0; i < ops.len; i++) {
         IrOp *op = ops.data[i];
-        if (op->opcode == IR_TILE_LOAD || op->opcode == IR_TILE_IOTA || op->opcode == IR_TILE_STORE)
+        if (op->opcode == IR_TILE_LOAD || op->opcode == IR_TILE_STORE)
             shift_op(op, axes, index, begin);
         if (op->opcode == IR_TILE_STORE && is_inside(op->block, loop->regions[0]) &&
             !axes_touch(axes, op, index))
             guard_store(op, begin);
     }
     axes_set_extent(axes, index, chunk);
+    for (size_t i = 0; i < ops.len; i++)
+        if (ops.data[i]->opcode == IR_TILE_IOTA) shift_iota(ops.data[i], axes, index, begin);
 }
 
 bool pass_strip_mine(PassContext *ctx) {

@@ -145,6 +145,7 @@ static double highest(Dtype t) {
 
 double reduce_identity(const char *kind, Dtype dtype) {
     if (strcmp(kind, "mul") == 0) return 1;
+    if (strcmp(kind, "and") == 0) return dtype == DTYPE_BOOL ? 1 : dtype_is_signed(dtype) ? -1 : highest(dtype);
     if (strcmp(kind, "max") == 0) return lowest(dtype);
     return strcmp(kind, "min") == 0 ? highest(dtype) : 0;
 }
@@ -152,6 +153,8 @@ double reduce_identity(const char *kind, Dtype dtype) {
 IrOpcode reduce_opcode(const char *kind) {
     if (strcmp(kind, "mul") == 0) return IR_MUL;
     if (strcmp(kind, "max") == 0) return IR_MAX;
+    if (strcmp(kind, "and") == 0) return IR_AND;
+    if (strcmp(kind, "or") == 0) return IR_OR;
     return strcmp(kind, "min") == 0 ? IR_MIN : IR_ADD;
 }
 

@@ -1,0 +1,31 @@
+/* Shared by split_passes.c and split_slices.c: chunks of values along one axis. */
+#ifndef PASSES_SPLIT_INTERNAL_H
+#define PASSES_SPLIT_INTERNAL_H
+
+#include "passes_internal.h"
+
+enum { SPLIT_SCANS = 16 };
+
+typedef struct {
+    PassContext *ctx;
+    const Axes *axes;
+    size_t index; /* the axis class */
+    int64_t chunk;
+    IrBuilder *b;    /* inside the loop over chunks */
+    IrValue *begin;  /* first lane of the chunk */
+    IrValueMap *map; /* original -> its chunk */
+    /* Scans that feed the loop: what they carry from chunk to chunk. */
+    unsigned scan_count;
+    IrOp *scans[SPLIT_SCANS];
+    IrValue *totals[SPLIT_SCANS], *next[SPLIT_SCANS];
+    bool reverse; /* chunks from the last to the first */
+    bool ok;
+} Slice;
+
+/* One op becomes a loop over chunks that repeats what feeds it. */
+void pass_for_store(Slice *s, IrOp *store);
+void pass_for_reduce(Slice *s, IrOp *op);
+void pass_for_arg(Slice *s, IrOp *op);
+void pass_for_gemm(Slice *s, IrOp *op);
+
+#endif

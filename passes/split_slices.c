@@ -1,0 +1,242 @@
+/* Loops over chunks of an axis, for split_passes: each repeats the loads and the arithmetic that feed
+ * one op, a chunk at a time. */
+#include <math.h>
+#include <string.h>
+
+#include "split_internal.h"
+
+static void refuse(Slice *s, const IrOp *op, const char *what) {
+    if (s->ok) report_unsupported(s->ctx, op ? op->span : SPAN_NONE, what);
+    s->ok = false;
+}
+
+/* ---- Scans ---- */
+
+static bool scans_axis(const Slice *s, const IrOp *op) {
+    int axis = op->opcode == IR_TILE_SCAN ? axes_find(s->axes, op->operands[0], s->index) : -1;
+    return axis >= 0 && ir_attr_int(op, "axis", -1) == axis;
+}
+
+static void collect_scans(Slice *s, PointerTable *seen, IrValue *v) {
+    uint32_t done;
+    IrOp *op = v->def;
+    if (!op || axes_find(s->axes, v, s->index) < 0 || pointer_table_get(seen, v, &done)) return;
+    pointer_table_set(seen, v, 1);
+    for (unsigned i = 0; i < op->operand_count; i++) collect_scans(s, seen, op->operands[i]);
+    if (!scans_axis(s, op)) return;
+    bool reverse = ir_attr_bool(op, "reverse");
+    if (s->scan_count == SPLIT_SCANS || (s->scan_count && reverse != s->reverse)) {
+        refuse(s, op, "scans in both directions along one axis of symbolic extent");
+        return;
+    }
+    s->reverse = reverse;
+    s->scans[s->scan_count++] = op;
+}
+
+/* A tile without the axis' lanes but one. */
+static const IrType *total_type(const Slice *s, const IrOp *scan) {
+    return type_with_extent(s->ctx->module, scan->operands[0]->type,
+                            (unsigned)ir_attr_int(scan, "axis", 0), 1);
+}
+
+static IrValue *repeated(Slice *s, IrValue *total, const IrType *type) {
+    int64_t axes[PRESENCE_MAX_RANK];
+    for (unsigned i = 0; i < type->rank; i++) axes[i] = i;
+    IrOp *op = ir_op_create(s->b, IR_TILE_BROADCAST, 1, &total, 1, &type);
+    ir_attr_set_ints(op, "axes", type->rank, axes);
+    return ir_result(op, 0);
+}
+
+static IrValue *reduced(Slice *s, IrValue *part, const char *kind, int64_t axis, bool keepdim,
+                        const IrType *type) {
+    IrOp *op = ir_op_create(s->b, IR_TILE_REDUCE, 1, &part, 1, &type);
+    ir_attr_set_str(op, "kind", kind);
+    ir_attr_set_ints(op, "axes", 1, &axis);
+    if (keepdim) ir_attr_set_bool(op, "keepdim", true);
+    return ir_result(op, 0);
+}
+
+/* The chunk's own scan after the total of the chunks before; the total goes on. */
+static IrValue *scan_chunk(Slice *s, IrOp *scan, IrOp *copy) {
+    const char *kind = ir_attr_str(scan, "kind", "add");
+    unsigned k = 0;
+    while (k < s->scan_count && s->scans[k] != scan) k++;
+    IrValue *part = copy->operands[0], *own = ir_result(copy, 0);
+    IrValue *sum = reduced(s, part, kind, ir_attr_int(scan, "axis", 0), true, s->totals[k]->type);
+    s->next[k] = ir_binary(s->b, reduce_opcode(kind), s->totals[k], sum);
+    return ir_binary(s->b, reduce_opcode(kind), repeated(s, s->totals[k], own->type), own);
+}
+
+/* ---- Chunks ---- */
+
+static bool is_repeated(Slice *s, const IrOp *op) {
+    int axis = op && op->operand_count ? axes_find(s->axes, op->operands[0], s->index) : -1;
+    bool whole = axis >= 0 && ir_has_trait(op, IR_ALONG) && !scans_axis(s, op) &&
+                 ir_axis_link(op, 0, (unsigned)axis).relation == IR_AXIS_MIXED;
+    return op && is_repeatable(op) && !op->region_count && !whole;
+}
+
+/* The chunk of a value of the class: its defining ops again, a chunk at a time. */
+static IrValue *slice_value(Slice *s, IrValue *v) {
+    int axis = axes_find(s->axes, v, s->index);
+    if (axis < 0 || !s->ok) return v;
+    IrValue *done = ir_value_map_get(s->map, v);
+    if (done != v) return done;
+    if (!is_repeated(s, v->def)) {
+        refuse(s, v->def,
+               "a tile along an axis of symbolic extent that is carried through a loop and reduced");
+        return v;
+    }
+    for (unsigned i = 0; i < v->def->operand_count; i++) slice_value(s, v->def->operands[i]);
+    if (!s->ok) return v;
+    IrOp *copy = ir_op_clone(s->b, v->def, s->map);
+    IrValue *result = &copy->results[v->index];
+    result->type = type_with_extent(s->ctx->module, v->type, (unsigned)axis, s->chunk);
+    if (copy->opcode == IR_TILE_LOAD) {
+        slice_shift(copy, (unsigned)axis, s->begin);
+    } else if (copy->opcode == IR_TILE_IOTA && ir_attr_int(copy, "axis", -1) == axis) {
+        result = ir_binary(s->b, IR_ADD, result,
+                           ir_cast(s->b, s->begin, ir_type_scalar(s->ctx->module, v->type->dtype)));
+    } else if (scans_axis(s, v->def)) {
+        result = scan_chunk(s, v->def, copy);
+    }
+    ir_value_map_set(s->map, v, result);
+    return result;
+}
+
+static IrValue *splat(IrBuilder *b, const char *kind, const IrType *type) {
+    return tile_splat(b, type, reduce_identity(kind, type->dtype));
+}
+
+/* From the end: the first lane of the last chunk, less what has been passed. */
+static IrValue *backward(Slice *s, const Aff *extent, IrValue *i) {
+    AffCtx *c = s->ctx->module->affs;
+    const Aff *by = aff_const(c, s->chunk);
+    const Aff *last = aff_sub(c, aff_mul(c, aff_ceildiv(c, extent, by), by), by);
+    return ir_binary(s->b, IR_SUB, ir_aff_emit(s->b, last), i);
+}
+
+/* Starts the loop over chunks before `op`, for a chunk of `fed` values; the slice's builder stands in
+ * its body. Carried are `inits`, then the totals of scans. */
+static IrOp *open_loop(Slice *s, IrOp *op, unsigned fed, unsigned carried, IrValue *const *inits,
+                       IrBuilder *inner) {
+    IrBuilder b = ir_builder_before(op);
+    b.span = op->span;
+    PointerTable seen = pointer_table(s->ctx->scratch);
+    IrValue *all[SPLIT_SCANS + 4];
+    s->scan_count = 0;
+    s->reverse = false;
+    for (unsigned i = 0; i < fed; i++) collect_scans(s, &seen, op->operands[i]);
+    for (unsigned i = 0; i < carried; i++) all[i] = inits[i];
+    for (unsigned i = 0; i < s->scan_count; i++)
+        all[carried + i] =
+            splat(&b, ir_attr_str(s->scans[i], "kind", "add"), total_type(s, s->scans[i]));
+    const Aff *extent = axes_class(s->axes, s->index)->extent;
+    const char *name = arena_printf(s->ctx->module->arena, "%.32s_0",
+                                    extent->kind == AFF_SYM ? extent->name : "lane");
+    IrOp *loop = ir_for(&b, ir_const_index(&b, 0), ir_aff_emit(&b, extent),
+                        ir_const_index(&b, s->chunk), carried + s->scan_count, all, name);
+    *inner = ir_builder_at_end(loop->regions[0]);
+    inner->span = op->span;
+    s->b = inner;
+    s->begin = loop->regions[0]->args[0];
+    if (s->reverse) s->begin = backward(s, extent, s->begin);
+    for (unsigned i = 0; i < s->scan_count; i++)
+        s->totals[i] = s->next[i] = loop->regions[0]->args[1 + carried + i];
+    s->map = ir_value_map_create(s->ctx->scratch);
+    return loop;
+}
+
+static void close_loop(Slice *s, unsigned count, IrValue *const *values) {
+    IrValue *all[SPLIT_SCANS + 4];
+    for (unsigned i = 0; i < count; i++) all[i] = values[i];
+    for (unsigned i = 0; i < s->scan_count; i++) all[count + i] = s->next[i];
+    ir_yield(s->b, count + s->scan_count, all);
+}
+
+/* ---- Ops ---- */
+
+void pass_for_store(Slice *s, IrOp *store) {
+    IrBuilder inner;
+    open_loop(s, store, 1, 0, NULL, &inner);
+    slice_value(s, store->operands[0]);
+    if (!s->ok) return;
+    int axis = axes_find(s->axes, store->operands[0], s->index);
+    IrOp *copy = ir_op_clone(&inner, store, s->map);
+    slice_shift(copy, (unsigned)axis, s->begin);
+    close_loop(s, 0, NULL);
+    ir_op_erase(store);
+}
+
+void pass_for_reduce(Slice *s, IrOp *op) {
+    IrValue *x = op->operands[0];
+    const char *kind = ir_attr_str(op, "kind", "add");
+    int axis = axes_find(s->axes, x, s->index);
+    const IrType *type = type_with_extent(s->ctx->module, x->type, (unsigned)axis, s->chunk);
+    IrBuilder before = ir_builder_before(op);
+    double identity = reduce_identity(kind, type->dtype);
+    IrValue *init = tile_splat(&before, type, identity);
+    init->name = op->results[0].name;
+    IrBuilder inner;
+    IrOp *loop = open_loop(s, op, 1, 1, &init, &inner);
+    IrValue *part = slice_value(s, x);
+    if (!s->ok) return;
+    IrOp *fill = ir_op_create(&inner, IR_TILE_FILL, 1, &part, 1, &type);
+    if (dtype_is_float(type->dtype))
+        ir_attr_set_float(fill, "value", identity);
+    else
+        ir_attr_set_int(fill, "value", (int64_t)identity);
+    IrValue *sum =
+        ir_binary(&inner, reduce_opcode(kind), loop->regions[0]->args[1], &fill->results[0]);
+    close_loop(s, 1, &sum);
+    ir_set_operand(op, 0, &loop->results[0]);
+}
+
+/* Is the chunk's best better than that of the chunks before? NaN is better than every number. */
+static IrValue *is_better(IrBuilder *b, const char *kind, IrValue *value, IrValue *best) {
+    bool largest = strcmp(kind, "max") == 0;
+    IrValue *more = largest ? ir_binary(b, IR_LT, best, value) : ir_binary(b, IR_LT, value, best);
+    if (!dtype_is_float(value->type->dtype)) return more;
+    IrValue *nan = ir_binary(b, IR_AND, ir_binary(b, IR_NE, value, value),
+                             ir_binary(b, IR_EQ, best, best));
+    return ir_binary(b, IR_OR, more, nan);
+}
+
+void pass_for_arg(Slice *s, IrOp *op) {
+    IrModule *m = s->ctx->module;
+    const char *kind = ir_attr_str(op, "kind", "max");
+    const IrType *found = op->results[0].type, *number = ir_type_scalar(m, DTYPE_I64);
+    const IrType *type = ir_type_with_dtype(m, found, op->operands[0]->type->dtype);
+    IrBuilder before = ir_builder_before(op), inner;
+    IrValue *inits[2] = {splat(&before, kind, type), tile_splat(&before, found, -1)};
+    IrOp *loop = open_loop(s, op, 1, 2, inits, &inner);
+    IrValue *part = slice_value(s, op->operands[0]);
+    if (!s->ok) return;
+    IrValue *best = loop->regions[0]->args[1], *at = loop->regions[0]->args[2];
+    IrOp *copy = ir_op_clone(&inner, op, s->map);
+    IrValue *index = ir_result(copy, 0), *zero = ir_const_int(&inner, number, 0);
+    IrValue *value = reduced(s, part, kind, ir_attr_int(op, "axis", 0), ir_attr_bool(op, "keepdim"), type);
+    IrValue *exists = ir_binary(&inner, IR_LE, zero, index);
+    IrValue *take = ir_binary(&inner, IR_OR, ir_binary(&inner, IR_LT, at, zero),
+                              is_better(&inner, kind, value, best));
+    take = ir_binary(&inner, IR_AND, exists, take);
+    IrValue *global = ir_binary(&inner, IR_ADD, index, ir_cast(&inner, s->begin, number));
+    IrValue *next[2] = {ir_select(&inner, take, value, best), ir_select(&inner, take, global, at)};
+    close_loop(s, 2, next);
+    ir_replace_uses(&op->results[0], &loop->results[1]);
+    ir_op_erase(op);
+}
+
+void pass_for_gemm(Slice *s, IrOp *op) {
+    IrBuilder inner;
+    IrOp *loop = open_loop(s, op, 2, 1, &op->operands[2], &inner);
+    slice_value(s, op->operands[0]);
+    slice_value(s, op->operands[1]);
+    if (!s->ok) return;
+    ir_value_map_set(s->map, op->operands[2], loop->regions[0]->args[1]);
+    IrOp *copy = ir_op_clone(&inner, op, s->map);
+    IrValue *sum = &copy->results[0];
+    close_loop(s, 1, &sum);
+    ir_replace_uses(&op->results[0], &loop->results[0]);
+    ir_op_erase(op);
+}
