@@ -226,6 +226,7 @@ struct Expr {
     Expr *pad;          /* INDEX: pad(X, v)[...]: the value outside; null: none */
     AxisIndex *axes;    /* INDEX: one for each axis of the base */
     size_t axis_count;
+    uint8_t gather_rank; /* INDEX: axes that index tiles give, where the first of them stands */
     Expansion *expansion; /* CALL of an operation with a definition */
     int reduce_axis;    /* reductions, softmax, scans: the axis, -1 for all or several */
     uint32_t reduce_axes; /* reductions: the folded axes, a bit each */

@@ -80,6 +80,15 @@ bool build_topk(Build *c, const Expr *e, IrValue *results[2]); /* values, indice
 bool build_is_part(const Expr *e);
 IrValue *build_extract(Build *c, const Stmt *s, const IrType *type);
 IrValue *build_insert(Build *c, const Stmt *s, IrValue *whole, IrValue *part);
+/* ---- Tiles (build_tile.c) and accesses (build_slice.c) ---- */
+
+const IrType *build_tile_type(Build *c, const Decl *d);
+/* Writes a tile: the value in the tile's own type and shape. */
+void build_write_tile(Build *c, const Decl *d, IrValue *v, Span span);
+/* What a tile holds; one that nobody wrote holds nothing that anyone may read. */
+IrValue *build_read_tile(Build *c, const Decl *d);
+void build_load(Build *c, const Stmt *s);
+void build_store(Build *c, const Stmt *s);
 
 void build_operator(Build *c);                                  /* build_graph.c */
 void build_sketch(Build *c);                                    /* build_tile.c */

@@ -7,14 +7,13 @@
 
 static void build_body(Build *c, const Body *body);
 
-static const IrType *tile_type(Build *c, const Decl *d) {
+const IrType *build_tile_type(Build *c, const Decl *d) {
     return build_type(c, &d->type, d->type.dtype, d->span);
 }
 
-/* Writes a tile: the value in the tile's own type and shape. */
-static void write_tile(Build *c, const Decl *d, IrValue *v, Span span) {
+void build_write_tile(Build *c, const Decl *d, IrValue *v, Span span) {
     if (!v) return;
-    const IrType *t = tile_type(c, d);
+    const IrType *t = build_tile_type(c, d);
     v = build_cast(c, v, d->type.dtype);
     if (v->type->kind == IR_TYPE_SCALAR) {
         c->b.span = span;
@@ -28,11 +27,10 @@ static void write_tile(Build *c, const Decl *d, IrValue *v, Span span) {
     build_set(c, d, v);
 }
 
-/* What a tile holds; one that nobody wrote holds nothing that anyone may read. */
-static IrValue *read_tile(Build *c, const Decl *d) {
+IrValue *build_read_tile(Build *c, const Decl *d) {
     IrValue *v = build_get(c, d);
     if (!v) {
-        v = build_splat(c, tile_type(c, d), 0);
+        v = build_splat(c, build_tile_type(c, d), 0);
         v->name = build_name(c, d->name);
     }
     return v;
@@ -56,7 +54,7 @@ static const char *parameter_name(Build *c, const char *name) {
 static void build_workspace(Build *c, const Stmt *s) {
     const Decl *d = s->targets[0];
     AffCtx *a = c->m->affs;
-    const IrType *tile = tile_type(c, d);
+    const IrType *tile = build_tile_type(c, d);
     const IrType *t = ir_type_tensor(c->m, d->type.dtype, tile->rank, tile->extents);
     const Aff *elements = aff_const(a, 1);
     for (unsigned i = 0; i < t->rank; i++) elements = aff_mul(a, elements, t->extents[i]);
@@ -87,106 +85,8 @@ static void build_alloc(Build *c, const Stmt *s) {
     /* Without a type nothing reads or writes it: each use would have given it one. */
     if (!d->has_init || d->type.dtype == DTYPE_NONE) return;
     c->b.span = s->span;
-    write_tile(c, d, build_splat(c, tile_type(c, d), constant_number(&d->init)), s->span);
-}
-
-/* ---- Slices ---- */
-
-typedef struct {
-    IrValue *operands[2 * AST_MAX_RANK + 2];
-    unsigned count, ranges;
-    char axes[AST_MAX_RANK + 1];
-    int64_t steps[AST_MAX_RANK]; /* one a range */
-    bool has_step;
-} SliceOperands;
-
-static bool slice_axis(Build *c, const AxisIndex *axis, unsigned at, SliceOperands *s) {
-    if (axis->kind == AXIS_GATHER || !axis->start || (axis->kind == AXIS_RANGE && !axis->end)) {
-        build_unsupported(c, axis->span,
-                          axis->kind == AXIS_GATHER ? "gather and scatter" : "this index");
-        return false;
-    }
-    s->axes[at] = axis->kind == AXIS_POINT ? 'p' : 'r';
-    s->operands[s->count++] = build_index(c, axis->start, axis->span);
-    if (axis->kind == AXIS_POINT) return c->ok;
-    s->operands[s->count++] = build_index(c, axis->end, axis->span);
-    int64_t step = 1;
-    if (axis->step && !aff_is_const(axis->step, &step)) {
-        build_unsupported(c, axis->span, "a step that is no constant");
-        return false;
-    }
-    s->steps[s->ranges++] = step;
-    s->has_step |= step != 1;
-    return c->ok;
-}
-
-static bool slice_operands(Build *c, const Expr *e, SliceOperands *s) {
-    bool memory = e->decl && (e->decl->kind == DECL_TENSOR || e->decl->is_workspace);
-    if (e->kind != EXPR_INDEX || !memory) {
-        build_unsupported(c, e->span,
-                          e->decl && e->decl->kind == DECL_VIEW ? "views" : "slices of tiles");
-        return false;
-    }
-    s->operands[s->count++] = build_get(c, e->decl);
-    for (size_t i = 0; i < e->axis_count; i++)
-        if (!slice_axis(c, &e->axes[i], (unsigned)i, s)) return false;
-    return true;
-}
-
-static void slice_attributes(IrOp *op, const SliceOperands *s) {
-    ir_attr_set_str(op, "axes", s->axes);
-    if (s->has_step) ir_attr_set_ints(op, "steps", s->ranges, s->steps);
-}
-
-static void build_load(Build *c, const Stmt *s) {
-    const Decl *d = s->target_count ? s->targets[0] : s->into->decl;
-    if (s->value->kind == EXPR_NAME && s->value->decl && s->value->decl->kind == DECL_TILE) {
-        write_tile(c, d, build_expr(c, s->value), s->span);
-        return;
-    }
-    if (build_is_part(s->value)) {
-        write_tile(c, d, build_extract(c, s, tile_type(c, d)), s->span);
-        return;
-    }
-    SliceOperands slice = {0};
-    if (!slice_operands(c, s->value, &slice)) return;
-    if (slice.ranges != d->type.rank) {
-        build_unsupported(c, s->span, "a load into a tile of another rank");
-        return;
-    }
-    const IrType *t = ir_type_with_dtype(c->m, tile_type(c, d), s->value->decl->type.dtype);
-    c->b.span = s->span;
-    IrOp *op = ir_op_create(&c->b, IR_TILE_LOAD, slice.count, slice.operands, 1, &t);
-    slice_attributes(op, &slice);
-    if (s->pad && s->pad->value.kind == CONST_FLOAT)
-        ir_attr_set_float(op, "pad", s->pad->value.f);
-    else if (s->pad)
-        ir_attr_set_float(op, "pad", (double)s->pad->value.i);
-    op->results[0].name = build_name(c, d->name);
-    write_tile(c, d, &op->results[0], s->span);
-}
-
-static void build_store(Build *c, const Stmt *s) {
-    static const char *const modes[] = {"set", "add", "max", "min"};
-    if (build_is_part(s->into)) {
-        const Decl *d = s->into->decl;
-        write_tile(c, d, build_insert(c, s, read_tile(c, d), build_expr(c, s->value)), s->span);
-        return;
-    }
-    SliceOperands slice = {.count = 1};
-    if (!slice_operands(c, s->into, &slice)) return;
-    IrValue *v = build_cast(c, build_expr(c, s->value), s->into->decl->type.dtype);
-    if (!v) return;
-    if (v->type->kind != IR_TYPE_TILE || v->type->rank != slice.ranges) {
-        build_unsupported(c, s->span, "a store from a tile of another rank");
-        return;
-    }
-    slice.operands[0] = v;
-    c->b.span = s->span;
-    IrOp *op = ir_op_create(&c->b, IR_TILE_STORE, slice.count, slice.operands, 0, NULL);
-    slice_attributes(op, &slice);
-    if (s->mode != STORE_SET) ir_attr_set_str(op, "mode", modes[s->mode]);
-    if (s->unique) ir_attr_set_bool(op, "unique", true);
+    IrValue *init = build_splat(c, build_tile_type(c, d), constant_number(&d->init));
+    build_write_tile(c, d, init, s->span);
 }
 
 /* ---- Compute ---- */
@@ -196,12 +96,12 @@ static void build_compute(Build *c, const Stmt *s) {
     if (s->target_count == 2) {
         IrValue *results[2];
         if (!build_topk(c, s->value, results)) return;
-        for (size_t i = 0; i < 2; i++) write_tile(c, s->targets[i], results[i], s->span);
+        for (size_t i = 0; i < 2; i++) build_write_tile(c, s->targets[i], results[i], s->span);
         return;
     }
-    IrValue *v = s->value->builtin == BUILTIN_GEMM ? build_contract(c, s->value, read_tile(c, d))
+    IrValue *v = s->value->builtin == BUILTIN_GEMM ? build_contract(c, s->value, build_read_tile(c, d))
                                                    : build_expr(c, s->value);
-    write_tile(c, d, v, s->span);
+    build_write_tile(c, d, v, s->span);
 }
 
 static void build_scalars(Build *c, const Stmt *s) {
@@ -278,7 +178,7 @@ static void serial_loop(Build *c, const Stmt *s, IrValue *bounds[3]) {
     const LoopInfo *info = s->loop;
     unsigned count = (unsigned)info->carried_count;
     IrValue **carried = ARENA_ARRAY(c->unit, IrValue *, count + 1);
-    for (unsigned i = 0; i < count; i++) carried[i] = read_tile(c, info->carried[i]);
+    for (unsigned i = 0; i < count; i++) carried[i] = build_read_tile(c, info->carried[i]);
     c->b.span = s->span;
     IrOp *op = ir_for(&c->b, bounds[0], bounds[1], bounds[2], count, carried,
                       build_name(c, s->u.loop.var));
@@ -330,7 +230,7 @@ static void build_branch(Build *c, const Stmt *s, IrBlock *region, const Body *b
     c->under_serial = true;
     c->b = ir_builder_at_end(region);
     build_body(c, body);
-    for (size_t i = 0; i < s->assigned_count; i++) values[i] = read_tile(c, s->assigned[i]);
+    for (size_t i = 0; i < s->assigned_count; i++) values[i] = build_read_tile(c, s->assigned[i]);
     if (c->ok) ir_yield(&c->b, (unsigned)s->assigned_count, values);
     c->b = outside;
     c->under_serial = was_serial;
@@ -345,7 +245,7 @@ static void build_if(Build *c, const Stmt *s) {
     IrValue **before = ARENA_ARRAY(c->unit, IrValue *, count + 1);
     IrValue **values = ARENA_ARRAY(c->unit, IrValue *, count + 1);
     for (size_t i = 0; i < count; i++) {
-        types[i] = tile_type(c, s->assigned[i]);
+        types[i] = build_tile_type(c, s->assigned[i]);
         before[i] = build_get(c, s->assigned[i]);
     }
     c->b.span = s->span;

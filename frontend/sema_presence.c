@@ -454,23 +454,47 @@ static void limit_by_points(Flow *f, const Stmt *stmt, Interval *first) {
     }
 }
 
+/* A lane whose index is absent is absent, whatever pad= says. */
+static void meet_index(Flow *f, const Expr *slice, const Expr *index, Interval *axes) {
+    const Type *t = &index->type;
+    unsigned shift = slice->gather_rank - t->rank;
+    for (unsigned k = 0; t->presence && k < t->rank; k++) {
+        int64_t one;
+        if (aff_is_const(t->shape[k], &one) && one == 1) continue;
+        axes[k + shift] = meet(f, axes[k + shift], t->presence[k]);
+    }
+}
+
+/* What a range or a dropped axis of the slice leaves present. */
+static void loaded_one(Flow *f, const Stmt *stmt, const AxisIndex *axis, const Interval *of,
+                       const Aff *dim, Interval *to) {
+    if (axis->kind == AXIS_POINT && of) require_lane(f, stmt, axis, of, dim);
+    if (axis->kind == AXIS_RANGE) *to = loaded_axis(f, axis, dim);
+    if (axis->kind == AXIS_RANGE && of) *to = extracted_axis(f, axis, of, *to);
+}
+
 static const Interval *loaded(Flow *f, const Stmt *stmt) {
     Interval axes[AST_MAX_RANK] = {{0}};
-    unsigned rank = 0;
+    unsigned rank = 0, first = 0;
     const Expr *e = stmt->value;
     const Interval *of = is_part(e) ? f->states[e->decl->order].presence : NULL;
+    bool gathered = false;
     if (is_part(e)) require_written(f, e->decl, e->span);
-    if (stmt->pad) return NULL;
-    for (size_t i = 0; i < e->axis_count && rank < AST_MAX_RANK; i++) {
+    for (size_t i = 0; i < e->axis_count; i++) {
         const AxisIndex *axis = &e->axes[i];
-        const Aff *dim = e->decl->type.shape[i];
-        if (axis->kind == AXIS_POINT && of) require_lane(f, stmt, axis, &of[i], dim);
-        if (axis->kind == AXIS_RANGE) axes[rank] = loaded_axis(f, axis, dim);
-        if (axis->kind == AXIS_RANGE && of) axes[rank] = extracted_axis(f, axis, &of[i], axes[rank]);
+        if (axis->kind == AXIS_GATHER) {
+            if (!gathered) {
+                first = rank;
+                rank += e->gather_rank;
+            }
+            gathered = true;
+            meet_index(f, e, axis->index, &axes[first]);
+        } else if (!stmt->pad) {
+            loaded_one(f, stmt, axis, of ? &of[i] : NULL, e->decl->type.shape[i], &axes[rank]);
+        }
         rank += axis->kind == AXIS_RANGE;
-        if (axis->kind == AXIS_GATHER) rank += axis->index->type.rank;
     }
-    if (rank && !is_part(e)) limit_by_points(f, stmt, &axes[0]);
+    if (rank && !is_part(e) && !stmt->pad) limit_by_points(f, stmt, &axes[0]);
     return keep(f, axes, rank);
 }
 

@@ -109,6 +109,13 @@ static bool point_axis(Sema *s, Expr *item, AxisIndex *axis) {
     const Type *t = sema_expr(s, item);
     if (t->kind == TYPE_ERROR) return false;
     if (t->kind == TYPE_TILE && t->rank > 0) {
+        if (!dtype_is_int(t->dtype)) {
+            sema_error(s, DIAG_bad_operand, item->span,
+                       "an index tile holds integers, this is %s: load it from a tensor of "
+                       "integers or cast it",
+                       sema_type_text(s, t));
+            return false;
+        }
         axis->kind = AXIS_GATHER;
         axis->index = item;
         return true;
@@ -144,18 +151,43 @@ static Decl *slice_base(Sema *s, Expr *e) {
     return d;
 }
 
-static void set_slice_type(Sema *s, Expr *e) {
-    const Aff **shape = ARENA_ARRAY(s->arena, const Aff *, AST_MAX_RANK);
+/* Index tiles broadcast with each other; reports and gives false where they do not fit. */
+static bool join_indices(Sema *s, Expr *e, Type *joined) {
+    bool first = true;
+    for (size_t i = 0; i < e->axis_count; i++) {
+        const AxisIndex *axis = &e->axes[i];
+        if (axis->kind != AXIS_GATHER) continue;
+        Type before = *joined;
+        if (first) *joined = axis->index->type;
+        if (!first && !sema_broadcast(s, axis->index, &before, &axis->index->type, joined))
+            return false;
+        first = false;
+    }
+    return true;
+}
+
+/* The axes of index tiles stand where the first of them stood. */
+static bool set_slice_type(Sema *s, Expr *e) {
+    const Aff **shape = ARENA_ARRAY(s->arena, const Aff *, 2 * AST_MAX_RANK);
     unsigned rank = 0;
+    Type indices = {.rank = 0};
+    bool gathered = false;
+    if (!join_indices(s, e, &indices)) return false;
+    e->gather_rank = indices.rank;
     for (size_t i = 0; i < e->axis_count; i++) {
         const AxisIndex *axis = &e->axes[i];
         if (axis->kind == AXIS_RANGE) shape[rank++] = axis->count;
-        for (unsigned k = 0;
-             axis->kind == AXIS_GATHER && k < axis->index->type.rank && rank < AST_MAX_RANK; k++)
-            shape[rank++] = axis->index->type.shape[k];
+        if (axis->kind != AXIS_GATHER || gathered) continue;
+        for (unsigned k = 0; k < indices.rank; k++) shape[rank++] = indices.shape[k];
+        gathered = true;
+    }
+    if (rank > AST_MAX_RANK) {
+        diag_report(s->diags, DIAG_rank_limit, e->span, "this slice", AST_MAX_RANK);
+        return false;
     }
     e->type = (Type){
         .kind = TYPE_TENSOR, .dtype = e->decl->type.dtype, .rank = (uint8_t)rank, .shape = shape};
+    return true;
 }
 
 static void whole_axis(Sema *s, const Type *t, size_t i, AxisIndex *axis) {
@@ -195,8 +227,9 @@ bool sema_slice(Sema *s, Expr *e) {
         e->axes[i].span = e->span;
         whole_axis(s, &d->type, i, &e->axes[i]);
     }
-    set_slice_type(s, e);
-    return true;
+    if (set_slice_type(s, e)) return true;
+    sema_set_error(e);
+    return false;
 }
 
 void sema_whole_slice(Sema *s, Expr *e) {
@@ -285,6 +318,20 @@ static bool axis_fits(Sema *s, Expr *slice, size_t i, const Decl *tile, unsigned
     return !loop;
 }
 
+/* The index tiles' axes are the tile's from `k` on. */
+static bool indices_fit(Sema *s, const Expr *slice, const AxisIndex *axis, const Decl *tile,
+                        unsigned k) {
+    for (unsigned a = 0; a < slice->gather_rank; a++, k++) {
+        const Aff *have = slice->type.shape[k], *want = tile->type.shape[k];
+        if (sema_same_extent(s, have, want)) continue;
+        Diag *d = diag_report(s->diags, DIAG_extent_mismatch, axis->span, sema_aff_text(s, have),
+                              tile->name, sema_aff_text(s, want), k);
+        diag_note(s->diags, d, tile->span, "`%s` is made here", tile->name);
+        return false;
+    }
+    return true;
+}
+
 bool sema_slice_fits(Sema *s, Expr *slice, const Decl *tile, Span span) {
     if (slice->type.rank != tile->type.rank) {
         Diag *d = diag_report(s->diags, DIAG_rank_mismatch, span, slice->type.rank, tile->name,
@@ -295,13 +342,15 @@ bool sema_slice_fits(Sema *s, Expr *slice, const Decl *tile, Span span) {
                   sema_type_text(s, &tile->type));
         return false;
     }
-    bool good = true;
+    bool good = true, gathered = false;
     unsigned k = 0;
     for (size_t i = 0; i < slice->axis_count; i++) {
-        if (slice->axes[i].kind == AXIS_RANGE) good &= axis_fits(s, slice, i, tile, k);
-        k += slice->axes[i].kind == AXIS_RANGE    ? 1
-             : slice->axes[i].kind == AXIS_GATHER ? slice->axes[i].index->type.rank
-                                                  : 0;
+        const AxisIndex *axis = &slice->axes[i];
+        if (axis->kind == AXIS_RANGE) good &= axis_fits(s, slice, i, tile, k++);
+        if (axis->kind != AXIS_GATHER || gathered) continue;
+        gathered = true;
+        good &= indices_fit(s, slice, axis, tile, k);
+        k += slice->gather_rank;
     }
     return good;
 }

@@ -333,6 +333,28 @@ IrValue *ir_aff_emit(IrBuilder *b, const Aff *e);
 /* What is known at `op`: symbol constraints, ranges of enclosing loop variables, guards. */
 AffFacts *ir_facts_at(Arena *scratch, IrOp *op);
 
+/* ---- Slices (slice.c): tile.load, tile.store, buf.copy, tile.extract, tile.insert ---- */
+
+enum { IR_SLICE_MAX_RANK = 16 };
+typedef struct {
+    char letter;      /* r: operands (begin, end); p: (index), dropped; g: (index tile) */
+    unsigned operand; /* the first of its operands */
+    int axis;         /* the tile's axis; g: the first of the index tiles' axes; p: -1 */
+    int64_t step;     /* r: in elements */
+} IrSliceAxis;
+/* Index tiles have one shape; their axes stand once, where the first of them stood. */
+typedef struct {
+    unsigned base, rank; /* the operand that is accessed, its rank */
+    IrSliceAxis axes[IR_SLICE_MAX_RANK];
+    unsigned kept, ranges;  /* axes of the tile; axes r */
+    int gather_axis;        /* -1: no index tile */
+    unsigned gather_rank;
+    unsigned operand_count; /* that the op must have */
+} IrSlice;
+IrSlice ir_slice(const IrOp *op);
+/* The range that gives the tile's axis; null where it comes from index tiles. */
+const IrSliceAxis *ir_slice_range(const IrSlice *s, unsigned tile_axis, unsigned *base_axis);
+
 /* ---- Rewriting ---- */
 
 void ir_replace_uses(IrValue *old_value, IrValue *new_value);

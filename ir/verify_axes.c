@@ -100,7 +100,7 @@ static bool check_extract(Verifier *v, const IrOp *op) {
     unsigned kept = 0;
     const IrType *from = op->operands[0]->type;
     NEED(v, op, from->kind == IR_TYPE_TILE, "slices a tile");
-    if (!ir_check_slice(v, op, from, 1, &kept)) return false;
+    if (!ir_check_slice(v, op, from, &kept)) return false;
     const IrType *to = op->results[0].type;
     NEED(v, op, to->kind == IR_TYPE_TILE && ir_is_slice_type(to, from, kept),
          "the result has the slice's rank and the tile's dtype");
@@ -111,7 +111,7 @@ static bool check_insert(Verifier *v, const IrOp *op) {
     unsigned kept = 0;
     const IrType *whole = op->operands[0]->type, *part = op->operands[1]->type;
     NEED(v, op, whole->kind == IR_TYPE_TILE, "replaces a slice of a tile");
-    if (!ir_check_slice(v, op, whole, 2, &kept)) return false;
+    if (!ir_check_slice(v, op, whole, &kept)) return false;
     NEED(v, op, ir_is_slice_type(part, whole, kept),
          "the part has the slice's rank and the tile's dtype");
     NEED(v, op, op->results[0].type == whole, "the result has the tile's type");

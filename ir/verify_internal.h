@@ -42,8 +42,8 @@ IrCheck ir_kernel_check(IrOpcode opcode);
 
 /* A tensor at graph level, else a tile. */
 bool ir_check_array(Verifier *v, const IrOp *op, const IrType *t);
-/* `axes` and the slice operands from `from` on, of a tensor or tile; `kept` counts the axes that stay. */
-bool ir_check_slice(Verifier *v, const IrOp *op, const IrType *whole, unsigned from, unsigned *kept);
+/* `axes` and the slice operands of what is sliced, a tensor or tile; `kept` counts the tile's axes. */
+bool ir_check_slice(Verifier *v, const IrOp *op, const IrType *whole, unsigned *kept);
 /* Is `t` what a slice of `whole` with `kept` axes is: a tile, or a scalar when none is kept? */
 bool ir_is_slice_type(const IrType *t, const IrType *whole, unsigned kept);
 

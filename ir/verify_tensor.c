@@ -271,23 +271,54 @@ static bool check_element(Verifier *v, const IrOp *op) {
 /* ---- Slices ---- */
 
 /* `axes` and the slice operands from `from` on; `kept` counts the axes that stay. */
-bool ir_check_slice(Verifier *v, const IrOp *op, const IrType *tensor, unsigned from,
-                    unsigned *kept) {
+static bool check_index_tile(Verifier *v, const IrOp *op, const IrSlice *s, unsigned operand) {
+    const IrType *t = op->operands[operand]->type;
+    unsigned first = operand;
+    for (unsigned i = s->rank; i-- > 0;)
+        if (s->axes[i].letter == 'g') first = s->axes[i].operand;
+    NEED(v, op, op->opcode == IR_TILE_LOAD || op->opcode == IR_TILE_STORE,
+         "only tensors are sliced by index tiles");
+    NEED(v, op, t->kind == IR_TYPE_TILE && t->rank > 0 && dtype_is_int(t->dtype),
+         "operand %u is no tile of indices", operand);
+    NEED(v, op, ir_same_shape(t, op->operands[first]->type), "index tiles have one shape");
+    return true;
+}
+
+bool ir_check_slice(Verifier *v, const IrOp *op, const IrType *whole, unsigned *kept) {
     const char *axes = ir_attr_str(op, "axes", "");
     const IrAttr *steps = ir_attr(op, "steps");
-    unsigned operands = from;
-    *kept = 0;
-    NEED(v, op, strlen(axes) == tensor->rank && strspn(axes, "rp") == tensor->rank,
-         "axes has a letter r or p for each axis of the tensor");
-    for (const char *c = axes; *c; c++) {
-        *kept += *c == 'r';
-        operands += *c == 'r' ? 2 : 1;
-    }
-    NEED(v, op, op->operand_count == operands, "the slice needs %u operands", operands);
-    NEED(v, op, !steps || steps->count == *kept, "steps has an entry for each kept axis");
+    NEED(v, op, strlen(axes) == whole->rank && strspn(axes, "rpg") == whole->rank,
+         "axes has a letter r, p or g for each axis of what is sliced");
+    IrSlice s = ir_slice(op);
+    *kept = s.kept;
+    NEED(v, op, op->operand_count == s.operand_count, "the slice needs %u operands",
+         s.operand_count);
+    NEED(v, op, !steps || steps->count == s.ranges, "steps has an entry for each range");
     for (size_t i = 0; steps && i < steps->count; i++)
         NEED(v, op, steps->ints[i] > 0, "steps are positive");
-    return ir_check_index_operands(v, op, from);
+    for (unsigned i = 0; i < s.rank; i++) {
+        const IrSliceAxis *axis = &s.axes[i];
+        if (axis->letter == 'g') {
+            if (!check_index_tile(v, op, &s, axis->operand)) return false;
+            continue;
+        }
+        for (unsigned k = 0; k < (axis->letter == 'r' ? 2u : 1u); k++)
+            NEED(v, op, ir_type_is_index(op->operands[axis->operand + k]->type),
+                 "operand %u is not an index", axis->operand + k);
+    }
+    return true;
+}
+
+/* Axes that index tiles give have their extents. */
+static bool check_gathered(Verifier *v, const IrOp *op, const IrType *tile) {
+    IrSlice s = ir_slice(op);
+    for (unsigned i = 0; i < s.rank && s.gather_axis >= 0; i++)
+        for (unsigned a = 0; s.axes[i].letter == 'g' && a < s.gather_rank; a++)
+            NEED(v, op,
+                 tile->extents[(unsigned)s.gather_axis + a] ==
+                     op->operands[s.axes[i].operand]->type->extents[a],
+                 "the tile has the index tile's extents");
+    return true;
 }
 
 bool ir_is_slice_type(const IrType *t, const IrType *tensor, unsigned kept) {
@@ -299,22 +330,22 @@ static bool check_load(Verifier *v, const IrOp *op) {
     unsigned kept = 0;
     const IrType *tensor = op->operands[0]->type;
     NEED(v, op, tensor->kind == IR_TYPE_TENSOR, "slices a tensor");
-    if (!ir_check_slice(v, op, tensor, 1, &kept)) return false;
+    if (!ir_check_slice(v, op, tensor, &kept)) return false;
     NEED(v, op, ir_is_slice_type(op->results[0].type, tensor, kept),
          "the result has the slice's rank and the tensor's dtype");
-    return true;
+    return check_gathered(v, op, op->results[0].type);
 }
 
 static bool check_store(Verifier *v, const IrOp *op) {
     unsigned kept = 0;
     const IrType *tensor = op->operands[1]->type;
     NEED(v, op, tensor->kind == IR_TYPE_TENSOR, "slices a tensor");
-    if (!ir_check_slice(v, op, tensor, 2, &kept)) return false;
+    if (!ir_check_slice(v, op, tensor, &kept)) return false;
     NEED(v, op, ir_is_slice_type(op->operands[0]->type, tensor, kept),
          "the tile has the slice's rank and the tensor's dtype");
     NEED(v, op, ir_one_of(ir_attr_str(op, "mode", "set"), "set add max min"),
          "mode is set, add, max or min");
-    return true;
+    return check_gathered(v, op, op->operands[0]->type);
 }
 
 /* ---- Buffers ---- */
@@ -339,7 +370,7 @@ static bool check_copy(Verifier *v, const IrOp *op) {
     const IrType *tensor = op->operands[0]->type, *buf = op->operands[1]->type;
     const IrAttr *extents = ir_attr(op, "extents");
     NEED(v, op, tensor->kind == IR_TYPE_TENSOR, "slices a tensor");
-    if (!check_stage(v, op, 1) || !ir_check_slice(v, op, tensor, 3, &kept)) return false;
+    if (!check_stage(v, op, 1) || !ir_check_slice(v, op, tensor, &kept)) return false;
     NEED(v, op, buf->rank == kept && buf->dtype == tensor->dtype,
          "the buffer has the slice's rank and the tensor's dtype");
     NEED(v, op, op->results[0].type->kind == IR_TYPE_TOKEN, "the result is a token");

@@ -200,6 +200,26 @@ static const Layout *broadcast_operand(Assign *s, const IrOp *op, const Layout *
     return l ? sliced(s, l, dropped, false) : NULL;
 }
 
+/* What the index tiles of an access must have beside the tile's layout; null: there are none. */
+static const Layout *index_layout(Assign *s, const IrSlice *slice, const Layout *tile) {
+    if (slice->gather_axis < 0 || !tile) return NULL;
+    uint32_t kept = ((1u << slice->gather_rank) - 1) << slice->gather_axis;
+    return sliced(s, tile, ((1u << tile->rank) - 1) & ~kept, false);
+}
+
+typedef void (*SetLayout)(Assign *s, IrOp *op, unsigned operand, const Layout *layout);
+
+static void each_index_tile(Assign *s, IrOp *op, SetLayout set) {
+    IrSlice slice = ir_slice(op);
+    const Layout *layout = index_layout(s, &slice, layout_of(op->opcode == IR_TILE_STORE ? op->operands[0] : &op->results[0]));
+    for (unsigned i = 0; i < slice.rank && layout; i++)
+        if (slice.axes[i].letter == 'g') set(s, op, slice.axes[i].operand, layout);
+}
+
+static void give_operand(Assign *s, IrOp *op, unsigned operand, const Layout *layout) {
+    give(s, op->operands[operand], layout);
+}
+
 static void propagate_region(Assign *s, IrOp *op) {
     unsigned first = op->opcode == IR_FOR ? 1 : 0;
     for (unsigned i = 0; i < op->result_count; i++) {
@@ -223,6 +243,8 @@ static void propagate(void *ctx, IrOp *op) {
     switch (op->opcode) {
     case IR_FOR:
     case IR_IF: propagate_region(s, op); return;
+    case IR_TILE_LOAD:
+    case IR_TILE_STORE: each_index_tile(s, op, give_operand); return;
     case IR_TILE_REDUCE:
     case IR_TILE_ARG:
         if (layout_of(op->operands[0]))
@@ -316,6 +338,8 @@ static void reconcile(void *ctx, IrOp *op) {
         }
         break;
     case IR_TILE_INSERT: require(s, op, 0, layout_of(result)); return;
+    case IR_TILE_LOAD:
+    case IR_TILE_STORE: each_index_tile(s, op, require); return;
     case IR_TILE_REDUCE: derive(s, op, sliced(s, layout_of(op->operands[0]), axis_mask(op), ir_attr_bool(op, "keepdim"))); return;
     case IR_TILE_BROADCAST:
         if (is_tile(op->operands[0])) require(s, op, 0, broadcast_operand(s, op, layout_of(result)));

@@ -108,10 +108,23 @@ static void join_linked(Axes *a, IrOp *op) {
     }
 }
 
+/* Index tiles give axes of the tile that is loaded or stored. */
+static void join_slice(Axes *a, IrOp *op) {
+    IrSlice s = ir_slice(op);
+    IrValue *tile = op->opcode == IR_TILE_STORE ? op->operands[0] : &op->results[0];
+    for (unsigned i = 0; i < s.rank; i++)
+        for (unsigned k = 0; s.axes[i].letter == 'g' && k < s.gather_rank; k++)
+            join(a, op->operands[s.axes[i].operand], k, tile, (unsigned)s.gather_axis + k);
+}
+
 static void join_op(Axes *a, IrOp *op) {
     switch (op->opcode) {
     case IR_TILE_GEMM:
         join_gemm(a, op);
+        break;
+    case IR_TILE_LOAD:
+    case IR_TILE_STORE:
+        join_slice(a, op);
         break;
     case IR_FOR:
         join_loop(a, op);

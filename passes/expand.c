@@ -187,18 +187,23 @@ static IrValue *bound_mask(Expand *x, IrBuilder *b, const Dist *dist, unsigned a
 IrValue *presence_mask(Expand *x, IrBuilder *b, IrValue *value, const Dist *dist, IrValue *const *index,
                        const Aff *const *checked) {
     Presence p = presence_of(x->ctx, value);
+    return interval_mask(x, b, &p, dist, index, checked);
+}
+
+IrValue *interval_mask(Expand *x, IrBuilder *b, const Presence *p, const Dist *dist, IrValue *const *index,
+                       const Aff *const *checked) {
     AffCtx *c = x->module->affs;
     AffFacts *facts = aff_facts_create(x->ctx->scratch, c);
     IrValue *mask = NULL;
     for (unsigned a = 0; a < dist->rank; a++) {
-        const Aff *hi = p.axes[a].hi;
+        const Aff *hi = p->axes[a].hi;
         bool done = checked && checked[a];
         if (done && hi && aff_prove_le(facts, checked[a], hi)) hi = NULL;
         if (dist->padded[a] > dist->extents[a] && !done) {
             const Aff *extent = aff_const(c, dist->extents[a]);
             hi = hi ? aff_min(c, hi, extent) : extent;
         }
-        mask = mask_and(b, mask, bound_mask(x, b, dist, a, p.axes[a].lo, hi, index));
+        mask = mask_and(b, mask, bound_mask(x, b, dist, a, p->axes[a].lo, hi, index));
     }
     return mask;
 }

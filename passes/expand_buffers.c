@@ -136,7 +136,7 @@ static void expand_copy(Expand *x, IrOp *op) {
     int64_t size = (int64_t)dtype_size(buf.dtype), width = 16 / size;
     while (width > 1 && buf.columns % width) width /= 2;
     Dist dist = copied_dist(x, &buf, op, width);
-    AccessPlan plan = access_plan(x, op, 3, op->operands[0], &dist);
+    AccessPlan plan = access_plan(x, op, &dist);
     if (plan.width < width) {
         width = plan.width;
         dist = copied_dist(x, &buf, op, width);

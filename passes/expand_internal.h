@@ -73,23 +73,26 @@ IrValue *rep_materialise(Expand *x, const Rep *rep, const Dist *dist, Dtype dtyp
 IrValue *presence_mask(Expand *x, IrBuilder *b, IrValue *value, const Dist *dist, IrValue *const *index,
                        const Aff *const *checked);
 
+/* The same of given intervals. */
+IrValue *interval_mask(Expand *x, IrBuilder *b, const Presence *p, const Dist *dist, IrValue *const *index,
+                       const Aff *const *checked);
+
 /* A slice of a tensor as the kernel sees it. */
 typedef struct {
     IrValue *tensor, *pointer;
     const IrType *type;
     unsigned rank;
-    const char *letters;              /* 'r' or 'p' per tensor axis */
-    IrValue *begin[DIST_MAX_RANK], *end[DIST_MAX_RANK]; /* tile-level values */
+    IrValue *begin[DIST_MAX_RANK], *end[DIST_MAX_RANK]; /* tile-level values; null: by index tile */
+    Rep lanes[DIST_MAX_RANK];         /* where begin is null: the index of each lane */
     int64_t step[DIST_MAX_RANK];
-    int tile_axis[DIST_MAX_RANK];     /* -1: dropped */
+    int tile_axis[DIST_MAX_RANK];     /* of a range; -1: dropped, or by index tile */
     const Aff *stride[DIST_MAX_RANK]; /* elements */
     AffFacts *facts;
     int64_t width;                    /* elements of one access */
 } AccessPlan;
 
-/* The slice that `op` accesses: `tensor`, bounds from operand `first` on, lanes distributed as `dist`
- * (null: one element); with the widest access that alignment and contiguity license. */
-AccessPlan access_plan(Expand *x, IrOp *op, unsigned first, IrValue *tensor, const Dist *dist);
+/* The slice that `op` accesses, lanes distributed as `dist` (null: one element); with the widest access that alignment and contiguity license. */
+AccessPlan access_plan(Expand *x, IrOp *op, const Dist *dist);
 IrValue *access_pointer(const AccessPlan *plan);
 /* The element offset at fragment indices, emitted at `inner`, what is invariant at x->b; *mask is null
  * when the access is always inside. */

@@ -3,22 +3,32 @@
 
 #include <string.h>
 
-static AccessPlan slice_of(Expand *x, IrOp *op, unsigned first, IrValue *tensor) {
+/* The index tile as the tile sees it whose axes it gives from `first` on. */
+static Rep index_lanes(Expand *x, IrValue *index, int first) {
+    Rep rep = *expand_rep(x, index);
+    for (unsigned a = 0; rep.is_frag && a < rep.dist.rank; a++)
+        if (rep.axis_map[a] >= 0) rep.axis_map[a] += first;
+    return rep;
+}
+
+static AccessPlan slice_of(Expand *x, IrOp *op) {
     AffCtx *c = x->module->affs;
-    AccessPlan s = {.tensor = tensor, .type = tensor->type, .letters = ir_attr_str(op, "axes", ""), .width = 1};
+    IrSlice slice = ir_slice(op);
+    IrValue *tensor = op->operands[slice.base];
+    AccessPlan s = {.tensor = tensor, .type = tensor->type, .rank = slice.rank, .width = 1};
     s.pointer = expand_scalar(x, tensor);
-    s.rank = s.type->rank;
     s.facts = ir_facts_at(x->ctx->scratch, op);
     aff_facts_effort(s.facts, 64); /* a check left in costs less than a long search */
-    const IrAttr *steps = ir_attr(op, "steps");
-    unsigned next = first;
-    int axis = 0;
     for (unsigned i = 0; i < s.rank; i++) {
-        bool range = s.letters[i] == 'r';
-        s.begin[i] = op->operands[next++];
-        s.end[i] = range ? op->operands[next++] : NULL;
-        s.step[i] = range && steps ? steps->ints[axis] : 1;
-        s.tile_axis[i] = range ? axis++ : -1;
+        const IrSliceAxis *axis = &slice.axes[i];
+        bool range = axis->letter == 'r';
+        s.step[i] = axis->step;
+        s.tile_axis[i] = range ? axis->axis : -1;
+        s.end[i] = range ? op->operands[axis->operand + 1] : NULL;
+        if (axis->letter == 'g')
+            s.lanes[i] = index_lanes(x, op->operands[axis->operand], axis->axis);
+        else
+            s.begin[i] = op->operands[axis->operand];
     }
     s.stride[s.rank ? s.rank - 1 : 0] = aff_const(c, 1);
     for (unsigned i = s.rank; i-- > 1;) s.stride[i - 1] = aff_mul(c, s.stride[i], s.type->extents[i]);
@@ -70,8 +80,8 @@ static const Aff *slice_limit(Expand *x, const AccessPlan *s, unsigned i) {
     return aff_sub(c, end, ir_aff_of(x->module, s->begin[i]));
 }
 
-AccessPlan access_plan(Expand *x, IrOp *op, unsigned first, IrValue *tensor, const Dist *dist) {
-    AccessPlan plan = slice_of(x, op, first, tensor);
+AccessPlan access_plan(Expand *x, IrOp *op, const Dist *dist) {
+    AccessPlan plan = slice_of(x, op);
     if (dist) plan.width = slice_vector(x, &plan, dist);
     return plan;
 }
@@ -80,11 +90,24 @@ IrValue *access_pointer(const AccessPlan *plan) { return plan->pointer; }
 
 static IrValue *or_zero(IrBuilder *b, IrValue *v) { return v ? v : ir_const_index(b, 0); }
 
+/* The offset of a lane along an axis that an index tile gives; outside of the tensor the lane is masked. */
+static IrValue *gathered_offset(Expand *x, IrBuilder *inner, const AccessPlan *s, unsigned i, const Dist *dist,
+                                IrValue *const *index, IrValue **mask) {
+    IrValue *at = ir_cast(inner, rep_get(x, inner, &s->lanes[i], dist, index, 1), ir_type_index(x->module));
+    *mask = mask_and(inner, *mask, ir_binary(inner, IR_LE, ir_const_index(inner, 0), at));
+    *mask = mask_and(inner, *mask, index_less(inner, at, ir_aff_emit(&x->b, s->type->extents[i])));
+    return ir_binary(inner, IR_MUL, at, ir_aff_emit(&x->b, s->stride[i]));
+}
+
 IrValue *access_offset(Expand *x, IrBuilder *inner, const AccessPlan *s, const Dist *dist, IrValue *const *index,
                        IrValue **mask_out) {
     IrBuilder *outer = &x->b;
     IrValue *fixed = NULL, *moving = NULL, *mask = NULL;
     for (unsigned i = 0; i < s->rank; i++) {
+        if (!s->begin[i]) {
+            moving = index_add(inner, moving, gathered_offset(x, inner, s, i, dist, index, &mask));
+            continue;
+        }
         IrValue *begin = expand_scalar(x, s->begin[i]), *at = begin, *local = NULL;
         AxisChecks need = axis_checks(x, s, i, dist);
         IrValue *stride = ir_aff_emit(outer, s->stride[i]);
@@ -145,13 +168,13 @@ void expand_load(Expand *x, IrOp *op) {
     expand_order(x, op);
     if (result->type->kind != IR_TYPE_TILE) {
         Dist none = {.dim_count = 1, .dims = {{.extent = 1}}};
-        AccessPlan plan = access_plan(x, op, 1, op->operands[0], NULL);
+        AccessPlan plan = access_plan(x, op, NULL);
         IrValue *offset = access_offset(x, &x->b, &plan, &none, NULL, &mask);
         expand_bind_scalar(x, result, emit_load(x, &x->b, op, &plan, offset, mask, 1));
         return;
     }
     Dist dist = dist_of(result->type);
-    AccessPlan plan = access_plan(x, op, 1, op->operands[0], &dist);
+    AccessPlan plan = access_plan(x, op, &dist);
     IrBuilder inner;
     IrValue *index[DIST_MAX_DIMS];
     IrOp *map = dist_map(x, &dist, plan.width, plan.type->dtype, &inner, index);
@@ -191,6 +214,15 @@ static int64_t whole_pieces(Expand *x, IrValue *tile, const AccessPlan *plan, co
     return width;
 }
 
+/* With --deterministic an update is no atomic one: threads must not meet in an element. */
+static bool meets_itself(Expand *x, IrOp *op) {
+    if (!x->gpu || !x->ctx->deterministic || ir_slice(op).gather_axis < 0 || ir_attr_bool(op, "unique") ||
+        !dtype_is_float(op->operands[0]->type->dtype) || strcmp(ir_attr_str(op, "mode", ""), "add") != 0)
+        return false;
+    expand_error(x, op, "a scatter of float sums with --deterministic: claim unique=true where no index comes twice");
+    return true;
+}
+
 void expand_store(Expand *x, IrOp *op) {
     IrValue *tile = op->operands[0], *index[DIST_MAX_DIMS], *mask;
     Rep *rep = expand_rep(x, tile);
@@ -200,7 +232,8 @@ void expand_store(Expand *x, IrOp *op) {
     bool is_tile = tile->type->kind == IR_TYPE_TILE;
     Dist one = {.dim_count = 1, .dims = {{.extent = 1}}, .free_lanes = 31, .free_warps = -1};
     Dist dist = is_tile ? dist_of(tile->type) : one;
-    AccessPlan plan = access_plan(x, op, 2, op->operands[1], is_tile ? &dist : NULL);
+    AccessPlan plan = access_plan(x, op, is_tile ? &dist : NULL);
+    if (updates && meets_itself(x, op)) return;
     if (updates || !rep_is_own(rep, &dist)) plan.width = 1;
     IrValue *owner = owner_mask(x, &dist);
     const Aff *checked[DIST_MAX_RANK] = {0};
@@ -214,7 +247,10 @@ void expand_store(Expand *x, IrOp *op) {
     x->b.span = saved.span;
     IrValue *offset = access_offset(x, &inner, &plan, &dist, index, &mask);
     mask = mask_and(&inner, owner, mask);
-    if (is_tile) mask = mask_and(&inner, mask, presence_mask(x, &inner, tile, &dist, index, checked));
+    if (is_tile) {
+        Presence present = presence_of_store(x->ctx, op);
+        mask = mask_and(&inner, mask, interval_mask(x, &inner, &present, &dist, index, checked));
+    }
     x->b = saved;
     IrValue *operands[4] = {rep_get(x, &inner, rep, &dist, index, plan.width), plan.pointer, offset, mask};
     if (updates) {

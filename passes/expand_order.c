@@ -75,24 +75,22 @@ static bool movement(IrModule *m, IrValue *begin, const IrOp *loop, int64_t *dis
 
 /* Does the slice either not move with the loop, or leave its elements behind altogether? */
 static bool moves_apart(Expand *x, const IrOp *op, const IrOp *loop) {
-    const char *axes = ir_attr_str(op, "axes", "");
+    IrSlice s = ir_slice(op);
     const IrType *tile = accessed_tile(op);
     bool still = true;
-    unsigned operand = tensor_operand(op) + 1, axis = 0;
-    for (unsigned i = 0; axes[i]; i++) {
-        bool range = axes[i] == 'r';
-        int64_t distance, span = range && tile ? ir_type_extent(tile, axis) : 1;
-        bool known = movement(x->module, op->operands[operand], loop, &distance);
+    for (unsigned i = 0; i < s.rank; i++) {
+        const IrSliceAxis *axis = &s.axes[i];
+        int64_t distance, span = axis->letter == 'r' && tile ? ir_type_extent(tile, (unsigned)axis->axis) : 1;
+        bool known = axis->letter != 'g' && movement(x->module, op->operands[axis->operand], loop, &distance);
         if (known && (distance >= span || -distance >= span)) return true;
         still = still && known && distance == 0;
-        operand += range ? 2 : 1;
-        axis += range;
     }
     return still;
 }
 
 static bool keeps_to_itself(Expand *x, const IrOp *op) {
     if (!accessed_tile(op) && op->opcode != IR_TILE_STORE) return false;
+    if (ir_slice(op).gather_axis >= 0) return false; /* an index may come twice */
     for (const IrOp *loop = op->block->parent; loop; loop = loop->block->parent)
         if (loop->opcode == IR_FOR && !moves_apart(x, op, loop)) return false;
     return true;

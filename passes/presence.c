@@ -105,23 +105,44 @@ static void limit_by_point(const PresenceCache *c, const AffFacts *facts, const 
 }
 
 static void limit_by_points(const PresenceCache *c, IrOp *op, const AffFacts *facts, Presence *p) {
-    const char *axes = ir_attr_str(op, "axes", "");
-    unsigned operand = 1;
-    for (unsigned i = 0; axes[i]; operand += axes[i++] == 'r' ? 2 : 1) {
-        if (axes[i] == 'r') continue;
-        const Aff *at = ir_aff_of(c->ctx->module, op->operands[operand]);
+    IrSlice s = ir_slice(op);
+    for (unsigned i = 0; i < s.rank; i++) {
+        if (s.axes[i].letter != 'p') continue;
+        const Aff *at = ir_aff_of(c->ctx->module, op->operands[s.axes[i].operand]);
         const Aff *extent = op->operands[0]->type->extents[i], *one = aff_const(c->affs, 1);
         limit_by_point(c, facts, aff_add(c->affs, at, one), op->results[0].type, &p->axes[0]);
         limit_by_point(c, facts, aff_sub(c->affs, extent, at), op->results[0].type, &p->axes[0]);
     }
 }
 
-static Presence of_load(const PresenceCache *c, IrOp *op) {
+/* A lane whose index is absent is absent. */
+static void limit_by_indices(PresenceCache *c, const IrOp *op, Presence *p) {
+    IrSlice s = ir_slice(op);
+    for (unsigned i = 0; i < s.rank && s.gather_axis >= 0; i++) {
+        if (s.axes[i].letter != 'g') continue;
+        Presence index = presence_in(c, op->operands[s.axes[i].operand]);
+        for (unsigned a = 0; a < s.gather_rank; a++) {
+            PresenceAxis *axis = &p->axes[(unsigned)s.gather_axis + a];
+            *axis = presence_meet(c->affs, *axis, index.axes[a]);
+        }
+    }
+}
+
+static Presence of_load(PresenceCache *c, IrOp *op) {
     Presence p = whole(op->results[0].type->rank);
-    if (ir_attr(op, "pad")) return p;
-    const AffFacts *facts = ir_facts_at(c->ctx->scratch, op);
-    for (unsigned i = 0; i < p.rank; i++) p.axes[i] = load_axis(c, op, facts, i);
-    if (p.rank) limit_by_points(c, op, facts, &p);
+    if (!ir_attr(op, "pad")) {
+        const AffFacts *facts = ir_facts_at(c->ctx->scratch, op);
+        for (unsigned i = 0; i < p.rank; i++) p.axes[i] = load_axis(c, op, facts, i);
+        if (p.rank) limit_by_points(c, op, facts, &p);
+    }
+    limit_by_indices(c, op, &p);
+    return p;
+}
+
+Presence presence_of_store(PassContext *ctx, IrOp *op) {
+    PresenceCache *c = presence_cache(ctx);
+    Presence p = presence_in(c, op->operands[0]);
+    limit_by_indices(c, op, &p);
     return p;
 }
 

@@ -27,6 +27,8 @@ Presence presence_in(PresenceCache *cache, IrValue *tile);
 Presence presence_of(PassContext *ctx, IrValue *tile);
 /* What a tile.gemm's factors leave present of its result: rows, columns, leading axes. */
 Presence presence_of_product(PassContext *ctx, IrOp *gemm);
+/* The lanes that a tile.store writes: present in the tile and in all index tiles. */
+Presence presence_of_store(PassContext *ctx, IrOp *op);
 bool presence_is_whole(const Presence *p);
 
 #endif

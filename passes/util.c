@@ -95,32 +95,28 @@ void remove_unused(Arena *scratch, IrBlock *block) {
 /* ---- Slices ---- */
 
 bool slice_operand(const IrOp *op, unsigned tile_axis, unsigned *operand, unsigned *tensor_axis) {
-    const char *axes = ir_attr_str(op, "axes", "");
-    unsigned at = op->opcode == IR_TILE_STORE ? 2 : 1, seen = 0;
-    for (unsigned i = 0; axes[i]; i++) {
-        if (axes[i] == 'r' && seen++ == tile_axis) {
-            *operand = at;
-            *tensor_axis = i;
-            return true;
-        }
-        at += axes[i] == 'r' ? 2 : 1;
-    }
-    return false;
+    IrSlice s = ir_slice(op);
+    const IrSliceAxis *axis = ir_slice_range(&s, tile_axis, tensor_axis);
+    if (axis) *operand = axis->operand;
+    return axis != NULL;
 }
 
 int64_t slice_step(const IrOp *op, unsigned tile_axis) {
-    const IrAttr *steps = ir_attr(op, "steps");
-    return steps && tile_axis < steps->count ? steps->ints[tile_axis] : 1;
+    IrSlice s = ir_slice(op);
+    const IrSliceAxis *axis = ir_slice_range(&s, tile_axis, NULL);
+    return axis ? axis->step : 1;
 }
 
+/* Axes that index tiles give move with the tiles. */
 void slice_shift(IrOp *op, unsigned tile_axis, IrValue *offset) {
-    unsigned operand, tensor_axis;
-    if (!slice_operand(op, tile_axis, &operand, &tensor_axis)) return;
+    IrSlice s = ir_slice(op);
+    const IrSliceAxis *axis = ir_slice_range(&s, tile_axis, NULL);
+    if (!axis) return;
     IrBuilder b = ir_builder_before(op);
     b.span = op->span;
-    IrValue *elements =
-        ir_binary(&b, IR_MUL, offset, ir_const_index(&b, slice_step(op, tile_axis)));
-    ir_set_operand(op, operand, ir_binary(&b, IR_ADD, op->operands[operand], elements));
+    IrValue *elements = ir_binary(&b, IR_MUL, offset, ir_const_index(&b, axis->step));
+    ir_set_operand(op, axis->operand,
+                   ir_binary(&b, IR_ADD, op->operands[axis->operand], elements));
 }
 
 /* ---- Types and constants ---- */

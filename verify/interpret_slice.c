@@ -7,63 +7,87 @@
 
 typedef struct {
     const Slot *tensor;
-    unsigned kept;
-    int64_t begin[SLOT_RANK], step[SLOT_RANK]; /* by tensor axis */
-    int axis[SLOT_RANK];                       /* the tile's axis, -1: one index */
-    int64_t lo[SLOT_RANK], hi[SLOT_RANK];      /* by kept axis: lanes that count */
-    bool outside;                              /* an index is outside: no lane counts */
+    IrSlice form;
+    int64_t begin[SLOT_RANK];             /* by tensor axis */
+    const Slot *index[SLOT_RANK];         /* the index tile, or null */
+    int64_t lo[SLOT_RANK], hi[SLOT_RANK]; /* by kept axis: lanes that count */
+    bool outside;                         /* an index is outside: no lane counts */
 } Slice;
 
 static int64_t ceil_divide(int64_t a, int64_t b) { /* b > 0 */
     return a / b + (a % b > 0);
 }
 
-static void add_range(Slice *s, unsigned d, int64_t begin, int64_t end, int64_t step) {
-    unsigned k = s->kept++;
+static void add_range(Slice *s, unsigned d, int64_t begin, int64_t end) {
+    unsigned k = (unsigned)s->form.axes[d].axis;
     int64_t extent = s->tensor->extents[d], stop = end < extent ? end : extent;
-    s->axis[d] = (int)k;
+    int64_t step = s->form.axes[d].step;
     s->begin[d] = begin;
-    s->step[d] = step;
     s->lo[k] = begin < 0 ? ceil_divide(-begin, step) : 0;
     s->hi[k] = stop > begin ? ceil_divide(stop - begin, step) : 0;
 }
 
-/* The slice operands start at `from`. */
-static Slice decode_slice(const Inst *inst, const Slot *tensor, unsigned from) {
-    Slice s = {.tensor = tensor};
-    const char *axes = ir_attr_str(inst->op, "axes", "");
-    const IrAttr *steps = ir_attr(inst->op, "steps");
-    for (unsigned d = 0; d < tensor->rank; d++) {
-        int64_t begin = inst->operands[from++]->cells[0].i;
-        if (axes[d] == 'r') {
-            add_range(&s, d, begin, inst->operands[from++]->cells[0].i,
-                      steps ? steps->ints[s.kept] : 1);
+/* A lane counts where all its indices are present. */
+static void add_index(Slice *s, unsigned d, const Slot *index) {
+    bool first = true;
+    for (unsigned i = 0; i < d; i++) first = first && !s->index[i];
+    s->index[d] = index;
+    for (unsigned a = 0; a < index->rank; a++) {
+        unsigned k = (unsigned)s->form.gather_axis + a;
+        if (first || index->lo[a] > s->lo[k]) s->lo[k] = index->lo[a];
+        if (first || index->hi[a] < s->hi[k]) s->hi[k] = index->hi[a];
+    }
+}
+
+static Slice decode_slice(const Inst *inst) {
+    Slice s = {.form = ir_slice(inst->op)};
+    s.tensor = inst->operands[s.form.base];
+    for (unsigned d = 0; d < s.tensor->rank; d++) {
+        const IrSliceAxis *axis = &s.form.axes[d];
+        if (axis->letter == 'g') {
+            add_index(&s, d, inst->operands[axis->operand]);
             continue;
         }
-        s.axis[d] = -1;
+        int64_t begin = inst->operands[axis->operand]->cells[0].i;
+        if (axis->letter == 'r') {
+            add_range(&s, d, begin, inst->operands[axis->operand + 1]->cells[0].i);
+            continue;
+        }
         s.begin[d] = begin;
-        s.outside |= begin < 0 || begin >= tensor->extents[d];
+        s.outside |= begin < 0 || begin >= s.tensor->extents[d];
     }
     return s;
 }
 
 /* Clips the slice's lanes to a tile of these extents. */
 static void clip(Slice *s, const Slot *tile) {
-    for (unsigned k = 0; k < s->kept; k++) {
+    for (unsigned k = 0; k < s->form.kept; k++) {
         int64_t extent = tile->rank ? tile->extents[k] : 1;
         if (s->hi[k] > extent) s->hi[k] = extent;
-        if (s->lo[k] > s->hi[k] || s->outside) s->lo[k] = s->hi[k] = 0;
+        if (s->lo[k] > s->hi[k]) s->lo[k] = s->hi[k] = 0;
     }
 }
 
-/* The tensor's flat index of a lane; false where the lane does not count. */
+static int64_t lane_index(const Slice *s, unsigned d, const int64_t *lane) {
+    const Slot *index = s->index[d];
+    int64_t at = 0;
+    for (unsigned a = 0; a < index->rank; a++)
+        at = at * index->extents[a] + lane[(unsigned)s->form.gather_axis + a];
+    return index->cells[at].i;
+}
+
+/* The tensor's flat index of a lane; false where the lane does not count, or its index is outside. */
 static bool slice_index(const Slice *s, const int64_t *lane, int64_t *flat) {
     if (s->outside) return false;
     *flat = 0;
-    for (unsigned k = 0; k < s->kept; k++)
+    for (unsigned k = 0; k < s->form.kept; k++)
         if (lane[k] < s->lo[k] || lane[k] >= s->hi[k]) return false;
     for (unsigned d = 0; d < s->tensor->rank; d++) {
-        int64_t at = s->begin[d] + (s->axis[d] >= 0 ? lane[s->axis[d]] * s->step[d] : 0);
+        const IrSliceAxis *axis = &s->form.axes[d];
+        int64_t at = s->begin[d];
+        if (axis->letter == 'r') at += lane[axis->axis] * axis->step;
+        if (axis->letter == 'g') at = lane_index(s, d, lane);
+        if (at < 0 || at >= s->tensor->extents[d]) return false;
         *flat = *flat * s->tensor->extents[d] + at;
     }
     return true;
@@ -83,27 +107,44 @@ static unsigned char *element(Machine *m, const Slot *tensor, int64_t flat) {
     return tensor->memory->data + flat * size;
 }
 
+/* What lanes outside read: the value of pad, else poison where they are absent. */
+static Cell pad_cell(const Inst *inst, const Slot *r) {
+    const IrAttr *pad = ir_attr(inst->op, "pad");
+    if (!pad) return cell_poison(r->dtype);
+    double value = pad->kind == IR_ATTR_FLOAT ? pad->number : (double)pad->integer;
+    return cell_round(r, r->is_real ? (Cell){.f = value} : (Cell){.i = (int64_t)value});
+}
+
+/* The lanes present: all with pad=, but for absent indices. */
+static void set_presence(const Slice *s, bool padded, Slot *r) {
+    for (unsigned k = 0; k < r->rank; k++) {
+        bool indexed = s->form.gather_axis >= 0 && (int)k >= s->form.gather_axis &&
+                       k < (unsigned)s->form.gather_axis + s->form.gather_rank;
+        bool none = s->outside && !padded;
+        r->lo[k] = none || (padded && !indexed) ? 0 : s->lo[k];
+        r->hi[k] = none ? 0 : padded && !indexed ? r->extents[k] : s->hi[k];
+    }
+}
+
+static bool present(const Slot *tile, const int64_t *lane);
+
 static void run_load(Machine *m, Inst *inst, const uint8_t *active) {
     Slot *r = inst->results[0];
     const Slot *tensor = inst->operands[0];
-    const IrAttr *pad = ir_attr(inst->op, "pad");
-    Slice s = decode_slice(inst, tensor, 1);
+    Slice s = decode_slice(inst);
     int64_t lane[SLOT_RANK] = {0}, flat;
-    Cell absent = cell_poison(r->dtype);
+    Cell outside = pad_cell(inst, r), poison = cell_poison(r->dtype);
+    bool padded = ir_attr(inst->op, "pad") != NULL, gathers = s.form.gather_axis >= 0;
     (void)active;
     clip(&s, r);
-    if (pad) {
-        double value = pad->kind == IR_ATTR_FLOAT ? pad->number : (double)pad->integer;
-        absent = r->is_real ? (Cell){.f = value} : (Cell){.i = (int64_t)value};
-        absent = cell_round(r, absent);
-    }
-    for (unsigned k = 0; k < r->rank; k++) {
-        r->lo[k] = pad ? 0 : s.lo[k];
-        r->hi[k] = pad ? r->extents[k] : s.hi[k];
-    }
+    set_presence(&s, padded, r);
     for (size_t e = 0; e < r->n; e++, next_lane(r, lane)) {
-        bool inside = slice_index(&s, lane, &flat);
-        r->cells[e] = inside ? cell_load(r->dtype, element(m, tensor, flat)) : absent;
+        if (slice_index(&s, lane, &flat))
+            r->cells[e] = cell_load(r->dtype, element(m, tensor, flat));
+        else if (padded)
+            r->cells[e] = present(r, lane) ? outside : poison;
+        else
+            r->cells[e] = gathers && present(r, lane) ? (Cell){.i = 0} : outside;
     }
 }
 
@@ -121,7 +162,7 @@ static void run_store(Machine *m, Inst *inst, const uint8_t *active) {
     const Slot *tile = inst->operands[0], *tensor = inst->operands[1];
     const char *mode = ir_attr_str(inst->op, "mode", "set");
     IrOpcode op = interpret_update(mode);
-    Slice s = decode_slice(inst, tensor, 2);
+    Slice s = decode_slice(inst);
     int64_t lane[SLOT_RANK] = {0}, flat;
     (void)active;
     clip(&s, tile);
@@ -143,7 +184,7 @@ static void run_copy(Machine *m, Inst *inst, const uint8_t *active) {
     for (unsigned d = 0; d < buffer->rank; d++) count *= (size_t)buffer->extents[d];
     if (stage < 0 || stage >= (int64_t)buffer->type->stages)
         machine_trap(m, "stage %lld does not exist", (long long)stage);
-    Slice s = decode_slice(inst, tensor, 3);
+    Slice s = decode_slice(inst);
     (void)active;
     clip(&s, buffer);
     unsigned char *data = calloc(count + 1, size);

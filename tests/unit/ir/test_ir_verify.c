@@ -102,7 +102,7 @@ static void test_graph(void) {
 static void test_tiles(void) {
     rejects(open, "%a = tile.load(%X, %M, %N) {axes = \"rr\"} : tile<[8, 8] x f32>", "the slice needs 5 operands");
     rejects(open, "%a = tile.load(%X, %M, %N) {axes = \"r\"} : tile<[8] x f32>",
-            "axes has a letter r or p for each axis of the tensor");
+            "axes has a letter r, p or g for each axis of what is sliced");
     rejects(open, "%a = tile.load(%X, %M, %N, %M) {axes = \"rp\"} : tile<[8, 8] x f32>",
             "the result has the slice's rank and the tensor's dtype");
     rejects(open, "%a = tile.load(%X, %M, %N, %M) {axes = \"rp\"} : tile<[8] x f16>",

@@ -1,0 +1,50 @@
+/* Slices: which operands of an access stand for which axis of what it accesses. */
+#include "ir_internal.h"
+
+#include <string.h>
+
+static unsigned first_operand(const IrOp *op, unsigned *base) {
+    *base = op->opcode == IR_TILE_STORE;
+    if (op->opcode == IR_BUF_COPY) return 3;
+    return op->opcode == IR_TILE_STORE || op->opcode == IR_TILE_INSERT ? 2 : 1;
+}
+
+static unsigned rank_of(const IrOp *op, unsigned operand) {
+    return operand < op->operand_count ? op->operands[operand]->type->rank : 0;
+}
+
+IrSlice ir_slice(const IrOp *op) {
+    IrSlice s = {.gather_axis = -1};
+    const char *letters = ir_attr_str(op, "axes", "");
+    const IrAttr *steps = ir_attr(op, "steps");
+    unsigned next = first_operand(op, &s.base), ranges = 0;
+    for (; letters[s.rank] && s.rank < IR_SLICE_MAX_RANK; s.rank++) {
+        IrSliceAxis *axis = &s.axes[s.rank];
+        *axis = (IrSliceAxis){letters[s.rank], next, -1, 1};
+        if (axis->letter == 'r') {
+            axis->axis = (int)s.kept++;
+            axis->step = steps && ranges < steps->count ? steps->ints[ranges] : 1;
+            ranges++;
+        } else if (axis->letter == 'g') {
+            if (s.gather_axis < 0) {
+                s.gather_axis = (int)s.kept;
+                s.gather_rank = rank_of(op, next);
+                s.kept += s.gather_rank;
+            }
+            axis->axis = s.gather_axis;
+        }
+        next += axis->letter == 'r' ? 2 : 1;
+    }
+    s.ranges = ranges;
+    s.operand_count = next;
+    return s;
+}
+
+const IrSliceAxis *ir_slice_range(const IrSlice *s, unsigned tile_axis, unsigned *base_axis) {
+    for (unsigned i = 0; i < s->rank; i++)
+        if (s->axes[i].letter == 'r' && s->axes[i].axis == (int)tile_axis) {
+            if (base_axis) *base_axis = i;
+            return &s->axes[i];
+        }
+    return NULL;
+}
