@@ -203,6 +203,8 @@ IrValue *build_axes(Build *c, const Expr *e) {
         return concat(c, e);
     case BUILTIN_IOTA:
         return iota(c, e);
+    case BUILTIN_RANDOM:
+        return build_random(c, e);
     default:
         return build_unsupported(c, e->span, builtin_info(e->builtin)->name);
     }

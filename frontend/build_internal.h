@@ -73,6 +73,7 @@ IrValue *build_splat(Build *c, const IrType *type, double value);
 
 IrValue *build_axes(Build *c, const Expr *e);             /* classes SCAN, SORT, MOVE; iota */
 IrValue *build_arg(Build *c, const Expr *e, IrValue *x);  /* argmax, argmin */
+IrValue *build_random(Build *c, const Expr *e);           /* build_random.c */
 bool build_topk(Build *c, const Expr *e, IrValue *results[2]); /* values, indices */
 
 /* Slices of tiles (build_part.c): whether `e` is one; what a load from it gives; the tile with the

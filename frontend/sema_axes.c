@@ -99,8 +99,9 @@ static bool joins(Sema *s, Expr *e, const Type *a, const Type *b, Expr *at) {
     for (int i = 0; fits && i < a->rank; i++)
         fits = i == e->reduce_axis || sema_same_extent(s, a->shape[i], b->shape[i]);
     if (fits) return true;
-    sema_error(s, DIAG_bad_operand, at->span, "`concat` along axis %d needs equal other axes: %s, %s",
-               e->reduce_axis, sema_type_text(s, a), sema_type_text(s, b));
+    sema_error(s, DIAG_bad_operand, at->span,
+               "`concat` along axis %d needs equal other axes: %s, %s", e->reduce_axis,
+               sema_type_text(s, a), sema_type_text(s, b));
     return false;
 }
 
@@ -136,10 +137,51 @@ static bool iota(Sema *s, Expr *e, const CallInfo *info) {
     return along(s, e, info, &e->type);
 }
 
+bool sema_is_shape(const Expr *e) {
+    return e->kind == EXPR_LIST || e->kind == EXPR_TUPLE;
+}
+
+/* seed= and offset= are whole numbers, which may be known at launch only. */
+static bool whole_number(Sema *s, const Expr *e, const CallInfo *info, const char *name) {
+    Expr *arg = sema_argument(e, info, name);
+    return !arg || sema_scalar(s, arg, name) != NULL;
+}
+
+static bool random_type(Sema *s, Expr *e) {
+    size_t rank;
+    Expr *x = e->bound[0];
+    bool graph = s->block->kind == BLOCK_OPERATOR;
+    if (sema_is_shape(x)) {
+        const Aff **shape = sema_shape_list(s, x, &rank);
+        e->type =
+            (Type){.kind = graph ? TYPE_TENSOR : TYPE_TILE, .rank = (uint8_t)rank, .shape = shape};
+        return shape != NULL;
+    }
+    e->type = x->type;
+    e->type.presence = NULL;
+    if (x->type.kind == TYPE_TILE && dtype_is_int(x->type.dtype)) return true;
+    sema_error(s, DIAG_bad_operand, x->span, "`random` needs a shape%s, not %s",
+               graph ? " in an operator" : " or a tile of integers", sema_type_text(s, &x->type));
+    return false;
+}
+
+static bool random_values(Sema *s, Expr *e, const CallInfo *info) {
+    Expr *dtype = sema_argument(e, info, "dtype");
+    Dtype t = DTYPE_F32;
+    if (!random_type(s, e) || !whole_number(s, e, info, "seed") ||
+        !whole_number(s, e, info, "offset") || (dtype && !sema_dtype_arg(s, dtype, &t)))
+        return false;
+    e->type.dtype = e->compute = t;
+    if (dtype_is_float(t)) return true;
+    sema_error(s, DIAG_bad_argument, dtype->span, "random gives floats");
+    return false;
+}
+
 void sema_apply_axes(Sema *s, Expr *e, const CallInfo *info) {
     BuiltinRule rule = builtin_info(e->builtin)->rule;
     bool good = rule == RULE_TOPK     ? topk(s, e, info)
                 : rule == RULE_CONCAT ? concat(s, e, info)
+                : rule == RULE_RANDOM ? random_values(s, e, info)
                                       : iota(s, e, info);
     if (!good) sema_set_error(e);
 }

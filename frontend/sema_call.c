@@ -599,7 +599,8 @@ static void not_supported(Sema *s, Expr *e, const BuiltinInfo *row) {
 
 void sema_apply(Sema *s, Expr *e, const CallInfo *info) {
     const BuiltinInfo *row = builtin_info(e->builtin);
-    if (row->rule != RULE_OTHER && row->rule != RULE_IOTA && !check_values(s, e, row->name)) {
+    if (row->rule != RULE_OTHER && row->rule != RULE_IOTA &&
+        row->rule != RULE_RANDOM && !check_values(s, e, row->name)) {
         sema_set_error(e);
         return;
     }
@@ -647,6 +648,7 @@ void sema_apply(Sema *s, Expr *e, const CallInfo *info) {
     case RULE_TOPK:
     case RULE_CONCAT:
     case RULE_IOTA:
+    case RULE_RANDOM:
         sema_apply_axes(s, e, info);
         break;
     case RULE_OTHER:
@@ -669,7 +671,7 @@ static bool check_inputs(Sema *s, Expr *e, const CallInfo *info) {
     for (size_t i = 0; i < info->param_count; i++) {
         if (!e->bound[i] || info->params[i].is_attribute) continue;
         if (i == 1 && (rule == RULE_RESHAPE || rule == RULE_BROADCAST)) continue;
-        if (rule == RULE_IOTA) continue; /* a shape */
+        if (rule == RULE_IOTA || (rule == RULE_RANDOM && sema_is_shape(e->bound[i]))) continue;
         good &= sema_expr(s, e->bound[i])->kind != TYPE_ERROR;
     }
     for (size_t i = 0; i < e->many_count; i++)

@@ -136,6 +136,9 @@ void sema_define(Sema *s, Expr *e);
 /* The same again for a destination of type dst: computed in the join with it. */
 void sema_define_into(Sema *s, Expr *e, Dtype dst);
 
+/* Whether an argument is written as a shape: [M, N]. */
+bool sema_is_shape(const Expr *e);
+
 /* ---- sema_types.c ---- */
 Dtype dtype_join(Dtype a, Dtype b);
 /* The type of a temporary: narrow floats become f32. */

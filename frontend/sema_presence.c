@@ -316,6 +316,7 @@ static const Interval *visit_move(Flow *f, const Expr *e) {
 static const Interval *visit_operation(Flow *f, const Expr *e) {
     const BuiltinInfo *row = builtin_info(e->builtin);
     if (e->expansion) return visit_expansion(f, e->expansion);
+    if (row->rule == RULE_RANDOM) return visit(f, e->bound[0]); /* a shape is present everywhere */
     switch (row->class) {
     case CLASS_ELEMENTWISE:
         return visit_elementwise(f, e);
