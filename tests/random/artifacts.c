@@ -4,13 +4,10 @@
 #include <string.h>
 #include <sys/resource.h>
 
-/* Of the compiler, for one program. */
-enum { CPU_SECONDS = 8 };
-
-void check_limit_time(void) {
+void check_limit_time(unsigned seconds) {
     struct rusage used;
     getrusage(RUSAGE_SELF, &used);
-    rlim_t end = (rlim_t)(used.ru_utime.tv_sec + used.ru_stime.tv_sec) + CPU_SECONDS;
+    rlim_t end = (rlim_t)(used.ru_utime.tv_sec + used.ru_stime.tv_sec) + seconds;
     struct rlimit limit = {end, RLIM_INFINITY};
     setrlimit(RLIMIT_CPU, &limit);
 }
@@ -61,7 +58,7 @@ static bool write_form(const RandomProgram *p, const CheckOptions *options, cons
 void check_artifacts(const RandomProgram *programs, size_t count, const CheckOptions *options,
                      Outcome *outcomes) {
     for (size_t i = 0; i < count; i++) {
-        check_limit_time();
+        check_limit_time(12);
         if (write_form(&programs[i], options, "cuda", "cu", &outcomes[i]) &&
             write_form(&programs[i], options, "nvptx", "ptx", &outcomes[i]))
             outcome_set(&outcomes[i], OUTCOME_OK, "%s", "");

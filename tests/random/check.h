@@ -52,9 +52,14 @@ void check_batch(const RandomProgram *programs, size_t count, const CheckOptions
  * bench/gpu_check.py. The outcome is OK when both were written. */
 void check_artifacts(const RandomProgram *programs, size_t count, const CheckOptions *options,
                      Outcome *outcomes);
+/* passes_check.c: the interpreter before and after every pass, for options->arch or all of them. */
+void check_passes(const RandomProgram *programs, size_t count, const CheckOptions *options,
+                  Outcome *outcomes);
+/* What rendered diagnostics amount to. */
+void outcome_of_diagnostics(const char *text, Outcome *outcome);
 /* Gives the compiler some seconds from now on, after which the process is killed, so that a caller
  * sees which program was next; and takes the limit away. */
-void check_limit_time(void);
+void check_limit_time(unsigned seconds);
 void check_lift_limit(void);
 
 #endif

@@ -36,14 +36,13 @@ static bool means_refused(const char *what) {
     return false;
 }
 
-static void judge_status(sketchc_unit *unit, sketchc_status status, Outcome *outcome) {
-    char *text = sketchc_diagnostics(unit, "text"), line[200];
+void outcome_of_diagnostics(const char *text, Outcome *outcome) {
+    char line[200];
     first_error(text, line, sizeof line);
-    if (status == SKETCHC_BUG)
+    if (strncmp(line, "B0", 2) == 0)
         outcome_set(outcome, OUTCOME_BUG, "%s", line);
     else
         outcome_set(outcome, means_refused(line) ? OUTCOME_REFUSED : OUTCOME_INVALID, "%s", line);
-    sketchc_free(text);
 }
 
 bool check_emit(const RandomProgram *p, const char *name, const CheckOptions *options, Str *bytes,
@@ -59,8 +58,11 @@ bool check_emit(const RandomProgram *p, const char *name, const CheckOptions *op
     sketchc_status status = sketchc_emit(unit, &compile, "artifact", &data, &size);
     if (status == SKETCHC_OK)
         str_append_n(bytes, data, size);
-    else
-        judge_status(unit, status, outcome);
+    else {
+        char *said = sketchc_diagnostics(unit, "text");
+        outcome_of_diagnostics(said, outcome);
+        sketchc_free(said);
+    }
     sketchc_free(data);
     sketchc_unit_destroy(unit);
     str_release(&text);

@@ -144,7 +144,7 @@ void check_batch(const RandomProgram *programs, size_t count, const CheckOptions
         snprintf(name, sizeof name, "r%llu", (unsigned long long)programs[i].seed);
         snprintf(items[i].source, sizeof items[i].source, "%s.c", name);
         items[i].arena = arena_create();
-        check_limit_time();
+        check_limit_time(8);
         items[i].artifact =
             check_compile(&programs[i], name, options, items[i].arena, &outcomes[i]);
         if (!items[i].artifact) continue;

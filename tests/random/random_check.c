@@ -1,12 +1,12 @@
 /* Checks random programs and shrinks those that fail.
  *
  *   random_check [--count=N] [--seed=S] [--jobs=N] [--sizes=N] [--elements=N] [--out=FOLDER]
- *                [--most-failures=N] [--artifacts=FOLDER [--arch=sm_90a] [--assemble]]
+ *                [--most-failures=N] [--artifacts=FOLDER [--arch=sm_90a] [--assemble]] [--passes]
  *
  * RandomProgram number i has the seed S + i. A failing one is shrunk and written to FOLDER (default: the
  * current one) as NAME.sketch, to be put into tests/bugs. With --artifacts nothing is run: each is compiled
  * to PTX and CUDA C, for a machine with a GPU (bench/gpu_check.py); --assemble hands both to CUDA's
- * compilers. Prints `figure:` lines with the counts. */
+ * compilers. With --passes the interpreter runs before and after every pass. Prints `figure:` lines with the counts. */
 #include "check.h"
 
 #include <stdlib.h>
@@ -189,7 +189,11 @@ static bool parse_options(Run *r, int argc, char **argv) {
         else if (number(argv[i], "--most-failures=", &v)) r->most_failures = (unsigned)v;
         else if (strncmp(argv[i], "--out=", 6) == 0) r->out = argv[i] + 6;
         else if (strncmp(argv[i], "--arch=", 7) == 0) r->check.arch = argv[i] + 7;
-        else if (strcmp(argv[i], "--assemble") == 0) r->check.assemble = true;
+        else if (strcmp(argv[i], "--passes") == 0) {
+            r->work = check_passes;
+            r->check.arch = NULL;
+            r->check.cases.most_elements = 1000;
+        } else if (strcmp(argv[i], "--assemble") == 0) r->check.assemble = true;
         else if (strncmp(argv[i], "--artifacts=", 12) == 0) {
             r->work = check_artifacts;
             r->check.folder = argv[i] + 12;
