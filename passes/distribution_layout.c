@@ -113,4 +113,9 @@ void dist_from_layout(Dist *d, const Layout *l) {
     if (!d->dim_count) d->dims[d->dim_count++] = (DistDim){.extent = 1};
     add_terms(d, l, LAYOUT_LANE, DIST_LANE);
     add_terms(d, l, LAYOUT_WARP, DIST_WARP);
+    /* A tile without axes has a layout without bits: every thread holds its one lane. */
+    if (!l->rank) {
+        d->free_lanes = 31;
+        d->free_warps = -1;
+    }
 }
