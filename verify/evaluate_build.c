@@ -38,7 +38,7 @@ static void set_precision(Node *node) {
     if (!own) dtype = DTYPE_F32;
     node->unit = dtype_unit_roundoff(dtype);
     node->largest = dtype_max(dtype);
-    node->tiny = dtype_min_normal(dtype) * node->unit;
+    node->tiny = fmax(dtype_min_normal(dtype) * node->unit, 0x1p-1074); /* f64's half is no double */
 }
 
 static Node *new_node(Build *b, NodeKind kind, IrOpcode opcode, const IrType *type) {

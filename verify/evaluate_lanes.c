@@ -142,12 +142,23 @@ static double math_slope(IrOpcode op, double lo, double hi) {
     }
 }
 
-static double real_unary(IrOpcode op, double a, double ea, double *e, bool *tie) {
+/* Functions that overflow do so monotonically: when both ends are beyond the largest number, so is
+ * what lies between. */
+static double real_function(const Node *node, double a, double ea, double *e) {
+    IrOpcode op = node->opcode;
+    double v = scalar_math(op, a, 0), limit = node->largest * (1 + node->unit);
+    *e = ea == 0 ? 0 : ea * math_slope(op, a - ea, a + ea);
+    double low = scalar_math(op, a - ea, 0), high = scalar_math(op, a + ea, 0);
+    if (ea == 0 || !(fabs(v) > limit && fabs(low) > limit && fabs(high) > limit)) return v;
+    if (signbit(low) != signbit(high)) return v;
+    *e = 0;
+    return copysign(INFINITY, v);
+}
+
+static double real_unary(const Node *node, double a, double ea, double *e, bool *tie) {
+    IrOpcode op = node->opcode;
     double v;
-    if (ir_math_info(op)) {
-        *e = ea == 0 ? 0 : ea * math_slope(op, a - ea, a + ea);
-        return scalar_math(op, a, 0);
-    }
+    if (ir_math_info(op)) return real_function(node, a, ea, e);
     switch (op) {
     case IR_NEG:
         *e = ea;
@@ -157,7 +168,10 @@ static double real_unary(IrOpcode op, double a, double ea, double *e, bool *tie)
         return fabs(a);
     case IR_SQRT:
         v = sqrt(a);
-        *e = ea == 0 ? 0 : ea < a ? ea / (v + sqrt(a - ea)) : sqrt(fabs(a) + ea);
+        if (a < 0) /* NaN for certain, or perhaps -0 */
+            *e = a + ea < 0 ? 0 : INFINITY;
+        else
+            *e = ea == 0 ? 0 : ea < a ? ea / (v + sqrt(a - ea)) : sqrt(a + ea);
         return v;
     case IR_FLOOR:
         *e = floor_error(a, ea, tie);
@@ -195,6 +209,8 @@ static bool stays_exact(const Evaluator *ev, const Node *node, double v, double 
 static void finish_real(const Evaluator *ev, const Node *node, Lanes *out, size_t l, double v,
                         double e) {
     double units = stays_exact(ev, node, v, e) ? 0 : own_units(node);
+    if (isfinite(v) && fabs(v) * (1 - units * node->unit) - e > node->largest * (1 + node->unit))
+        v = copysign(INFINITY, v), e = 0; /* beyond the largest number for certain */
     out->v[l] = v;
     out->e[l] = error_settle(node, v, e, units);
 }
@@ -211,7 +227,7 @@ static void compute_real(const Evaluator *ev, const Node *node, const Lanes *con
         bool tie = false;
         double e, v;
         if (node->operand_count == 1) {
-            v = real_unary(node->opcode, x[0]->v[l], x[0]->e[l], &e, &tie);
+            v = real_unary(node, x[0]->v[l], x[0]->e[l], &e, &tie);
         } else if (node->opcode == IR_FMA) {
             double a = x[0]->v[l], b = x[1]->v[l], ea = x[0]->e[l], eb = x[1]->e[l];
             v = fma(a, b, x[2]->v[l]);

@@ -3,12 +3,14 @@
 and after the expanding passes, and a reference of its own (exact fractions) give the same bits; the
 same kernels pass ptxas and, all in one file, nvcc.
 
-    lanes.py CC SKETCH_OPT EMIT_TOOL INTERPRET_TOOL [--ptxas=PATH] [--nvcc=PATH]"""
+The functions of ir/math.def are compared between C and interpreter only: functions.py measures them.
+
+    lanes.py CC SKETCH_OPT EMIT_TOOL INTERPRET_TOOL SOURCE [--ptxas=PATH] [--nvcc=PATH]"""
 import ctypes
 import itertools
 import math
 import pathlib
-import struct
+import re
 import subprocess
 import sys
 import tempfile
@@ -178,6 +180,8 @@ class Tools:
         plain = [a for a in args if not a.startswith("--")]
         self.options = dict(a[2:].partition("=")[::2] for a in args if a.startswith("--"))
         self.cc, self.opt, self.emit, self.interpret = plain[:4]
+        text = (pathlib.Path(plain[4]) / "ir/math.def").read_text()
+        self.functions = re.findall(r"^MATH\(\w+, (\w+), ", text, re.M)
 
     def run(self, *command):
         done = subprocess.run([str(c) for c in command], capture_output=True, text=True)
@@ -247,7 +251,7 @@ class Check:
 
     def compare(self, what, t, op, got, want):
         self.compared += 1
-        loose = {"floordiv", "mod"} if t in FLOATS else set()
+        loose = {"floordiv", "mod", *self.tools.functions} if t in FLOATS else set()
         if not same(t, got["C"], got["interpreter"]):
             self.fail(f"{what}: C {got['C']:#x}, interpreter {got['interpreter']:#x}")
         elif op not in loose and not same(t, got["C"], got["before"]):
@@ -325,12 +329,23 @@ def check_integers(check):
         check.kernel(f"int_{t}", [("A", t, a), ("B", t, b)], outputs, expected)
 
 
+def check_functions(check):
+    for t in FLOATS:
+        bits = patterns(t)
+        pairs = [(x, bits[(7 * k) % len(bits)]) for k, x in enumerate(bits)]
+        a, b = [p[0] for p in pairs], [p[1] for p in pairs]
+        outputs = [(f"F{k}", t, f, ["A", "B"] if f == "pow" else ["A"])
+                   for k, f in enumerate(check.tools.functions)]
+        check.kernel(f"functions_{t}", [("A", t, a), ("B", t, b)], outputs, lambda n, row: "?")
+
+
 def main():
     with tempfile.TemporaryDirectory() as folder:
         check = Check(Tools(sys.argv[1:]), pathlib.Path(folder))
         check_casts(check)
         check_floats(check)
         check_integers(check)
+        check_functions(check)
         check.cuda()
     print(f"{check.compared} results compared, {check.bad} differ")
     return 1 if check.bad or check.compared < 100000 else 0
