@@ -18,9 +18,10 @@ bool api_check(sketchc_unit *unit, const sketchc_options *options) {
     FrontendDefine *defines = ARENA_ARRAY(unit->arena, FrontendDefine, options->define_count + 1);
     for (size_t i = 0; i < options->define_count; i++)
         defines[i] = (FrontendDefine){options->defines[i].name, options->defines[i].value};
-    FrontendOptions front = {
-        .defines = defines, .define_count = options->define_count, .sketch = options->sketch,
-        .deterministic = options->deterministic};
+    FrontendOptions front = {.defines = defines,
+                             .define_count = options->define_count,
+                             .sketch = options->sketch,
+                             .deterministic = options->deterministic};
     bool checked = frontend_check(unit->arena, unit->file, &front, &unit->diags);
     return checked && !unit->diags.error_count;
 }
@@ -88,14 +89,23 @@ bool api_target(sketchc_unit *unit, const sketchc_options *options, const char *
     if (!choose_emitter(unit, options->target, form, c)) return false;
     const char *name = targets[c->emitter].name, *text = options->target_file;
     const char *arch = options->arch ? options->arch : targets[c->emitter].arch;
-    c->target = text ? target_parse(unit->arena, &unit->diags, arch, text, strlen(text))
-                     : target_find(unit->arena, &unit->diags, arch);
+    c->target = text
+                    ? target_parse(unit->arena, &unit->diags, "the target file", text, strlen(text))
+                    : target_find(unit->arena, &unit->diags, arch);
     if (!c->target) return false;
     bool cpu = c->target->kind == TARGET_CPU;
     if (unit->file) unit->file->warp_size = cpu ? 1 : c->target->warp_size;
     if (unit->file) unit->file->simd_width = cpu ? c->target->simd_bytes / 4 : 4;
     if ((c->target->kind == TARGET_CPU) == (c->emitter == EMIT_OPENMP)) return true;
     return usage(unit, arena_printf(unit->arena, "--arch=%s does not go with -t %s", arch, name));
+}
+
+/* Does the option's value name passes, as far as it is given? One more word may stand for them. */
+static bool names_passes(sketchc_unit *unit, const char *given, const char *word) {
+    const PassId *passes;
+    size_t count;
+    return !given || strcmp(given, word) == 0 ||
+           pipeline_parse(unit->arena, &unit->diags, given, &passes, &count);
 }
 
 bool api_lower(sketchc_unit *unit, const Compile *c, IrModule *module) {
@@ -115,6 +125,9 @@ bool api_lower(sketchc_unit *unit, const Compile *c, IrModule *module) {
     const PassId *passes = pipeline_for(c->target->kind, &count);
     if (c->given.passes &&
         !pipeline_parse(unit->arena, &unit->diags, c->given.passes, &passes, &count))
+        return false;
+    if (!names_passes(unit, c->given.stop_after, "") ||
+        !names_passes(unit, c->given.print_ir_after, "all"))
         return false;
     bool ok = passes_run(&ctx, passes, count, &options, report);
     pass_report_print(report, &unit->times);
@@ -253,11 +266,20 @@ static void emit_artifact(sketchc_unit *unit, const Compile *c, Str *out) {
     if (artifact) artifact_write(artifact, out);
 }
 
+static void report_no_sketch(sketchc_unit *unit) {
+    const Block *op = unit->file ? unit->file->op : NULL;
+    Diag *d = diag_report(&unit->diags, DIAG_no_sketch, op ? op->name_span : SPAN_NONE);
+    if (op)
+        diag_note(&unit->diags, d, SPAN_NONE,
+                  "add `sketch %s_tiled implements %s { ... }`, which says how", op->name,
+                  op->name);
+}
+
 static void emit_lowered(sketchc_unit *unit, const Compile *c, const char *form, IrModule *module,
                          Str *out) {
     keep_level(module, IR_LEVEL_TILE);
     if (!module->first) {
-        diag_report(&unit->diags, DIAG_no_sketch, SPAN_NONE);
+        report_no_sketch(unit);
         return;
     }
     if (!api_lower(unit, c, module)) return;
@@ -283,7 +305,7 @@ static void emit_module(sketchc_unit *unit, const Compile *c, const char *form, 
 static void emit_sketch(sketchc_unit *unit, Str *out) {
     const Block *blocks[] = {unit->file->op, unit->file->sketch};
     if (!unit->file->sketch) {
-        diag_report(&unit->diags, DIAG_no_sketch, SPAN_NONE);
+        report_no_sketch(unit);
         return;
     }
     str_printf(out, "edition %lld\n", (long long)unit->file->edition);
