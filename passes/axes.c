@@ -220,6 +220,24 @@ static void number_classes(Axes *a) {
     }
 }
 
+/* What is stored and loaded again in one kernel is cut alike: along each axis of the tensor, the tiles
+ * that are slices of one extent. */
+static void join_through(Axes *a, const OpList *ops, IrOp *store) {
+    for (size_t i = 0; i < ops->len; i++) {
+        IrOp *load = ops->data[i];
+        if (load->opcode != IR_TILE_LOAD || load->operands[0] != store->operands[1]) continue;
+        IrValue *x = store->operands[0], *y = &load->results[0];
+        for (unsigned k = 0; is_tile(x) && k < x->type->rank; k++)
+            for (unsigned n = 0; is_tile(y) && n < y->type->rank; n++) {
+                unsigned operand, from, to;
+                if (slice_operand(store, k, &operand, &from) &&
+                    slice_operand(load, n, &operand, &to) && from == to &&
+                    x->type->extents[k] == y->type->extents[n])
+                    join(a, x, k, y, n);
+            }
+    }
+}
+
 Axes *axes_analyse(Arena *scratch, IrFunc *f) {
     Axes *a = ARENA_NEW(scratch, Axes);
     a->arena = scratch;
@@ -228,6 +246,8 @@ Axes *axes_analyse(Arena *scratch, IrFunc *f) {
     add_values(a, f->body);
     OpList ops = ops_collect(scratch, f->body);
     for (size_t i = 0; i < ops.len; i++) join_op(a, ops.data[i]);
+    for (size_t i = 0; i < ops.len; i++)
+        if (ops.data[i]->opcode == IR_TILE_STORE) join_through(a, &ops, ops.data[i]);
     a->facts = ARENA_ARRAY(scratch, AxisClass, a->parent.len + 1);
     number_classes(a);
     for (size_t i = 0; i < ops.len; i++) note_op(a, ops.data[i]);

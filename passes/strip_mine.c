@@ -139,11 +139,18 @@ static const char *loop_name(PassContext *ctx, const Aff *extent) {
                         extent->kind == AFF_SYM ? extent->name : "lane");
 }
 
-static void cut(PassContext *ctx, IrFunc *f, Axes *axes, size_t index) {
+static bool cut(PassContext *ctx, IrFunc *f, Axes *axes, size_t index) {
     const Aff *extent = axes_class(axes, index)->extent;
     int64_t chunk = chunk_for(ctx, axes, index);
     OpList ops = ops_collect(ctx->scratch, f->body);
     IrBlock *scope = scope_of(axes, &ops, index);
+    Span where;
+    if (!cut_is_safe(ctx, axes, &ops, scope, index, &where)) {
+        report_unsupported(ctx, where,
+                           "a store beside what the same kernel loads or stores, in a tile too long "
+                           "to be whole; store to another tensor or workspace");
+        return false;
+    }
     bool foreign = has_foreign_store(axes, &ops, scope, index);
     IrOp *loop = wrap(scope, extent, chunk, loop_name(ctx, extent), foreign);
     IrValue *begin = loop->regions[0]->args[0];
@@ -158,6 +165,7 @@ static void cut(PassContext *ctx, IrFunc *f, Axes *axes, size_t index) {
     axes_set_extent(axes, index, chunk);
     for (size_t i = 0; i < ops.len; i++)
         if (ops.data[i]->opcode == IR_TILE_IOTA) shift_iota(ops.data[i], axes, index, begin);
+    return true;
 }
 
 bool pass_strip_mine(PassContext *ctx) {
@@ -167,7 +175,7 @@ bool pass_strip_mine(PassContext *ctx) {
             Axes *axes = axes_analyse(ctx->scratch, f);
             size_t index = pick(ctx, axes);
             if (index == SIZE_MAX) break;
-            cut(ctx, f, axes, index);
+            if (!cut(ctx, f, axes, index)) return false;
         }
     }
     return true;
