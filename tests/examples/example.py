@@ -112,7 +112,8 @@ def main() -> int:
         example.verify()
         example.interpret()
         example.compile_c()
-        example.assemble()
+        if not os.environ.get("SANITIZED"):  # there is nothing of ours in CUDA's compilers
+            example.assemble()
     print("\n".join(example.problems) if example.problems else f"{file.stem}: verified")
     return 1 if example.problems else 0
 
