@@ -710,8 +710,14 @@ void sema_call(Sema *s, Expr *e) {
         return;
     }
     if (class == CLASS_CORE || class == CLASS_DATA || id == BUILTIN_RANGE) {
-        sema_error(s, DIAG_bad_call_place, e->span, "`%s` is no value: %s", e->u.call.callee,
-                   builtin_info(id)->summary);
+        Diag *d = diag_report(s->diags, DIAG_bad_call_place, e->span,
+                              arena_printf(s->arena, "`%s` is no value", e->u.call.callee));
+        if (id == BUILTIN_LOAD)
+            diag_note(s->diags, d, SPAN_NONE,
+                      "make a tile of the slice's shape and load into it: x = alloc([...]), then "
+                      "load(TENSOR[...] -> x)");
+        else
+            diag_note(s->diags, d, SPAN_NONE, "%s", builtin_info(id)->summary);
         sema_set_error(e);
         return;
     }

@@ -263,6 +263,10 @@ static void choose_value(Sema *s, Decl *d) {
 
 static void declare_constexpr(Sema *s, Decl *d) {
     evaluate_space(s, d);
+    if (s->block->kind == BLOCK_OPERATOR && (d->space || d->space_lo))
+        sema_error(s, DIAG_bad_constexpr, d->span,
+                   "an operator's constexpr is part of its meaning and is never searched; give it "
+                   "one value, or put the search space into the sketch");
     choose_value(s, d);
     if (d->constant.kind == CONST_NONE) {
         bool is_needed = s->selected && !d->value && !s->options->allow_unbound;

@@ -82,6 +82,15 @@ static bool is_negative(const Aff *e) {
     return aff_is_const(e, &value) && value < 0;
 }
 
+/* Python's X[-1]: what it would mean is proposed. */
+static void report_negative(Sema *s, const Expr *e, const Aff *at, const Aff *dim) {
+    const char *text = sema_aff_text(s, aff_simplify(s->facts, aff_add(s->aff, dim, at)));
+    Diag *d = diag_report(s->diags, DIAG_negative_start, e->span);
+    diag_note(s->diags, d, SPAN_NONE, "the axis has extent %s; counted from its end this is %s",
+              sema_aff_text(s, dim), text);
+    diag_fix(s->diags, d, e->span, text, "count from the end of the axis");
+}
+
 static bool range_axis(Sema *s, Expr *item, const Aff *dim, AxisIndex *axis) {
     Expr *lo = item->u.slice.lo, *hi = item->u.slice.hi, *step = item->u.slice.step;
     int64_t by = 1;
@@ -96,7 +105,8 @@ static bool range_axis(Sema *s, Expr *item, const Aff *dim, AxisIndex *axis) {
         return false;
     }
     if ((lo && is_negative(axis->start)) || (hi && is_negative(axis->end))) {
-        diag_report(s->diags, DIAG_negative_start, is_negative(axis->start) ? lo->span : hi->span);
+        bool at_start = lo && is_negative(axis->start);
+        report_negative(s, at_start ? lo : hi, at_start ? axis->start : axis->end, dim);
         return false;
     }
     axis->step = aff_const(s->aff, by);
@@ -105,7 +115,7 @@ static bool range_axis(Sema *s, Expr *item, const Aff *dim, AxisIndex *axis) {
     return true;
 }
 
-static bool point_axis(Sema *s, Expr *item, AxisIndex *axis) {
+static bool point_axis(Sema *s, Expr *item, const Aff *dim, AxisIndex *axis) {
     const Type *t = sema_expr(s, item);
     if (t->kind == TYPE_ERROR) return false;
     if (t->kind == TYPE_TILE && t->rank > 0) {
@@ -123,7 +133,7 @@ static bool point_axis(Sema *s, Expr *item, AxisIndex *axis) {
     axis->kind = AXIS_POINT;
     axis->start = sema_scalar(s, item, "an index");
     if (axis->start && is_negative(axis->start)) {
-        diag_report(s->diags, DIAG_negative_start, item->span);
+        report_negative(s, item, axis->start, dim);
         return false;
     }
     return axis->start != NULL;
@@ -217,7 +227,7 @@ bool sema_slice(Sema *s, Expr *e) {
         if (item->kind == EXPR_SLICE)
             good &= range_axis(s, item, dim, axis);
         else
-            good &= point_axis(s, item, axis);
+            good &= point_axis(s, item, dim, axis);
     }
     if (!good) {
         sema_set_error(e);
