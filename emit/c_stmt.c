@@ -226,10 +226,10 @@ const char *c_declare_array(CPrinter *p, const IrType *t, const char *hint) {
 }
 
 const char *c_declare_zeros(CPrinter *p, const IrType *t, const char *hint) {
-    return declare_array(p, t, hint,
-                         p->dialect->gpu                          ? " = {}"
-                         : t->kind == IR_TYPE_FRAG && t->rank > 1 ? " = {{0}}"
-                                                                  : " = {0}");
+    static const char opening[] = "{{{{{{{{{{{{{{{{", closing[] = "}}}}}}}}}}}}}}}}";
+    int braces = t->kind == IR_TYPE_FRAG && t->rank > 1 ? (int)t->rank : 1;
+    if (p->dialect->gpu) return declare_array(p, t, hint, " = {}");
+    return declare_array(p, t, hint, arena_printf(p->arena, " = %.*s0%.*s", braces, opening, braces, closing));
 }
 
 /* A fragment in an array of another name gets its own as an alias: the source's names stay.
