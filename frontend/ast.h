@@ -476,8 +476,6 @@ struct Block {
 
     /* sema */
     bool checked;
-    Dtype precision_dtype;  /* DTYPE_NONE: tf32 */
-    bool precision_tf32;
     Block *op;              /* SKETCH: what it implements, or null */
     Binding *bindings;      /* SKETCH with op: for each symbol, scalar, tensor of the operator */
     size_t binding_count;

@@ -70,6 +70,8 @@ void build_operator(Build *c) {
         ir_func_attr_set_str(c->f, "precision", c->block->precision_name);
     build_symbols(c);
     build_inputs(c);
+    if (c->block->precision_name)
+        ir_func_attr_set_str(c->f, "precision", c->block->precision_name);
     const Body *body = &c->block->body;
     for (size_t i = 0; i < body->count && c->ok; i++) {
         const Stmt *s = body->data[i];

@@ -1,6 +1,7 @@
 /* Operations: arguments sorted to parameters, and the type rules of builtins.def. */
 #include "sema_internal.h"
 
+#include <math.h>
 #include <string.h>
 
 /* ---- Arguments ---- */
@@ -461,6 +462,28 @@ static bool check_product_types(Sema *s, Expr *e, const BuiltinInfo *row) {
     return false;
 }
 
+/* No product of a sketch is less accurate than its operator allows; what is stored is accurate enough. */
+static bool check_precision(Sema *s, Expr *e, Dtype factors) {
+    if (e->kind == EXPR_NAME) { /* precision=tf32 and "tf32" are the same */
+        e->value = (ConstValue){CONST_STRING, 0, 0, e->u.name.name};
+        e->type = (Type){.kind = TYPE_STRING};
+    } else
+        sema_expr(s, e);
+    const Precision *p = e->value.kind == CONST_STRING ? precision_find(e->value.s) : NULL;
+    if (!p) {
+        sema_error(s, DIAG_bad_argument, e->span, "precision= is one of: %s", precision_names());
+        return false;
+    }
+    const Block *op = s->block->op;
+    const char *name = op && op->precision_name ? op->precision_name : "f32";
+    const Precision *least = precision_find(name);
+    if (!op || !least || !dtype_is_float(factors) || p->bits >= least->bits ||
+        ldexp(1, -p->bits) <= dtype_unit_roundoff(factors))
+        return true;
+    diag_report(s->diags, DIAG_precision_too_low, e->span, p->name, op->name, name);
+    return false;
+}
+
 static void product(Sema *s, Expr *e, const CallInfo *info, const BuiltinInfo *row) {
     bool ta, tb;
     Expr *precision = sema_argument(e, info, "precision");
@@ -469,11 +492,10 @@ static void product(Sema *s, Expr *e, const CallInfo *info, const BuiltinInfo *r
         sema_set_error(e);
         return;
     }
-    if (precision && precision->kind == EXPR_NAME) { /* precision=tf32 and "tf32" are the same */
-        precision->value = (ConstValue){CONST_STRING, 0, 0, precision->u.name.name};
-        precision->type = (Type){.kind = TYPE_STRING};
-    } else if (precision)
-        sema_expr(s, precision);
+    if (precision && !check_precision(s, precision, e->bound[0]->type.dtype)) {
+        sema_set_error(e);
+        return;
+    }
     /* A vector stands for its one row or column, and has no axis of it in the result. */
     const Type *a = &e->bound[0]->type, *b = &e->bound[1]->type;
     bool row_vector = a->rank == 1, column_vector = b->rank == 1;

@@ -362,9 +362,9 @@ static void read_precision(Sema *s, Block *b) {
                     "the precision belongs to the operator: it sets the error bound");
         return;
     }
-    b->precision_tf32 = strcmp(b->precision_name, "tf32") == 0;
-    if (!b->precision_tf32)
-        b->precision_dtype = sema_dtype(s, b->precision_name, b->precision_span);
+    if (!precision_find(b->precision_name))
+        sema_error(s, DIAG_bad_declaration, b->precision_span, "the precision is one of: %s",
+                   precision_names());
 }
 
 /* Symbols and constexprs first, wherever they stand: values and dims may use them. */

@@ -228,21 +228,21 @@ typedef struct {
 } Product;
 
 /* The lane's part of an ldmatrix address: rows and columns of the 8x8 matrix it points into. With
- * `swap` the second matrix lies to the right, not below. */
+ * `swap` the second matrix lies to the right, not below. across: elements of its 16-byte rows. */
 typedef struct {
     IrValue *row, *column;
 } LanePart;
 
-static LanePart ldmatrix_lane(Expand *x, bool swap) {
+static LanePart ldmatrix_lane(Expand *x, bool swap, int64_t across) {
     /* lane & 15 and lane >> 4, or (lane & 7) + 8 (lane >> 4) and (lane >> 3) & 1 */
     Dist row = {.rank = 1}, column = {.rank = 1};
     if (!swap) {
         row.terms[row.term_count++] = (DistTerm){DIST_LANE, 0, 15, 0, 1};
-        column.terms[column.term_count++] = (DistTerm){DIST_LANE, 4, 1, 0, 8};
+        column.terms[column.term_count++] = (DistTerm){DIST_LANE, 4, 1, 0, across};
     } else {
         row.terms[row.term_count++] = (DistTerm){DIST_LANE, 0, 7, 0, 1};
         row.terms[row.term_count++] = (DistTerm){DIST_LANE, 4, 1, 0, 8};
-        column.terms[column.term_count++] = (DistTerm){DIST_LANE, 3, 1, 0, 8};
+        column.terms[column.term_count++] = (DistTerm){DIST_LANE, 3, 1, 0, across};
     }
     return (LanePart){dist_base(x, &row, 0), dist_base(x, &column, 0)};
 }
@@ -298,7 +298,7 @@ static IrValue *load_fragments(const Product *p, IrBuilder *b, unsigned which, I
     /* A stored M x K and B stored N x K are read as they lie; the others transposed. B's register
      * order pairs K first, A's pairs M first. */
     bool rows_are_k = p->trans[which] ^ (which == 1), transposed = rows_are_k;
-    LanePart lane = ldmatrix_lane(x, rows_are_k ? which == 0 : which == 1);
+    LanePart lane = ldmatrix_lane(x, rows_are_k ? which == 0 : which == 1, 16 / (int64_t)dtype_size(buf->dtype));
     int64_t extents[DIST_MAX_RANK];
     unsigned rank = fragment_extents(p, which, blocks * 4, extents);
     const IrType *type = ir_type_frag(x->module, DTYPE_U32, rank, extents);
@@ -429,7 +429,7 @@ static void expand_buf_gemm(Expand *x, IrOp *op) {
     }
     IrValue *acc = rep_materialise(x, expand_rep(x, op->operands[4]), &p.acc, p.dtype);
     bool mma = gemm_plan_is_mma(&p.plan);
-    int64_t step = mma ? 16 : 1;
+    int64_t step = gemm_plan_depth(&p.plan);
     IrOp *loop = ir_for(&x->b, constant(&x->b, 0), constant(&x->b, p.plan.pad_k), constant(&x->b, step), 1, &acc, "kk");
     ir_attr_set_int(loop, "unroll", -1);
     IrBuilder body = ir_builder_at_end(loop->regions[0]);

@@ -4,13 +4,20 @@
 
 #include <string.h>
 
-/* Rows and columns that one warp covers at least. */
-typedef struct {
-    int64_t rows, columns, depth;
-} Step;
+/* What multiplies: rows and columns that one warp covers at least, the depth of a step. The first
+ * row that fits is taken. */
+static const GemmAtom atoms[] = {
+    {"mma.m16n8k16.f32.f16", DTYPE_F16, DTYPE_F32, 16, 16, 16, false},
+    {"mma.m16n8k16.f32.bf16", DTYPE_BF16, DTYPE_F32, 16, 16, 16, false},
+    {"mma.m16n8k32.s32.s8", DTYPE_I8, DTYPE_I32, 16, 16, 32, true},
+    {"mma.m16n8k32.s32.u8", DTYPE_U8, DTYPE_I32, 16, 16, 32, true},
+};
+static const GemmAtom fma_atom = {"fma", DTYPE_NONE, DTYPE_NONE, 4, 32, 4, false};
 
-static Step plan_step(const char *atom) {
-    return strcmp(atom, "fma") == 0 ? (Step){4, 32, 4} : (Step){16, 16, 16};
+const GemmAtom *gemm_atom(const Target *target, Dtype in, Dtype acc) {
+    for (size_t i = 0; i < COUNT_OF(atoms) && target_has(target, TARGET_MMA); i++)
+        if (atoms[i].in == in && atoms[i].acc == acc) return &atoms[i];
+    return &fma_atom;
 }
 
 static int64_t round_up(int64_t value, int64_t step) { return (value + step - 1) / step * step; }
@@ -20,14 +27,6 @@ static int64_t pad_extent(int64_t value, int64_t step) {
     int64_t padded = round_up(value, step);
     while (layout_pad_extent(padded) != padded) padded = round_up(layout_pad_extent(padded), step);
     return padded;
-}
-
-static const char *choose_atom(const Target *target, Dtype in, Dtype acc) {
-    if (acc == DTYPE_F32 && target_has(target, TARGET_MMA)) {
-        if (in == DTYPE_F16) return "mma.m16n8k16.f32.f16";
-        if (in == DTYPE_BF16) return "mma.m16n8k16.f32.bf16";
-    }
-    return "fma";
 }
 
 /* About 64 accumulators a thread, a power of two between 1 and 8 warps. */
@@ -48,12 +47,12 @@ GemmShape gemm_shape(const IrOp *gemm) {
 }
 
 static GemmPlan divided(const Target *target, const GemmShape *s, int64_t warps, int64_t wm) {
-    GemmPlan plan = {.atom = choose_atom(target, s->in, s->acc), .m = s->m, .n = s->n, .k = s->k};
-    Step step = plan_step(plan.atom);
+    const GemmAtom *atom = gemm_atom(target, s->in, s->acc);
+    GemmPlan plan = {.atom = atom->name, .m = s->m, .n = s->n, .k = s->k};
     plan.warps = warps, plan.wm = wm, plan.wn = warps / wm;
-    plan.pad_m = pad_extent(s->m, step.rows * wm);
-    plan.pad_n = pad_extent(s->n, step.columns * plan.wn);
-    plan.pad_k = round_up(s->k, step.depth);
+    plan.pad_m = pad_extent(s->m, atom->rows * wm);
+    plan.pad_n = pad_extent(s->n, atom->columns * plan.wn);
+    plan.pad_k = round_up(s->k, atom->depth);
     return plan;
 }
 
@@ -127,6 +126,12 @@ GemmPlan gemm_plan(const Target *target, GemmShape shape, const GemmWarps *warps
 }
 
 bool gemm_plan_is_mma(const GemmPlan *plan) { return strcmp(plan->atom, "fma") != 0; }
+
+int64_t gemm_plan_depth(const GemmPlan *plan) {
+    for (size_t i = 0; i < COUNT_OF(atoms); i++)
+        if (strcmp(plan->atom, atoms[i].name) == 0) return atoms[i].depth;
+    return 1;
+}
 
 void gemm_plan_set(IrOp *op, const GemmPlan *plan) {
     ir_attr_set_str(op, "atom", plan->atom);

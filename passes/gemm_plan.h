@@ -11,6 +11,15 @@ typedef struct {
     int64_t pad_m, pad_n, pad_k;
 } GemmPlan;
 
+typedef struct {
+    const char *name; /* as in GemmPlan */
+    Dtype in, acc;
+    int64_t rows, columns, depth; /* what a warp covers at least; a step along k */
+    bool k_major; /* both factors must be contiguous along k */
+} GemmAtom;
+/* What multiplies factors of type `in` into accumulators of type `acc`. */
+const GemmAtom *gemm_atom(const Target *target, Dtype in, Dtype acc);
+
 /* acc (lead x m x n) += a (m x k) b (k x n), `in` the factors' dtype, `acc` the accumulator's. */
 typedef struct {
     int64_t lead, m, n, k;
@@ -30,6 +39,7 @@ GemmWarps gemm_warps(PassContext *ctx, IrFunc *f);
 
 GemmPlan gemm_plan(const Target *target, GemmShape shape, const GemmWarps *warps);
 bool gemm_plan_is_mma(const GemmPlan *plan);
+int64_t gemm_plan_depth(const GemmPlan *plan); /* of a step along k; 1 for fma */
 /* The plan as attributes of a buf.gemm op, and back. */
 void gemm_plan_set(IrOp *op, const GemmPlan *plan);
 GemmPlan gemm_plan_get(const IrOp *op);

@@ -53,6 +53,8 @@ IrValue *tile_splat(IrBuilder *b, const IrType *type, double value);
  * distribution cannot say; else false with an error. */
 bool check_ranks(PassContext *ctx, IrFunc *f);
 void report_unsupported(PassContext *ctx, Span span, const char *what);
+/* A hint that is left aside: a note, once a place and reason, or an error under --strict-hints. */
+void report_hint(PassContext *ctx, Span span, const char *hint, const char *reason);
 
 /* A cache that gives the interval of a load even where it fills the axis today: what holds when the
  * axis gets a longer constant extent. */

@@ -1,18 +1,24 @@
 /* Pass prepare_gemms: factors of a tile.gemm become what the target multiplies.
  *
  * what:   a factor that is present along K where the other one is absent is 0 there, so that what
- *         stands in for absent lanes (zeros) decides nothing.
+ *         stands in for absent lanes (zeros) decides nothing. Where tensor cores multiply and
+ *         precision= allows it, f32 factors become f16 or bf16, or (bf16x3, tf32) sums of two bf16.
+ *         A factor that an atom wants contiguous along K is transposed.
  * needs:  static extents.
  * keeps:  values.
  * breaks: nothing.
- * source: docs/language.md, "Presence": on K the intersection counts.
+ * source: docs/language.md, "Presence": on K the intersection counts. Split products: Henry, Tang and
+ *         Heinecke, "Leveraging the bfloat16 artificial intelligence datatype", 2019.
  *
  *   %c1 = tile.gemm(%a, %b, %c)               a: all of K, b: lanes below n
  * becomes
  *   %i = tile.iota() {axis = 1}; %m = lt(%i, n); %a0 = select(%m, %a, 0)
  *   %c1 = tile.gemm(%a0, %b, %c)
  */
+#include "gemm_plan.h"
 #include "passes_internal.h"
+
+#include <string.h>
 
 typedef struct {
     PassContext *ctx;
@@ -72,6 +78,82 @@ static void match_depth(Prepare *p) {
         if (k[1 - i].hi) mask_factor(p, i, k[1 - i]);
 }
 
+/* ---- Precision ---- */
+
+static IrValue *cast_factor(Prepare *p, IrValue *v, Dtype dtype) {
+    IrValue *cast = ir_cast(&p->b, v, ir_type_with_dtype(p->ctx->module, v->type, dtype));
+    cast->name = v->name;
+    return cast;
+}
+
+/* What bf16 leaves of v; nothing of an infinity. */
+static IrValue *remainder_of(Prepare *p, IrValue *v, IrValue *high) {
+    IrValue *rest = ir_binary(&p->b, IR_SUB, v, cast_factor(p, high, DTYPE_F32));
+    IrValue *finite = ir_binary(&p->b, IR_EQ, rest, rest);
+    return cast_factor(p, ir_select(&p->b, finite, rest, tile_splat(&p->b, rest->type, 0)), DTYPE_BF16);
+}
+
+/* acc plus a b, before the gemm and with its transpositions. */
+static IrValue *further_product(Prepare *p, IrValue *a, IrValue *b, IrValue *acc) {
+    IrOp *op = ir_op_create(&p->b, IR_TILE_GEMM, 3, (IrValue *[]){a, b, acc}, 1, NULL);
+    ir_attr_set_bool(op, "trans_a", ir_attr_bool(p->gemm, "trans_a"));
+    ir_attr_set_bool(op, "trans_b", ir_attr_bool(p->gemm, "trans_b"));
+    return ir_result(op, 0);
+}
+
+static void split_factors(Prepare *p) {
+    IrValue *high[2], *low[2];
+    for (unsigned i = 0; i < 2; i++) {
+        IrValue *v = p->gemm->operands[i];
+        high[i] = cast_factor(p, v, DTYPE_BF16);
+        low[i] = remainder_of(p, v, high[i]);
+    }
+    IrValue *acc = further_product(p, low[0], high[1], p->gemm->operands[2]);
+    acc = further_product(p, high[0], low[1], acc);
+    for (unsigned i = 0; i < 2; i++) ir_set_operand(p->gemm, i, high[i]);
+    ir_set_operand(p->gemm, 2, acc);
+}
+
+static void lower_precision(Prepare *p) {
+    const char *name = ir_attr_str(p->gemm, "precision", NULL);
+    const Precision *precision = name ? precision_find(name) : NULL;
+    ir_attr_remove(p->gemm, "precision");
+    bool single = p->gemm->operands[0]->type->dtype == DTYPE_F32 && p->gemm->results[0].type->dtype == DTYPE_F32;
+    bool plain = !precision || precision->bits >= 24 || !single;
+    if (plain || !target_has(p->ctx->target, TARGET_MMA)) return;
+    bool narrow = precision->factors != DTYPE_F32 && precision->bits < 16;
+    if (!narrow) {
+        split_factors(p);
+        return;
+    }
+    for (unsigned i = 0; i < 2; i++)
+        ir_set_operand(p->gemm, i, cast_factor(p, p->gemm->operands[i], precision->factors));
+}
+
+/* ---- Orders that atoms want ---- */
+
+static void make_k_major(Prepare *p) {
+    if (!gemm_atom(p->ctx->target, p->gemm->operands[0]->type->dtype, p->gemm->results[0].type->dtype)->k_major) return;
+    for (unsigned i = 0; i < 2; i++) {
+        const char *flag = i ? "trans_b" : "trans_a";
+        IrValue *v = p->gemm->operands[i];
+        unsigned rank = v->type->rank;
+        if (ir_attr_bool(p->gemm, flag) == (i == 1)) continue;
+        int64_t perm[PRESENCE_MAX_RANK];
+        const Aff *extents[PRESENCE_MAX_RANK];
+        for (unsigned a = 0; a < rank; a++) {
+            perm[a] = a + 2 < rank ? a : 2 * rank - 3 - a;
+            extents[a] = v->type->extents[perm[a]];
+        }
+        const IrType *type = ir_type_tile(p->ctx->module, v->type->dtype, rank, extents, NULL);
+        IrOp *op = ir_op_create(&p->b, IR_TILE_TRANSPOSE, 1, &v, 1, &type);
+        ir_attr_set_ints(op, "perm", rank, perm);
+        ir_result(op, 0)->name = v->name;
+        ir_set_operand(p->gemm, i, ir_result(op, 0));
+        ir_attr_set_bool(p->gemm, flag, i == 1);
+    }
+}
+
 bool pass_prepare_gemms(PassContext *ctx) {
     for (IrFunc *f = ctx->module->first; f; f = f->next) {
         if (f->level != IR_LEVEL_TILE) continue;
@@ -81,6 +163,8 @@ bool pass_prepare_gemms(PassContext *ctx) {
             Prepare p = {.ctx = ctx, .gemm = ops.data[i], .b = ir_builder_before(ops.data[i])};
             p.b.span = ops.data[i]->span;
             match_depth(&p);
+            lower_precision(&p);
+            if (ctx->target->kind == TARGET_CUDA) make_k_major(&p);
         }
     }
     return true;

@@ -8,7 +8,7 @@
  *
  *   parallel(...) {hints = ["swizzle"]}    note[N0610]: hint "swizzle" is not followed: ...
  */
-#include "passes.h"
+#include "passes_internal.h"
 
 #include <string.h>
 
@@ -26,8 +26,7 @@ static const struct {
 };
 
 static void report(PassContext *ctx, const IrOp *op, const char *hint, const char *reason) {
-    DiagId id = ctx->strict_hints ? DIAG_hint_refused : DIAG_hint_not_followed;
-    diag_report(ctx->diags, id, op->span, hint, reason);
+    report_hint(ctx, op->span, hint, reason);
 }
 
 static bool multiplies(const IrBlock *body) {
@@ -36,9 +35,25 @@ static bool multiplies(const IrBlock *body) {
     return false;
 }
 
+/* A product runs in the precision asked for, or in a higher one that is named here. */
+static void check_precision(PassContext *ctx, const IrOp *gemm) {
+    const char *name = ir_attr_str(gemm, "precision", NULL);
+    const Precision *p = name ? precision_find(name) : NULL;
+    Dtype factors = gemm->operands[0]->type->dtype;
+    if (!p || p->bits >= 24) return;
+    const char *hint = arena_printf(ctx->diags->arena, "precision=%s", name);
+    if (factors != DTYPE_F32)
+        report(ctx, gemm, hint, "factors that are no f32 are multiplied as they are");
+    else if (!target_has(ctx->target, TARGET_MMA))
+        report(ctx, gemm, hint, "this target multiplies in f32");
+    else if (p->factors == DTYPE_F32)
+        report(ctx, gemm, hint, "it runs as bf16x3, which is more accurate");
+}
+
 static void check(void *context, IrOp *op) {
     PassContext *ctx = context;
     const IrAttr *hints = ir_attr(op, "hints");
+    if (op->opcode == IR_TILE_GEMM) check_precision(ctx, op);
     for (size_t h = 0; hints && h < hints->count; h++)
         for (size_t i = 0; i < COUNT_OF(unused); i++)
             if (strcmp(hints->strs[h], unused[i].name) == 0) report(ctx, op, unused[i].name, unused[i].reason);

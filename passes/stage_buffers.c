@@ -194,6 +194,16 @@ static size_t collect_gemms(Staging *s, IrBlock *block, IrOp **gemms) {
     return count;
 }
 
+/* A factor that an earlier gemm of the block stores in the same form is there already. */
+static void share_operand(const Ring *ring, Operand *o) {
+    for (const Operand *p = ring->operands; p < o && o->fill != FILL_AHEAD; p++) {
+        if (p->value != o->value || p->rows != o->rows || p->columns != o->columns) continue;
+        o->fill = FILL_DONE;
+        o->buf = p->buf;
+        return;
+    }
+}
+
 static bool has_fill(const Ring *ring, Fill fill) {
     for (size_t i = 0; i < ring->count; i++)
         if (ring->operands[i].fill == fill) return true;
@@ -219,6 +229,8 @@ static void alloc_ring(Staging *s, IrBuilder *b, Ring *ring, IrOp *const *gemms)
     for (size_t k = 0; k < ring->count; k++) {
         GemmPlan plan = plan_of(s, gemms[k / 2]);
         Operand *o = &ring->operands[k];
+        share_operand(ring, o);
+        if (o->fill == FILL_DONE) continue;
         stage_alloc(s, b, o, o->fill == FILL_AHEAD ? ring->stages : 1, gemm_plan_is_mma(&plan));
     }
 }

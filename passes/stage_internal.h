@@ -17,7 +17,8 @@ typedef struct {
 typedef enum {
     FILL_AHEAD,  /* copied from memory, stages ahead */
     FILL_BEFORE, /* does not change in the loop: stored once in front of it */
-    FILL_INSIDE  /* stored from registers at the gemm */
+    FILL_INSIDE, /* stored from registers at the gemm */
+    FILL_DONE    /* an earlier gemm of the block has the same factor in its buffer */
 } Fill;
 
 /* One factor of a gemm, as matrices in shared memory: one for each of its leading indices, in

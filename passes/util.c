@@ -162,6 +162,13 @@ void report_unsupported(PassContext *ctx, Span span, const char *what) {
     diag_report(ctx->diags, DIAG_not_lowered, span, what);
 }
 
+void report_hint(PassContext *ctx, Span span, const char *hint, const char *reason) {
+    DiagId id = ctx->strict_hints ? DIAG_hint_refused : DIAG_hint_not_followed;
+    for (const Diag *d = ctx->diags->first; d; d = d->next)
+        if (d->id == id && d->span.begin == span.begin && d->span.file == span.file && strstr(d->text, reason)) return;
+    diag_report(ctx->diags, id, span, hint, reason);
+}
+
 typedef struct {
     PassContext *ctx;
     bool ok;

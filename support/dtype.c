@@ -230,4 +230,23 @@ void dtype_unify_nans(Dtype t, void *memory, size_t count) {
     size_t size = dtype_size(t);
     for (unsigned char *at = memory; count-- > 0; at += size)
         if (isnan(dtype_read(t, at))) dtype_write(t, at, (double)NAN);
+
+/* ---- Precisions of products ---- */
+
+static const Precision precisions[] = {
+#define PRECISION(name, bits, factors, summary) {name, bits, DTYPE_##factors},
+#include "precisions.def"
+};
+
+const Precision *precision_find(const char *name) {
+    for (size_t i = 0; i < COUNT_OF(precisions); i++)
+        if (strcmp(precisions[i].name, name) == 0) return &precisions[i];
+    return NULL;
+}
+
+const char *precision_names(void) {
+    return ""
+#define PRECISION(name, bits, factors, summary) name " "
+#include "precisions.def"
+        ;
 }

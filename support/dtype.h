@@ -27,6 +27,15 @@ double dtype_unit_roundoff(Dtype t);
 double dtype_max(Dtype t);           /* largest finite value */
 double dtype_min_normal(Dtype t);    /* smallest positive normal; denormals are kept */
 
+/* How the factors of a product are read: a row of precisions.def; null when there is none so called. */
+typedef struct {
+    const char *name;
+    int bits;      /* of a factor's significand */
+    Dtype factors; /* in which they are multiplied */
+} Precision;
+const Precision *precision_find(const char *name);
+const char *precision_names(void); /* "f64, f32, ..." */
+
 /* Reads / writes one element at `memory`. Writing rounds to nearest even (floats; overflow gives
  * infinity, in f8e4m3 NaN as it has none); integers saturate from double, NaN gives 0. */
 double dtype_read(Dtype t, const void *memory);

@@ -242,17 +242,14 @@ static bool narrow_float(Dtype dtype) {
 }
 
 static bool contract_precision(Build *b, Node *node, const IrOp *op) {
-    Dtype from = node->operands[0]->shape.dtype, to;
+    Dtype from = node->operands[0]->shape.dtype;
     const IrAttr *own = ir_func_attr(b->f, "precision");
     const char *precision = ir_attr_str(op, "precision", own && own->string ? own->string : "f32");
     node->contract = node->is_real;
     if (!node->is_real || from == DTYPE_F64) return true;
-    if (strcmp(precision, "tf32") == 0)
-        node->input_unit = 0x1p-11;
-    else if (dtype_find(precision, &to))
-        node->input_unit = dtype_unit_roundoff(to);
-    else
-        return fail(b, "the evaluator knows no such precision", precision);
+    const Precision *p = precision_find(precision);
+    if (!p) return fail(b, "the evaluator knows no such precision", precision);
+    node->input_unit = ldexp(1, -p->bits);
     bool lowered = node->input_unit > dtype_unit_roundoff(DTYPE_F32);
     node->tensor_core = lowered || narrow_float(from);
     if (node->input_unit <= dtype_unit_roundoff(from)) node->input_unit = 0; /* as stored */

@@ -62,6 +62,33 @@ static void multiply_fragments(Inst *inst, size_t first, Dtype dtype) {
         }
 }
 
+static int64_t byte_of(const Slot *s, size_t thread, unsigned reg, unsigned byte, bool is_signed) {
+    uint8_t bits = (uint8_t)((uint64_t)s->cells[thread * s->n + reg].i >> (8 * byte));
+    return is_signed ? (int8_t)bits : bits;
+}
+
+/* The same of 16x8x32 bytes, with sums that wrap. */
+static void multiply_bytes(Inst *inst, size_t first, bool is_signed) {
+    int64_t a[16][32], b[32][8];
+    for (size_t l = 0; l < WARP; l++)
+        for (unsigned byte = 0; byte < 4; byte++) {
+            size_t group = l / 4, k = l % 4 * 4 + byte, t = first + l;
+            for (unsigned reg = 0; reg < 4; reg++)
+                a[group + reg % 2 * 8][k + reg / 2 * 16] = byte_of(inst->operands[0], t, reg, byte, is_signed);
+            for (unsigned reg = 0; reg < 2; reg++)
+                b[k + reg * 16][group] = byte_of(inst->operands[1], t, reg, byte, is_signed);
+        }
+    const Slot *c = inst->operands[2];
+    Slot *d = inst->results[0];
+    for (size_t l = 0; l < WARP; l++)
+        for (size_t e = 0; e < 4; e++) {
+            size_t row = l / 4 + e / 2 * 8, column = l % 4 * 2 + e % 2;
+            int64_t sum = c->cells[(first + l) * c->n + e].i;
+            for (size_t k = 0; k < 32; k++) sum += a[row][k] * b[k][column];
+            d->cells[(first + l) * d->n + e].i = (int32_t)(uint32_t)(uint64_t)sum;
+        }
+}
+
 /* Lane i gives the address of row i % 8 of matrix i / 8; register j of lane l is elements 2 (l % 4)
  * and the next of row l / 4 of matrix j, or of its transpose. */
 static void load_matrices(Machine *m, Inst *inst, size_t first, unsigned count, bool transposed) {
@@ -94,6 +121,8 @@ static void run_atom(Machine *m, Inst *inst, const uint8_t *active) {
             multiply_fragments(inst, first, DTYPE_F16);
         else if (strcmp(name, "mma.m16n8k16.f32.bf16") == 0)
             multiply_fragments(inst, first, DTYPE_BF16);
+        else if (strncmp(name, "mma.m16n8k32.s32.", 17) == 0)
+            multiply_bytes(inst, first, name[17] == 's');
         else if (strncmp(name, "ldmatrix.x", 10) == 0)
             load_matrices(m, inst, first, (unsigned)(name[10] - '0'), strstr(name, ".trans"));
         else
