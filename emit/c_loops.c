@@ -240,6 +240,11 @@ static const char *bound(CPrinter *p, const IrValue *v) {
     return c_text(p, e, C_PREC_ADD);
 }
 
+/* Bounds are declared in front of the loop: their names outlive the loop's own. */
+static void declare_bounds(CPrinter *p, const IrOp *op) {
+    for (unsigned i = 0; i < 3; i++) bound(p, op->operands[i]);
+}
+
 static const char *loop_head(CPrinter *p, const IrOp *op) {
     const IrValue *i = op->regions[0]->args[0];
     Range lo = c_range(p, op->operands[0]), hi = c_range(p, op->operands[1]),
@@ -267,6 +272,7 @@ static const char *loop_head(CPrinter *p, const IrOp *op) {
 void c_for(CPrinter *p, const IrOp *op) {
     for (unsigned k = 0; k < op->result_count; k++) carried_begin(p, op, k);
     int64_t unroll = ir_attr_int(op, "unroll", 0);
+    declare_bounds(p, op);
     size_t names = name_mark(&p->names);
     const char *head = loop_head(p, op);
     if (unroll && p->dialect->gpu) {

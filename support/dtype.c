@@ -230,6 +230,7 @@ void dtype_unify_nans(Dtype t, void *memory, size_t count) {
     size_t size = dtype_size(t);
     for (unsigned char *at = memory; count-- > 0; at += size)
         if (isnan(dtype_read(t, at))) dtype_write(t, at, (double)NAN);
+}
 
 /* ---- Precisions of products ---- */
 
@@ -245,8 +246,9 @@ const Precision *precision_find(const char *name) {
 }
 
 const char *precision_names(void) {
-    return ""
-#define PRECISION(name, bits, factors, summary) name " "
+    static const char text[] =
+#define PRECISION(name, bits, factors, summary) " " name
 #include "precisions.def"
         ;
+    return text + 1;
 }

@@ -34,7 +34,7 @@ typedef struct {
     Dtype factors; /* in which they are multiplied */
 } Precision;
 const Precision *precision_find(const char *name);
-const char *precision_names(void); /* "f64, f32, ..." */
+const char *precision_names(void); /* "f64 f32 ...", for a message */
 
 /* Reads / writes one element at `memory`. Writing rounds to nearest even (floats; overflow gives
  * infinity, in f8e4m3 NaN as it has none); integers saturate from double, NaN gives 0. */
