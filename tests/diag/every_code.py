@@ -11,7 +11,6 @@ ELSEWHERE = {
     "kernel_too_large": "tests/pass/check_limits/kernel_too_large.skir",
     "backend_failed": "tests/e2e/llvm_fatal.test",
     "no_backend": "tests/e2e/missing_llvm.test",
-    "not_lowered": "tests/pass/split_passes/refused.skir",
 }
 # Reported where an invariant of ours or another program fails; no input is known to bring it about.
 UNREACHED = {"round_trip", "tool_failed", "no_tool", "code_too_large"}
