@@ -310,6 +310,7 @@ struct Decl {
     const Aff *index_lo, *index_hi; /* INDEX: [lo, hi) */
     Decl *bound_to;        /* operator's TENSOR, SCALAR: the sketch's; sketch's: the operator's */
     Decl *base;            /* VIEW: the tensor seen */
+    Decl **view_indices;   /* VIEW: DECL_INDEX, one a dim */
     uint32_t loop_depth;   /* TILE, LOCAL: loops around it */
     const Aff *number;     /* TILE of rank 0: the leaf for what it holds in a stretch of statements */
     uint32_t number_stretch;

@@ -86,7 +86,7 @@ static IrValue *named(Build *c, const Expr *e) {
     if (v) return v;
     if (e->decl && e->decl->kind == DECL_PARAM)
         return build_operand(c, e->decl->value, e->decl->type.dtype);
-    if (e->decl && e->decl->kind == DECL_VIEW) return build_unsupported(c, e->span, "views");
+    if (!c->graph && e->decl && e->decl->kind == DECL_VIEW) return build_unsupported(c, e->span, "views");
     return build_unsupported(c, e->span,
                              arena_printf(c->unit, "the use of %s here", e->u.name.name));
 }

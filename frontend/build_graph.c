@@ -35,13 +35,44 @@ static void build_equation(Build *c, const Stmt *s) {
 static void build_inputs(Build *c) {
     for (size_t i = 0; i < c->block->decl_count; i++) {
         const Decl *d = c->block->decls[i];
-        if (d->kind == DECL_VIEW) build_unsupported(c, d->span, "views");
         if (d->kind != DECL_TENSOR || d->direction == DIR_OUT) continue;
         IrDirection direction = d->direction == DIR_INOUT ? IR_DIR_INOUT : IR_DIR_IN;
         build_set(c, d,
                   ir_func_add_param(c->f, IR_PARAM_TENSOR, d->name,
                                     build_type(c, &d->type, d->type.dtype, d->span), direction));
     }
+}
+
+/* A view is the tensor of its elements. */
+static void build_graph_view(Build *c, const Decl *d) {
+    const IrType *t = build_type(c, &d->type, d->type.dtype, d->span);
+    IrValue *base = build_get(c, d->base), *extents[AST_MAX_RANK], *at[AST_MAX_RANK + 1] = {base};
+    if (!base) {
+        build_unsupported(c, d->span, "a view of what is no input");
+        return;
+    }
+    for (unsigned i = 0; i < t->rank; i++) extents[i] = ir_aff_emit(&c->b, t->extents[i]);
+    c->b.span = d->span;
+    IrOp *op = ir_op_create(&c->b, IR_GRAPH_GENERIC, t->rank, extents, 1, &t);
+    ir_attr_set_int(op, "outer", t->rank);
+    IrBuilder outside = c->b;
+    c->b = ir_builder_at_end(op->regions[0]);
+    for (size_t i = 0; i < d->dim_count; i++)
+        build_set(c, d->view_indices[i],
+                  ir_region_add_arg(op->regions[0], ir_type_index(c->m),
+                                    build_name(c, d->dim_names[i])));
+    const Expr *of = d->view_of;
+    for (size_t i = 0; i < of->axis_count; i++)
+        at[i + 1] = build_index(c, of->axes[i].start, of->axes[i].span);
+    IrOp *element =
+        ir_op_create(&c->b, IR_GRAPH_ELEMENT, (unsigned)of->axis_count + 1, at, 1, NULL);
+    const ConstValue *pad = d->view_pad ? &d->view_pad->value : NULL;
+    double value = !pad ? 0 : pad->kind == CONST_FLOAT ? pad->f : (double)pad->i;
+    ir_attr_set_float(element, "pad", value);
+    IrValue *result = ir_result(element, 0);
+    ir_yield(&c->b, 1, &result);
+    c->b = outside;
+    build_set(c, d, ir_result(op, 0));
 }
 
 static void build_return(Build *c) {
@@ -72,6 +103,8 @@ void build_operator(Build *c) {
     build_inputs(c);
     if (c->block->precision_name)
         ir_func_attr_set_str(c->f, "precision", c->block->precision_name);
+    for (size_t i = 0; i < c->block->decl_count && c->ok; i++)
+        if (c->block->decls[i]->kind == DECL_VIEW) build_graph_view(c, c->block->decls[i]);
     const Body *body = &c->block->body;
     for (size_t i = 0; i < body->count && c->ok; i++) {
         const Stmt *s = body->data[i];

@@ -53,13 +53,43 @@ static bool slice_axis(Build *c, const Expr *e, unsigned at, SliceOperands *s) {
     return axis->kind == AXIS_POINT ? c->ok : range_axis(c, axis, s);
 }
 
+/* A view stands before each access of its own, so that every kernel has what it needs. */
+static IrValue *build_view(Build *c, const Decl *d, Span span) {
+    if (d->base->kind != DECL_TENSOR)
+        return build_unsupported(c, span, "a view of a view or of a workspace");
+    if (d->base->direction != DIR_IN)
+        return build_unsupported(c, span, "loads through a view of a tensor that the sketch stores to");
+    IrValue *base = build_get(c, d->base), *at[AST_MAX_RANK];
+    const IrType *t = build_type(c, &d->type, d->type.dtype, d->span);
+    c->b.span = span;
+    IrOp *op = ir_op_create(&c->b, IR_VIEW, 1, &base, 1, &t);
+    const ConstValue *pad = d->view_pad ? &d->view_pad->value : NULL;
+    if (pad) ir_attr_set_float(op, "pad", pad->kind == CONST_FLOAT ? pad->f : (double)pad->i);
+    op->results[0].name = build_name(c, d->name);
+    IrBuilder outside = c->b;
+    c->b = ir_builder_at_end(op->regions[0]);
+    c->b.span = span;
+    for (size_t i = 0; i < d->dim_count; i++)
+        build_set(c, d->view_indices[i],
+                  ir_region_add_arg(op->regions[0], ir_type_index(c->m), build_name(c, d->dim_names[i])));
+    const Expr *of = d->view_of;
+    for (size_t i = 0; i < of->axis_count; i++)
+        at[i] = build_index(c, of->axes[i].start, of->axes[i].span);
+    if (c->ok) ir_yield(&c->b, (unsigned)of->axis_count, at);
+    c->b = outside;
+    return &op->results[0];
+}
+
 static bool slice_operands(Build *c, const Expr *e, SliceOperands *s) {
     bool memory = e->decl && (e->decl->kind == DECL_TENSOR || e->decl->is_workspace);
-    if (e->kind != EXPR_INDEX || !memory) {
-        build_unsupported(c, e->span, "views");
+    bool view = e->decl && e->decl->kind == DECL_VIEW && s->count == 0;
+    if (e->kind != EXPR_INDEX || (!memory && !view)) {
+        build_unsupported(c, e->span, "stores to views");
         return false;
     }
-    s->operands[s->count++] = build_get(c, e->decl);
+    IrValue *tensor = view ? build_view(c, e->decl, e->span) : build_get(c, e->decl);
+    if (!tensor) return false;
+    s->operands[s->count++] = tensor;
     for (size_t i = 0; i < e->axis_count; i++)
         if (!slice_axis(c, e, (unsigned)i, s)) return false;
     return true;

@@ -300,7 +300,6 @@ static void build_body(Build *c, const Body *body) {
 static void build_tensors(Build *c) {
     for (size_t i = 0; i < c->block->decl_count; i++) {
         const Decl *d = c->block->decls[i];
-        if (d->kind == DECL_VIEW) build_unsupported(c, d->span, "views");
         if (d->kind != DECL_TENSOR) continue;
         if (d->stride_affs) build_unsupported(c, d->span, "tensors with strides");
         IrDirection direction = d->direction == DIR_OUT     ? IR_DIR_OUT

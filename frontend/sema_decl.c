@@ -335,12 +335,14 @@ static void declare_view(Sema *s, Decl *d) {
     d->type = (Type){.kind = TYPE_TENSOR, .rank = (uint8_t)d->dim_count};
     d->type.shape = extents(s, d);
     sema_open_scope(s);
+    d->view_indices = ARENA_ARRAY(s->arena, Decl *, d->dim_count + 1);
     for (size_t i = 0; i < d->dim_count; i++) {
         Decl *index = sema_new_decl(s, DECL_INDEX, d->dim_names[i], d->dims[i]->span);
         index->type = type_scalar(DTYPE_I64);
         index->affine = aff_var(s->aff, index, index->name);
         index->index_lo = aff_const(s->aff, 0);
         index->index_hi = d->type.shape[i];
+        d->view_indices[i] = index;
         sema_declare(s, index);
     }
     if (sema_slice(s, d->view_of)) {
@@ -350,7 +352,15 @@ static void declare_view(Sema *s, Decl *d) {
     } else {
         d->type.kind = TYPE_ERROR;
     }
-    if (d->view_pad) sema_expr(s, d->view_pad);
+    for (size_t i = 0; d->base && i < d->view_of->axis_count; i++) {
+        if (d->view_of->axes[i].kind == AXIS_POINT) continue;
+        sema_error(s, DIAG_bad_declaration, d->view_of->axes[i].span,
+                   "a view has one index for each axis of its tensor, X[i, j], and no range");
+        d->type.kind = TYPE_ERROR;
+    }
+    if (d->view_pad && sema_expr(s, d->view_pad)->kind != TYPE_ERROR &&
+        d->view_pad->value.kind == CONST_NONE)
+        sema_error(s, DIAG_not_constant, d->view_pad->span, "pad");
     sema_close_scope(s);
     sema_declare(s, d);
 }

@@ -185,6 +185,8 @@ static void check_load(Sema *s, Stmt *stmt, Expr *call, const CallInfo *info) {
     if (!d || !source->decl || sema_is_error(source) || source->type.kind != TYPE_TENSOR) return;
     Decl *from = source->decl;
     from->direction = from->direction == DIR_NONE || from->direction == DIR_IN ? DIR_IN : DIR_INOUT;
+    if (from->kind == DECL_VIEW && from->base->direction == DIR_NONE) from->base->direction = DIR_IN;
+    if (from->kind == DECL_VIEW && from->base->direction == DIR_OUT) from->base->direction = DIR_INOUT;
     if (!sema_slice_fits(s, source, d, target->span) || !check_single(s, stmt, source, d)) return;
     if (from->type.dtype == DTYPE_NONE) from->type.dtype = DTYPE_F32;
     if (d->type.dtype == DTYPE_NONE) d->type.dtype = from->type.dtype;

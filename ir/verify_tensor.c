@@ -348,6 +348,20 @@ static bool check_store(Verifier *v, const IrOp *op) {
     return check_gathered(v, op, op->operands[0]->type);
 }
 
+static bool check_view(Verifier *v, const IrOp *op) {
+    const IrType *from = op->operands[0]->type, *to = op->results[0].type;
+    const IrBlock *map = op->regions[0];
+    NEED(v, op, from->kind == IR_TYPE_TENSOR && to->kind == IR_TYPE_TENSOR && from->dtype == to->dtype,
+         "a view is a tensor of the tensor's dtype");
+    NEED(v, op, map->arg_count == to->rank && map->last && map->last->operand_count == from->rank,
+         "the region takes the view's indices and yields the tensor's");
+    for (unsigned i = 0; i < map->arg_count; i++)
+        NEED(v, op, ir_type_is_index(map->args[i]->type), "the view's indices are index values");
+    for (unsigned i = 0; i < from->rank; i++)
+        NEED(v, op, ir_type_is_index(map->last->operands[i]->type), "a view yields index values");
+    return true;
+}
+
 /* ---- Buffers ---- */
 
 static bool check_alloc(Verifier *v, const IrOp *op) {
@@ -410,7 +424,8 @@ IrCheck ir_tensor_check(IrOpcode opcode) {
         [IR_GRAPH_CONTRACT] = check_contract,   [IR_GRAPH_GENERIC] = check_generic,
         [IR_GRAPH_ELEMENT] = check_element,     [IR_GRAPH_TRANSPOSE] = check_transpose,
         [IR_GRAPH_RESHAPE] = check_reshape,     [IR_TILE_LOAD] = check_load,
-        [IR_TILE_STORE] = check_store,          [IR_TILE_BROADCAST] = check_broadcast,
+        [IR_TILE_STORE] = check_store,          [IR_VIEW] = check_view,
+                 [IR_TILE_BROADCAST] = check_broadcast,
         [IR_TILE_REDUCE] = check_reduce,        [IR_TILE_COUNT] = check_count,
         [IR_TILE_GEMM] = check_gemm,            [IR_TILE_TRANSPOSE] = check_transpose,
         [IR_TILE_RESHAPE] = check_reshape,      [IR_TILE_CONVERT] = check_convert,

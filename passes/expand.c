@@ -419,6 +419,7 @@ static void expand_op(Expand *x, IrOp *op) {
     case IR_FOR: expand_for(x, op); return;
     case IR_PARALLEL: expand_parallel(x, op); return;
     case IR_IF: expand_if(x, op); return;
+    case IR_VIEW: return; /* its accesses know it */
     case IR_TILE_LOAD: expand_load(x, op); return;
     case IR_TILE_STORE: expand_store(x, op); return;
     case IR_TILE_BROADCAST: expand_broadcast(x, op); return;

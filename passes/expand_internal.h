@@ -87,6 +87,8 @@ typedef struct {
     int64_t step[DIST_MAX_RANK];
     int tile_axis[DIST_MAX_RANK];     /* of a range; -1: dropped, or by index tile */
     const Aff *stride[DIST_MAX_RANK]; /* elements */
+    const IrOp *view;                 /* `tensor` is made by this op; stride is its tensor's */
+    IrValue *inside_view;             /* set by access_offset: null when a lane is always inside */
     AffFacts *facts;
     int64_t width;                    /* elements of one access */
 } AccessPlan;
@@ -96,7 +98,7 @@ AccessPlan access_plan(Expand *x, IrOp *op, const Dist *dist);
 IrValue *access_pointer(const AccessPlan *plan);
 /* The element offset at fragment indices, emitted at `inner`, what is invariant at x->b; *mask is null
  * when the access is always inside. */
-IrValue *access_offset(Expand *x, IrBuilder *inner, const AccessPlan *plan, const Dist *dist, IrValue *const *index,
+IrValue *access_offset(Expand *x, IrBuilder *inner, AccessPlan *plan, const Dist *dist, IrValue *const *index,
                        IrValue **mask);
 
 /* A barrier before an access of a tensor where other threads' accesses may have to come first. */

@@ -16,6 +16,8 @@ static AccessPlan slice_of(Expand *x, IrOp *op) {
     IrSlice slice = ir_slice(op);
     IrValue *tensor = op->operands[slice.base];
     AccessPlan s = {.tensor = tensor, .type = tensor->type, .rank = slice.rank, .width = 1};
+    s.view = tensor->def && tensor->def->opcode == IR_VIEW ? tensor->def : NULL;
+    if (s.view) tensor = s.view->operands[0];
     s.pointer = expand_scalar(x, tensor);
     s.facts = ir_facts_at(x->ctx->scratch, op);
     aff_facts_effort(s.facts, 64); /* a check left in costs less than a long search */
@@ -30,14 +32,15 @@ static AccessPlan slice_of(Expand *x, IrOp *op) {
         else
             s.begin[i] = op->operands[axis->operand];
     }
-    s.stride[s.rank ? s.rank - 1 : 0] = aff_const(c, 1);
-    for (unsigned i = s.rank; i-- > 1;) s.stride[i - 1] = aff_mul(c, s.stride[i], s.type->extents[i]);
+    const IrType *memory = tensor->type;
+    s.stride[memory->rank ? memory->rank - 1 : 0] = aff_const(c, 1);
+    for (unsigned i = memory->rank; i-- > 1;) s.stride[i - 1] = aff_mul(c, s.stride[i], memory->extents[i]);
     return s;
 }
 
 /* The vector width in elements that this access may use. */
 static int64_t slice_vector(Expand *x, const AccessPlan *s, const Dist *dist) {
-    if (!x->gpu || !s->rank) return 1;
+    if (!x->gpu || !s->rank || s->view) return 1;
     unsigned last = s->rank - 1;
     if (s->tile_axis[last] < 0 || s->step[last] != 1) return 1;
     int64_t widest = x->vector_bytes / (int64_t)dtype_size(s->type->dtype);
@@ -91,26 +94,56 @@ IrValue *access_pointer(const AccessPlan *plan) { return plan->pointer; }
 static IrValue *or_zero(IrBuilder *b, IrValue *v) { return v ? v : ir_const_index(b, 0); }
 
 /* The offset of a lane along an axis that an index tile gives; outside of the tensor the lane is masked. */
-static IrValue *gathered_offset(Expand *x, IrBuilder *inner, const AccessPlan *s, unsigned i, const Dist *dist,
+static IrValue *gathered_index(Expand *x, IrBuilder *inner, const AccessPlan *s, unsigned i, const Dist *dist,
                                 IrValue *const *index, IrValue **mask) {
     IrValue *at = ir_cast(inner, rep_get(x, inner, &s->lanes[i], dist, index, 1), ir_type_index(x->module));
     *mask = mask_and(inner, *mask, ir_binary(inner, IR_LE, ir_const_index(inner, 0), at));
     *mask = mask_and(inner, *mask, index_less(inner, at, ir_aff_emit(&x->b, s->type->extents[i])));
-    return ir_binary(inner, IR_MUL, at, ir_aff_emit(&x->b, s->stride[i]));
+    return at;
 }
 
-IrValue *access_offset(Expand *x, IrBuilder *inner, const AccessPlan *s, const Dist *dist, IrValue *const *index,
+/* A value of the view's region at kernel level: its own ops again, what it takes from outside as it is. */
+static IrValue *view_value(Expand *x, IrBuilder *inner, const AccessPlan *s, IrValueMap *done, IrValue *v) {
+    IrValue *known = ir_value_map_get(done, v), *operands[4];
+    if (known != v) return known;
+    if (!v->def || v->def->block != s->view->regions[0]) return expand_scalar(x, v);
+    for (unsigned i = 0; i < v->def->operand_count && i < 4; i++)
+        operands[i] = view_value(x, inner, s, done, v->def->operands[i]);
+    IrOp *copy = ir_op_create(inner, v->def->opcode, v->def->operand_count, operands, 1, &v->type);
+    copy->attrs = v->def->attrs;
+    ir_value_map_set(done, v, ir_result(copy, 0));
+    return ir_result(copy, 0);
+}
+
+/* The offset in the tensor behind a view; outside of it the lane is masked. */
+static IrValue *view_offset(Expand *x, IrBuilder *inner, const AccessPlan *s, IrValue *const *at, IrValue **mask) {
+    const IrBlock *map = s->view->regions[0];
+    const IrType *base = s->view->operands[0]->type;
+    IrValueMap *done = ir_value_map_create(x->ctx->scratch);
+    IrValue *sum = NULL;
+    for (unsigned i = 0; i < map->arg_count; i++) ir_value_map_set(done, map->args[i], at[i]);
+    for (unsigned i = 0; i < base->rank; i++) {
+        IrValue *index = view_value(x, inner, s, done, map->last->operands[i]);
+        *mask = mask_and(inner, *mask, ir_binary(inner, IR_LE, ir_const_index(inner, 0), index));
+        *mask = mask_and(inner, *mask, index_less(inner, index, ir_aff_emit(&x->b, base->extents[i])));
+        sum = index_add(inner, sum, ir_binary(inner, IR_MUL, index, ir_aff_emit(&x->b, s->stride[i])));
+    }
+    return or_zero(inner, sum);
+}
+
+IrValue *access_offset(Expand *x, IrBuilder *inner, AccessPlan *s, const Dist *dist, IrValue *const *index,
                        IrValue **mask_out) {
     IrBuilder *outer = &x->b;
-    IrValue *fixed = NULL, *moving = NULL, *mask = NULL;
+    IrValue *fixed = NULL, *moving = NULL, *mask = NULL, *whole[DIST_MAX_RANK] = {NULL};
     for (unsigned i = 0; i < s->rank; i++) {
         if (!s->begin[i]) {
-            moving = index_add(inner, moving, gathered_offset(x, inner, s, i, dist, index, &mask));
+            whole[i] = gathered_index(x, inner, s, i, dist, index, &mask);
+            if (!s->view)
+                moving = index_add(inner, moving, ir_binary(inner, IR_MUL, whole[i], ir_aff_emit(outer, s->stride[i])));
             continue;
         }
         IrValue *begin = expand_scalar(x, s->begin[i]), *at = begin, *local = NULL;
         AxisChecks need = axis_checks(x, s, i, dist);
-        IrValue *stride = ir_aff_emit(outer, s->stride[i]);
         IrValue *extent = need.high ? ir_aff_emit(outer, s->type->extents[i]) : NULL;
         if (s->tile_axis[i] >= 0) {
             unsigned a = (unsigned)s->tile_axis[i];
@@ -130,14 +163,15 @@ IrValue *access_offset(Expand *x, IrBuilder *inner, const AccessPlan *s, const D
         } else if (need.high) {
             mask = mask_and(inner, mask, index_less(outer, begin, extent));
         }
-        if (need.low) {
-            IrValue *whole = index_add(inner, at, local);
-            mask = mask_and(inner, mask, ir_binary(inner, IR_LE, ir_const_index(inner, 0), whole));
-        }
+        if (need.low || s->view) whole[i] = index_add(inner, at, local);
+        if (need.low) mask = mask_and(inner, mask, ir_binary(inner, IR_LE, ir_const_index(inner, 0), whole[i]));
+        if (s->view) continue;
+        IrValue *stride = ir_aff_emit(outer, s->stride[i]);
         fixed = index_add(outer, fixed, ir_binary(outer, IR_MUL, at, stride));
         if (local) moving = index_add(inner, moving, ir_binary(inner, IR_MUL, local, stride));
     }
-    *mask_out = mask;
+    *mask_out = s->inside_view = mask;
+    if (s->view) return view_offset(x, inner, s, whole, mask_out);
     return or_zero(inner, index_add(inner, fixed, moving));
 }
 
@@ -147,16 +181,23 @@ static void set_access_attrs(IrOp *access, const IrOp *from, int64_t width, Dtyp
     if (cache) ir_attr_set_str(access, "cache", cache);
 }
 
+static IrValue *pad_of(Expand *x, IrBuilder *b, const IrOp *op, Dtype dtype) {
+    const IrAttr *pad = ir_attr(op, "pad");
+    const IrType *scalar = ir_type_scalar(x->module, dtype);
+    return dtype_is_float(dtype) ? ir_const_float(b, scalar, pad ? pad->number : 0)
+                                 : ir_const_int(b, scalar, pad ? (int64_t)pad->number : 0);
+}
+
 static IrValue *emit_load(Expand *x, IrBuilder *b, IrOp *op, const AccessPlan *s, IrValue *offset, IrValue *mask,
                           int64_t width) {
     Dtype dtype = s->type->dtype;
     const IrType *type = ir_type_vec(x->module, dtype, (unsigned)width);
     IrValue *operands[4] = {s->pointer, offset, mask, NULL};
-    if (mask) {
-        const IrAttr *pad = ir_attr(op, "pad");
-        const IrType *scalar = ir_type_scalar(x->module, dtype);
-        operands[3] = dtype_is_float(dtype) ? ir_const_float(b, scalar, pad ? pad->number : 0)
-                                            : ir_const_int(b, scalar, pad ? (int64_t)pad->number : 0);
+    if (mask) operands[3] = pad_of(x, b, op, dtype);
+    if (mask && s->view) {
+        IrValue *beyond = pad_of(x, b, s->view, dtype);
+        bool one = !ir_attr(op, "pad") || !s->inside_view;
+        operands[3] = one ? beyond : ir_select(b, s->inside_view, beyond, operands[3]);
     }
     IrOp *load = ir_op_create(b, IR_MEM_LOAD, mask ? 4 : 2, operands, 1, &type);
     set_access_attrs(load, op, width, dtype);

@@ -22,7 +22,7 @@ static bool is_stored_to(const IrValue *tensor) {
 static bool is_plain_load(const IrOp *load) {
     const IrAttr *pad = ir_attr(load, "pad");
     const char *axes = ir_attr_str(load, "axes", "");
-    return load->opcode == IR_TILE_LOAD && (!pad || (pad->kind == IR_ATTR_FLOAT && pad->number == 0)) &&
+    return load->opcode == IR_TILE_LOAD && !load->operands[0]->def && (!pad || (pad->kind == IR_ATTR_FLOAT && pad->number == 0)) &&
            strspn(axes, "rp") == strlen(axes) && load->operands[0]->type->kind == IR_TYPE_TENSOR &&
            load->operands[0]->type->dtype == load->results[0].type->dtype && !is_stored_to(load->operands[0]);
 }

@@ -29,6 +29,7 @@ typedef struct {
     Shadow *shadow; /* of each byte, or null: memory of one thread, or too large to watch */
 } Memory;
 
+typedef struct Inst Inst;
 typedef struct {
     const IrType *type;
     Dtype dtype;
@@ -38,12 +39,12 @@ typedef struct {
     unsigned rank;
     int64_t extents[SLOT_RANK];
     int64_t lo[SLOT_RANK], hi[SLOT_RANK]; /* present lanes, of tiles */
+    const Inst *view;                     /* tensor: the op view that makes it, or null */
     Memory *memory;                       /* tensor, buffer, pointer */
     int64_t offset;                       /* pointer: bytes into memory */
 } Slot;
 
 typedef struct Code Code;
-typedef struct Inst Inst;
 typedef struct Machine Machine;
 /* Runs one op; `active` has a byte per thread. */
 typedef void (*InstRun)(Machine *m, Inst *inst, const uint8_t *active);

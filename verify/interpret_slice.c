@@ -12,6 +12,7 @@ typedef struct {
     const Slot *index[SLOT_RANK];         /* the index tile, or null */
     int64_t lo[SLOT_RANK], hi[SLOT_RANK]; /* by kept axis: lanes that count */
     bool outside;                         /* an index is outside: no lane counts */
+    bool beyond;                          /* the last lane: in the view, outside of its tensor */
 } Slice;
 
 static int64_t ceil_divide(int64_t a, int64_t b) { /* b > 0 */
@@ -76,8 +77,28 @@ static int64_t lane_index(const Slice *s, unsigned d, const int64_t *lane) {
     return index->cells[at].i;
 }
 
+/* The flat index in the tensor behind a view. */
+static bool through_view(Machine *m, Slice *s, const int64_t *index, int64_t *flat) {
+    const Inst *view = s->tensor->view;
+    const Slot *base = view->operands[0];
+    Code *map = view->regions[0];
+    static const uint8_t one[1] = {1};
+    for (unsigned d = 0; d < s->tensor->rank; d++) map->args[d]->cells[0].i = index[d];
+    run_code(m, map, one);
+    Slot **yielded = map->insts[map->count - 1].operands;
+    *flat = 0;
+    for (unsigned d = 0; d < base->rank && !s->beyond; d++) {
+        int64_t at = yielded[d]->cells[0].i;
+        s->beyond = at < 0 || at >= base->extents[d];
+        *flat = *flat * base->extents[d] + at;
+    }
+    return !s->beyond;
+}
+
 /* The tensor's flat index of a lane; false where the lane does not count, or its index is outside. */
-static bool slice_index(const Slice *s, const int64_t *lane, int64_t *flat) {
+static bool slice_index(Machine *m, Slice *s, const int64_t *lane, int64_t *flat) {
+    int64_t index[SLOT_RANK] = {0};
+    s->beyond = false;
     if (s->outside) return false;
     *flat = 0;
     for (unsigned k = 0; k < s->form.kept; k++)
@@ -89,8 +110,9 @@ static bool slice_index(const Slice *s, const int64_t *lane, int64_t *flat) {
         if (axis->letter == 'g') at = lane_index(s, d, lane);
         if (at < 0 || at >= s->tensor->extents[d]) return false;
         *flat = *flat * s->tensor->extents[d] + at;
+        index[d] = at;
     }
-    return true;
+    return !s->tensor->view || through_view(m, s, index, flat);
 }
 
 static bool next_lane(const Slot *tile, int64_t *lane) {
@@ -113,6 +135,18 @@ static Cell pad_cell(const Inst *inst, const Slot *r) {
     if (!pad) return cell_poison(r->dtype);
     double value = pad->kind == IR_ATTR_FLOAT ? pad->number : (double)pad->integer;
     return cell_round(r, r->is_real ? (Cell){.f = value} : (Cell){.i = (int64_t)value});
+}
+
+static Cell view_pad(const Inst *view, const Slot *r) {
+    const IrAttr *pad = ir_attr(view->op, "pad");
+    double value = pad ? pad->number : 0;
+    return cell_round(r, r->is_real ? (Cell){.f = value} : (Cell){.i = (int64_t)value});
+}
+
+static void run_view(Machine *m, Inst *inst, const uint8_t *active) {
+    (void)m, (void)active;
+    inst->results[0]->view = inst;
+    inst->results[0]->memory = inst->operands[0]->memory;
 }
 
 /* The lanes present: all with pad=, but for absent indices. */
@@ -139,8 +173,10 @@ static void run_load(Machine *m, Inst *inst, const uint8_t *active) {
     clip(&s, r);
     set_presence(&s, padded, r);
     for (size_t e = 0; e < r->n; e++, next_lane(r, lane)) {
-        if (slice_index(&s, lane, &flat))
+        if (slice_index(m, &s, lane, &flat))
             r->cells[e] = cell_load(r->dtype, element(m, tensor, flat));
+        else if (s.beyond)
+            r->cells[e] = view_pad(tensor->view, r);
         else if (padded)
             r->cells[e] = present(r, lane) ? outside : poison;
         else
@@ -167,7 +203,7 @@ static void run_store(Machine *m, Inst *inst, const uint8_t *active) {
     (void)active;
     clip(&s, tile);
     for (size_t e = 0; e < tile->n; e++, next_lane(tile, lane)) {
-        if (!present(tile, lane) || !slice_index(&s, lane, &flat)) continue;
+        if (!present(tile, lane) || !slice_index(m, &s, lane, &flat)) continue;
         unsigned char *memory = element(m, tensor, flat);
         Cell value = tile->cells[e];
         if (strcmp(mode, "set") != 0)
@@ -190,7 +226,7 @@ static void run_copy(Machine *m, Inst *inst, const uint8_t *active) {
     unsigned char *data = calloc(count + 1, size);
     if (!data) machine_trap(m, "out of memory");
     for (size_t e = 0; e < count; e++, next_lane(buffer, lane))
-        if (slice_index(&s, lane, &flat))
+        if (slice_index(m, &s, lane, &flat))
             memcpy(data + e * size, tensor->memory->data + flat * (int64_t)size, size);
     int64_t to = stage * (int64_t)(count * size);
     if (ir_attr_bool(inst->op, "async")) {
@@ -208,6 +244,8 @@ static void run_copy(Machine *m, Inst *inst, const uint8_t *active) {
 
 InstRun interpret_slice_op(IrOpcode op) {
     switch (op) {
+    case IR_VIEW:
+        return run_view;
     case IR_TILE_LOAD:
         return run_load;
     case IR_TILE_STORE:
