@@ -184,12 +184,25 @@ static const IrFunc *tile_function(const IrModule *m) {
     return NULL;
 }
 
+static void report_no_sketch(sketchc_unit *unit) {
+    const Block *op = unit->file ? unit->file->op : NULL;
+    Diag *d = diag_report(&unit->diags, DIAG_no_sketch, op ? op->name_span : SPAN_NONE);
+    if (op)
+        diag_note(&unit->diags, d, SPAN_NONE,
+                  "add `sketch %s_tiled implements %s { ... }`, which says how", op->name,
+                  op->name);
+}
+
 Artifact *api_artifact(sketchc_unit *unit, const Compile *c, Arena *arena) {
     IrModule *signature = api_build(unit), *kernels = signature ? api_build(unit) : NULL;
     bool no_graph = true;
     IrModule *graph = kernels ? graph_only(unit, &no_graph) : NULL;
     if (!graph) return NULL;
     keep_level(kernels, IR_LEVEL_TILE);
+    if (!kernels->first) {
+        report_no_sketch(unit);
+        return NULL;
+    }
     if (!api_lower(unit, c, kernels)) return NULL;
     Str code;
     str_init(&code);
@@ -264,15 +277,6 @@ static void emit_cubin(sketchc_unit *unit, const Compile *c, Str *out) {
 static void emit_artifact(sketchc_unit *unit, const Compile *c, Str *out) {
     Artifact *artifact = api_artifact(unit, c, unit->arena);
     if (artifact) artifact_write(artifact, out);
-}
-
-static void report_no_sketch(sketchc_unit *unit) {
-    const Block *op = unit->file ? unit->file->op : NULL;
-    Diag *d = diag_report(&unit->diags, DIAG_no_sketch, op ? op->name_span : SPAN_NONE);
-    if (op)
-        diag_note(&unit->diags, d, SPAN_NONE,
-                  "add `sketch %s_tiled implements %s { ... }`, which says how", op->name,
-                  op->name);
 }
 
 static void emit_lowered(sketchc_unit *unit, const Compile *c, const char *form, IrModule *module,

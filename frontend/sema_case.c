@@ -51,7 +51,8 @@ static void set_data(Sema *s, Setting *set) {
     if (!is_data || set->decl->kind != DECL_TENSOR) {
         sema_error(s, DIAG_bad_case, set->span,
                    "`NAME: kind(...)` gives a tensor its data: uniform(lo, hi), normal(mean, "
-                   "deviation), randint(lo, hi), symmetric, triu, tril, softmax");
+                   "deviation), randint(lo, hi), symmetric, triu, tril, softmax, one_hot, permutation, "
+                   "arange(start, step), const(value), zeros, ones");
         return;
     }
     for (size_t i = 0; e->kind == EXPR_CALL && i < e->u.call.args.count; i++) {

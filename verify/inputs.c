@@ -89,11 +89,46 @@ static double softmax_value(const InputSpec *s, int64_t index) {
     return (column % 2 ? 1 - u : 1 + u) / (double)n;
 }
 
+static int64_t row_length(const InputSpec *s) {
+    return s->shape.rank ? s->shape.extents[s->shape.rank - 1] : 1;
+}
+
+static int64_t one_hot_value(const InputSpec *s, int64_t index) {
+    int64_t n = row_length(s);
+    return index % n == (int64_t)(mix(s, index / n) % (uint64_t)n);
+}
+
+/* A bijection of [0, 4^half): four Feistel rounds on halves of `half` bits (Luby, Rackoff 1988). */
+static uint64_t shuffle(const InputSpec *s, int64_t row, unsigned half, uint64_t x) {
+    uint64_t mask = (UINT64_C(1) << half) - 1, left = x >> half, right = x & mask;
+    for (int round = 0; round < 4; round++) {
+        uint64_t salt = (uint64_t)row * 4 + (uint64_t)round;
+        uint64_t next = left ^ (mix(s, (int64_t)(salt << 32 ^ right)) & mask);
+        left = right;
+        right = next;
+    }
+    return left << half | right;
+}
+
+/* The bijection is repeated until it leads back into [0, n). */
+static int64_t permutation_value(const InputSpec *s, int64_t index) {
+    int64_t n = row_length(s), row = index / n;
+    unsigned half = 1;
+    while (half < 31 && (INT64_C(1) << (2 * half)) < n) half++;
+    uint64_t x = (uint64_t)(index % n);
+    do x = shuffle(s, row, half, x);
+    while (x >= (uint64_t)n);
+    return (int64_t)x;
+}
+
 static bool makes_integers(const InputSpec *s) {
-    return s->kind == INPUT_RANDINT || s->kind == INPUT_EXACT;
+    return s->kind == INPUT_RANDINT || s->kind == INPUT_EXACT || s->kind == INPUT_ONE_HOT ||
+           s->kind == INPUT_PERMUTATION;
 }
 
 static int64_t integer_value(const InputSpec *s, int64_t index) {
+    if (s->kind == INPUT_ONE_HOT) return one_hot_value(s, index);
+    if (s->kind == INPUT_PERMUTATION) return permutation_value(s, index);
     bool positive = !dtype_is_signed(s->shape.dtype);
     int64_t lo = s->kind == INPUT_RANDINT ? (int64_t)s->a : positive ? 0 : -(int64_t)s->a;
     int64_t hi = s->kind == INPUT_RANDINT ? (int64_t)s->b : (int64_t)s->a + 1;

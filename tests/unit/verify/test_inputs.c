@@ -46,7 +46,8 @@ static void check_fill(const InputSpec *spec) {
 
 static void check_all_dtypes(void) {
     static const char *const generators[] = {"uniform", "normal",    "exact", "zeros", "ones",
-                                             "arange",  "symmetric", "triu",  "tril",  "softmax"};
+                                             "arange",  "symmetric", "triu",  "tril",  "softmax",
+                                             "one_hot", "permutation"};
     for (int t = 1; t < DTYPE_COUNT; t++) {
         Shape shape = make_shape("X", (Dtype)t, 300, 300);
         for (size_t g = 0; g < COUNT_OF(generators); g++) {
@@ -145,6 +146,32 @@ static void check_errors(void) {
     CHECK(!input_spec_init(&spec, 0, &oblong, "randint", 2, bad, &error));
 }
 
+/* Every row holds each number once; rows differ; the one of a one-hot row moves. */
+static void check_rows(void) {
+    static const int64_t lengths[] = {1, 2, 3, 64, 65, 1000};
+    for (size_t k = 0; k < COUNT_OF(lengths); k++) {
+        int64_t n = lengths[k], same = 0, moved = 0, before = -1;
+        Shape shape = make_shape("X", DTYPE_I32, 20, n);
+        InputSpec permutation = make_spec(&shape, "permutation", 0, NULL),
+                  one_hot = make_spec(&shape, "one_hot", 0, NULL);
+        for (int64_t row = 0; row < 20; row++) {
+            bool seen[1000] = {false};
+            int64_t ones = 0, at = -1;
+            for (int64_t i = 0; i < n; i++) {
+                int64_t v = input_value_int(&permutation, row * n + i);
+                CHECK(v >= 0 && v < n && !seen[v]);
+                seen[v] = true;
+                same += v == i;
+                if (input_value_int(&one_hot, row * n + i)) ones++, at = i;
+            }
+            CHECK(ones == 1);
+            moved += before >= 0 && at != before;
+            before = at;
+        }
+        CHECK(n < 64 || (same < 20 * 8 && moved > 10));
+    }
+}
+
 int main(void) {
     double unit[2] = {0, 1}, normal[2] = {2, 3};
     check_all_dtypes();
@@ -152,6 +179,7 @@ int main(void) {
     check_moments("normal", normal, 2, 9);
     check_tails();
     check_structure();
+    check_rows();
     check_integers();
     check_streams_differ();
     check_errors();
