@@ -117,7 +117,9 @@ bool build_flag(Build *c, const Expr *e, const char *name) {
 /* A whole number is its own floor, and integers round nothing; null: the op takes integers itself. */
 static IrValue *of_integers(Build *c, IrOpcode opcode, IrValue *const *v) {
     if (dtype_is_float(v[0]->type->dtype)) return NULL;
-    if (opcode == IR_FLOOR || opcode == IR_RINT || opcode == IR_TRUNC) return v[0];
+    if (opcode == IR_FLOOR || opcode == IR_RINT || opcode == IR_TRUNC ||
+        opcode == IR_CEIL)
+        return v[0];
     if (opcode != IR_FMA) return NULL;
     IrValue *product = ir_result(ir_op_create(&c->b, IR_MUL, 2, v, 1, NULL), 0);
     return ir_result(ir_op_create(&c->b, IR_ADD, 2, (IrValue *[]){product, v[2]}, 1, NULL), 0);

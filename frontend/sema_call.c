@@ -588,6 +588,11 @@ static void reshape(Sema *s, Expr *e, const BuiltinInfo *row) {
 }
 
 static void ceil_rule(Sema *s, Expr *e) {
+    if (!e->bound[1] && type_is_shaped(&e->bound[0]->type)) {
+        e->builtin = BUILTIN_CEILING;
+        elementwise(s, e, builtin_info(e->builtin));
+        return;
+    }
     bool loaded = false;
     for (size_t i = 0; i < e->bound_count; i++) {
         if (!e->bound[i]) continue;

@@ -2,9 +2,11 @@
 """Measures every function of ir/math.def, as emitted for the CPU, against libm in double (f32) and
 libquadmath (f64): the greatest error must stay within the bound that the table states.
 
-    functions.py CC SKETCH_OPT EMIT_TOOL SOURCE [--long] [--only=NAME,...] [--update=docs/math.md]
+    functions.py CC SKETCH_OPT EMIT_TOOL SOURCE [--long | --step=N] [--only=NAME,...]
+                 [--update=docs/math.md]
 
-Short: every 4,093rd f32 argument, 250,000 f64 arguments; --long: all 2^32 and 16 million."""
+Short: every 4,093rd f32 argument, 250,000 f64 arguments; --long: all 2^32 and 16 million; --step=N: every
+N-th of f32 and 2^25 / N of f64."""
 import concurrent.futures
 import pathlib
 import re
@@ -112,7 +114,7 @@ def main():
     with tempfile.TemporaryDirectory() as folder, concurrent.futures.ThreadPoolExecutor(2) as pool:
         def work(job):
             f, dtype = job
-            step = (1 if dtype == "f32" and f["name"] not in BINARY else 256) if long else \
+            step = int(options["step"]) * (1 if dtype == "f32" else 128) if "step" in options else (1 if dtype == "f32" and f["name"] not in BINARY else 256) if long else \
                 (4093 if dtype == "f32" else 16384)
             return f, measure(tools, pathlib.Path(folder), source, f["name"], dtype, step)
         for f, r in pool.map(work, jobs):
