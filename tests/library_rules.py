@@ -19,7 +19,7 @@ CALLS = [
     (r"\babort\s*\(", "ends the process",
      {"support/": "the one place for out of memory", "ir/op.c": "a caller's bug would corrupt the IR",
       "ir/affine_of.c": "the same",
-      "verify/evaluate_memory.c": "out of a few megabytes", "verify/evaluate_reduce.c": "the same"}),
+      "verify/evaluate_memory.c": "out of a few megabytes"}),
     (r"\b(?:stdout|stderr)\b|\b(?:printf|puts|putchar|perror|vprintf)\s*\(", "writes to a standard stream", {}),
     (r"\bsetlocale\s*\(", "changes the locale of the whole process", {}),
     (r"\b(?:strtod|strtof|strtold|atof)\s*\(", "reads numbers by the locale", {"support/number.c": "under the C locale"}),
