@@ -121,11 +121,12 @@ static void build_scalars(Build *c, const Stmt *s) {
 /* ---- Control flow ---- */
 
 /* Hints that a pass may follow or report. */
-static void loop_hints(IrOp *op, const LoopInfo *info) {
+static void loop_hints(Build *c, IrOp *op, const LoopInfo *info) {
     const char *names[8];
     size_t count = 0;
     if (info->vectorize) names[count++] = "vectorize";
-    if (info->swizzle) names[count++] = "swizzle";
+    if (info->swizzle)
+        names[count++] = arena_printf(c->unit, "swizzle=%lld", (long long)(info->group > 0 ? info->group : 8));
     if (info->split_k) names[count++] = "split_k";
     if (info->cluster) names[count++] = "cluster";
     if (info->persistent) names[count++] = "persistent";
@@ -135,8 +136,8 @@ static void loop_hints(IrOp *op, const LoopInfo *info) {
     if (count) ir_attr_set_strs(op, "hints", count, names);
 }
 
-static void loop_attributes(IrOp *op, const LoopInfo *info) {
-    loop_hints(op, info);
+static void loop_attributes(Build *c, IrOp *op, const LoopInfo *info) {
+    loop_hints(c, op, info);
     const char *grid = info->grid_axis == 'x'   ? "grid.x"
                        : info->grid_axis == 'y' ? "grid.y"
                                                 : "grid.z";
@@ -166,7 +167,7 @@ static void parallel_loop(Build *c, const Stmt *s, IrValue *bounds[3]) {
     c->b = ir_builder_at_end(op->regions[0]);
     const char *name = build_name(c, s->u.loop.var);
     build_set(c, s->loop->var, ir_region_add_arg(op->regions[0], ir_type_index(c->m), name));
-    loop_attributes(op, s->loop);
+    loop_attributes(c, op, s->loop);
     c->depth++;
     build_body(c, &s->u.loop.body);
     c->depth--;
@@ -182,7 +183,7 @@ static void serial_loop(Build *c, const Stmt *s, IrValue *bounds[3]) {
     c->b.span = s->span;
     IrOp *op = ir_for(&c->b, bounds[0], bounds[1], bounds[2], count, carried,
                       build_name(c, s->u.loop.var));
-    loop_attributes(op, info);
+    loop_attributes(c, op, info);
     IrBuilder outside = c->b;
     bool was_serial = c->under_serial;
     c->under_serial = true;

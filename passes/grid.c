@@ -14,6 +14,7 @@
  *       parallel(%c0, %D, %c128) (%d: index) {  =>   %b = floordiv(%p, ceildiv(D, 128))
  *         ...                                        %d = mul(mod(%p, ceildiv(D, 128)), 128)
  */
+#include <stdlib.h>
 #include <string.h>
 
 #include "passes_internal.h"
@@ -120,6 +121,44 @@ static void note_bound(IrValue *index, const Aff *trips) {
     if (op && (op->opcode == IR_FLOORDIV || op->opcode == IR_MOD)) ir_attr_set_aff(op, "below", trips);
 }
 
+/* ---- Swizzle: blocks in groups of rows, so that those that run together share cached data ---- */
+
+/* The group of the hint "swizzle=N"; 0: there is none. */
+static int64_t swizzle_group(const IrOp *loop) {
+    const IrAttr *hints = ir_attr(loop, "hints");
+    for (size_t h = 0; hints && h < hints->count; h++)
+        if (strncmp(hints->strs[h], "swizzle=", 8) == 0) return strtoll(hints->strs[h] + 8, NULL, 10);
+    return 0;
+}
+
+/* Numbers a rows x columns grid by groups of `group` rows, column after column within a group. */
+static void swizzle_pair(IrBuilder *b, const Nest *nest, unsigned row, int64_t group, IrValue **index) {
+    IrValue *rows = ir_aff_emit(b, nest->trips[row]), *columns = ir_aff_emit(b, nest->trips[row + 1]);
+    IrValue *number = ir_binary(b, IR_ADD, ir_binary(b, IR_MUL, index[row], columns), index[row + 1]);
+    IrValue *size = ir_const_index(b, group), *blocks = ir_binary(b, IR_MUL, columns, size);
+    IrValue *first = ir_binary(b, IR_MUL, ir_binary(b, IR_FLOORDIV, number, blocks), size);
+    IrValue *height = ir_binary(b, IR_MIN, ir_binary(b, IR_SUB, rows, first), size);
+    height = ir_binary(b, IR_MAX, height, ir_const_index(b, 1));
+    IrValue *within = ir_binary(b, IR_MOD, number, blocks);
+    /* The division changes nothing; it carries the bound. */
+    index[row] = ir_binary(b, IR_MOD, ir_binary(b, IR_ADD, first, ir_binary(b, IR_MOD, within, height)), rows);
+    index[row + 1] = ir_binary(b, IR_FLOORDIV, within, height);
+    note_bound(index[row], nest->trips[row]);
+    note_bound(index[row + 1], nest->trips[row + 1]);
+}
+
+static void swizzle_nest(PassContext *ctx, IrBuilder *b, const Nest *nest, IrValue **index) {
+    for (unsigned i = 0; i < nest->depth; i++) {
+        int64_t group = swizzle_group(nest->loops[i]);
+        if (!group) continue;
+        if (nest->depth < 2) {
+            report_hint(ctx, nest->loops[i]->span, "swizzle", "the grid has one axis");
+            continue;
+        }
+        swizzle_pair(b, nest, i + 1 < nest->depth ? i : i - 1, group, index);
+    }
+}
+
 /* Values of the loop variables from the block index, outermost first. */
 static void bind_indices(PassContext *ctx, IrFunc *f, const Nest *nest) {
     IrModule *m = ctx->module;
@@ -135,6 +174,7 @@ static void bind_indices(PassContext *ctx, IrFunc *f, const Nest *nest) {
         rest = i ? ir_binary(&b, IR_FLOORDIV, rest, trips) : rest;
         note_bound(index[i], nest->trips[i]);
     }
+    swizzle_nest(ctx, &b, nest, index);
     for (unsigned i = 0; i < nest->depth; i++) {
         IrValue *lb = ir_aff_emit(&b, ir_aff_of(m, nest->loops[i]->operands[0]));
         IrValue *step = ir_aff_emit(&b, ir_aff_of(m, nest->loops[i]->operands[2]));

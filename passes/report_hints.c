@@ -6,7 +6,7 @@
  * breaks: nothing.
  * source: docs/language.md, "Hints".
  *
- *   parallel(...) {hints = ["swizzle"]}    note[N0610]: hint "swizzle" is not followed: ...
+ *   parallel(...) {hints = ["cluster"]}    note[N0610]: hint "cluster" is not followed: ...
  */
 #include "passes_internal.h"
 
@@ -16,7 +16,6 @@ static const struct {
     const char *name, *reason;
 } unused[] = {
     {"vectorize", "vector widths follow from layouts and alignment"},
-    {"swizzle", "blocks run in the order of the loops"},
     {"split_k", "a reduction stays in one block"},
     {"cluster", "blocks do not form clusters yet"},
     {"persistent", "each iteration is a block of its own"},
@@ -54,6 +53,9 @@ static void check(void *context, IrOp *op) {
     PassContext *ctx = context;
     const IrAttr *hints = ir_attr(op, "hints");
     if (op->opcode == IR_TILE_GEMM) check_precision(ctx, op);
+    for (size_t h = 0; hints && h < hints->count; h++)
+        if (strncmp(hints->strs[h], "swizzle=", 8) == 0 && ctx->target->kind == TARGET_CPU)
+            report(ctx, op, "swizzle", "a core takes the iterations in the order of the loops");
     for (size_t h = 0; hints && h < hints->count; h++)
         for (size_t i = 0; i < COUNT_OF(unused); i++)
             if (strcmp(hints->strs[h], unused[i].name) == 0) report(ctx, op, unused[i].name, unused[i].reason);
