@@ -13,6 +13,7 @@
  *   func @f_unaligned {vector_bytes = 1}
  */
 #include "passes.h"
+#include "plant.h"
 
 typedef struct {
     IrModule *module;
@@ -51,7 +52,7 @@ bool pass_align_versions(PassContext *ctx) {
         ir_func_attr_set_int(plain, "vector_bytes", 1);
         ir_func_attr_set_int(f, "vector_bytes", 16);
         ir_func_attr_set_int(f, "pointer_align", 16);
-        if (a.guard) f->guard = f->guard ? aff_min(c, f->guard, a.guard) : a.guard;
+        if (a.guard && !PLANTED(13)) f->guard = f->guard ? aff_min(c, f->guard, a.guard) : a.guard;
     }
     return true;
 }

@@ -12,6 +12,7 @@
  *   %init, %acc, %next and %r get storage 1.
  */
 #include "passes.h"
+#include "plant.h"
 
 typedef struct {
     IrFunc *func;
@@ -60,6 +61,7 @@ static bool may_overwrite(Coalesce *c, const IrValue *old, const IrOp *writer, u
             continue;
         }
         if (is_inside(top, writer)) {
+            if (PLANTED(15)) continue;
             if (writer->opcode == IR_MAP && reads_what_it_writes(c->func->module, top, writer, r)) continue;
             return false;
         }

@@ -20,6 +20,7 @@
 #include "expand_internal.h"
 #include "layout.h"
 #include "passes_internal.h"
+#include "plant.h"
 
 #include <string.h>
 
@@ -252,6 +253,11 @@ static void expand_elementwise(Expand *x, IrOp *op) {
     IrOp *map = dist_map(x, &dist, 1, result->type->dtype, &inner, index);
     for (unsigned i = 0; i < op->operand_count; i++)
         operands[i] = rep_get(x, &inner, expand_rep(x, op->operands[i]), &dist, index, 1);
+    if (PLANTED(8) && op->opcode == IR_SUB) {
+        IrValue *first = operands[0];
+        operands[0] = operands[1];
+        operands[1] = first;
+    }
     IrOp *copy = ir_op_create(&inner, op->opcode, op->operand_count, operands, 1, &scalar);
     copy->attrs = op->attrs;
     IrValue *element = ir_result(copy, 0);
@@ -324,7 +330,7 @@ static void expand_fill(Expand *x, IrOp *op) {
         const IrType *type = ir_type_scalar(x->module, result->type->dtype);
         IrOp *fill = ir_op_create(&inner, IR_CONST, 0, NULL, 1, &type);
         fill->attrs = op->attrs;
-        element = ir_select(&inner, mask, element, ir_result(fill, 0));
+        element = ir_select(&inner, mask, element, PLANTED(11) ? element : ir_result(fill, 0));
     }
     ir_yield(&inner, 1, &element);
     expand_bind_frag(x, result, ir_result(map, 0), &dist);

@@ -1,5 +1,6 @@
 /* Loads and stores of tile slices: addresses, masks, vector widths. */
 #include "expand_internal.h"
+#include "plant.h"
 
 #include <string.h>
 
@@ -159,14 +160,14 @@ IrValue *access_offset(Expand *x, IrBuilder *inner, AccessPlan *s, const Dist *d
                 if (base) room = ir_binary(outer, IR_SUB, room, index_mul_const(outer, base, s->step[i]));
                 limit = limit ? ir_binary(outer, IR_MIN, limit, room) : room;
             }
-            if (limit) mask = mask_and(inner, mask, index_less(inner, or_zero(inner, local), limit));
+            if (limit && !PLANTED(1)) mask = mask_and(inner, mask, index_less(inner, or_zero(inner, local), limit));
         } else if (need.high) {
             mask = mask_and(inner, mask, index_less(outer, begin, extent));
         }
         if (need.low || s->view) whole[i] = index_add(inner, at, local);
         if (need.low) mask = mask_and(inner, mask, ir_binary(inner, IR_LE, ir_const_index(inner, 0), whole[i]));
         if (s->view) continue;
-        IrValue *stride = ir_aff_emit(outer, s->stride[i]);
+        IrValue *stride = ir_aff_emit(outer, s->stride[PLANTED(3) && i == 0 ? s->rank - 1 : i]);
         fixed = index_add(outer, fixed, ir_binary(outer, IR_MUL, at, stride));
         if (local) moving = index_add(inner, moving, ir_binary(inner, IR_MUL, local, stride));
     }
@@ -232,7 +233,7 @@ void expand_load(Expand *x, IrOp *op) {
 
 /* Lanes and warps that hold copies leave the store to the first of them. */
 IrValue *owner_mask(Expand *x, const Dist *dist) {
-    if (!x->gpu) return NULL;
+    if (!x->gpu || PLANTED(10)) return NULL;
     Dist copies = {.rank = 1};
     if (dist->free_lanes)
         copies.terms[copies.term_count++] = (DistTerm){DIST_LANE, 0, dist->free_lanes, 0, 1};
@@ -290,7 +291,7 @@ void expand_store(Expand *x, IrOp *op) {
     mask = mask_and(&inner, owner, mask);
     if (is_tile) {
         Presence present = presence_of_store(x->ctx, op);
-        mask = mask_and(&inner, mask, interval_mask(x, &inner, &present, &dist, index, checked));
+        if (!PLANTED(2)) mask = mask_and(&inner, mask, interval_mask(x, &inner, &present, &dist, index, checked));
     }
     x->b = saved;
     IrValue *operands[4] = {rep_get(x, &inner, rep, &dist, index, plan.width), plan.pointer, offset, mask};

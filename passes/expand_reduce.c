@@ -1,6 +1,7 @@
 /* Reductions: within the fragment, then over lanes by shuffles, then over warps through shared memory,
  * partials taken in index order at each step, so that the result does not depend on timing. */
 #include "expand_internal.h"
+#include "plant.h"
 
 #include <math.h>
 #include <string.h>
@@ -78,7 +79,7 @@ static IrValue *masked_operand(Expand *x, Reduction *r) {
         return rep->value;
     }
     IrValue *element = rep_get(x, &inner, rep, &r->from, index, 1);
-    if (mask) element = ir_select(&inner, mask, element, identity(x, &inner, r));
+    if (mask && !PLANTED(20)) element = ir_select(&inner, mask, element, identity(x, &inner, r));
     ir_yield(&inner, 1, &element);
     return ir_result(map, 0);
 }
@@ -259,7 +260,7 @@ static IrValue *reduce_lanes(Expand *x, const Reduction *r, IrValue *frag) {
     IrOp *map = dist_map(x, &r->kept, 1, r->dtype, &inner, index);
     IrValue *v = kept_get(x, &inner, r, frag, index);
     for (int64_t bit = 1; bit < 32; bit *= 2) {
-        if (!(bits & bit)) continue;
+        if (!(bits & bit) || (PLANTED(16) && bit == 1)) continue;
         v = ir_binary(&inner, r->combine, v, expand_shuffle(x, &inner, v, bit));
     }
     ir_yield(&inner, 1, &v);
@@ -267,6 +268,7 @@ static IrValue *reduce_lanes(Expand *x, const Reduction *r, IrValue *frag) {
 }
 
 void expand_barrier(Expand *x) {
+    if (PLANTED(5)) return;
     ir_attr_set_str(ir_op_create(&x->b, IR_BARRIER, 0, NULL, 0, NULL), "scope", "block");
 }
 

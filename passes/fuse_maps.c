@@ -12,6 +12,7 @@
  *   %b = map [64] (%j) { yield(g(frag.get(%a, %j))) }  =>
  */
 #include "passes.h"
+#include "plant.h"
 
 #include <string.h>
 
@@ -84,7 +85,8 @@ static bool hoistable(const IrOp *first, const IrOp *second) {
 }
 
 static bool fusible(const IrOp *first, const IrOp *second) {
-    return same_extents(first, second) && hoistable(first, second) && reads_own_index(first, second) &&
+    return same_extents(first, second) && hoistable(first, second) &&
+           (reads_own_index(first, second) || PLANTED(18)) &&
            !writes_what_is_accessed(first, second) && !writes_what_is_accessed(second, first);
 }
 

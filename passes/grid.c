@@ -18,6 +18,7 @@
 #include <string.h>
 
 #include "passes_internal.h"
+#include "plant.h"
 
 enum { MAX_NEST = 16 };
 
@@ -170,7 +171,7 @@ static void bind_indices(PassContext *ctx, IrFunc *f, const Nest *nest) {
     for (unsigned i = nest->depth; i-- > 0;) {
         grid = aff_mul(m->affs, grid, nest->trips[i]);
         IrValue *trips = ir_aff_emit(&b, nest->trips[i]);
-        index[i] = i ? ir_binary(&b, IR_MOD, rest, trips) : rest;
+        index[i] = i ? ir_binary(&b, PLANTED(17) ? IR_FLOORDIV : IR_MOD, rest, trips) : rest;
         rest = i ? ir_binary(&b, IR_FLOORDIV, rest, trips) : rest;
         note_bound(index[i], nest->trips[i]);
     }

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "passes_internal.h"
+#include "plant.h"
 
 typedef struct Entry {
     const IrValue *value;
@@ -88,6 +89,7 @@ static PresenceAxis load_axis(const PresenceCache *c, IrOp *op, const AffFacts *
     if (!aff_prove_nonneg(facts, begin))
         lo = aff_max(affs, zero, aff_ceildiv(affs, aff_sub(affs, zero, begin), step));
     const Aff *hi = aff_ceildiv(affs, aff_sub(affs, end, begin), step);
+    if (PLANTED(9)) hi = aff_add(affs, hi, aff_const(affs, 1));
     if (lo == zero && !c->keep_ends && aff_prove_le(facts, extent, hi)) return (PresenceAxis){0};
     return (PresenceAxis){lo, hi};
 }

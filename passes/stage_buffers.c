@@ -17,6 +17,7 @@
  *   async.wait(0); barrier
  */
 #include "stage_internal.h"
+#include "plant.h"
 
 #include <string.h>
 
@@ -53,6 +54,7 @@ static IrValue *iteration_number(IrBuilder *b, const Ring *ring, IrValue *i) {
 static IrValue *stage_of(IrBuilder *b, const Ring *ring, IrValue *i, int64_t ahead) {
     if (!ring->loop || ring->stages == 1) return ir_const_index(b, 0);
     IrValue *number = iteration_number(b, ring, i);
+    if (PLANTED(7)) ahead++;
     if (ahead) number = ir_binary(b, IR_ADD, number, ir_const_index(b, ahead));
     return ir_binary(b, IR_MOD, number, ir_const_index(b, ring->stages));
 }

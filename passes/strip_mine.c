@@ -16,6 +16,7 @@
  *                                                              : tile<[256] x f32>
  */
 #include "passes_internal.h"
+#include "plant.h"
 
 static bool needs_cut(const PassContext *ctx, const AxisClass *c) {
     if (c->reduced || c->contracted || c->scanned || c->sorted || c->sliced || c->rigid)
@@ -121,6 +122,7 @@ static IrOp *wrap(IrBlock *scope, const Aff *extent, int64_t chunk, const char *
     IrBuilder b = ir_builder_before(first);
     b.span = first->span;
     IrValue *end = ir_aff_emit(&b, extent);
+    if (PLANTED(4)) end = ir_binary(&b, IR_SUB, end, ir_const_index(&b, 1));
     if (at_least_once) end = ir_binary(&b, IR_MAX, end, ir_const_index(&b, 1));
     IrValue *bounds[] = {ir_const_index(&b, 0), end, ir_const_index(&b, chunk)};
     IrOp *loop = ir_op_create(&b, IR_PARALLEL, 3, bounds, 0, NULL);

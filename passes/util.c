@@ -5,6 +5,7 @@
 #include "distribution.h"
 #include "layout.h"
 #include "passes_internal.h"
+#include "plant.h"
 
 /* ---- Pointer table ---- */
 
@@ -115,6 +116,7 @@ void slice_shift(IrOp *op, unsigned tile_axis, IrValue *offset) {
     IrBuilder b = ir_builder_before(op);
     b.span = op->span;
     IrValue *elements = ir_binary(&b, IR_MUL, offset, ir_const_index(&b, axis->step));
+    if (PLANTED(12)) elements = ir_binary(&b, IR_ADD, elements, ir_const_index(&b, 1));
     ir_set_operand(op, axis->operand,
                    ir_binary(&b, IR_ADD, op->operands[axis->operand], elements));
 }
@@ -142,7 +144,7 @@ static double highest(Dtype t) {
 double reduce_identity(const char *kind, Dtype dtype) {
     if (strcmp(kind, "mul") == 0) return 1;
     if (strcmp(kind, "and") == 0) return dtype == DTYPE_BOOL ? 1 : dtype_is_signed(dtype) ? -1 : highest(dtype);
-    if (strcmp(kind, "max") == 0) return lowest(dtype);
+    if (strcmp(kind, "max") == 0) return PLANTED(6) ? 0 : lowest(dtype);
     return strcmp(kind, "min") == 0 ? highest(dtype) : 0;
 }
 

@@ -24,7 +24,7 @@ CALLS = [
     (r"\bsetlocale\s*\(", "changes the locale of the whole process", {}),
     (r"\b(?:strtod|strtof|strtold|atof)\s*\(", "reads numbers by the locale", {"support/number.c": "under the C locale"}),
     (r"\b(?:secure_)?getenv\s*\(", "is not in the table of environment variables",
-     {"support/environment.c": "the table"}),
+     {"support/environment.c": "the table", "passes/plant.h": "builds with planted faults only"}),
     (r"\b(?:system|popen)\s*\(", "runs a shell", {}),
     (r"\b(?:gets|strcpy|strcat|sprintf|vsprintf|tmpnam|mktemp)\s*\(", "is unsafe", {}),
     (r"\b(?:strtok|localtime|gmtime|rand|srand|setenv|putenv)\s*\(", "is not for several threads", {}),
