@@ -108,6 +108,20 @@ static bool names_passes(sketchc_unit *unit, const char *given, const char *word
            pipeline_parse(unit->arena, &unit->diags, given, &passes, &count);
 }
 
+enum { CPU_VECTOR_REGISTERS = 16 };
+
+static bool report_allocs(sketchc_unit *unit, const Compile *c) {
+    unsigned errors = unit->diags.error_count;
+    const Target *t = c->target;
+    AllocMachine machine = {.gpu = t->kind == TARGET_CUDA,
+                            .register_bytes = t->simd_bytes * CPU_VECTOR_REGISTERS,
+                            .l1_bytes = t->l1_bytes,
+                            .l2_bytes = t->l2_bytes,
+                            .strict = c->given.strict_hints};
+    if (unit->file) frontend_report_allocs(unit->file, &machine, &unit->diags);
+    return unit->diags.error_count == errors;
+}
+
 bool api_lower(sketchc_unit *unit, const Compile *c, IrModule *module) {
     PassContext ctx = {.module = module,
                        .target = c->target,
@@ -129,7 +143,8 @@ bool api_lower(sketchc_unit *unit, const Compile *c, IrModule *module) {
     if (!names_passes(unit, c->given.stop_after, "") ||
         !names_passes(unit, c->given.print_ir_after, "all"))
         return false;
-    bool ok = passes_run(&ctx, passes, count, &options, report);
+    bool held = report_allocs(unit, c);
+    bool ok = passes_run(&ctx, passes, count, &options, report) && held;
     pass_report_print(report, &unit->times);
     return ok;
 }

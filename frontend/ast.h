@@ -305,6 +305,7 @@ struct Decl {
     bool is_workspace;     /* TILE: a top-level alloc that is loaded from and stored to, never computed with */
     Place place;           /* TILE */
     unsigned wishes;       /* TILE */
+    const Expr *hints;     /* TILE: llm_hint= of the alloc; null: none */
     bool has_init;         /* TILE: init= or init_zero */
     ConstValue init;
     const Aff *index_lo, *index_hi; /* INDEX: [lo, hi) */

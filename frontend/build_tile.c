@@ -122,8 +122,12 @@ static void build_scalars(Build *c, const Stmt *s) {
 
 /* Hints that a pass may follow or report. */
 static void loop_hints(Build *c, IrOp *op, const LoopInfo *info) {
-    const char *names[8];
+    const char *names[12];
+    bool parallel = op->opcode == IR_PARALLEL;
     size_t count = 0;
+    if (info->parallel && parallel) names[count++] = "parallel";
+    if (info->pipeline && parallel) names[count++] = "pipeline";
+    if (info->unroll && parallel) names[count++] = "unroll";
     if (info->vectorize) names[count++] = "vectorize";
     if (info->swizzle)
         names[count++] = arena_printf(c->unit, "swizzle=%lld", (long long)(info->group > 0 ? info->group : 8));

@@ -36,6 +36,16 @@ File *frontend_parse(Arena *unit, SourceMap *sources, uint32_t file, DiagList *d
  * `diags` holds no error, those of parsing included. */
 bool frontend_check(Arena *unit, File *file, const FrontendOptions *options, DiagList *diags);
 
+/* What allocs may hope for on a machine. */
+typedef struct {
+    bool gpu;
+    int64_t register_bytes, l1_bytes, l2_bytes; /* of a core, where it is no GPU */
+    bool strict;                                /* --strict-hints */
+} AllocMachine;
+
+/* Reports each hint of an alloc of the checked sketch that does not hold on the machine, once. */
+void frontend_report_allocs(const File *file, const AllocMachine *machine, DiagList *diags);
+
 /* Appends the source in the one style of .sketch files (docs/language.md, "Style"): the same tokens
  * but for separators that are free, comments kept. Formatting its own output changes nothing.
  * False, with the errors in `diags` and nothing appended, when the source does not parse. */

@@ -160,6 +160,16 @@ void sema_other_hints(Sema *s, const Stmt *stmt) {
     }
 }
 
+bool sema_alloc_hint(const char *name, Place *place, unsigned *wish) {
+    for (size_t i = 0; i < COUNT_OF(ALLOC_HINTS); i++) {
+        if (strcmp(name, ALLOC_HINTS[i].name) != 0) continue;
+        *place = ALLOC_HINTS[i].place;
+        *wish = ALLOC_HINTS[i].wish;
+        return true;
+    }
+    return false;
+}
+
 static void read_alloc_hint(Sema *s, const Expr *item, Decl *tile) {
     const char *text = string_of(item), *names[COUNT_OF(ALLOC_HINTS) + 1];
     if (!text) {

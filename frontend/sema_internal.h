@@ -181,6 +181,8 @@ void sema_loop_hints(Sema *s, Stmt *loop);
 void sema_other_hints(Sema *s, const Stmt *stmt);
 bool sema_has_hint(const Stmt *stmt, const char *name);
 void sema_alloc_hints(Sema *s, Expr *list, Decl *tile);
+/* The row of an alloc's hint: a place, or else a wish; false: there is none. */
+bool sema_alloc_hint(const char *name, Place *place, unsigned *wish);
 
 /* ---- sema_presence.c, sema_parallel.c ---- */
 void sema_presence(Sema *s, Block *sketch);

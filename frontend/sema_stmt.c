@@ -37,6 +37,7 @@ static void check_alloc(Sema *s, Stmt *stmt, Expr *target, Expr *call) {
         Expr *hints = sema_argument(call, &info, "llm_hint");
         if (shape) d->type = (Type){.kind = TYPE_TILE, .rank = (uint8_t)rank, .shape = shape};
         if (dtype) sema_dtype_arg(s, dtype, &d->type.dtype);
+        d->hints = hints;
         if (hints) sema_alloc_hints(s, hints, d);
         if (init) read_init(s, init, d);
     }

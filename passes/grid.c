@@ -236,15 +236,27 @@ static void map_to_cores(PassContext *ctx, Nest *nest) {
                            ir_aff_emit(&b, ir_aff_of(m, nest->loops[i]->operands[k])));
     }
     hoist_bounds(nest);
+    for (unsigned i = 0; i < nest->depth; i++) ir_attr_remove(nest->loops[i], "hints"); /* followed, or reported */
     if (nest->depth > 1) ir_attr_set_bool(nest->loops[0], "collapse", true);
+}
+
+/* Was the loop asked to be parallel, not only found to be? */
+static bool asked_parallel(const IrOp *loop) {
+    const IrAttr *hints = ir_attr(loop, "hints");
+    for (size_t h = 0; hints && h < hints->count; h++)
+        if (strcmp(hints->strs[h], "parallel") == 0) return true;
+    return false;
 }
 
 static void map_func(PassContext *ctx, IrFunc *f) {
     Nest nest = find_nest(ctx, f);
     OpList ops = ops_collect(ctx->scratch, f->body);
     for (size_t i = ops.len; i-- > 0;)
-        if (ops.data[i]->opcode == IR_PARALLEL && !in_nest(&nest, ops.data[i]))
+        if (ops.data[i]->opcode == IR_PARALLEL && !in_nest(&nest, ops.data[i])) {
+            if (asked_parallel(ops.data[i]))
+                report_hint(ctx, ops.data[i]->span, "parallel", "inside an iteration of the grid it runs in order");
             make_serial(ops.data[i]);
+        }
     bool cuda = ctx->target->kind == TARGET_CUDA;
     ir_func_attr_set_str(f, "target", cuda ? "cuda" : "cpu");
     if (!cuda) {

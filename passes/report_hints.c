@@ -15,6 +15,8 @@
 static const struct {
     const char *name, *reason;
 } unused[] = {
+    {"pipeline", "iterations of a parallel loop do not follow each other"},
+    {"unroll", "iterations of a parallel loop do not follow each other"},
     {"vectorize", "vector widths follow from layouts and alignment"},
     {"split_k", "a reduction stays in one block"},
     {"cluster", "blocks do not form clusters yet"},
@@ -59,6 +61,8 @@ static void check(void *context, IrOp *op) {
     for (size_t h = 0; hints && h < hints->count; h++)
         for (size_t i = 0; i < COUNT_OF(unused); i++)
             if (strcmp(hints->strs[h], unused[i].name) == 0) report(ctx, op, unused[i].name, unused[i].reason);
+    if (op->opcode == IR_FOR && ir_attr_int(op, "unroll", 0) == -1 && ctx->target->kind == TARGET_CPU)
+        report(ctx, op, "unroll", "for a processor it needs a factor=");
     if (op->opcode != IR_FOR || !ir_attr(op, "pipeline")) return;
     if (ctx->target->kind == TARGET_CPU) report(ctx, op, "pipeline", "a processor fetches ahead by itself");
     else if (!multiplies(op->regions[0])) report(ctx, op, "pipeline", "only the operands of a gemm are loaded ahead");

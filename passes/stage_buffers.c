@@ -84,10 +84,12 @@ static void emit_steady(Staging *s, IrBuilder *b, const Ring *ring, IrValue *i) 
 
 /* ---- One block's gemms ---- */
 
+enum { MAX_STAGES = 8 };
+
 static int64_t wanted_stages(const IrOp *loop) {
     if (!loop) return 1;
     int64_t stages = ir_attr_int(loop, "pipeline", 0);
-    return stages > 1 ? (stages > 8 ? 8 : stages) : 2;
+    return stages > 1 ? (stages > MAX_STAGES ? MAX_STAGES : stages) : 2;
 }
 
 static int64_t operand_bytes(const Operand *o) {
@@ -212,6 +214,19 @@ static bool has_fill(const Ring *ring, Fill fill) {
     return false;
 }
 
+/* A pipeline of fewer stages than asked for. */
+static void report_depth(Staging *s, const Ring *ring, int64_t stage_bytes) {
+    int64_t asked = ring->loop ? ir_attr_int(ring->loop, "pipeline", 0) : 0;
+    if (!asked || (stage_bytes && ring->stages >= asked)) return;
+    const char *reason = "no operand of a gemm can be loaded ahead in this loop";
+    if (stage_bytes && ring->stages == MAX_STAGES)
+        reason = arena_printf(s->ctx->diags->arena, "%d stages are used, the most there are", MAX_STAGES);
+    else if (stage_bytes)
+        reason = arena_printf(s->ctx->diags->arena, "%lld stages of %lld bytes are what shared memory has room for",
+                              (long long)ring->stages, (long long)stage_bytes);
+    report_hint(s->ctx, ring->loop->span, "pipeline", reason);
+}
+
 static void plan_ring(Staging *s, Ring *ring, IrBlock *block, IrOp *const *gemms, size_t count) {
     int64_t ahead = 0, once = 0;
     for (size_t g = 0; g < count; g++) {
@@ -225,6 +240,7 @@ static void plan_ring(Staging *s, Ring *ring, IrBlock *block, IrOp *const *gemms
     int64_t room = (s->ctx->target->shared_bytes_block * 9 / 10 - once) / (ahead ? ahead : 1);
     ring->stages = wanted_stages(ring->loop);
     if (ring->stages > room) ring->stages = room > 1 ? room : 1;
+    report_depth(s, ring, ahead);
 }
 
 static void alloc_ring(Staging *s, IrBuilder *b, Ring *ring, IrOp *const *gemms) {
