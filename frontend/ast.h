@@ -30,7 +30,7 @@ typedef struct Block Block;
 
 typedef enum {
     BUILTIN_NONE,
-#define BUILTIN(id, name, signature, rule, class, status, ir, summary) BUILTIN_##id,
+#define BUILTIN(id, name, signature, rule, class, ir, summary) BUILTIN_##id,
 #include "builtins.def"
 #undef BUILTIN
     BUILTIN_COUNT
@@ -41,7 +41,7 @@ typedef enum {
     CLASS_ELEMENTWISE, /* broadcasting, lane by lane; comparisons and logic included */
     CLASS_REDUCE,      /* over one axis or all */
     CLASS_SCAN,
-    CLASS_CONTRACT, /* gemm, matmul, dot */
+    CLASS_CONTRACT, /* gemm, matmul, dot, conv2d */
     CLASS_MOVE,     /* transpose, reshape, broadcast, concat, flip */
     CLASS_SORT,
     CLASS_COMPOSITE, /* defined by other operations: softmax, layer_norm */
@@ -50,9 +50,6 @@ typedef enum {
     CLASS_HOST,      /* on scalars of loops and sizes: ceil(a, b), range */
     CLASS_DATA       /* how a case makes input data */
 } BuiltinClass;
-
-/* READY: lowered. LATER: known and checked by name; building it is E0701. */
-typedef enum { STATUS_READY, STATUS_LATER } BuiltinStatus;
 
 typedef enum {
     RULE_NONE,
@@ -78,7 +75,6 @@ typedef struct {
     const char *name, *signature, *ir, *summary;
     BuiltinRule rule;
     BuiltinClass class;
-    BuiltinStatus status;
 } BuiltinInfo;
 const BuiltinInfo *builtin_info(BuiltinId id);
 bool builtin_is_defined(BuiltinId id);                   /* by a definition in its row */
@@ -177,6 +173,12 @@ typedef struct {
     Expr *result;
 } Expansion;
 
+/* How the window of conv2d moves over the rows and columns of x. */
+typedef struct {
+    int64_t stride[2], padding[2], dilation[2];
+    const Aff *group_width; /* output channels of one group */
+} Window;
+
 struct Expr {
     ExprKind kind;
     uint16_t depth; /* of nesting below; bounded by the parser */
@@ -231,6 +233,7 @@ struct Expr {
     int reduce_axis;    /* reductions, softmax, scans: the axis, -1 for all or several */
     uint32_t reduce_axes; /* reductions: the folded axes, a bit each */
     const int64_t *order; /* transpose: axis i of the result is axis order[i] of the operand */
+    const Window *window; /* conv2d */
     Expr **many;        /* CALL: the operands of a variadic parameter */
     size_t many_count;
     bool keepdim;

@@ -289,6 +289,7 @@ static IrValue *operation(Build *c, const Expr *e) {
     const BuiltinInfo *info = builtin_info(e->builtin);
     if (e->expansion) return expansion(c, e);
     if (info->rule == RULE_COUNT) return lane_count(c, e);
+    if (info->rule == RULE_CONV) return build_conv(c, e);
     switch (info->class) {
     case CLASS_ELEMENTWISE:
         return elementwise(c, e);

@@ -94,6 +94,7 @@ void build_store(Build *c, const Stmt *s);
 void build_operator(Build *c);                                  /* build_graph.c */
 void build_sketch(Build *c);                                    /* build_tile.c */
 IrValue *build_contract(Build *c, const Expr *e, IrValue *acc); /* gemm, matmul, dot; acc: of gemm */
+IrValue *build_conv(Build *c, const Expr *e);                   /* conv2d, in operators */
 
 /* ---- Index notation (build_index.c) ---- */
 

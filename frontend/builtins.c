@@ -3,9 +3,9 @@
 #include <string.h>
 
 static const BuiltinInfo ROWS[BUILTIN_COUNT] = {
-    {BUILTIN_NONE, "", "", "", "", RULE_NONE, CLASS_NONE, STATUS_LATER},
-#define BUILTIN(id, name, signature, rule, class, status, ir, summary)                             \
-    {BUILTIN_##id, name, signature, ir, summary, RULE_##rule, CLASS_##class, STATUS_##status},
+    {BUILTIN_NONE, "", "", "", "", RULE_NONE, CLASS_NONE},
+#define BUILTIN(id, name, signature, rule, class, ir, summary)                                     \
+    {BUILTIN_##id, name, signature, ir, summary, RULE_##rule, CLASS_##class},
 #include "builtins.def"
 #undef BUILTIN
 };
@@ -14,7 +14,7 @@ static const struct {
     const char *name;
     BuiltinId id;
 } ALIASES[] = {
-#define BUILTIN(id, name, signature, rule, class, status, ir, summary)
+#define BUILTIN(id, name, signature, rule, class, ir, summary)
 #define BUILTIN_ALIAS(name, id) {name, BUILTIN_##id},
 #include "builtins.def"
 #undef BUILTIN

@@ -618,9 +618,11 @@ static void ceil_rule(Sema *s, Expr *e) {
 
 /* ---- All ---- */
 
-static void not_supported(Sema *s, Expr *e, const BuiltinInfo *row) {
-    const char *name = s->defining ? s->defining->name : row->name;
-    diag_report(s->diags, DIAG_not_supported, e->span, name);
+/* What has no type rule has no value either; only pad gets here. */
+static void no_value(Sema *s, Expr *e, const BuiltinInfo *row) {
+    sema_error(s, DIAG_bad_call_place, e->span,
+               "`%s` has no value of its own; in index notation stands %s(X, 0)[i, j]", row->name,
+               row->name);
     sema_set_error(e);
 }
 
@@ -665,6 +667,9 @@ void sema_apply(Sema *s, Expr *e, const CallInfo *info) {
     case RULE_DOT:
         product(s, e, info, row);
         break;
+    case RULE_CONV:
+        sema_conv(s, e, info);
+        break;
     case RULE_TRANSPOSE:
         transpose(s, e, info);
         break;
@@ -683,12 +688,8 @@ void sema_apply(Sema *s, Expr *e, const CallInfo *info) {
         if (e->builtin == BUILTIN_CEIL)
             ceil_rule(s, e);
         else
-            not_supported(s, e, row);
-        return;
+            no_value(s, e, row);
     }
-    if (!sema_is_error(e) && row->status == STATUS_LATER && s->selected &&
-        e->type.kind != TYPE_SCALAR)
-        not_supported(s, e, row);
 }
 
 /* Types the operands that are values; attributes are read by the rules. */

@@ -130,6 +130,9 @@ bool sema_flags(Sema *s, Expr *e, const CallInfo *info);
 bool sema_dtype_arg(Sema *s, Expr *e, Dtype *dtype);
 Expr *sema_argument(const Expr *e, const CallInfo *info, const char *name);
 
+/* ---- sema_conv.c ---- */
+void sema_conv(Sema *s, Expr *e, const CallInfo *info);
+
 /* ---- sema_define.c ---- */
 /* Types a call whose operation is defined by others; operands must have been typed. */
 void sema_define(Sema *s, Expr *e);

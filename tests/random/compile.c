@@ -29,7 +29,7 @@ static void first_error(const char *text, char *out, size_t size) {
 }
 
 static bool means_refused(const char *what) {
-    static const char *const codes[] = {"E0701", "E0723", "E0724", "E0726", "E0727", "E0728",
+    static const char *const codes[] = {"E0723", "E0724", "E0726", "E0727", "E0728",
                                         "E0730"};
     for (size_t i = 0; i < COUNT_OF(codes); i++)
         if (strncmp(what, codes[i], 5) == 0) return true;

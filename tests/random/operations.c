@@ -65,7 +65,7 @@ static Kinds kinds_of_rule(BuiltinRule rule) {
 
 static bool make_operation(BuiltinId id, BuiltinClass class, Operation *op) {
     const BuiltinInfo *info = builtin_info(id);
-    if (info->status != STATUS_READY || info->class != class) return false;
+    if (info->class != class) return false;
     *op = (Operation){.id = id, .rule = info->rule, .weight = DEFAULT_WEIGHT,
                       .operand_count = operands_of_signature(info->signature),
                       .kinds = kinds_of_rule(info->rule),

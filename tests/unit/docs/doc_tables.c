@@ -30,7 +30,7 @@ static void message(Str *out, const char *format) {
 }
 
 typedef struct {
-    const char *name, *signature, *rule, *status, *ir, *summary;
+    const char *name, *signature, *rule, *ir, *summary;
 } Operation;
 
 static void print_rule(Str *out, const char *rule) {
@@ -47,7 +47,6 @@ static void operation(Str *out, const Operation *row) {
     str_append(out, " | ");
     cell(out, row->summary);
     if (*row->ir == '=') str_printf(out, " Defined as `%s`.", row->ir + 2);
-    if (strcmp(row->status, "READY") != 0) str_append(out, " *Not lowered yet.*");
     str_append(out, " |\n");
 }
 
@@ -59,15 +58,15 @@ static void print_operations(Str *out, const char *group) {
     str_append(out, "| --- | --- | --- | --- | --- |\n");
     size_t head = out->len;
 #define BUILTIN_GROUP(name) is_inside = strcmp(group, #name) == 0;
-#define BUILTIN(id, name, signature, rule, class, status, ir, summary)                             \
-    if (is_inside) operation(out, &(Operation){name, signature, #rule, #status, ir, summary});
+#define BUILTIN(id, name, signature, rule, class, ir, summary)                                     \
+    if (is_inside) operation(out, &(Operation){name, signature, #rule, ir, summary});
 #include "../../../frontend/builtins.def"
 #undef BUILTIN
     CHECK(out->len > head && head > before); /* an unknown group would print an empty table */
 }
 
 static const char *builtin_name(const char *wanted) {
-#define BUILTIN(id, name, signature, rule, class, status, ir, summary)                             \
+#define BUILTIN(id, name, signature, rule, class, ir, summary)                                     \
     if (strcmp(wanted, #id) == 0) return name;
 #include "../../../frontend/builtins.def"
 #undef BUILTIN
@@ -76,7 +75,7 @@ static const char *builtin_name(const char *wanted) {
 
 static void print_aliases(Str *out) {
     str_append(out, "| other name | operation |\n| --- | --- |\n");
-#define BUILTIN(id, name, signature, rule, class, status, ir, summary)
+#define BUILTIN(id, name, signature, rule, class, ir, summary)
 #define BUILTIN_ALIAS(name, id) str_printf(out, "| `%s` | `%s` |\n", name, builtin_name(#id));
 #include "../../../frontend/builtins.def"
 #undef BUILTIN
@@ -148,7 +147,7 @@ static void print_diagnostics(Str *out) {
     static void print_##name(Str *out) {                                                           \
         print_operations(out, #name);                                                              \
     }
-#define BUILTIN(id, name, signature, rule, class, status, ir, summary)
+#define BUILTIN(id, name, signature, rule, class, ir, summary)
 #include "../../../frontend/builtins.def"
 #undef BUILTIN
 
@@ -159,7 +158,7 @@ static const struct {
     {"aliases", print_aliases}, {"operators", print_operators},     {"dtypes", print_dtypes},
     {"hints", print_hints},     {"diagnostics", print_diagnostics},
 #define BUILTIN_GROUP(name) {"operations-" #name, print_##name},
-#define BUILTIN(id, name, signature, rule, class, status, ir, summary)
+#define BUILTIN(id, name, signature, rule, class, ir, summary)
 #include "../../../frontend/builtins.def"
 #undef BUILTIN
 };
