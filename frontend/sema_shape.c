@@ -281,7 +281,7 @@ static const Stmt *stride_mistake(Sema *s, const AxisIndex *axis, const Aff *dim
     for (size_t i = s->loops.len; i-- > 0;) {
         const LoopInfo *loop = s->loops.data[i]->loop;
         const Aff *coefficient, *rest;
-        if (!loop->hi || !is_one(loop->step) || is_one(width) ||
+        if (!loop->hi || !loop->step || !is_one(loop->step) || is_one(width) ||
             !aff_depends_on(axis->start, loop->var)) continue;
         if (!sema_linear_in(s, axis->start, loop->var, &coefficient, &rest) || !is_one(coefficient))
             continue;

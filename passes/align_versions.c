@@ -2,7 +2,8 @@
  *
  * what:   a kernel is doubled. The first version carries a guard that the extents which decide alignment
  *         are multiples of 16 bytes' worth of elements, and asks for pointers aligned to 16 bytes
- *         (attribute pointer_align); the second reads and writes single elements.
+ *         (attribute pointer_align); the second reads and writes single elements. A kernel has at most
+ *         four versions: what is beyond them reads and writes single elements only.
  * needs:  tile functions, target cuda.
  * keeps:  values.
  * breaks: nothing.
@@ -14,6 +15,8 @@
  */
 #include "passes.h"
 #include "plant.h"
+
+#include <string.h>
 
 typedef struct {
     IrModule *module;
@@ -39,12 +42,30 @@ static void visit(void *ctx, IrOp *op) {
     if (width > 1) ask(a, op, tensor->extents[tensor->rank - 1], width);
 }
 
+enum { MAX_VERSIONS = 4 }; /* of a step; docs/decisions/0004-artifact.md */
+
+static bool same_kernel(const IrFunc *f, const IrFunc *g) {
+    const IrAttr *a = ir_func_attr(f, "kernel"), *b = ir_func_attr(g, "kernel");
+    return f == g || (a && b && strcmp(a->string, b->string) == 0);
+}
+
+static unsigned count_versions(const IrFunc *f) {
+    unsigned count = 0;
+    for (const IrFunc *g = f->module->first; g; g = g->next)
+        count += g->level == IR_LEVEL_TILE && same_kernel(f, g);
+    return count;
+}
+
 bool pass_align_versions(PassContext *ctx) {
     AffCtx *c = ctx->module->affs;
     IrFunc *last = ctx->module->last;
     for (IrFunc *f = ctx->module->first, *next; f; f = next) {
         next = f == last ? NULL : f->next;
         if (f->level != IR_LEVEL_TILE) continue;
+        if (count_versions(f) >= MAX_VERSIONS) {
+            ir_func_attr_set_int(f, "vector_bytes", 1);
+            continue;
+        }
         Alignment a = {.module = ctx->module, .scratch = ctx->scratch};
         ir_walk(f->body, visit, &a);
         IrFunc *plain = ir_func_clone(f, arena_printf(ctx->module->arena, "%s_unaligned", f->name));
