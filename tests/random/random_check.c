@@ -1,12 +1,15 @@
 /* Checks random programs and shrinks those that fail.
  *
  *   random_check [--count=N] [--seed=S] [--jobs=N] [--sizes=N] [--elements=N] [--out=FOLDER]
- *                [--most-failures=N] [--artifacts=FOLDER [--arch=sm_90a] [--assemble]] [--passes]
+ *                [--most-failures=N] [--stop] [--artifacts=FOLDER [--arch=sm_90a] [--assemble]] [--passes]
  *
- * RandomProgram number i has the seed S + i. A failing one is shrunk and written to FOLDER (default: the
- * current one) as NAME.sketch, to be put into tests/bugs. With --artifacts nothing is run: each is compiled
- * to PTX and CUDA C, for a machine with a GPU (bench/gpu_check.py); --assemble hands both to CUDA's
- * compilers. With --passes the interpreter runs before and after every pass. Prints `figure:` lines with the counts. */
+ * RandomProgram number i has the seed S + i. A failing one is printed at once with the command that runs it
+ * again; at the end the first --most-failures of them are shrunk and written to FOLDER (default: the current
+ * one) as NAME.sketch, to be put into tests/bugs. With --stop the first failure ends the run. With
+ * --artifacts nothing is run: each is compiled to PTX and CUDA C, for a machine with a GPU
+ * (bench/gpu_check.py); --assemble hands both to CUDA's compilers. With --passes the interpreter runs before
+ * and after every pass. Prints a line of totals for every tenth of the programs (at most 500) and at the end
+ * `figure:` lines with the counts. */
 #include "check.h"
 
 #include <stdlib.h>
@@ -14,6 +17,7 @@
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 enum { BATCH = 32 };
@@ -22,6 +26,11 @@ typedef struct {
     uint64_t seed;
     size_t count;
     unsigned jobs, most_failures;
+    bool stop; /* at the first failure */
+    const char *program; /* argv[0] */
+    Str again; /* the options that run a program again, but for its seed */
+    size_t done, counts[OUTCOME_COUNT];
+    struct timespec began;
     const char *out, *folder;
     CheckOptions check;
     Outcome *outcomes; /* shared with the workers */
@@ -61,6 +70,40 @@ static void run_missing(Run *r, unsigned job, size_t begin, size_t end) {
     }
 }
 
+/* ---- Progress ---- */
+
+static void print_failure(const Run *r, size_t index) {
+    unsigned long long seed = r->seed + index;
+    const Outcome *o = &r->outcomes[index];
+    printf("seed %llu: %s: %s\n  again: %s --seed=%llu --count=1%s\n", seed,
+           outcome_name(o->kind), o->what, r->program, seed, r->again.data);
+}
+
+static void print_progress(const Run *r) {
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    printf("%zu of %zu after %lld s:", r->done, r->count, (long long)(now.tv_sec - r->began.tv_sec));
+    for (unsigned k = OUTCOME_OK; k < OUTCOME_COUNT; k++)
+        if (r->counts[k] || k == OUTCOME_OK)
+            printf(" %zu %s", r->counts[k], outcome_name((OutcomeKind)k));
+    putchar('\n');
+}
+
+static size_t failures(const Run *r) {
+    return r->counts[OUTCOME_INVALID] + r->counts[OUTCOME_BUG] + r->counts[OUTCOME_WRONG];
+}
+
+static void count_batch(Run *r, size_t begin, size_t end) {
+    size_t step = r->count / 10 < 500 ? r->count / 10 + 1 : 500, before = r->done / step;
+    for (size_t i = begin; i < end; i++) {
+        r->counts[r->outcomes[i].kind]++;
+        if (outcome_failed(r->outcomes[i].kind)) print_failure(r, i);
+    }
+    r->done += end - begin;
+    if (r->done / step != before || r->done == r->count) print_progress(r);
+    fflush(stdout);
+}
+
 typedef struct {
     pid_t pid;
     size_t begin, end;
@@ -71,6 +114,7 @@ static void run_all(Run *r) {
     size_t next = 0;
     unsigned active = 0;
     while (next < r->count || active) {
+        if (r->stop && failures(r)) next = r->count;
         for (unsigned j = 0; j < r->jobs && next < r->count; j++) {
             if (jobs[j].pid) continue;
             size_t end = next + BATCH < r->count ? next + BATCH : r->count;
@@ -79,10 +123,12 @@ static void run_all(Run *r) {
             active++;
         }
         int status;
+        if (!active) break;
         pid_t done = wait(&status);
         for (unsigned j = 0; j < r->jobs; j++) {
             if (jobs[j].pid != done) continue;
             run_missing(r, j, jobs[j].begin, jobs[j].end);
+            count_batch(r, jobs[j].begin, jobs[j].end);
             jobs[j].pid = 0;
             active--;
         }
@@ -133,12 +179,12 @@ static void write_program(const Run *r, const RandomProgram *p, const Outcome *o
     str_release(&text);
 }
 
-static void report_failure(Run *r, size_t index) {
+static void shrink_failure(Run *r, size_t index) {
     RandomProgram p;
     program_generate(&p, r->seed + index);
     Outcome first = check_one(r, &p);
     Outcome o = outcome_failed(first.kind) ? first : r->outcomes[index];
-    printf("seed %llu: %s: %s\n", (unsigned long long)p.seed, outcome_name(o.kind), o.what);
+    printf("shrinking seed %llu: %s: %s\n", (unsigned long long)p.seed, outcome_name(o.kind), o.what);
     if (outcome_failed(first.kind)) {
         Failure f = {.run = r, .kind = o.kind};
         snprintf(f.what, sizeof f.what, "%.5s", o.what);
@@ -149,26 +195,25 @@ static void report_failure(Run *r, size_t index) {
         printf("  alone it does not fail\n");
     }
     write_program(r, &p, &o);
+    fflush(stdout);
 }
 
 static int summarise(Run *r) {
-    size_t counts[OUTCOME_COUNT] = {0}, failures = 0;
-    for (size_t i = 0; i < r->count; i++) counts[r->outcomes[i].kind]++;
+    size_t shrunk = 0;
     for (size_t i = 0; i < r->count; i++)
         if (r->outcomes[i].kind == OUTCOME_REFUSED)
             printf("refused: seed %llu: %s\n", (unsigned long long)(r->seed + i),
                    r->outcomes[i].what);
-    for (size_t i = 0; i < r->count; i++)
-        if (outcome_failed(r->outcomes[i].kind) && failures++ < r->most_failures)
-            report_failure(r, i);
-        else if (outcome_failed(r->outcomes[i].kind))
-            printf("seed %llu: %s: %s\n", (unsigned long long)(r->seed + i),
-                   outcome_name(r->outcomes[i].kind), r->outcomes[i].what);
-    printf("figure: random-sketches %zu\n", r->count);
+    for (size_t i = 0; i < r->count && shrunk < r->most_failures; i++)
+        if (outcome_failed(r->outcomes[i].kind)) {
+            shrink_failure(r, i);
+            shrunk++;
+        }
+    printf("figure: random-sketches %zu\n", r->done);
     for (unsigned k = OUTCOME_OK; k < OUTCOME_COUNT; k++)
-        if (counts[k])
-            printf("figure: random-sketches-%s %zu\n", outcome_name((OutcomeKind)k), counts[k]);
-    return failures ? 1 : 0;
+        if (r->counts[k])
+            printf("figure: random-sketches-%s %zu\n", outcome_name((OutcomeKind)k), r->counts[k]);
+    return failures(r) ? 1 : 0;
 }
 
 static bool number(const char *arg, const char *name, unsigned long long *value) {
@@ -178,15 +223,26 @@ static bool number(const char *arg, const char *name, unsigned long long *value)
     return true;
 }
 
+/* What decides how a program is checked, and not which or how many. */
+static bool says_how(const char *arg) {
+    static const char *const others[] = {"--count=", "--seed=", "--jobs=", "--most-failures=",
+                                         "--out=", "--stop"};
+    for (size_t i = 0; i < COUNT_OF(others); i++)
+        if (strncmp(arg, others[i], strlen(others[i])) == 0) return false;
+    return true;
+}
+
 static bool parse_options(Run *r, int argc, char **argv) {
     unsigned long long v;
     for (int i = 1; i < argc; i++) {
+        if (says_how(argv[i])) str_printf(&r->again, " %s", argv[i]);
         if (number(argv[i], "--count=", &v)) r->count = v;
         else if (number(argv[i], "--seed=", &v)) r->seed = v;
         else if (number(argv[i], "--jobs=", &v)) r->jobs = v < 64 ? (unsigned)v : 64;
         else if (number(argv[i], "--sizes=", &v)) r->check.cases.count = (unsigned)v;
         else if (number(argv[i], "--elements=", &v)) r->check.cases.most_elements = (int64_t)v;
         else if (number(argv[i], "--most-failures=", &v)) r->most_failures = (unsigned)v;
+        else if (strcmp(argv[i], "--stop") == 0) r->stop = true;
         else if (strncmp(argv[i], "--out=", 6) == 0) r->out = argv[i] + 6;
         else if (strncmp(argv[i], "--arch=", 7) == 0) r->check.arch = argv[i] + 7;
         else if (strcmp(argv[i], "--passes") == 0) {
@@ -228,8 +284,10 @@ int main(int argc, char **argv) {
     Run r = {.seed = 1, .count = 100, .jobs = 2, .most_failures = 5, .out = ".",
              .check = {.cases = {3, 20000}, .target = "openmp", .arch = "x86-64-v3",
                        .optimise = "-O1"},
-             .work = check_batch};
+             .work = check_batch, .program = argv[0]};
     char folder[64];
+    str_init(&r.again);
+    clock_gettime(CLOCK_MONOTONIC, &r.began);
     if (!parse_options(&r, argc, argv)) {
         fputs("see the head of tests/random/random_check.c\n", stderr);
         return 2;
@@ -241,5 +299,6 @@ int main(int argc, char **argv) {
     run_all(&r);
     int status = summarise(&r);
     remove_folders(&r);
+    str_release(&r.again);
     return status;
 }
