@@ -1,0 +1,59 @@
+#!/usr/bin/env python3
+"""The problems of bench/kernelbench/level1: every file compiles for a GPU target, or its case
+`small` is verified on the processor.
+
+    level1_test.py cuda|nvptx|verify SKETCHC FOLDER"""
+import concurrent.futures
+import json
+import os
+import pathlib
+import subprocess
+import sys
+import tempfile
+
+PROBLEMS = [4, 5, 12, *range(19, 50), 51, 52, 53, *range(88, 97), 98, 99, 100]
+
+
+def compile_all(target, sketchc, files):
+    def one(file):
+        done = subprocess.run([sketchc, "compile", file, "-t", target, "--arch=sm_90a", "-q", "-o", "/dev/null"],
+                              capture_output=True, text=True)
+        return f"{file.name}: status {done.returncode}\n{done.stderr[:800]}" if done.returncode else None
+
+    with concurrent.futures.ThreadPoolExecutor(2) as pool:
+        return [problem for problem in pool.map(one, files) if problem]
+
+
+def verify_all(sketchc, files):
+    with tempfile.TemporaryDirectory() as cache:
+        done = subprocess.run([sketchc, "verify", *files, "-t", "openmp", "--case=small", "--no-ragged", "--json", "-q"],
+                              capture_output=True, text=True, env=dict(os.environ, XDG_CACHE_HOME=cache))
+    reports, decoder, text = [], json.JSONDecoder(), done.stdout.strip()
+    while text:
+        report, end = decoder.raw_decode(text)
+        reports.append(report)
+        text = text[end:].lstrip()
+    bad = [f"{file.name}: {report['passed']} passed: {json.dumps(report['cases'])[:800]}"
+           for file, report in zip(files, reports) if report["passed"] != 1 or report["failed"]]
+    if len(reports) != len(files) or done.returncode:
+        bad.append(f"{len(reports)} reports, status {done.returncode}\n{done.stderr[-800:]}")
+    return bad
+
+
+def main():
+    what, sketchc, folder = sys.argv[1:4]
+    files = sorted(pathlib.Path(folder).glob("*.sketch"))
+    if [int(file.name[:3]) for file in files] != PROBLEMS:
+        print("not the memory-bound problems")
+        return 1
+    probe = subprocess.run([sketchc, "compile", files[0], "-t", what, "-q", "-o", "/dev/null"], capture_output=True, text=True)
+    if what == "nvptx" and "E0732" in probe.stderr:
+        print("needs llvm")
+        return 77
+    problems = verify_all(sketchc, files) if what == "verify" else compile_all(what, sketchc, files)
+    print("\n".join(problems) or f"{len(files)} problems: {what}")
+    return 1 if problems else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
