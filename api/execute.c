@@ -171,3 +171,50 @@ sketchc_status sketchc_bench(const sketchc_artifact *artifact, const sketchc_run
         rt_bench_text(artifact->artifact, &r, &out);
     return finish(arena, &out, r.error, report);
 }
+
+/* ---- In the caller's process ---- */
+
+/* The public handle is the runtime's. */
+static RtKernel *kernel_of(const sketchc_kernel *kernel) {
+    return (RtKernel *)(uintptr_t)kernel;
+}
+
+static sketchc_status told(RtError error, char **message) {
+    if (message) *message = error.status == RT_OK ? NULL : strdup(error.text);
+    return status_of(error);
+}
+
+sketchc_status sketchc_kernel_open(const sketchc_artifact *artifact, const sketchc_run_options *options,
+                                   const sketchc_buffer *buffers, size_t buffer_count,
+                                   sketchc_kernel **kernel, char **message) {
+    Arena *arena = arena_create();
+    *kernel = NULL;
+    if (message) *message = NULL;
+    if (!arena) return SKETCHC_BUG;
+    RtOptions o = run_options(options, artifact->artifact, arena);
+    RtBuffer *list = ARENA_ARRAY(arena, RtBuffer, buffer_count + 1);
+    for (size_t i = 0; i < buffer_count; i++)
+        list[i] = (RtBuffer){buffers[i].name, (uint64_t)(uintptr_t)buffers[i].data, buffers[i].bytes};
+    RtKernel *opened = NULL;
+    RtError error = rt_kernel_open(artifact->artifact, &o, list, buffer_count, &opened);
+    *kernel = (sketchc_kernel *)opened;
+    arena_destroy(arena);
+    return told(error, message);
+}
+
+sketchc_status sketchc_kernel_launch(sketchc_kernel *kernel, void *stream, char **message) {
+    return told(rt_kernel_launch(kernel_of(kernel), stream), message);
+}
+
+char *sketchc_kernel_info(const sketchc_kernel *kernel) {
+    Str out;
+    str_init(&out);
+    rt_kernel_json(kernel_of(kernel), &out);
+    char *text = api_string(&out);
+    str_release(&out);
+    return text;
+}
+
+void sketchc_kernel_close(sketchc_kernel *kernel) {
+    rt_kernel_close(kernel_of(kernel));
+}

@@ -150,6 +150,31 @@ SKETCHC_API sketchc_status sketchc_verify(const sketchc_artifact *artifact, cons
 SKETCHC_API sketchc_status sketchc_bench(const sketchc_artifact *artifact, const sketchc_run_options *options,
                                          const char *format, char **report);
 
+/* ---- In the caller's process ----
+ * For programs that hold their data already: nothing is copied, checked or timed, and a kernel that
+ * faults takes the process's CUDA context with it. One thread at a time for each kernel. */
+
+typedef struct sketchc_kernel sketchc_kernel;
+
+typedef struct {
+    const char *name; /* a tensor's, the sketch's or the operator's */
+    void *data;       /* contiguous; device memory, host memory with -t openmp */
+    uint64_t bytes;   /* exactly the tensor's */
+} sketchc_buffer;
+
+/* Loads the code for one set of sizes (options->symbols, ->scalars) and buffers, on
+ * options->device, whose primary context becomes the calling thread's; workspaces are made. The
+ * artifact must outlive the kernel. On failure *message says why (caller frees). */
+SKETCHC_API sketchc_status sketchc_kernel_open(const sketchc_artifact *artifact, const sketchc_run_options *options,
+                                               const sketchc_buffer *buffers, size_t buffer_count,
+                                               sketchc_kernel **kernel, char **message);
+/* Puts the kernel's launches on a CUstream (null: the default stream) and returns; on the CPU runs them. */
+SKETCHC_API sketchc_status sketchc_kernel_launch(sketchc_kernel *kernel, void *stream, char **message);
+/* JSON: the launches with grid, block, cluster, registers and occupancy (docs/schemas/kernel.schema.json). */
+SKETCHC_API char *sketchc_kernel_info(const sketchc_kernel *kernel);
+/* Waits for the last launch. Null is allowed. */
+SKETCHC_API void sketchc_kernel_close(sketchc_kernel *kernel);
+
 /* ---- This machine ---- */
 
 /* What sketchc found: compilers, CUDA tools, devices, the cache. "text" or "json". */

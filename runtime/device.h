@@ -21,6 +21,7 @@ typedef struct {
     RtError (*launch)(Device *d, Program *p, const Launch *l, const Binding *b,
                       const uint64_t *addresses);
     RtError (*sync)(Device *d);
+    void (*use_stream)(Device *d, void *stream); /* CUDA: where launches go from now on */
     RtError (*time_begin)(Device *d);
     RtError (*time_end)(Device *d, double *seconds); /* waits */
     RtError (*flush)(Device *d);                     /* evicts the last-level cache by reading */

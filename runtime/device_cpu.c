@@ -100,6 +100,10 @@ static RtError cpu_launch(Device *d, Program *p, const Launch *l, const Binding 
     return rt_ok();
 }
 
+static void cpu_use_stream(Device *d, void *stream) {
+    (void)d, (void)stream;
+}
+
 static RtError cpu_sync(Device *d) {
     (void)d;
     return rt_ok();
@@ -189,6 +193,7 @@ static const DeviceOps cpu_ops = {
     .unload = cpu_unload,
     .launch = cpu_launch,
     .sync = cpu_sync,
+    .use_stream = cpu_use_stream,
     .time_begin = cpu_time_begin,
     .time_end = cpu_time_end,
     .flush = cpu_flush,

@@ -29,6 +29,10 @@ static RtError gpu_sync(Device *d) {
     return rt_ok();
 }
 
+static void gpu_use_stream(Device *d, void *stream) {
+    cuda_of(d)->stream = stream;
+}
+
 /* On our own stream: a synchronous copy from pageable memory returns when the bytes are staged, and
  * a launch on a non-blocking stream would not wait for them to arrive. */
 static RtError gpu_upload(Device *d, uint64_t to, const void *from, uint64_t bytes) {
@@ -192,7 +196,7 @@ static RtError gpu_close(Device *d) {
     if (c->flush_module) c->cu->ModuleUnload(c->flush_module);
     if (c->begin) c->cu->EventDestroy(c->begin);
     if (c->end) c->cu->EventDestroy(c->end);
-    if (c->stream) c->cu->StreamDestroy(c->stream);
+    if (c->own_stream) c->cu->StreamDestroy(c->own_stream);
     if (c->context) c->cu->DevicePrimaryCtxRelease(c->device);
     free(c);
     d->impl = NULL;
@@ -210,6 +214,7 @@ static const DeviceOps gpu_ops = {
     .unload = cuda_unload,
     .launch = gpu_launch,
     .sync = gpu_sync,
+    .use_stream = gpu_use_stream,
     .time_begin = gpu_time_begin,
     .time_end = gpu_time_end,
     .flush = gpu_flush,
@@ -248,7 +253,8 @@ static RtError open_device(Device *d, Cuda *c, unsigned ordinal) {
     CU(DeviceGet(&c->device, (int)ordinal), "opening the device");
     CU(DevicePrimaryCtxRetain(&c->context, c->device), "opening the device");
     CU(CtxSetCurrent(c->context), "opening the device");
-    CU(StreamCreate(&c->stream, CUDA_STREAM_NON_BLOCKING), "making a stream");
+    CU(StreamCreate(&c->own_stream, CUDA_STREAM_NON_BLOCKING), "making a stream");
+    c->stream = c->own_stream;
     CU(EventCreate(&c->begin, 0), "making an event");
     CU(EventCreate(&c->end, 0), "making an event");
     return describe(d, c);

@@ -10,7 +10,7 @@ typedef struct {
     const CudaDriver *cu; /* the same */
     CUdevice device;
     CUcontext context;
-    CUstream stream;
+    CUstream stream, own_stream;
     CUevent begin, end;
     CUdeviceptr flush; /* read between cold samples */
     CUmodule flush_module;

@@ -135,6 +135,25 @@ typedef struct {
 } RtBenchReport;
 RtBenchReport rt_bench(const Artifact *a, const RtOptions *options, Arena *arena);
 
+/* ---- in the caller's process, on the caller's buffers ---- */
+
+typedef struct {
+    const char *name;
+    uint64_t address, bytes; /* device memory; host memory on the CPU */
+} RtBuffer;
+typedef struct RtKernel RtKernel;
+/* Binds symbols and scalars of the options and a buffer of the exact size to each tensor, makes the
+ * workspaces, chooses the launches for the addresses and loads the code. The device's primary
+ * context becomes the calling thread's. `a` must outlive the kernel. */
+RtError rt_kernel_open(const Artifact *a, const RtOptions *options, const RtBuffer *buffers, size_t count,
+                       RtKernel **kernel);
+/* Puts all steps on a CUDA stream (null: the default stream) of the current context; on the CPU
+ * returns when done. */
+RtError rt_kernel_launch(RtKernel *kernel, void *stream);
+/* The launches, with registers and occupancy: docs/schemas/kernel.schema.json. */
+void rt_kernel_json(const RtKernel *kernel, Str *out);
+void rt_kernel_close(RtKernel *kernel); /* null is allowed; waits for what was launched last */
+
 /* ---- output: one JSON object each, docs/schemas/{run,verify_report,bench}.schema.json ---- */
 
 void rt_run_json(const Artifact *a, const RtError *error, Str *out);

@@ -60,6 +60,47 @@ static void check_statuses(void) {
     sketchc_unit_destroy(NULL);
 }
 
+/* On the caller's own memory: buffers of the wrong size or name are refused, the right ones filled. */
+static void check_kernel(void) {
+    sketchc_unit *unit = sketchc_unit_create(NULL, text, sizeof text - 1);
+    sketchc_options options = {.size = sizeof options, .target = "openmp"};
+    sketchc_artifact *artifact;
+    float from[100], to[100] = {0};
+    for (int i = 0; i < 100; i++) from[i] = (float)i;
+    sketchc_symbol size = {"N", 100};
+    sketchc_run_options run = {.size = sizeof run, .symbols = &size, .symbol_count = 1, .cache_dir = ""};
+    sketchc_buffer buffers[2] = {{"X", from, sizeof from}, {"Y", to, sizeof to - 4}};
+    sketchc_kernel *kernel;
+    char *message = NULL;
+    CHECK(sketchc_compile(unit, &options, &artifact) == SKETCHC_OK);
+    CHECK(sketchc_kernel_open(artifact, &run, buffers, 2, &kernel, &message) == SKETCHC_SOURCE_ERROR && !kernel &&
+          strstr(message, "'Y' has 400 bytes at these sizes, the given buffer has 396"));
+    sketchc_free(message);
+    buffers[1] = (sketchc_buffer){"Z", to, sizeof to};
+    CHECK(sketchc_kernel_open(artifact, &run, buffers, 2, &kernel, &message) == SKETCHC_SOURCE_ERROR &&
+          strstr(message, "the tensor 'Y'"));
+    sketchc_free(message);
+    buffers[1] = (sketchc_buffer){"Y", from + 50, sizeof to};
+    CHECK(sketchc_kernel_open(artifact, &run, buffers, 2, &kernel, &message) == SKETCHC_SOURCE_ERROR &&
+          strstr(message, "overlaps"));
+    sketchc_free(message);
+    buffers[1] = (sketchc_buffer){"Y", to, sizeof to};
+    sketchc_status status = sketchc_kernel_open(artifact, &run, buffers, 2, &kernel, &message);
+    if (status == SKETCHC_MISSING) fprintf(stderr, "%s\n", message); /* no C compiler here */
+    if (status == SKETCHC_OK) {
+        char *info = sketchc_kernel_info(kernel);
+        CHECK(sketchc_kernel_launch(kernel, NULL, NULL) == SKETCHC_OK && memcmp(from, to, sizeof to) == 0);
+        CHECK(strstr(info, "\"entry\":\"copy\"") && strstr(info, "\"bytes\":800"));
+        sketchc_free(info);
+    }
+    CHECK(status == SKETCHC_OK || status == SKETCHC_MISSING);
+    if (status == SKETCHC_MISSING) sketchc_free(message);
+    sketchc_kernel_close(kernel);
+    sketchc_kernel_close(NULL);
+    sketchc_artifact_destroy(artifact);
+    sketchc_unit_destroy(unit);
+}
+
 static void check_artifact(void) {
     sketchc_unit *unit = sketchc_unit_create(NULL, text, sizeof text - 1);
     sketchc_options options = {.size = sizeof options, .target = "openmp"};
@@ -81,6 +122,7 @@ static void check_artifact(void) {
 int main(void) {
     check_statuses();
     check_artifact();
+    check_kernel();
     CHECK(sketchc_explain("E0201") && !sketchc_explain("E9999") && !sketchc_explain(""));
     puts("the interface keeps its contract");
     return 0;
