@@ -1,0 +1,358 @@
+#!/usr/bin/env python3
+"""Times the problems of level1.py on a GPU where PyTorch is installed, in one process: the kernel by
+PTX, the kernel by CUDA C, PyTorch eager, torch.compile, and the ceilings, interleaved sample by
+sample, and compares every element of both kernels' results with PyTorch's.
+
+    run.py LIBSKETCHC ARTIFACTS OUT.json [--only ID,...] [--case full] [--samples 5] [--compile]
+           [--seconds 80] [--variant f16]
+
+ARTIFACTS holds 023_softmax.ptx.ska and .cu.ska (bench/gpu_artifacts.sh). The L2 cache is flushed by
+reading 256 MB before each sample. Problems that do not fit in --seconds are left out and listed."""
+import argparse
+import concurrent.futures
+import ctypes
+import json
+import math
+import pathlib
+import statistics
+import sys
+import time
+
+import torch
+import torch.nn.functional as F
+
+from level1 import PROBLEMS
+
+FORMS = ("ptx", "cu")
+NAMES = {"f32": torch.float32, "f16": torch.float16, "bf16": torch.bfloat16}
+
+
+# ---- The kernels, through libsketchc ----
+
+class Symbol(ctypes.Structure):
+    _fields_ = [("name", ctypes.c_char_p), ("value", ctypes.c_int64)]
+
+
+class Buffer(ctypes.Structure):
+    _fields_ = [("name", ctypes.c_char_p), ("data", ctypes.c_void_p), ("bytes", ctypes.c_uint64)]
+
+
+class RunOptions(ctypes.Structure):
+    _fields_ = [("size", ctypes.c_size_t), ("seed", ctypes.c_uint64), ("time_limit_s", ctypes.c_double), ("max_bytes", ctypes.c_uint64),
+                ("case_name", ctypes.c_char_p), ("symbols", ctypes.POINTER(Symbol)), ("symbol_count", ctypes.c_size_t),
+                ("scalars", ctypes.c_void_p), ("scalar_count", ctypes.c_size_t), ("cache_dir", ctypes.c_char_p),
+                ("no_ragged", ctypes.c_bool), ("warm", ctypes.c_bool), ("samples", ctypes.c_uint), ("device", ctypes.c_uint),
+                ("threads", ctypes.c_uint), ("exact", ctypes.c_bool)]
+
+
+class Library:
+    def __init__(self, path):
+        self.c = ctypes.CDLL(str(path.resolve()))
+        self.files = []  # artifacts may point into them
+        for name in ("sketchc_kernel_info", "sketchc_version"):
+            getattr(self.c, name).restype = ctypes.c_void_p
+        self.c.sketchc_version.restype = ctypes.c_char_p
+
+    def check(self, status, message):
+        if status:
+            raise RuntimeError(f"status {status}: {(message.value or b'').decode()}")
+
+    def read(self, path):
+        data = path.read_bytes()
+        self.files.append(data)
+        artifact, message = ctypes.c_void_p(), ctypes.c_char_p()
+        self.check(self.c.sketchc_artifact_read(data, ctypes.c_size_t(len(data)), ctypes.byref(artifact), ctypes.byref(message)), message)
+        return artifact
+
+
+class Kernel:
+    """An artifact bound to sizes and torch tensors."""
+
+    def __init__(self, library, artifact, sizes, tensors):
+        self.library, self.tensors = library, tensors
+        symbols = (Symbol * len(sizes))(*[Symbol(k.encode(), v) for k, v in sizes.items()])
+        buffers = (Buffer * len(tensors))(*[Buffer(k.encode(), t.data_ptr(), t.numel() * t.element_size()) for k, t in tensors.items()])
+        options = RunOptions(size=ctypes.sizeof(RunOptions), symbols=symbols, symbol_count=len(sizes))
+        self.handle, message = ctypes.c_void_p(), ctypes.c_char_p()
+        library.check(library.c.sketchc_kernel_open(artifact, ctypes.byref(options), buffers, ctypes.c_size_t(len(tensors)),
+                                                    ctypes.byref(self.handle), ctypes.byref(message)), message)
+        text = library.c.sketchc_kernel_info(self.handle)
+        self.info = json.loads(ctypes.string_at(text))
+        library.c.sketchc_free(ctypes.c_void_p(text))
+
+    def __call__(self):
+        message = ctypes.c_char_p()
+        stream = ctypes.c_void_p(torch.cuda.current_stream().cuda_stream)
+        self.library.check(self.library.c.sketchc_kernel_launch(self.handle, stream, ctypes.byref(message)), message)
+
+    def close(self):
+        self.library.c.sketchc_kernel_close(self.handle)
+
+
+# ---- The problems in PyTorch: inputs by name, the reference from them ----
+
+def rand(*shape, dtype=torch.float32):
+    return torch.rand(*shape, device="cuda", dtype=dtype)
+
+
+def matrix(s, d):
+    return {"X": rand(s["M"], s["N"], dtype=d)}
+
+
+def image(s, d):
+    return {"X": rand(s["B"], s["C"], s["H"], s["W"], dtype=d)}
+
+
+def pair(s, d):
+    return {"X": rand(s["M"], s["N"], dtype=d).mul_(0.37), "T": rand(s["M"], s["N"], dtype=d)}
+
+
+def signs(n, d):
+    return torch.randint(0, 2, (n,), device="cuda").to(d) * 2 - 1
+
+
+def affine(names, shape):
+    return lambda s, d: {"X": rand(*[s[k] for k in names], dtype=d), shape[1]: rand(*[s[k] for k in shape[0]], dtype=d), "Z": rand(*[s[k] for k in shape[0]], dtype=d)}
+
+
+def volume(s, d):
+    return {"X": rand(s["B"], s["C"], s["D"], s["H"], s["W"], dtype=d)}
+
+
+TORCH = {
+    4: (lambda s, d: {"A": rand(s["M"], s["K"], dtype=d), "B": rand(s["K"], 1, dtype=d)}, lambda A, B: torch.matmul(A, B)),
+    5: (matrix, lambda X: X * 3.14),
+    12: (lambda s, d: {"A": rand(s["M"], dtype=d), "B": rand(s["M"], s["N"], dtype=d)}, lambda A, B: A[:, None] * B),
+    19: (matrix, torch.relu), 20: (matrix, lambda X: F.leaky_relu(X, 0.01)), 21: (matrix, torch.sigmoid), 22: (matrix, torch.tanh),
+    23: (matrix, lambda X: torch.softmax(X, 1)), 24: (matrix, lambda X: torch.log_softmax(X, 1)),
+    25: (matrix, lambda X: X * torch.sigmoid(X)), 26: (matrix, F.gelu), 27: (matrix, torch.selu), 28: (matrix, F.hardsigmoid),
+    29: (matrix, F.softplus), 30: (matrix, lambda X: X / (1 + torch.abs(X))), 31: (matrix, F.elu), 32: (matrix, F.hardtanh),
+    33: (affine("BCHW", ("C", "S")), lambda X, S, Z: F.batch_norm(X, None, None, S, Z, training=True)),
+    34: (image, F.instance_norm),
+    35: (affine("BGPHW", ("GP", "S")),
+         lambda X, S, Z: F.group_norm(X.flatten(1, 2), X.shape[1], S.flatten(), Z.flatten())),
+    36: (image, lambda X: X / torch.sqrt(torch.mean(X ** 2, dim=1, keepdim=True) + 1e-5)),
+    37: (image, lambda X: X / torch.norm(X, p="fro")),
+    38: (matrix, lambda X: X / torch.mean(torch.abs(X), dim=1, keepdim=True)),
+    39: (matrix, lambda X: X / torch.norm(X, p=2, dim=1, keepdim=True)),
+    40: (affine("BCHW", ("CHW", "G")), lambda X, G, Z: F.layer_norm(X, X.shape[1:], G, Z)),
+    41: (lambda s, d: {"X": rand(s["B"], s["C"], s["L"], dtype=d)}, lambda X: F.max_pool1d(X, 8, 1, 4, 3)),
+    42: (image, lambda X: F.max_pool2d(X, 4, 1, 1, 1)), 43: (volume, lambda X: F.max_pool3d(X, 3, 2, 1, 3)),
+    44: (lambda s, d: {"X": rand(s["B"], s["C"], s["L"], dtype=d)}, lambda X: F.avg_pool1d(X, 8, 1, 4)),
+    45: (image, lambda X: F.avg_pool2d(X, 11)), 46: (volume, lambda X: F.avg_pool3d(X, 3, 2, 1)),
+    88: (matrix, lambda X: 0.5 * X * (1 + torch.tanh(math.sqrt(2 / math.pi) * (X + 0.044715 * torch.pow(X, 3))))),
+    89: (matrix, lambda X: torch.cumsum(X, 1)), 90: (matrix, lambda X: torch.cumprod(X, 1)),
+    91: (matrix, lambda X: torch.cumsum(X.flip(1), 1).flip(1)),
+    92: (matrix, lambda X: torch.cat((torch.zeros_like(X[:, :1]), torch.cumsum(X[:, :-1], 1)), 1)),
+    93: (lambda s, d: {**matrix(s, d), "K": torch.randint(0, 2, (s["M"], s["N"]), device="cuda", dtype=torch.uint8).bool()},
+         lambda X, K: torch.cumsum(X * K, 1)),
+    94: (pair, lambda X, T: torch.mean((X - T) ** 2)),
+    95: (lambda s, d: {**matrix(s, d), "T": torch.randint(0, s["N"], (s["M"],), device="cuda")}, F.cross_entropy),
+    96: (pair, F.smooth_l1_loss),
+    98: (lambda s, d: {k: torch.softmax(v, 1) for k, v in pair(s, d).items()}, lambda X, T: F.kl_div(torch.log(X), T, reduction="batchmean")),
+    99: (lambda s, d: {k: rand(s["M"], s["N"], dtype=d) for k in "APQ"}, lambda A, P, Q: F.triplet_margin_loss(A, P, Q)),
+    100: (lambda s, d: {**matrix(s, d), "T": signs(s["N"], d)}, lambda X, T: torch.mean(torch.clamp(1 - X * T, min=0))),
+}
+for number, call in {47: lambda X: torch.sum(X, 1, keepdim=True), 48: lambda X: torch.mean(X, 1), 49: lambda X: torch.max(X, 1)[0],
+                     51: lambda X: torch.argmax(X, 1), 52: lambda X: torch.argmin(X, 1), 53: lambda X: torch.min(X, 1)[0]}.items():
+    TORCH[number] = (lambda s, d: {"X": rand(s["B"], s["K"], s["N"], dtype=d)}, call)
+RESULT = {4: "C", 12: "C", **{n: "L" for n in (94, 95, 96, 98, 99, 100)}}
+# Largest |kernel - PyTorch| / (|PyTorch| + mean |PyTorch|) taken for right: both sides round; sums and
+# scans of many terms, in any order, and what divides by them differ by more than one rounding.
+TOLERANCE = {"elementwise": 2e-6, "windows": 2e-6, "columns": 2e-5, "losses": 2e-5, "rows": 5e-5}
+
+
+def difference(got, want):
+    """(largest difference over magnitude, elements that differ in being NaN), in pieces that fit."""
+    got, want = got.reshape(-1), want.reshape(-1)
+    if not want.is_floating_point():
+        return float((got != want).sum()), 0
+    piece, worst, odd = 1 << 27, 0.0, 0
+    mean = sum(float(want[i:i + piece].abs().sum(dtype=torch.float64)) for i in range(0, len(want), piece)) / max(1, len(want)) + 1e-30
+    for i in range(0, len(want), piece):
+        a, b = got[i:i + piece].float(), want[i:i + piece].float()
+        odd += int((a.isnan() != b.isnan()).sum())
+        worst = max(worst, float(((a - b).abs() / (b.abs() + mean)).nan_to_num_(0).max()))
+    return worst, odd
+
+
+# ---- Time ----
+
+class Clock:
+    def __init__(self):
+        self.flush = torch.zeros(64 << 20, device="cuda")
+        self.copies = [torch.zeros(256 << 20, device="cuda") for _ in range(2)]  # 1 GiB each
+        self.empty = torch.zeros(1, device="cuda")
+
+    def ceilings(self):
+        """name -> (call, bytes moved)."""
+        a, b = self.copies
+        size = a.numel() * 4
+        return {"copy": (lambda: b.copy_(a), 2 * size), "read": (lambda: a.sum(), size), "fill": (lambda: b.zero_(), size),
+                "null": (lambda: self.empty.zero_(), 0)}
+
+    def interleaved(self, calls, samples):
+        """Seconds of each call, `samples` times, one after the other in turn; the first round is not counted."""
+        times = {name: [] for name in calls}
+        for turn in range(samples + 1):
+            events = {}
+            for name, call in calls.items():
+                self.flush.sum()
+                begin, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
+                begin.record()
+                call()
+                end.record()
+                events[name] = (begin, end)
+            torch.cuda.synchronize()
+            if turn:
+                for name, (begin, end) in events.items():
+                    times[name].append(begin.elapsed_time(end) * 1e-3)
+        return times
+
+
+class Run:
+    def __init__(self, options):
+        self.options = options
+        self.library = Library(options.library)
+        self.clock = Clock()
+        self.floors = json.loads((pathlib.Path(__file__).parent / "floors.json").read_text())["problems"]
+        self.began = time.time()
+
+    def warm(self, numbers):
+        """All code through the compilers, side by side, into the cache: opened at the smallest case."""
+
+        def one(number, form):
+            p = PROBLEMS[number]
+            try:
+                inputs, output = self.data(p, p["cases"]["small"])
+                Kernel(self.library, self.artifact(p, form), p["cases"]["small"], {**inputs, RESULT.get(p["id"], "Y"): output}).close()
+            except (RuntimeError, OSError) as error:
+                print(p["file"], form, str(error)[:300], flush=True)
+
+        with concurrent.futures.ThreadPoolExecutor(16) as pool:
+            list(pool.map(lambda pair: one(*pair), [(n, f) for n in numbers for f in FORMS]))
+        torch.cuda.synchronize()
+        print(f"code loaded in {time.time() - self.began:.1f} s", flush=True)
+
+    def artifact(self, p, form):
+        return self.library.read(self.options.artifacts / p["file"].replace(".sketch", f".{form}.ska"))
+
+    def data(self, p, sizes):
+        make, reference = TORCH[p["id"]]
+        torch.manual_seed(p["id"])
+        inputs = make(sizes, NAMES[self.options.variant])
+        return inputs, reference(**inputs).contiguous()
+
+    def problem(self, p):
+        sizes = p["cases"][self.options.case]
+        with torch.no_grad():
+            inputs, want = self.data(p, sizes)
+        entry = {"id": p["id"], "name": p["name"], "group": p["group"], "kind": p["kind"], "case": self.options.case, "sizes": sizes, "kernels": {}, "seconds": {}}
+        calls, kernels = {}, []
+        for form in FORMS:
+            output = torch.empty_like(want).fill_(float("nan") if want.is_floating_point() else -7)
+            try:
+                kernel = Kernel(self.library, self.artifact(p, form), sizes, {**inputs, RESULT.get(p["id"], "Y"): output})
+                kernels.append(kernel)
+                kernel()
+                torch.cuda.synchronize()
+            except (RuntimeError, OSError) as error:
+                entry["kernels"][form] = {"error": str(error)}
+                print(p["file"], form, str(error)[:300], flush=True)
+                continue
+            worst, odd = difference(output, want)
+            right = odd == 0 and worst <= (TOLERANCE.get(p["kind"], 5e-5) if want.is_floating_point() else 0) * {"f32": 1, "f16": 3e3, "bf16": 3e4}[self.options.variant]
+            entry["kernels"][form] = {**kernel.info, "worst": worst, "odd": odd, "verified": right}
+            calls[form] = kernel
+            del output
+        reference = TORCH[p["id"]][1]
+        del want
+        with torch.no_grad():
+            calls["eager"] = lambda: reference(**inputs)
+            if self.options.compile:
+                compiled = torch.compile(reference, dynamic=False)
+                calls["compile"] = lambda: compiled(**inputs)
+                compiled(**inputs)
+            ceilings = self.clock.ceilings()
+            times = self.clock.interleaved({**calls, **{n: c for n, (c, _) in ceilings.items()}}, self.options.samples)
+        for kernel in kernels:
+            kernel.close()
+        entry["samples"] = {k: [round(x, 9) for x in v] for k, v in times.items()}
+        entry["seconds"] = {k: statistics.median(v) for k, v in times.items()}
+        entry["ceilings_gb_per_s"] = {n: moved / entry["seconds"][n] * 1e-9 for n, (_, moved) in ceilings.items() if moved}
+        bytes_moved = next((k["bytes"] for k in entry["kernels"].values() if "bytes" in k), 0)
+        entry["bytes"] = bytes_moved
+        if self.options.case == "full" and self.options.variant == "f32":
+            entry["floor_s"] = max(self.floors[str(p["id"])]["floor_ms"] * 1e-3, entry["seconds"]["null"])
+        self.line(entry)
+        return entry
+
+    def line(self, e):
+        s = e["seconds"]
+        best = min(s.get("eager", 9), s.get("compile", 9))
+        text = f"{e['id']:3} {e['name']:16}"
+        for form in FORMS:
+            k = e["kernels"].get(form, {})
+            if "error" in k:
+                text += f" {form} none"
+                continue
+            text += f" {form} {s[form] * 1e3:8.4f} ms"
+            text += f" {s[form] / e['floor_s']:5.2f}x" if "floor_s" in e else f" {e['bytes'] / s[form] * 1e-9:5.0f}"
+            text += "" if k["verified"] else f" WRONG {k['worst']:.1e}/{k['odd']}"
+        text += f" eager {s['eager'] * 1e3:8.4f}" + (f" compile {s['compile'] * 1e3:8.4f}" if "compile" in s else "")
+        text += f" floor {e['floor_s'] * 1e3:.4f}" if "floor_s" in e else ""
+        text += " copy {copy:.0f} read {read:.0f} fill {fill:.0f}".format(**e["ceilings_gb_per_s"])
+        for l in e["kernels"].get("ptx", {}).get("launches", []):
+            text += f" | {l['entry']} t{l['threads']} g{l['grid'][0]} c{l['cluster'][0]} r{l.get('registers')} l{l.get('local_bytes')} b{l.get('blocks_per_sm')} s{l['shared_bytes']}"
+        print(text + f" (best {best * 1e3:.4f})", flush=True)
+
+
+def summary(entries):
+    groups = {}
+    for e in entries:
+        for form in FORMS:
+            if "floor_s" in e and e["kernels"].get(form, {}).get("verified"):
+                groups.setdefault((e["group"], form), []).append(e["seconds"][form] / e["floor_s"])
+    for (group, form), ratios in sorted(groups.items()):
+        print(f"{group:20} {form}: geometric mean over the floor {math.exp(statistics.fmean(map(math.log, ratios))):.3f} of {len(ratios)}")
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("library", type=pathlib.Path)
+    parser.add_argument("artifacts", type=pathlib.Path)
+    parser.add_argument("out", type=pathlib.Path)
+    parser.add_argument("--only", default="")
+    parser.add_argument("--case", default="full")
+    parser.add_argument("--samples", type=int, default=5)
+    parser.add_argument("--compile", action="store_true")
+    parser.add_argument("--seconds", type=float, default=1e9)
+    parser.add_argument("--variant", default="f32", choices=NAMES)
+    options = parser.parse_args()
+    numbers = [int(n) for n in options.only.split(",")] if options.only else list(PROBLEMS)
+    run = Run(options)
+    run.warm(numbers)
+    entries, left = [], []
+    for number in numbers:
+        if time.time() - run.began > options.seconds:
+            left.append(number)
+            continue
+        try:
+            entries.append(run.problem(PROBLEMS[number]))
+        except (RuntimeError, OSError) as error:  # one problem does not end the run
+            entries.append({"id": number, "name": PROBLEMS[number]["name"], "group": PROBLEMS[number]["group"], "error": str(error), "kernels": {}})
+            print(number, "failed:", str(error)[:300], flush=True)
+        torch.cuda.empty_cache()
+    result = {"format": "sketchc.kernelbench 1", "device": torch.cuda.get_device_name(), "torch": torch.__version__, "sketchc": run.library.c.sketchc_version().decode(),
+              "case": options.case, "variant": options.variant, "left_out": left, "problems": entries}
+    options.out.write_text(json.dumps(result, indent=1) + "\n")
+    summary(entries)
+    if left:
+        print("left out for time:", left)
+    wrong = [e["id"] for e in entries if not all(k.get("verified") for k in e["kernels"].values()) or not e["kernels"]]
+    print(f"{len(entries)} problems, not verified: {wrong or 'none'}, {time.time() - run.began:.0f} s")
+    return 1 if wrong else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
