@@ -1,0 +1,69 @@
+/* The cost model: how long launches should take on a target, and which roof binds. Plain numbers in,
+ * plain numbers out; who plans (passes) and who explains (--explain) fill the same struct.
+ *
+ * A launch is blocks of equal work that run in waves. A wave takes as long as its slowest roof: bytes
+ * of device memory at the rate of a copy or of reading, bytes through the L2 cache and through shared
+ * memory, instructions issued; or the time of one block alone, whose loads wait for memory as many
+ * times in a row as they depend on each other (Little's law: a block's rate is its bytes in flight
+ * over the latency). Source: the roofline model (Williams, Waterman, Patterson 2009) with bytes in
+ * flight as in Volkov's "Understanding latency hiding on GPUs" (2016).
+ *
+ * Units: bytes, seconds, bytes a second; everything of a launch as a whole unless said otherwise. */
+#ifndef MODEL_COST_H
+#define MODEL_COST_H
+
+#include "target.h"
+
+/* Ceilings of one device: the target's document, or what `sketchc calibrate` measured. */
+typedef struct {
+    double copy, read, fill; /* device memory, bytes a second; copy counts both directions */
+    double l2, shared;       /* bytes a second of the whole device */
+    double sm;               /* bytes a second that one multiprocessor can take from L2 */
+    double issue;            /* warp instructions a second of the whole device */
+    double latency;          /* seconds until a load from device memory arrives */
+    double launch;           /* seconds of an empty launch */
+    int64_t sms, l2_bytes;
+    int64_t threads_sm, blocks_sm, registers_sm, shared_sm; /* what a multiprocessor holds */
+} CostMachine;
+
+/* False where the target's document has no such numbers (processors). */
+bool cost_machine(const Target *target, CostMachine *machine);
+
+typedef struct {
+    double blocks;         /* of the launch */
+    int64_t threads;       /* of a block */
+    int64_t registers;     /* of a thread; 0: not known, no limit */
+    int64_t shared_bytes;  /* of a block, static and dynamic */
+    int64_t cluster;       /* blocks that must be resident together; 0 is 1 */
+    double read, written;  /* device memory */
+    double l2;             /* through L2, both directions; at least read + written */
+    double shared;         /* through shared memory, a bank conflict counting as a second access */
+    double instructions;   /* warp instructions */
+    double bytes_in_flight; /* of a thread: asked for before it has to wait */
+    double waits;          /* of a block: times in a row that all its threads wait for memory */
+} CostLaunch;
+
+typedef enum { COST_COPY, COST_READ, COST_L2, COST_SHARED, COST_ISSUE, COST_LATENCY, COST_EMPTY, COST_ROOFS } CostRoof;
+const char *cost_roof_name(CostRoof roof); /* "device memory, reading" */
+
+typedef struct {
+    double seconds;
+    double roofs[COST_ROOFS]; /* seconds each roof alone would take; the largest binds */
+    CostRoof roof;
+    int64_t blocks_per_sm; /* that fit at a time */
+    const char *limit;     /* what keeps it from being more: "threads", "registers", ... */
+    double waves;
+    double bytes_in_flight, bytes_needed; /* of a multiprocessor: as planned; to fill the memory */
+} CostEstimate;
+
+/* A launch that fits nowhere (0 blocks a multiprocessor) takes forever: seconds is infinite. */
+CostEstimate cost_estimate(const CostMachine *machine, const CostLaunch *launch);
+
+/* Seconds that moving `read` and `written` bytes once takes at the device's ceilings: what
+ * predictions and measurements are held against. */
+double cost_floor(const CostMachine *machine, double read, double written);
+
+/* One sentence: the binding roof, the part of the floor that is reached, and why. */
+void cost_explain(const CostEstimate *estimate, double floor_seconds, Str *out);
+
+#endif
