@@ -1,4 +1,4 @@
-/* sketchc_format: a source in the one style. */
+/* The one style: a source put into it, and its grammar. */
 #include "api_internal.h"
 
 #include "frontend.h"
@@ -16,4 +16,8 @@ sketchc_status sketchc_format(sketchc_unit *unit, char **text, size_t *size) {
     }
     str_release(&out);
     return *text ? SKETCHC_OK : unit->diags.error_count ? SKETCHC_SOURCE_ERROR : SKETCHC_BUG;
+}
+
+const char *sketchc_grammar(const char *form) {
+    return frontend_grammar(form);
 }

@@ -12,7 +12,7 @@
 typedef struct {
     Arena *arena;
     FormatText text;
-    size_t token_count, comment_count;
+    size_t token_count, token_limit, comment_count;
     uint32_t columns[2 * FRONTEND_MAX_NESTING + 4]; /* of each level, in the source */
     unsigned level;
     size_t at;       /* the next token */
@@ -69,7 +69,7 @@ static void read_tokens(Format *f, Scanner *s) {
         VEC_PUSH(f->arena, &tokens, t);
     } while (kind != 0);
     f->text.tokens = tokens.data;
-    f->token_count = tokens.len;
+    f->token_count = f->token_limit = tokens.len;
 }
 
 /* Gives each comment that stands beside or between the tokens of a line to the token before it; the
@@ -208,8 +208,25 @@ static void enter_level(Format *f) {
 /* Whether the setting that begins at token `i` is a size (`B = 2`) and not data (`X: normal()`). */
 static bool is_size(const Format *f, size_t i) { return f->text.tokens[i + 1].kind == '='; }
 
-/* `,` between sizes, else `;`; a comment behind the setting goes behind it. */
+/* Moves the tokens from f->at on up, by so much that this costs little however often it comes. */
+static void make_room(Format *f) {
+    size_t gap = 16 + (f->at - f->line.first);
+    if (f->token_count + gap > f->token_limit) {
+        f->token_limit = 2 * (f->token_count + gap);
+        FormatToken *more = ARENA_ARRAY(f->arena, FormatToken, f->token_limit);
+        memcpy(more, f->text.tokens, f->token_count * sizeof *more);
+        f->text.tokens = more;
+    }
+    FormatToken *rest = f->text.tokens + f->at;
+    memmove(rest + gap, rest, (f->token_count - f->at) * sizeof *rest);
+    f->token_count += gap;
+    f->at += gap;
+}
+
+/* `,` between sizes, else `;`; a comment behind the setting goes behind it. There is room for it where the
+ * source had one. */
 static void put_separator(Format *f, size_t *to, bool between_sizes) {
+    if (*to + 1 >= f->at) make_room(f);
     FormatToken *last = &f->text.tokens[*to - 1], sign = {.end = 1};
     sign.kind = between_sizes ? ',' : ';';
     sign.text = between_sizes ? "," : ";";

@@ -51,6 +51,9 @@ void frontend_report_allocs(const File *file, const AllocMachine *machine, DiagL
  * False, with the errors in `diags` and nothing appended, when the source does not parse. */
 bool frontend_format(Arena *unit, SourceMap *sources, uint32_t file, DiagList *diags, Str *out);
 
+/* The grammar of texts in that style, from the parser's own: "gbnf" or "ebnf". Static; null for another form. */
+const char *frontend_grammar(const char *form);
+
 /* `--emit=ast`: an indented tree, with types where checked. */
 void ast_print(const File *file, Str *out);
 

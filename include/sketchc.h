@@ -86,6 +86,10 @@ SKETCHC_API sketchc_status sketchc_emit(sketchc_unit *unit, const sketchc_option
  * SKETCHC_SOURCE_ERROR, with diagnostics. */
 SKETCHC_API sketchc_status sketchc_format(sketchc_unit *unit, char **text, size_t *size);
 
+/* The grammar of sketches in that style, made from the parser's, for decoders that take one: "gbnf" (llama.cpp's notation) or
+ * "ebnf" (the W3C's). Four spaces a level, at most 9 blocks one in another. Static; null for another form. */
+SKETCHC_API const char *sketchc_grammar(const char *form);
+
 /* Diagnostics of the last call: "text", "color" (text with terminal colours), "json", "sarif". */
 SKETCHC_API char *sketchc_diagnostics(const sketchc_unit *unit, const char *format);
 SKETCHC_API unsigned sketchc_error_count(const sketchc_unit *unit);

@@ -16,7 +16,7 @@ void options_help(Str *out) {
     for (unsigned i = 0; i < OPTION_COUNT; i++) {
         const OptionInfo *o = &option_table[i];
         if (is_hidden(o)) continue;
-        const char *dash = o->name[0] == 'f' ? "-" : "--";
+        const char *dash = option_dashes(o);
         if (o->letter)
             str_printf(out, "  -%c, ", o->letter);
         else
@@ -56,7 +56,7 @@ static void print_man(const char *version, Str *out) {
         if (is_hidden(o)) continue;
         str_append(out, ".TP\n.B ");
         if (o->letter) str_printf(out, "\\-%c, ", o->letter);
-        man_text(out, o->name[0] == 'f' ? "-" : "--");
+        man_text(out, option_dashes(o));
         man_text(out, o->name);
         if (o->argument[0]) str_append_char(out, '=');
         man_text(out, o->argument);
@@ -92,7 +92,7 @@ static void print_bash(Str *out) {
     str_append(out, "    -*) COMPREPLY=($(compgen -W \"");
     for (unsigned i = 0; i < OPTION_COUNT; i++)
         if (!is_hidden(&option_table[i]))
-            str_printf(out, "%s%s%s ", option_table[i].name[0] == 'f' ? "-" : "--",
+            str_printf(out, "%s%s%s ", option_dashes(&option_table[i]),
                        option_table[i].name, option_table[i].argument[0] ? "=" : "");
     str_append(out, "\" -- \"$cur\")) ;;\n    *) COMPREPLY=($(compgen -W \"");
     for (unsigned i = 0; i < COMMAND_COUNT; i++) str_printf(out, "%s ", command_table[i].name);
@@ -113,7 +113,7 @@ static void print_zsh(Str *out) {
     str_append(out, "#compdef sketchc\n_arguments \\\n");
     for (unsigned i = 0; i < OPTION_COUNT; i++) {
         const OptionInfo *o = &option_table[i];
-        if (is_hidden(o) || o->name[0] == 'f') continue;
+        if (is_hidden(o) || option_has_one_dash(o)) continue;
         str_printf(out, "  '--%s%s[", o->name, o->argument[0] ? "=" : "");
         for (const char *p = o->summary; *p; p++)
             if (*p != '[' && *p != ']' && *p != '\'' && *p != ':') str_append_char(out, *p);
@@ -134,7 +134,7 @@ static void print_fish(Str *out) {
     for (unsigned i = 0; i < OPTION_COUNT; i++) {
         const OptionInfo *o = &option_table[i];
         if (is_hidden(o)) continue;
-        str_printf(out, "complete -c sketchc %s %s", o->name[0] == 'f' ? "-o" : "-l", o->name);
+        str_printf(out, "complete -c sketchc %s %s", option_has_one_dash(o) ? "-o" : "-l", o->name);
         if (o->letter) str_printf(out, " -s %c", o->letter);
         if (o->argument[0]) str_append(out, " -r");
         if (has_choices(o)) {
@@ -188,7 +188,7 @@ static void print_markdown(Str *out) {
         if (is_hidden(o)) continue;
         str_append(out, "| `");
         if (o->letter) str_printf(out, "-%c`, `", o->letter);
-        str_printf(out, "%s%s%s", o->name[0] == 'f' ? "-" : "--", o->name,
+        str_printf(out, "%s%s%s", option_dashes(o), o->name,
                    o->argument[0] ? "=" : "");
         cell(out, o->argument);
         str_append(out, "` | ");

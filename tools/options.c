@@ -46,8 +46,7 @@ static bool parse_option(Arena *arena, int argc, char **argv, int *i, CommandLin
         const OptionInfo *o = &option_table[id];
         size_t length = strlen(o->name);
         bool takes = o->argument[0] != 0;
-        /* -ftime-report has one dash, as in other compilers. */
-        bool named = (is_long || o->name[0] == 'f') && strncmp(name, o->name, length) == 0 &&
+        bool named = (is_long || option_has_one_dash(o)) && strncmp(name, o->name, length) == 0 &&
                      (name[length] == 0 || name[length] == '=');
         bool lettered = !is_long && !named && o->letter && name[0] == o->letter;
         if (!named && !lettered) continue;

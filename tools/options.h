@@ -53,6 +53,14 @@ bool option_given(const CommandLine *line, OptionId id);
  */
 bool options_check(const CommandLine *line, Str *error);
 
+/* -ftime-report is spelt as in other compilers. */
+static inline bool option_has_one_dash(const OptionInfo *o) {
+    return o == &option_table[OPTION_TIME_REPORT];
+}
+static inline const char *option_dashes(const OptionInfo *o) {
+    return option_has_one_dash(o) ? "-" : "--";
+}
+
 /* documents.c */
 void options_help(Str *out);
 /* "man", "bash", "zsh", "fish", "markdown"; false for anything else. */

@@ -475,6 +475,12 @@ static int command_explain(Driver *d) {
     return 0;
 }
 
+static int command_grammar(const Driver *d) {
+    if (d->line.operands.len) return fail(SKETCHC_USAGE_ERROR, "grammar takes no file");
+    const char *form = value(d, OPTION_FORMAT), *text = sketchc_grammar(form ? form : "gbnf");
+    return write_output(d, text, strlen(text));
+}
+
 static int command_cache(Driver *d) {
     if (d->line.operands.len == 1 && strcmp(d->line.operands.data[0], "clear") == 0) {
         printf("%llu entries removed\n", (unsigned long long)sketchc_cache_clear());
@@ -536,6 +542,8 @@ static int dispatch(Driver *d) {
     case COMMAND_LSP:
         return d->line.operands.len ? fail(SKETCHC_USAGE_ERROR, "lsp takes no file")
                                     : lsp_serve(STDIN_FILENO, STDOUT_FILENO);
+    case COMMAND_GRAMMAR:
+        return command_grammar(d);
     case COMMAND_EXPLAIN:
         return command_explain(d);
     case COMMAND_CACHE:
