@@ -65,7 +65,6 @@ static void read_tokens(Format *f, Scanner *s) {
         kind = scan_next(s, &value, &span);
         FormatToken t = {.kind = kind, .begin = span.begin, .end = span.end};
         t.text = f->text.source + span.begin;
-        if (!is_structure(kind)) t.column = column_at(f->text.source, span.begin);
         VEC_PUSH(f->arena, &tokens, t);
     } while (kind != 0);
     f->text.tokens = tokens.data;
@@ -192,7 +191,7 @@ static void begin_line(Format *f) {
     f->line.count = 0;
     f->line.level = f->level;
     if (f->columns[f->level] == UINT32_MAX)
-        f->columns[f->level] = f->text.tokens[f->at].column;
+        f->columns[f->level] = column_at(f->text.source, f->text.tokens[f->at].begin);
 }
 
 static void take(Format *f) {
