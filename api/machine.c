@@ -19,6 +19,12 @@ static const struct {
     {"nvrtc", "compiles CUDA C where nvcc is missing", rt_probe_nvrtc},
 };
 
+/* Of a secret only whether there is one. */
+static const char *shown(EnvId id) {
+    const char *value = env_get(id);
+    return value && env_is_secret(id) ? "set" : value;
+}
+
 static void doctor_text(Str *out) {
     for (size_t i = 0; i < COUNT_OF(probes); i++) {
         RtTool tool = {0};
@@ -30,7 +36,7 @@ static void doctor_text(Str *out) {
     str_printf(out, "%-8s %s\n", "llvm",
                sketchc_llvm_version() ? sketchc_llvm_version() : "not built in: no -t nvptx");
     for (unsigned i = 0; i < ENV_COUNT; i++) {
-        const char *value = env_get((EnvId)i);
+        const char *value = shown((EnvId)i);
         str_printf(out, "%-19s %s  (%s)\n", env_name((EnvId)i), value ? value : "not set",
                    env_use((EnvId)i));
     }
@@ -55,7 +61,7 @@ static void doctor_json(Str *out) {
     }
     str_append(out, "], \"environment\": {");
     for (unsigned i = 0; i < ENV_COUNT; i++) {
-        const char *value = env_get((EnvId)i);
+        const char *value = shown((EnvId)i);
         str_printf(out, "%s\"%s\": ", i ? ", " : "", env_name((EnvId)i));
         if (value)
             str_append_json(out, value);

@@ -1,6 +1,6 @@
-"""Writes target_data.h: the documents of docspec/targets/ as C string literals.
+"""Writes a header with files as C string literals: documents of docspec/.
 
-usage: embed.py OUTPUT FILE.json ..."""
+usage: embed.py OUTPUT ARRAY FILE ..."""
 import pathlib
 import sys
 
@@ -11,10 +11,10 @@ def literal(data: bytes) -> str:
 
 
 rows = []
-for path in map(pathlib.Path, sys.argv[2:]):
+for path in map(pathlib.Path, sys.argv[3:]):
     data = path.read_bytes()
     lines = "\n     ".join(literal(line) for line in data.splitlines(keepends=True))
     rows.append(f'    {{"{path.stem}", {len(data)},\n     {lines}}},\n')
 pathlib.Path(sys.argv[1]).write_text(
     "static const struct {\n    const char *name;\n    size_t size;\n    const char *text;\n"
-    "} target_documents[] = {\n" + "".join(rows) + "};\n")
+    f"}} {sys.argv[2]}[] = {{\n" + "".join(rows) + "};\n")

@@ -40,7 +40,7 @@ typedef struct {
     size_t parent_count;
     const ProposerCandidate *failed; /* PROPOSE_REPAIR: what is to be mended; else null */
     /* What is known of `failed`, or of the first parent; each null when there is nothing. */
-    const char *failure;     /* its class: a row of llm/failures.def */
+    const char *failure;     /* its class: a row of search/failures.def */
     const char *diagnostics; /* the compiler's text */
     const char *explanation; /* of the diagnostics' codes */
     const char *verdict;     /* first wrong index, value and expected value; time limit; crash */

@@ -62,20 +62,25 @@ static bool open_pipe(Run *run, int stream) {
     return fcntl(run->parent[stream], F_SETFL, O_NONBLOCK) == 0;
 }
 
+static bool is_name_of(const char *entry, const char *name) {
+    size_t length = strlen(name);
+    return strncmp(entry, name, length) == 0 && entry[length] == '=';
+}
+
+static bool is_kept(const char *entry, const char *const *keep) {
+    for (unsigned i = 0; i < ENV_COUNT; i++)
+        if (env_is_secret((EnvId)i) && is_name_of(entry, env_name((EnvId)i))) return false;
+    while (keep && *keep && !is_name_of(entry, *keep)) keep++;
+    return !keep || *keep;
+}
+
 /* The kept part of the environment; the array is the caller's, the strings are environ's. */
 static char **filter_environment(const char *const *keep) {
     size_t count = 0, kept = 0;
     while (environ[count]) count++;
     char **filtered = calloc(count + 1, sizeof *filtered);
-    if (!filtered) return NULL;
-    for (size_t i = 0; i < count; i++) {
-        size_t length = strcspn(environ[i], "=");
-        for (const char *const *name = keep; *name; name++)
-            if (strlen(*name) == length && memcmp(*name, environ[i], length) == 0) {
-                filtered[kept++] = environ[i];
-                break;
-            }
-    }
+    for (size_t i = 0; filtered && i < count; i++)
+        if (is_kept(environ[i], keep)) filtered[kept++] = environ[i];
     return filtered;
 }
 
@@ -129,9 +134,8 @@ static bool start(Run *run) {
     ok = ok && open_pipe(run, FROM_STDOUT) && open_pipe(run, FROM_STDERR);
     int error = ok ? 0 : errno;
     if (!error) {
-        const char *const *keep = run->spec->env_keep;
-        char **filtered = keep ? filter_environment(keep) : NULL;
-        error = keep && !filtered ? ENOMEM : spawn(run, keep ? filtered : environ);
+        char **filtered = filter_environment(run->spec->env_keep);
+        error = filtered ? spawn(run, filtered) : ENOMEM;
         free(filtered);
     }
     close_all(run->child);

@@ -104,7 +104,7 @@ bool file_write_atomic(const char *path, const void *data, size_t size, int mode
 
 /* The variables that are read, one row each in environment.def. */
 typedef enum {
-#define ENVIRONMENT(id, name, use) ENV_##id,
+#define ENVIRONMENT(id, name, secret, use) ENV_##id,
 #include "environment.def"
 #undef ENVIRONMENT
     ENV_COUNT
@@ -112,6 +112,7 @@ typedef enum {
 const char *env_get(EnvId id); /* null: not set */
 const char *env_name(EnvId id);
 const char *env_use(EnvId id); /* one line for people */
+bool env_is_secret(EnvId id);  /* not to be shown, recorded or passed to a child */
 
 /* ---- Subprocess ---- */
 
@@ -122,7 +123,7 @@ typedef struct {
     double timeout_s;        /* <= 0: none. On expiry the process group is killed */
     size_t output_limit;     /* bytes kept of each stream; 0: 1 MiB */
     const char *const *env_keep; /* NULL: inherit; else a NULL-terminated list of the only names
-                                    passed on */
+                                    passed on. Secret variables (env_is_secret) never are */
     const atomic_int *cancel; /* may be NULL; once non-zero the group is killed. Lock-free: a signal
                                 handler or another thread may set it */
 } SubprocessSpec;

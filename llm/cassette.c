@@ -1,0 +1,274 @@
+/* Recordings of answers: JSON lines, only ever appended to. A line is a fixed prompt part (once
+ * each) or a call with its task, its answer, its time, sizes and hashes;
+ * docs/schemas/cassette.schema.json. Replayed are calls whose prompt and attempt are the same, in
+ * the order in which they were recorded. */
+#define _GNU_SOURCE
+#include "llm_internal.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "json.h"
+
+enum { CASSETTE_LIMIT = 1 << 30, LINE_LIMIT = 16 << 20 };
+
+/* What was recorded for one (prompt, attempt). */
+typedef struct Take {
+    Json *call;
+    struct Take *next;
+} Take;
+
+typedef struct {
+    LlmBackend base;
+    Arena *arena;
+    LlmBackend *inner; /* null: replay */
+    Map *takes, *fixed;
+    VEC(Json *) values;
+    const char *path;
+    bool replays;
+    int fd;
+} Cassette;
+
+/* ---- Identity ---- */
+
+static void hash_text(const char *text, size_t size, char hex[33]) {
+    hash128_hex(hash128(text, size, (Hash128){0, 0}), hex);
+}
+
+/* The prompt's hash covers both parts and where one ends. */
+static void hash_prompt(const LlmPrompt *p, char hex[33]) {
+    Hash128 fixed = hash128(p->fixed, p->fixed_size, (Hash128){0, 0});
+    hash128_hex(hash128(p->task, p->task_size, fixed), hex);
+}
+
+static const char *key_of(Cassette *c, const char *hex, unsigned attempt) {
+    return arena_printf(c->arena, "%s %u", hex, attempt);
+}
+
+/* ---- Reading ---- */
+
+static void keep(Cassette *c, Json *value) {
+    const char *kind = json_get_string(value, "kind", "");
+    VEC_PUSH(c->arena, &c->values, value);
+    if (strcmp(kind, "fixed") == 0)
+        map_set(c->fixed, c->arena, json_get_string(value, "hash", ""), value);
+    if (strcmp(kind, "call") != 0) return;
+    Take *take = ARENA_NEW(c->arena, Take), *last;
+    take->call = value;
+    const char *key = key_of(c, json_get_string(value, "prompt", ""),
+                             (unsigned)json_get_int(value, "attempt", 0));
+    if (!(last = map_get(c->takes, key))) {
+        map_set(c->takes, c->arena, key, take);
+        return;
+    }
+    while (last->next) last = last->next;
+    last->next = take;
+}
+
+/* A line without an end is one whose writer was killed: it never counted as recorded. */
+static bool read_all(Cassette *c, Str *error) {
+    Str text;
+    JsonLimits limits = {.bytes = LINE_LIMIT, .depth = 8, .values = 1000};
+    str_init(&text);
+    bool ok = file_read(c->path, CASSETTE_LIMIT, &text);
+    bool absent = !ok && errno == ENOENT && c->inner;
+    if (!ok && !absent)
+        str_printf(error, "cannot read the cassette %s: %s", c->path, strerror(errno));
+    unsigned number = 0;
+    for (char *p = text.data, *end; ok && (end = strchr(p, '\n')); p = end + 1) {
+        char why[128];
+        number++;
+        if (end == p) continue;
+        Json *value = json_read(p, (size_t)(end - p), &limits, why);
+        if (json_kind(value) == JSON_OBJECT) {
+            keep(c, value);
+            continue;
+        }
+        json_release(value);
+        str_printf(error, "%s:%u: no line of a cassette", c->path, number);
+        ok = false;
+    }
+    str_release(&text);
+    return ok || absent;
+}
+
+/* ---- Replaying ---- */
+
+static ProposerStatus status_named(const char *name) {
+    for (unsigned i = 0; i < PROPOSER_STATUS_COUNT; i++)
+        if (strcmp(proposer_status_name((ProposerStatus)i), name) == 0) return (ProposerStatus)i;
+    return PROPOSER_FAILED;
+}
+
+static bool replay(Cassette *c, const char *hex, const LlmPrompt *prompt, ProposerReply *reply) {
+    const char *key = key_of(c, hex, prompt->attempt);
+    Take *take = c->replays ? map_get(c->takes, key) : NULL;
+    if (!take) return false;
+    if (take->next)
+        map_set(c->takes, c->arena, key, take->next); /* the last one serves for all later */
+    const Json *call = take->call;
+    reply->status = status_named(json_get_string(call, "status", ""));
+    str_append(&reply->raw, json_get_string(call, "answer", ""));
+    str_append(&reply->error, json_get_string(call, "error", ""));
+    reply->tokens_in = json_get_int(call, "tokens_in", -1);
+    reply->tokens_out = json_get_int(call, "tokens_out", -1);
+    reply->tokens_cached = json_get_int(call, "tokens_cached", -1);
+    reply->cost = json_get_number(call, "cost", -1);
+    reply->seconds = json_get_number(call, "seconds", 0);
+    reply->replayed = true;
+    return true;
+}
+
+/* ---- Recording ---- */
+
+static bool put_line(Cassette *c, const Str *line) {
+    size_t done = 0;
+    while (done < line->len) {
+        ssize_t n = write(c->fd, line->data + done, line->len - done);
+        if (n < 0 && errno != EINTR) return false;
+        if (n > 0) done += (size_t)n;
+    }
+    return fdatasync(c->fd) == 0 || errno == EINVAL;
+}
+
+static void put_fixed(Cassette *c, const LlmPrompt *p, const char *hex, Str *line) {
+    if (map_get(c->fixed, hex)) return;
+    map_set(c->fixed, c->arena, hex, c);
+    str_printf(line, "{\"kind\": \"fixed\", \"hash\": \"%s\", \"bytes\": %zu, \"text\": ", hex,
+               p->fixed_size);
+    str_append_json_n(line, p->fixed, p->fixed_size);
+    str_append(line, "}\n");
+}
+
+static void put_number(Str *line, const char *name, double value) {
+    str_printf(line, ", \"%s\": ", name);
+    str_append_double(line, value);
+}
+
+static bool record(Cassette *c, const LlmPrompt *p, const char *hex, const ProposerReply *r) {
+    char fixed[33], answer[33];
+    Str line;
+    str_init(&line);
+    hash_text(p->fixed, p->fixed_size, fixed);
+    hash_text(r->raw.data, r->raw.len, answer);
+    put_fixed(c, p, fixed, &line);
+    str_printf(&line,
+               "{\"kind\": \"call\", \"time\": %lld, \"prompt\": \"%s\", \"fixed\": \"%s\", "
+               "\"attempt\": %u",
+               (long long)time(NULL), hex, fixed, p->attempt);
+    str_printf(
+        &line,
+        ", \"status\": \"%s\", \"task_bytes\": %zu, \"answer_bytes\": %zu, \"answer_hash\": \"%s\"",
+        proposer_status_name(r->status), p->task_size, r->raw.len, answer);
+    put_number(&line, "seconds", r->seconds);
+    str_printf(
+        &line,
+        ", \"tries\": %u, \"tokens_in\": %lld, \"tokens_out\": %lld, \"tokens_cached\": %lld",
+        r->tries, (long long)r->tokens_in, (long long)r->tokens_out, (long long)r->tokens_cached);
+    put_number(&line, "cost", r->cost);
+    str_append(&line, ", \"error\": ");
+    str_append_json(&line, r->error.data);
+    str_append(&line, ", \"task\": ");
+    str_append_json_n(&line, p->task, p->task_size);
+    str_append(&line, ", \"answer\": ");
+    str_append_json_n(&line, r->raw.data, r->raw.len);
+    str_append(&line, "}\n");
+    bool ok = put_line(c, &line);
+    str_release(&line);
+    return ok;
+}
+
+/* What is no answer but the end of asking stays out: another run may have the budget. */
+static bool is_worth_recording(ProposerStatus status) {
+    return status != PROPOSER_BUDGET && status != PROPOSER_CANCELLED;
+}
+
+static void ask_inner(Cassette *c, const LlmPrompt *prompts, size_t count, ProposerReply *replies) {
+    c->inner->ask(c->inner, prompts, count, replies);
+    for (size_t i = 0; i < count; i++) {
+        char hex[33];
+        hash_prompt(&prompts[i], hex);
+        if (is_worth_recording(replies[i].status) && !record(c, &prompts[i], hex, &replies[i]) &&
+            !replies[i].error.len)
+            str_printf(&replies[i].error, "not recorded: %s", strerror(errno));
+    }
+}
+
+static void ask(LlmBackend *self, const LlmPrompt *prompts, size_t count, ProposerReply *replies) {
+    Cassette *c = (Cassette *)self;
+    LlmPrompt *open = calloc(count + 1, sizeof *open);
+    size_t *places = calloc(count + 1, sizeof *places), left = 0;
+    ProposerReply *answers = calloc(count + 1, sizeof *answers);
+    for (size_t i = 0; open && places && answers && i < count; i++) {
+        char hex[33];
+        hash_prompt(&prompts[i], hex);
+        if (replay(c, hex, &prompts[i], &replies[i])) continue;
+        if (!c->inner) {
+            str_printf(&replies[i].error, "the cassette holds no answer to prompt %s, attempt %u",
+                       hex, prompts[i].attempt);
+            continue;
+        }
+        open[left] = prompts[i];
+        answers[left] = replies[i];
+        places[left++] = i;
+    }
+    if (left) ask_inner(c, open, left, answers);
+    for (size_t i = 0; i < left; i++) replies[places[i]] = answers[i];
+    free(open);
+    free(places);
+    free(answers);
+}
+
+static void destroy(LlmBackend *self) {
+    Cassette *c = (Cassette *)self;
+    if (c->inner) c->inner->destroy(c->inner);
+    for (size_t i = 0; i < c->values.len; i++) json_release(c->values.data[i]);
+    if (c->fd >= 0) close(c->fd);
+    arena_destroy(c->arena);
+    free(c);
+}
+
+/* Appends, never through a link; a torn last line is closed off so that the next one stands alone.
+ */
+static bool open_for_writing(Cassette *c, Str *error) {
+    c->fd = open(c->path, O_RDWR | O_APPEND | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+    struct stat info;
+    char last = '\n';
+    bool ok = c->fd >= 0 && fstat(c->fd, &info) == 0 && S_ISREG(info.st_mode);
+    if (ok && info.st_size && pread(c->fd, &last, 1, info.st_size - 1) == 1 && last != '\n') {
+        off_t at = info.st_size;
+        while (at > 0 && pread(c->fd, &last, 1, at - 1) == 1 && last != '\n') at--;
+        ok = ftruncate(c->fd, at) == 0;
+    }
+    if (!ok) str_printf(error, "cannot write the cassette %s: %s", c->path, strerror(errno));
+    return ok;
+}
+
+LlmBackend *backend_cassette(const char *path, const char *mode, LlmBackend *inner, Str *error) {
+    Cassette *c = calloc(1, sizeof *c);
+    Arena *arena = c ? arena_create() : NULL;
+    if (!arena) {
+        str_append(error, "out of memory");
+        free(c);
+        if (inner) inner->destroy(inner);
+        return NULL;
+    }
+    *c = (Cassette){
+        .base = {inner ? inner->name : "replay", "", inner ? inner->parallel : 64, ask, destroy},
+        .arena = arena,
+        .inner = inner,
+        .takes = map_create(arena),
+        .fixed = map_create(arena),
+        .path = arena_strdup(arena, path),
+        .replays = strcmp(mode, "record") != 0,
+        .fd = -1};
+    snprintf(c->base.detail, sizeof c->base.detail, "%.180s", inner ? inner->detail : path);
+    if (read_all(c, error) && (!inner || open_for_writing(c, error))) return &c->base;
+    destroy(&c->base);
+    return NULL;
+}

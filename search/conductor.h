@@ -1,0 +1,68 @@
+/* The conductor: what went wrong with a candidate, mended by the compiler's own fix-its where they suffice, and
+ * told to the proposer where they do not (Algorithm 1 of the AKG Kernel Agent paper, with the compiler in the
+ * coder's place). Sees only what the public header gives: diagnostics and reports. */
+#ifndef SEARCH_CONDUCTOR_H
+#define SEARCH_CONDUCTOR_H
+
+#include "proposer.h"
+
+typedef enum {
+    FAILURE_NONE,
+#define FAILURE(id, name, codes, statuses, advice) FAILURE_##id,
+#include "failures.def"
+#undef FAILURE
+    FAILURE_COUNT
+} FailureKind;
+
+const char *failure_name(FailureKind kind);   /* "none", "syntax", ... */
+const char *failure_advice(FailureKind kind); /* "" for none */
+FailureKind failure_of_code(const char *code);     /* "E0302": SHAPE; of what has no row: SYNTAX */
+FailureKind failure_of_status(const char *status); /* of a report; "ok": NONE */
+
+/* What to judge by. `size` is for later fields as in the public header. */
+typedef struct {
+    const char *target, *arch; /* null: the defaults of sketchc_options */
+    const char *target_file;   /* text; null */
+    const char *operator_name, *operator_text;
+    uint64_t seed;
+    double time_limit_s;   /* of one case; 0: the default */
+    const char *case_name; /* the case that is measured; null: the largest declared one */
+    unsigned samples;      /* of the measurement; 0: chosen */
+    bool measure;
+} JudgeOptions;
+
+typedef struct {
+    FailureKind failure; /* NONE: compiled and verified in all cases and ragged sizes */
+    Str sketch;          /* as judged: fix-its applied */
+    unsigned fixes;      /* how many were applied */
+    Str outcome;         /* one line for people */
+    Str diagnostics, explanation, verdict; /* for a repair's request; "" where there is nothing */
+    double seconds, noise; /* median and noise of the measured case; 0: not measured */
+    char case_name[64];
+    Hash128 identity; /* of the sketch's text in the one style: equal for candidates that differ in layout only */
+} Judgement;
+
+void judgement_init(Judgement *j);
+void judgement_release(Judgement *j);
+
+/* Compiles, mends, verifies, measures. `sketch` is one block; it is joined with the operator's text, so
+ * that it cannot bring an operator of its own. Runs in the caller's thread; kernels run in their worker. */
+void judge_sketch(const JudgeOptions *options, const char *sketch, Judgement *j);
+
+/* The identity alone, without judging: to drop candidates that were seen. False when it does not parse; the
+ * identity is then that of the text. */
+bool sketch_identity(const char *operator_text, const char *sketch, Hash128 *identity);
+
+/* Applies the fix-its of the errors in `json` (sketchc_diagnostics(unit, "json")) that lie at or behind byte
+ * `from` of `source`. Returns how many; overlapping ones wait for the next round. */
+unsigned conductor_apply_fixes(const char *json, size_t from, Str *source);
+
+/* The verdict on a report of sketchc_verify. A size that was skipped because of a constraint that the operator
+ * does not have is EVASION: a sketch may not choose its cases. `text` gets what a repair should know. */
+FailureKind conductor_read_report(const char *json, const char *operator_text, Str *text);
+
+/* Fills the fields of a request that describe a failed candidate; `candidate` and the strings are
+ * the judgement's and live as long. */
+void conductor_repair_request(const Judgement *j, ProposerCandidate *candidate, ProposerRequest *request);
+
+#endif

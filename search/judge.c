@@ -1,0 +1,228 @@
+/* Judging a candidate: compile with fix-its, verify, measure. */
+#include "conductor.h"
+
+#include "json.h"
+#include "sketchc.h"
+
+#include <string.h>
+
+enum { FIX_ROUNDS = 4, TEXT_LIMIT = 6000, EXPLAINED = 6, SKETCH_LIMIT = 256 << 10 };
+
+void judgement_init(Judgement *j) {
+    *j = (Judgement){0};
+    Str *texts[] = {&j->sketch, &j->outcome, &j->diagnostics, &j->explanation, &j->verdict};
+    for (size_t i = 0; i < COUNT_OF(texts); i++) str_init(texts[i]);
+}
+
+void judgement_release(Judgement *j) {
+    Str *texts[] = {&j->sketch, &j->outcome, &j->diagnostics, &j->explanation, &j->verdict};
+    for (size_t i = 0; i < COUNT_OF(texts); i++) str_release(texts[i]);
+}
+
+static void join(const char *operator_text, const char *sketch, Str *source, size_t *from) {
+    str_append(source, operator_text);
+    if (source->len && source->data[source->len - 1] != '\n') str_append_char(source, '\n');
+    str_append_char(source, '\n');
+    *from = source->len;
+    str_append(source, sketch);
+}
+
+static void append_limited(Str *out, const char *text) {
+    size_t size = strlen(text);
+    str_append_n(out, text, size < TEXT_LIMIT ? size : TEXT_LIMIT);
+    if (size >= TEXT_LIMIT) str_append(out, "\n...\n");
+}
+
+/* ---- Identity ---- */
+
+bool sketch_identity(const char *operator_text, const char *sketch, Hash128 *identity) {
+    Str source;
+    size_t from, size;
+    char *text = NULL;
+    str_init(&source);
+    join(operator_text, sketch, &source, &from);
+    sketchc_unit *unit = sketchc_unit_create("candidate.sketch", source.data, source.len);
+    bool ok = unit && sketchc_format(unit, &text, &size) == SKETCHC_OK;
+    *identity = ok ? hash128(text, size, (Hash128){0, 0})
+                   : hash128(source.data, source.len, (Hash128){1, 0});
+    sketchc_free(text);
+    sketchc_unit_destroy(unit);
+    str_release(&source);
+    return ok;
+}
+
+/* ---- Compiling ---- */
+
+/* The kind is the first error's; the codes of the first few are explained, each once. */
+static FailureKind read_diagnostics(const char *json, Str *outcome, Str *explanation) {
+    char error[128];
+    const char *seen[EXPLAINED] = {0};
+    size_t count = 0;
+    FailureKind kind = FAILURE_BUG;
+    Json *root = json_read(json, strlen(json), NULL, error);
+    for (const Json *d = json_first(json_get(root, "diagnostics")); d && count < EXPLAINED;
+         d = json_next(d)) {
+        const char *code = json_get_string(d, "code", ""),
+                   *severity = json_get_string(d, "severity", "");
+        if (strcmp(severity, "error") != 0 && strcmp(severity, "bug") != 0) continue;
+        bool known = false;
+        for (size_t i = 0; i < count; i++) known |= strcmp(seen[i], code) == 0;
+        if (!count) {
+            kind = failure_of_code(code);
+            str_printf(outcome, "%s: %.300s", code, json_get_string(d, "message", ""));
+        }
+        const char *text = sketchc_explain(code);
+        if (!known && text) str_printf(explanation, "%s: %s\n", code, text);
+        if (!known) seen[count++] = code;
+    }
+    json_release(root);
+    return kind;
+}
+
+static FailureKind kind_of_status(sketchc_status status, FailureKind kind) {
+    if (status == SKETCHC_BUG) return FAILURE_BUG;
+    return status == SKETCHC_MISSING || status == SKETCHC_USAGE_ERROR ? FAILURE_MACHINE : kind;
+}
+
+/* Compiles once; on failure the unit's diagnostics are left in `json`, which the caller frees. */
+static sketchc_status compile_once(const JudgeOptions *o, const Str *source, Judgement *j,
+                                   sketchc_artifact **artifact, char **json) {
+    sketchc_options options = {.size = sizeof options,
+                               .target = o->target,
+                               .arch = o->arch,
+                               .target_file = o->target_file};
+    sketchc_unit *unit = sketchc_unit_create("candidate.sketch", source->data, source->len);
+    if (!unit) return SKETCHC_BUG;
+    sketchc_status status = sketchc_compile(unit, &options, artifact);
+    *json = status ? sketchc_diagnostics(unit, "json") : NULL;
+    char *text = status ? sketchc_diagnostics(unit, "text") : NULL;
+    str_release(&j->diagnostics);
+    str_init(&j->diagnostics);
+    if (text) append_limited(&j->diagnostics, text);
+    sketchc_free(text);
+    sketchc_unit_destroy(unit);
+    return status;
+}
+
+/* False: `j` says what is wrong. */
+static bool compile(const JudgeOptions *o, Str *source, size_t from, Judgement *j,
+                    sketchc_artifact **artifact) {
+    sketchc_status status = SKETCHC_OK;
+    char *json = NULL;
+    for (unsigned round = 0; round <= FIX_ROUNDS; round++) {
+        sketchc_free(json);
+        json = NULL;
+        status = compile_once(o, source, j, artifact, &json);
+        unsigned fixes = status == SKETCHC_SOURCE_ERROR && json && round < FIX_ROUNDS
+                             ? conductor_apply_fixes(json, from, source)
+                             : 0;
+        j->fixes += fixes;
+        if (!fixes) break;
+    }
+    if (status) {
+        j->failure = kind_of_status(
+            status, json ? read_diagnostics(json, &j->outcome, &j->explanation) : FAILURE_BUG);
+        if (!j->outcome.len) str_append(&j->outcome, "it did not compile");
+    }
+    sketchc_free(json);
+    return !status;
+}
+
+/* ---- Verifying and measuring ---- */
+
+/* The product of the sizes, for "M=37, N=31". */
+static double volume(const char *sizes) {
+    double product = 1, value;
+    char text[32];
+    for (const char *p = sizes; (p = strchr(p, '=')); p++) {
+        size_t n = strspn(p + 1, "0123456789");
+        if (!n || n >= sizeof text) continue;
+        memcpy(text, p + 1, n);
+        text[n] = 0;
+        if (parse_double(text, &value)) product *= value > 1 ? value : 1;
+    }
+    return product;
+}
+
+/* The declared case that was verified and has the largest sizes; ragged sizes carry no case's name.
+ */
+static void choose_case(const char *report, char name[64]) {
+    char error[128];
+    double largest = -1;
+    Json *root = json_read(report, strlen(report), NULL, error);
+    for (const Json *item = json_first(json_get(root, "cases")); item; item = json_next(item)) {
+        const char *one = json_get_string(item, "name", "");
+        double size = volume(json_get_string(item, "sizes", ""));
+        bool ok = strcmp(json_get_string(item, "status", ""), "ok") == 0;
+        if (!ok || strchr(one, ' ') || size < largest || strlen(one) >= 64) continue;
+        largest = size;
+        memcpy(name, one, strlen(one) + 1);
+    }
+    json_release(root);
+}
+
+static sketchc_run_options run_options(const JudgeOptions *o) {
+    return (sketchc_run_options){.size = sizeof(sketchc_run_options),
+                                 .seed = o->seed,
+                                 .time_limit_s = o->time_limit_s,
+                                 .samples = o->samples};
+}
+
+static bool verify(const JudgeOptions *o, const sketchc_artifact *artifact, Judgement *j) {
+    sketchc_run_options options = run_options(o);
+    char *report = NULL;
+    sketchc_verify(artifact, &options, "json", &report);
+    j->failure =
+        report ? conductor_read_report(report, o->operator_text, &j->verdict) : FAILURE_BUG;
+    if (report && !j->failure) choose_case(report, j->case_name);
+    sketchc_free(report);
+    if (!j->failure) return true;
+    str_printf(&j->outcome, "%s: %.*s", failure_name(j->failure),
+               (int)strcspn(j->verdict.data, "\n"), j->verdict.data);
+    return false;
+}
+
+static void measure(const JudgeOptions *o, const sketchc_artifact *artifact, Judgement *j) {
+    sketchc_run_options options = run_options(o);
+    char *report = NULL, error[128];
+    if (o->case_name) snprintf(j->case_name, sizeof j->case_name, "%s", o->case_name);
+    options.case_name = j->case_name[0] ? j->case_name : NULL;
+    sketchc_bench(artifact, &options, "json", &report);
+    Json *root = report ? json_read(report, strlen(report), NULL, error) : NULL;
+    const Json *item = json_first(json_get(root, "cases"));
+    const char *status = json_get_string(item, "status", "bug");
+    if (strcmp(status, "ok") == 0) {
+        j->seconds = json_get_number(item, "median_s", 0);
+        j->noise = json_get_number(item, "noise", 0);
+        str_printf(&j->outcome, ", %.4g ms at %s", 1e3 * j->seconds, j->case_name);
+    } else {
+        j->failure = failure_of_status(status);
+        str_printf(&j->outcome, ", but not to be timed: %s: %.200s", status,
+                   json_get_string(item, "text", ""));
+        str_append(&j->verdict, json_get_string(item, "text", ""));
+    }
+    json_release(root);
+    sketchc_free(report);
+}
+
+void judge_sketch(const JudgeOptions *o, const char *sketch, Judgement *j) {
+    Str source;
+    size_t from;
+    sketchc_artifact *artifact = NULL;
+    str_init(&source);
+    if (strlen(sketch) > SKETCH_LIMIT) {
+        j->failure = FAILURE_CAPACITY;
+        str_append(&j->outcome, "the sketch is longer than 256 KiB");
+        return;
+    }
+    join(o->operator_text, sketch, &source, &from);
+    bool ok = compile(o, &source, from, j, &artifact);
+    str_append_n(&j->sketch, source.data + from, source.len - from);
+    sketch_identity(o->operator_text, j->sketch.data, &j->identity);
+    if (ok && verify(o, artifact, j)) {
+        str_append(&j->outcome, "verified");
+        if (o->measure) measure(o, artifact, j);
+    }
+    sketchc_artifact_destroy(artifact);
+    str_release(&source);
+}

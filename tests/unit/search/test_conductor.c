@@ -1,0 +1,117 @@
+/* Kinds of failure, fix-its, reports, and whole judgements on the processor. */
+#include "conductor.h"
+
+#include "check.h"
+
+static const char op[] = "operator scale {\n    symbols: N, N <= 100000;\n    tensors: X[N]: f32; Y[N]: f32;\n"
+                         "    Y = 2 * X + 1\n    case small { N=100; X: normal(0, 1) }\n"
+                         "    case large { N=5000; X: normal(0, 1) }\n}\n";
+
+/* A sketch of `scale` with the given symbols and statements. */
+static const char *sketch(const char *symbols, const char *loop, const char *load, const char *rest) {
+    static char text[2048];
+    snprintf(text, sizeof text,
+             "sketch s implements scale {\n    symbols: %s;\n    tensors: X[N]: f32; Y[N]: f32;\n    %s:\n"
+             "        x = alloc([64])\n        load(X[%s] -> x)\n%s        store(x -> Y[i*64:(i+1)*64])\n}\n",
+             symbols, loop, load, rest);
+    return text;
+}
+
+static FailureKind judge(const char *text, Judgement *j) {
+    JudgeOptions o = {.target = "openmp", .operator_name = "scale", .operator_text = op, .measure = true, .samples = 3};
+    judgement_release(j);
+    judgement_init(j);
+    judge_sketch(&o, text, j);
+    return j->failure;
+}
+
+#define N "N, N <= 100000"
+#define LOOP "for i in range(ceil(N, 64))"
+#define SLICE "i*64:(i+1)*64"
+#define WORK "        x *= 2\n        x += 1\n"
+
+static void kinds(void) {
+    CHECK(failure_of_code("E0101") == FAILURE_SYNTAX && failure_of_code("E0201") == FAILURE_SYNTAX);
+    CHECK(failure_of_code("E0302") == FAILURE_SHAPE && failure_of_code("E0411") == FAILURE_RACE);
+    CHECK(failure_of_code("E0726") == FAILURE_CAPACITY && failure_of_code("B0720") == FAILURE_BUG);
+    CHECK(failure_of_status("ok") == FAILURE_NONE && failure_of_status("hang") == FAILURE_TIMEOUT);
+    CHECK(failure_of_status("mismatch") == FAILURE_NUMERICAL && failure_of_status("?") == FAILURE_BUG);
+    for (unsigned k = 0; k < FAILURE_COUNT; k++)
+        CHECK(failure_name((FailureKind)k)[0] && (k == 0) == !failure_advice((FailureKind)k)[0]);
+}
+
+static void judgements(void) {
+    Judgement j;
+    judgement_init(&j);
+    CHECK(judge(sketch(N, LOOP, SLICE, WORK), &j) == FAILURE_NONE);
+    CHECK(j.seconds > 0 && strcmp(j.case_name, "large") == 0 && !j.fixes);
+    Hash128 first = j.identity, other;
+    CHECK(sketch_identity(op, "sketch s implements scale { symbols: N, N<=100000; tensors: X[N]: f32; Y[N]: f32;\n"
+                              "    for i in range(ceil(N,64)):\n      x=alloc([64])\n      load(X[i*64:(i+1)*64]->x)\n"
+                              "      x*=2\n      x+=1\n      store(x->Y[i*64:(i+1)*64]) \n}", &other));
+    CHECK(memcmp(&first, &other, sizeof first) == 0);
+
+    /* The commonest mistake has a fix-it. */
+    CHECK(judge(sketch(N, LOOP, "i:i+64", WORK), &j) == FAILURE_NONE && j.fixes == 1);
+    CHECK(strstr(j.sketch.data, "i*64:") != NULL);
+
+    CHECK(judge(sketch(N, LOOP, SLICE, "        x = = 2\n"), &j) == FAILURE_SYNTAX);
+    CHECK(strstr(j.outcome.data, "E0101") && strstr(j.explanation.data, "E0101: ") && j.diagnostics.len);
+    CHECK(judge(sketch(N, LOOP, "i*64:(i+1)*64+1", WORK), &j) == FAILURE_SHAPE);
+    CHECK(judge("sketch s implements scale {\n    symbols: N, N <= 100000;\n    tensors: X[N]: f32; Y[N]: f32;\n"
+                "    @llm_hint(\"parallel\", \"coreidx\")\n    for i in range(N):\n        x = alloc([2])\n"
+                "        load(X[i:i+2] -> x)\n        store(x -> Y[i:i+2])\n}\n",
+                &j) == FAILURE_RACE);
+    CHECK(judge(sketch(N, LOOP, SLICE, "        x *= 2\n"), &j) == FAILURE_NUMERICAL);
+    CHECK(strstr(j.verdict.data, "worst at") && strncmp(j.outcome.data, "numerical: ", 11) == 0);
+    CHECK(judge(sketch("N, N <= 100", LOOP, SLICE, WORK), &j) == FAILURE_EVASION);
+    CHECK(judge(sketch("N, N <= 1000000, N % 100 == 0", LOOP, SLICE, WORK), &j) == FAILURE_EVASION);
+    CHECK(judge("sketch s { symbols: N; tensors: X[N]: f32; Y[N]: f32; x = alloc([N])\n load(X[:] -> x)\n store(x -> Y[:]) }",
+                &j) != FAILURE_NONE);
+
+    ProposerCandidate candidate;
+    ProposerRequest request = {0};
+    CHECK(judge(sketch(N, LOOP, SLICE, "        x *= 2\n"), &j) == FAILURE_NUMERICAL);
+    conductor_repair_request(&j, &candidate, &request);
+    CHECK(request.task == PROPOSE_REPAIR && request.failed == &candidate && !candidate.verified);
+    CHECK_STR(request.failure, "numerical");
+    judgement_release(&j);
+}
+
+static void fixes(void) {
+    static const char json[] =
+        "{\"diagnostics\": [{\"severity\": \"error\", \"fix\": {\"edits\": [{\"text\": \"Z\", \"location\": {\"begin\": {\"offset\": 1}, "
+        "\"end\": {\"offset\": 2}}}]}}, {\"severity\": \"error\", \"fix\": {\"edits\": [{\"text\": \"XY\", \"location\": {\"begin\": "
+        "{\"offset\": 4}, \"end\": {\"offset\": 5}}}]}}, {\"severity\": \"error\", \"fix\": {\"edits\": [{\"text\": \"!\", \"location\": "
+        "{\"begin\": {\"offset\": 5}, \"end\": {\"offset\": 99}}}]}}, {\"severity\": \"warning\", \"fix\": {\"edits\": [{\"text\": \"?\", "
+        "\"location\": {\"begin\": {\"offset\": 3}, \"end\": {\"offset\": 3}}}]}}]}";
+    Str source;
+    str_init(&source);
+    str_append(&source, "abcdef");
+    /* The first lies before what may be changed, the third ends behind the text, the fourth is no error. */
+    CHECK(conductor_apply_fixes(json, 3, &source) == 1);
+    CHECK_STR(source.data, "abcdXYf");
+    CHECK(conductor_apply_fixes("no json", 0, &source) == 0);
+    CHECK_STR(source.data, "abcdXYf");
+    str_release(&source);
+}
+
+static void reports(void) {
+    Str text;
+    str_init(&text);
+    CHECK(conductor_read_report("{\"status\":\"ok\",\"cases\":[]}", op, &text) == FAILURE_EVASION);
+    CHECK(conductor_read_report("nonsense", op, &text) == FAILURE_BUG);
+    CHECK(conductor_read_report("{\"status\":\"ok\",\"cases\":[{\"status\":\"ok\"},{\"status\":\"skipped\",\"text\":"
+                                "\"the constraint 'N<=100000' does not hold at N=1\"}]}", op, &text) == FAILURE_NONE);
+    CHECK(conductor_read_report("{\"status\":\"ok\",\"cases\":[{\"status\":\"ok\"},{\"status\":\"skipped\",\"text\":"
+                                "\"the constraint 'N <= 10000' does not hold at N=1\"}]}", op, &text) == FAILURE_EVASION);
+    str_release(&text);
+}
+
+int main(void) {
+    kinds();
+    fixes();
+    reports();
+    judgements();
+    return 0;
+}
