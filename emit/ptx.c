@@ -12,6 +12,7 @@
 
 #include <llvm-c/Analysis.h>
 #include <llvm-c/ErrorHandling.h>
+#include <llvm-c/Support.h>
 #include <llvm-c/Target.h>
 #include <llvm-c/TargetMachine.h>
 #include <llvm-c/Transforms/PassBuilder.h>
@@ -43,12 +44,15 @@ static void on_diagnostic(LLVMDiagnosticInfoRef info, void *context) {
 }
 
 static void initialise(void) {
+    /* The guard against reuse of what may be poison: nothing may, after ptx_drop_promises. */
+    static const char *const options[] = {"sketchc", "-enable-poison-reuse-guard=false"};
     LLVMInitializeNVPTXTargetInfo();
     LLVMInitializeNVPTXTarget();
     LLVMInitializeNVPTXTargetMC();
     LLVMInitializeNVPTXAsmPrinter();
     LLVMResetFatalErrorHandler();
     LLVMInstallFatalErrorHandler(on_fatal);
+    LLVMParseCommandLineOptions(2, options, NULL);
 }
 
 typedef struct {
@@ -116,7 +120,10 @@ static bool optimise(Job *j) {
     LLVMPassBuilderOptionsSetLoopInterleaving(o, false);
     LLVMErrorRef failure = LLVMRunPasses(j->ptx.llvm, "default<O3>", j->machine, o);
     LLVMDisposePassBuilderOptions(o);
-    if (!failure) return true;
+    if (!failure) {
+        ptx_drop_promises(j->ptx.llvm, j->ptx.b);
+        return true;
+    }
     char *text = LLVMGetErrorMessage(failure);
     note_reason(text);
     LLVMDisposeErrorMessage(text);

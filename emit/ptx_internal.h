@@ -46,6 +46,9 @@ LLVMValueRef ptx_intrinsic(Ptx *p, const char *name, unsigned type_count, LLVMTy
                            unsigned count, LLVMValueRef *args);
 void ptx_pure(Ptx *p, const IrOp *op); /* elementwise ops, constants, vectors */
 
+/* ptx_flags.c: what stays of the optimised IR has no poison; `b` is left somewhere in it. */
+void ptx_drop_promises(LLVMModuleRef module, LLVMBuilderRef b);
+
 /* ptx_memory.c */
 void ptx_load(Ptx *p, const IrOp *op);
 void ptx_store(Ptx *p, const IrOp *op);
