@@ -8,6 +8,8 @@ typedef struct {
     IrModule *m;
     Arena *scratch;
     bool changed;
+    const IrBlock *facts_of; /* the block that `facts` are of, or null */
+    AffFacts *facts;
 } Simplifier;
 
 static void replace_with(Simplifier *s, IrOp *op, IrValue *value) {
@@ -58,11 +60,15 @@ static bool fold_select(Simplifier *s, IrOp *op) {
     return true;
 }
 
-/* Facts with little effort: a cleanup tries every op, most in vain. */
+/* Facts with little effort: a cleanup tries every op, most in vain. They are the block's; what is
+ * simplified meanwhile leaves them true. */
 static const AffFacts *facts_at(Simplifier *s, IrOp *op) {
-    AffFacts *facts = ir_facts_at(s->scratch, op);
-    aff_facts_effort(facts, 24);
-    return facts;
+    if (s->facts_of != op->block) {
+        s->facts = ir_facts_at(s->scratch, op);
+        s->facts_of = op->block;
+        aff_facts_effort(s->facts, 24);
+    }
+    return s->facts;
 }
 
 static bool fold_cast(Simplifier *s, IrOp *op) {

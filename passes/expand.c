@@ -187,7 +187,7 @@ static IrValue *bound_mask(Expand *x, IrBuilder *b, const Dist *dist, unsigned a
 
 IrValue *presence_mask(Expand *x, IrBuilder *b, IrValue *value, const Dist *dist, IrValue *const *index,
                        const Aff *const *checked) {
-    Presence p = presence_of(x->ctx, value);
+    Presence p = presence_in(x->presence, value);
     return interval_mask(x, b, &p, dist, index, checked);
 }
 
@@ -487,7 +487,7 @@ static void check_shared(Expand *x) {
 
 static bool expand_func(PassContext *ctx, IrFunc *from) {
     if (!check_ranks(ctx, from)) return false;
-    Expand x = {.ctx = ctx, .module = ctx->module, .from = from};
+    Expand x = {.ctx = ctx, .module = ctx->module, .from = from, .presence = presence_cache(ctx)};
     x.to = ir_func_create(ctx->module, from->name, IR_LEVEL_KERNEL);
     x.gpu = ctx->target->kind == TARGET_CUDA;
     x.num_warps = x.gpu ? ir_func_attr_int(from, "num_warps", 4) : 1;

@@ -299,7 +299,7 @@ static void expand_extract(Expand *x, IrOp *op) {
 
 /* Whether an index hits a present lane. */
 static IrValue *hits(Expand *x, IrBuilder *b, IrOp *op, unsigned axis, IrValue *lane) {
-    PresenceAxis p = presence_of(x->ctx, op->operands[0]).axes[axis];
+    PresenceAxis p = presence_in(x->presence, op->operands[0]).axes[axis];
     AffCtx *c = x->module->affs;
     const Aff *extent = aff_const(c, ir_type_extent(op->operands[0]->type, axis));
     IrValue *lo = expand_aff(x, b, p.hi ? aff_max(c, aff_const(c, 0), p.lo) : aff_const(c, 0));

@@ -58,7 +58,7 @@ void expand_insert(Expand *x, IrOp *op) {
         expand_bind(x, result, *expand_rep(x, op->operands[0]));
         return;
     }
-    n.presence = presence_of(x->ctx, op->operands[1]);
+    n.presence = presence_in(x->presence, op->operands[1]);
     scratch_begin(x);
     Exchange e = exchange_put(x, op->operands[1], NULL, false);
     expand_barrier(x);

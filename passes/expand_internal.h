@@ -21,6 +21,7 @@ typedef struct {
     PassContext *ctx;
     IrModule *module;
     IrFunc *from, *to;
+    PresenceCache *presence; /* of the tiles of `from`, which stays as it is */
     IrBuilder b;          /* where kernel ops go now */
     IrOp *anchor;         /* entry code (strides, lane, warp) is inserted before it */
     RepEntry **table;     /* tile-level value -> Rep, open addressing */

@@ -348,7 +348,7 @@ static void find_best(const Arg *s) {
 
 static void set_present(Arg *s) {
     Expand *x = s->l.x;
-    PresenceAxis p = presence_of(x->ctx, s->l.op->operands[0]).axes[s->l.axis];
+    PresenceAxis p = presence_in(x->presence, s->l.op->operands[0]).axes[s->l.axis];
     int64_t c;
     if (!p.hi) return;
     if (!aff_is_const(p.lo, &c) || c > 0) s->lo = expand_aff(x, &x->b, p.lo);

@@ -249,7 +249,7 @@ static int64_t whole_pieces(Expand *x, IrValue *tile, const AccessPlan *plan, co
     int64_t width = plan->width;
     if (width == 1) return 1;
     unsigned axis = (unsigned)plan->tile_axis[plan->rank - 1];
-    PresenceAxis p = presence_of(x->ctx, tile).axes[axis];
+    PresenceAxis p = presence_in(x->presence, tile).axes[axis];
     bool covered = p.hi && checked[axis] && aff_prove_le(plan->facts, checked[axis], p.hi);
     while (width > 1 && p.lo && aff_known_divisor(plan->facts, p.lo, width) % width) width /= 2;
     while (width > 1 && p.hi && !covered && aff_known_divisor(plan->facts, p.hi, width) % width) width /= 2;

@@ -4,11 +4,22 @@
 
 #include "affine_internal.h"
 
+/* A result of arithmetic, kept until another one takes its slot. */
+typedef struct {
+    AffKind kind; /* of the operation; AFF_CONST: an empty slot */
+    const Aff *a, *b, *result;
+} Known;
+
+enum { KNOWN_SLOTS = 1 << 12, VISIT_SLOTS = 1 << 10 };
+
 struct AffCtx {
     Arena *arena;
     const Aff **table; /* open addressing, capacity a power of two */
     size_t capacity, used;
     uint32_t next_id;
+    uint64_t queries;
+    AffVisit *visits;
+    Known *known; /* by operands: the same index arithmetic is asked for many times */
 };
 
 AffCtx *aff_ctx_create(Arena *arena) {
@@ -16,6 +27,8 @@ AffCtx *aff_ctx_create(Arena *arena) {
     c->arena = arena;
     c->capacity = 256;
     c->table = ARENA_ARRAY(arena, const Aff *, c->capacity);
+    c->known = ARENA_ARRAY(arena, Known, KNOWN_SLOTS);
+    c->visits = ARENA_ARRAY(arena, AffVisit, VISIT_SLOTS);
     return c;
 }
 
@@ -121,6 +134,28 @@ static bool poisoned(const Aff *a, const Aff *b) {
 bool aff_is_const(const Aff *e, int64_t *value) {
     if (e->kind == AFF_CONST) *value = e->value;
     return e->kind == AFF_CONST;
+}
+
+/* ---- Results kept ---- */
+
+typedef const Aff *(*Arithmetic)(AffCtx *c, const Aff *a, const Aff *b);
+
+/* compute(a, b), looked up where it was asked for before. An overflow is fresh each time. */
+static const Aff *known_or(AffCtx *c, AffKind kind, const Aff *a, const Aff *b, Arithmetic compute) {
+    uint64_t h = mix(mix((uint64_t)kind, a->id), b->id);
+    Known *slot = &c->known[(h ^ h >> 32) & (KNOWN_SLOTS - 1)];
+    if (slot->kind == kind && slot->a == a && slot->b == b) return slot->result;
+    const Aff *result = compute(c, a, b);
+    if (result->kind != AFF_OVERFLOW) *slot = (Known){kind, a, b, result};
+    return result;
+}
+
+uint64_t aff_query_begin(AffCtx *c) {
+    return ++c->queries;
+}
+
+AffVisit *aff_visit_slot(AffCtx *c, const Aff *e, int depth) {
+    return &c->visits[(e->id * 8 + (unsigned)depth) % VISIT_SLOTS];
 }
 
 /* ---- Numbers ---- */
@@ -327,11 +362,16 @@ static const Aff *combine(AffCtx *c, const Aff *a, const Aff *b, int64_t scale) 
     return aff_poly_finish(c, &p);
 }
 
+static const Aff *compute_sub(AffCtx *c, const Aff *a, const Aff *b) {
+    return combine(c, a, b, -1);
+}
+
 const Aff *aff_add(AffCtx *c, const Aff *a, const Aff *b) {
     return combine(c, a, b, 1);
 }
+/* Kinds of `known_or`: any that tells the operations apart. */
 const Aff *aff_sub(AffCtx *c, const Aff *a, const Aff *b) {
-    return combine(c, a, b, -1);
+    return known_or(c, AFF_SUM, a, b, compute_sub);
 }
 const Aff *aff_scale(AffCtx *c, const Aff *e, int64_t k) {
     return combine(c, aff_const(c, 0), e, k);
@@ -380,7 +420,7 @@ static void mul_into(AffCtx *c, AffPoly *p, const AffView *x, const AffView *y) 
         }
 }
 
-const Aff *aff_mul(AffCtx *c, const Aff *a, const Aff *b) {
+static const Aff *compute_mul(AffCtx *c, const Aff *a, const Aff *b) {
     if (poisoned(a, b)) return overflow(c);
     AffView x = aff_view(&a), y = aff_view(&b);
     AffPoly p;
@@ -409,6 +449,10 @@ const Aff *aff_mul(AffCtx *c, const Aff *a, const Aff *b) {
         }
     }
     return aff_poly_finish(c, &p);
+}
+
+const Aff *aff_mul(AffCtx *c, const Aff *a, const Aff *b) {
+    return known_or(c, AFF_PRODUCT, a, b, compute_mul);
 }
 
 /* term / monomial when every factor of the monomial occurs in it, else null. */
@@ -576,7 +620,7 @@ static bool normalise_division(AffCtx *c, const Aff **a, const Aff **b, int64_t 
     return true;
 }
 
-const Aff *aff_floordiv(AffCtx *c, const Aff *a, const Aff *b) {
+static const Aff *compute_floordiv(AffCtx *c, const Aff *a, const Aff *b) {
     if (poisoned(a, b)) return overflow(c);
     int64_t d, scale;
     if (aff_is_const(b, &d)) {
@@ -593,12 +637,16 @@ const Aff *aff_floordiv(AffCtx *c, const Aff *a, const Aff *b) {
     return b->kind == AFF_CONST ? aff_floordiv(c, a, b) : binary(c, AFF_FLOORDIV, a, b);
 }
 
+const Aff *aff_floordiv(AffCtx *c, const Aff *a, const Aff *b) {
+    return known_or(c, AFF_FLOORDIV, a, b, compute_floordiv);
+}
+
 const Aff *aff_ceildiv(AffCtx *c, const Aff *a, const Aff *b) {
     const Aff *top = aff_add(c, a, aff_sub(c, b, aff_const(c, 1)));
     return aff_floordiv(c, top, b);
 }
 
-const Aff *aff_mod(AffCtx *c, const Aff *a, const Aff *b) {
+static const Aff *compute_mod(AffCtx *c, const Aff *a, const Aff *b) {
     if (poisoned(a, b)) return overflow(c);
     int64_t d, scale;
     if (aff_is_const(b, &d)) {
@@ -618,6 +666,10 @@ const Aff *aff_mod(AffCtx *c, const Aff *a, const Aff *b) {
     if (a->kind == AFF_CONST && a->value == 0) return a;
     if (!normalise_division(c, &a, &b, &scale)) return overflow(c);
     return aff_scale(c, b->kind == AFF_CONST ? aff_mod(c, a, b) : binary(c, AFF_MOD, a, b), scale);
+}
+
+const Aff *aff_mod(AffCtx *c, const Aff *a, const Aff *b) {
+    return known_or(c, AFF_MOD, a, b, compute_mod);
 }
 
 /* ---- Substitution ---- */

@@ -10,21 +10,42 @@ typedef struct Fact {
     const Aff *leaf;    /* null: `lo` is an expression that is >= 0 */
     const Aff *lo, *hi; /* may be null */
     int64_t divisor;    /* 0: none stated */
-    struct Fact *next;
+    struct Fact *next;  /* the one before it in its list */
 } Fact;
+
+/* What was found out about an expression under facts of a certain number. */
+typedef struct {
+    const Aff *e;
+    unsigned facts;
+    enum { IS_NONNEG, HAS_BOUND } question;
+    bool yes;
+    int64_t bound; /* the lower bound, if it has one */
+} Answer;
+
+/* Facts of a leaf are in the list of its number, those of an expression in the last one. */
+enum { LEAF_LISTS = 16, STATED = LEAF_LISTS };
+
+/* A slot holds the last answer that fell into it; null until the first question. */
+enum { ANSWER_SLOTS = 256 };
+typedef struct {
+    Answer *slots;
+} Answers;
 
 struct AffFacts {
     Arena *arena;
     AffCtx *ctx;
     const AffFacts *outer;
-    Fact *first; /* newest first */
-    int effort;  /* visits of a proof; 0: the default */
+    Fact *first[LEAF_LISTS + 1]; /* newest first */
+    unsigned count;
+    int effort; /* visits of a proof; 0: the default */
+    Answers *answers;
 };
 
 AffFacts *aff_facts_create(Arena *arena, AffCtx *c) {
     AffFacts *f = ARENA_NEW(arena, AffFacts);
     f->arena = arena;
     f->ctx = c;
+    f->answers = ARENA_NEW(arena, Answers);
     return f;
 }
 
@@ -38,11 +59,27 @@ AffCtx *aff_facts_ctx(const AffFacts *facts) {
     return facts->ctx;
 }
 
+static unsigned list_of(const Aff *leaf) {
+    return leaf ? leaf->id % LEAF_LISTS : STATED;
+}
+
 static void add_fact(AffFacts *f, Fact fact) {
-    Fact *node = ARENA_NEW(f->arena, Fact);
+    Fact *node = ARENA_NEW(f->arena, Fact), **list = &f->first[list_of(fact.leaf)];
     *node = fact;
-    node->next = f->first;
-    f->first = node;
+    node->next = *list;
+    *list = node;
+    f->count++;
+}
+
+/* The slot of a question, and whether it holds the answer; if not, the caller is to put it there. */
+static Answer *answer_of(const AffFacts *f, const Aff *e, int question, bool *known) {
+    unsigned facts = 0;
+    for (const AffFacts *scope = f; scope; scope = scope->outer) facts += scope->count;
+    if (!f->answers->slots) f->answers->slots = ARENA_ARRAY(f->arena, Answer, ANSWER_SLOTS);
+    Answer *a = &f->answers->slots[(e->id * 2 + (unsigned)question) % ANSWER_SLOTS];
+    *known = a->e == e && a->facts == facts && (int)a->question == question;
+    if (!*known) *a = (Answer){.e = e, .facts = facts, .question = question};
+    return a;
 }
 
 static bool is_leaf(const Aff *e) {
@@ -67,30 +104,30 @@ void aff_facts_nonneg(AffFacts *f, const Aff *e) {
     if (e->kind != AFF_CONST && e->kind != AFF_OVERFLOW) add_fact(f, (Fact){.lo = e});
 }
 
-/* Walks all facts, inner scopes first. */
+/* Walks the facts of a leaf, or those of expressions (leaf null), inner scopes first. */
 typedef struct {
-    const AffFacts *scope;
+    const Aff *leaf;
+    const AffFacts *scope; /* the next one to look into */
     const Fact *fact;
 } FactWalk;
 
 static const Fact *next_fact(FactWalk *w) {
-    if (w->fact)
-        w->fact = w->fact->next;
-    else if (w->scope)
-        w->fact = w->scope->first;
-    while (!w->fact && w->scope) {
+    unsigned list = list_of(w->leaf);
+    if (w->fact) w->fact = w->fact->next;
+    for (;;) {
+        while (w->fact && w->fact->leaf != w->leaf) w->fact = w->fact->next;
+        if (w->fact || !w->scope) return w->fact;
+        w->fact = w->scope->first[list];
         w->scope = w->scope->outer;
-        w->fact = w->scope ? w->scope->first : NULL;
     }
-    return w->fact;
 }
 
 /* A symbol's default: >= 0 unless some lo was stated. */
 static bool default_nonneg(const AffFacts *facts, const Aff *leaf) {
     if (!facts || leaf->kind != AFF_SYM) return false;
-    FactWalk w = {facts, NULL};
+    FactWalk w = {leaf, facts, NULL};
     for (const Fact *fact; (fact = next_fact(&w));)
-        if (fact->leaf == leaf && fact->lo) return false;
+        if (fact->lo) return false;
     return true;
 }
 
@@ -104,8 +141,13 @@ typedef struct {
 typedef struct {
     AffCtx *ctx;
     const AffFacts *facts;
-    int budget; /* expressions left to visit */
+    int budget;     /* expressions left to visit */
+    uint64_t number; /* of this query */
 } Query;
+
+static Query query(AffCtx *c, const AffFacts *facts, int budget) {
+    return (Query){c, facts, budget, aff_query_begin(c)};
+}
 
 static bool lower(Query *q, const Aff *e, int depth, int64_t stop, bool greedy, int64_t *out);
 static Range range_of(Query *q, const Aff *e, int depth);
@@ -228,9 +270,8 @@ static Range deep_range(Query *q, const Aff *e, int depth) {
 static Range leaf_range(Query *q, const Aff *leaf, int depth) {
     Range r = {false, false, 0, 0};
     if (default_nonneg(q->facts, leaf)) raise_lo(&r, 0);
-    FactWalk w = {q->facts, NULL};
+    FactWalk w = {leaf, q->facts, NULL};
     for (const Fact *fact; depth > 0 && (fact = next_fact(&w));) {
-        if (fact->leaf != leaf) continue;
         if (fact->lo) {
             Range lo = deep_range(q, fact->lo, depth - 1);
             if (lo.has_lo) raise_lo(&r, lo.lo);
@@ -315,9 +356,8 @@ static const Aff *replaced(Search *s, const Linear *l, const Aff *value) {
 }
 
 static void try_leaf(Search *s, const Linear *l) {
-    FactWalk w = {s->q->facts, NULL};
+    FactWalk w = {l->atom, s->q->facts, NULL};
     for (const Fact *fact; (fact = next_fact(&w)) && !done(s);) {
-        if (fact->leaf != l->atom) continue;
         const Aff *bound = l->positive ? fact->lo : fact->hi;
         if (bound && !aff_depends_on(bound, l->atom)) try_smaller(s, replaced(s, l, bound), 1);
     }
@@ -433,9 +473,8 @@ static void try_atom(Search *s, const Aff *atom) {
 static void try_stated(Search *s) {
     AffCtx *c = s->q->ctx;
     AffView v = aff_view(&s->e);
-    FactWalk w = {s->q->facts, NULL};
+    FactWalk w = {NULL, s->q->facts, NULL};
     for (const Fact *fact; (fact = next_fact(&w)) && !done(s);) {
-        if (fact->leaf) continue;
         AffView f = aff_view(&fact->lo);
         for (size_t i = 0; i < v.count; i++)
             for (size_t j = 0; j < f.count && !done(s); j++) {
@@ -452,11 +491,10 @@ static void try_stated(Search *s) {
 
 /* e is a stated f >= 0 and a constant: needs no search, so it is looked for before one. */
 static void try_as_stated(Search *s) {
-    FactWalk w = {s->q->facts, NULL};
+    FactWalk w = {NULL, s->q->facts, NULL};
     AffView v = aff_view(&s->e);
     for (const Fact *fact; (fact = next_fact(&w)) && !done(s);) {
         int64_t more;
-        if (fact->leaf) continue;
         AffView f = aff_view(&fact->lo);
         if (f.count == v.count && f.count && f.terms[0] == v.terms[0] &&
             aff_is_const(aff_sub(s->q->ctx, s->e, fact->lo), &more))
@@ -503,6 +541,12 @@ static bool lower(Query *q, const Aff *e, int depth, int64_t stop, bool greedy, 
     enum { ATOM_LIMIT = 24 };
     if (e->kind == AFF_OVERFLOW || --q->budget < 0) return false;
     if (aff_is_const(e, out)) return true;
+    AffVisit *visit = aff_visit_slot(q->ctx, e, depth);
+    if (visit->query == q->number && visit->e == e && visit->depth == depth && visit->stop == stop &&
+        visit->greedy == greedy) {
+        *out = visit->bound;
+        return visit->found;
+    }
     Search s = {q, e, depth, stop, greedy, false, 0};
     Range r = range_of(q, e, depth > 2 ? 2 : depth);
     Search rewrites = s;
@@ -516,6 +560,7 @@ static bool lower(Query *q, const Aff *e, int depth, int64_t stop, bool greedy, 
     if (rewrites.found) note_bound(&s, rewrites.best);
     if (r.has_lo) note_bound(&s, r.lo);
     if (s.found) *out = tighten(q->facts, e, s.best);
+    *visit = (AffVisit){q->number, e, depth, stop, greedy, s.found, s.found ? *out : 0};
     return s.found;
 }
 
@@ -523,14 +568,17 @@ static bool lower(Query *q, const Aff *e, int depth, int64_t stop, bool greedy, 
 
 enum { QUICK_BUDGET = 40, BOUND_BUDGET = 150, PROOF_BUDGET = 600, DEPTH = 8 };
 
-void aff_facts_effort(AffFacts *f, int visits) { f->effort = visits; }
+void aff_facts_effort(AffFacts *f, int visits) {
+    f->effort = visits;
+    f->answers->slots = NULL;
+}
 
 /* A proof of little effort does not go deep either. */
 static int depth_of(const AffFacts *f) { return f->effort ? 4 : DEPTH; }
 static int visits_of(const AffFacts *f, int usual) { return f->effort && f->effort < usual ? f->effort : usual; }
 
 bool aff_quick_nonneg(AffCtx *c, const AffFacts *facts, const Aff *e) {
-    Query q = {c, facts, facts ? visits_of(facts, PROOF_BUDGET / 4) : QUICK_BUDGET};
+    Query q = query(c, facts, facts ? visits_of(facts, PROOF_BUDGET / 4) : QUICK_BUDGET);
     int64_t v;
     return lower(&q, e, facts ? (facts->effort ? 4 : 6) : 3, 0, false, &v) && v >= 0;
 }
@@ -541,8 +589,14 @@ bool aff_in_range(AffCtx *c, const AffFacts *facts, const Aff *e, int64_t lo, in
 }
 
 bool aff_lower_bound(const AffFacts *f, const Aff *e, int64_t *lo) {
-    Query q = {f->ctx, f, visits_of(f, BOUND_BUDGET)};
-    return lower(&q, e, depth_of(f), INT64_MAX, false, lo);
+    bool known;
+    Answer *a = answer_of(f, e, HAS_BOUND, &known);
+    if (!known) {
+        Query q = query(f->ctx, f, visits_of(f, BOUND_BUDGET));
+        a->yes = lower(&q, e, depth_of(f), INT64_MAX, false, &a->bound);
+    }
+    if (a->yes) *lo = a->bound;
+    return a->yes;
 }
 
 bool aff_upper_bound(const AffFacts *f, const Aff *e, int64_t *hi) {
@@ -553,15 +607,24 @@ bool aff_upper_bound(const AffFacts *f, const Aff *e, int64_t *hi) {
     return true;
 }
 
-bool aff_prove_nonneg(const AffFacts *f, const Aff *e) {
-    Query q = {f->ctx, f, visits_of(f, PROOF_BUDGET)};
+static bool prove_nonneg(const AffFacts *f, const Aff *e) {
+    Query q = query(f->ctx, f, visits_of(f, PROOF_BUDGET));
     int64_t v;
     if (lower(&q, e, depth_of(f), 0, false, &v) && v >= 0) return true;
     if (f->effort) return false;
     const Aff *simple = aff_simplify(f, e);
     if (simple == e) return false;
-    q.budget = PROOF_BUDGET;
+    q = query(f->ctx, f, PROOF_BUDGET);
     return lower(&q, simple, DEPTH, 0, false, &v) && v >= 0;
+}
+
+bool aff_prove_nonneg(const AffFacts *f, const Aff *e) {
+    bool known;
+    Answer *a = answer_of(f, e, IS_NONNEG, &known);
+    if (known) return a->yes;
+    bool yes = prove_nonneg(f, e); /* asks more: the slot may be another's by now */
+    a = answer_of(f, e, IS_NONNEG, &known);
+    return a->yes = yes;
 }
 
 bool aff_prove_le(const AffFacts *f, const Aff *a, const Aff *b) {
@@ -589,10 +652,10 @@ static int64_t atom_divisor(const AffFacts *f, const Aff *e) {
         return inner % d == 0 ? inner / d : 1;
     }
     int64_t result = 1;
-    FactWalk w = {f, NULL};
+    FactWalk w = {e, f, NULL};
     for (const Fact *fact; (fact = next_fact(&w));) {
         int64_t lcm;
-        if (fact->leaf == e && fact->divisor &&
+        if (fact->divisor &&
             !__builtin_mul_overflow(result / aff_gcd(result, fact->divisor), fact->divisor, &lcm))
             result = lcm;
     }

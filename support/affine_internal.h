@@ -49,6 +49,17 @@ int64_t aff_floor_quotient(int64_t a, int64_t b); /* b > 0 */
 size_t aff_min_operands(const Aff *min, const Aff **operands);
 const Aff *aff_min_node(AffCtx *c, const Aff *chain, const Aff *operand); /* interns as it is */
 const Aff *aff_min_of(AffCtx *c, const AffFacts *facts, const Aff *const *operands, size_t count);
+/* What the search for a lower bound of `e` gave in a query: the same expression is met by many ways. */
+typedef struct {
+    uint64_t query;
+    const Aff *e;
+    int depth;
+    int64_t stop;
+    bool greedy, found;
+    int64_t bound;
+} AffVisit;
+uint64_t aff_query_begin(AffCtx *c);                             /* the number of a new query */
+AffVisit *aff_visit_slot(AffCtx *c, const Aff *e, int depth); /* may hold another expression */
 AffCtx *aff_facts_ctx(const AffFacts *facts);
 /* A cheap proof that needs no facts. `facts` may be null here. */
 bool aff_quick_nonneg(AffCtx *c, const AffFacts *facts, const Aff *e);
