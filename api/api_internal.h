@@ -18,6 +18,8 @@ struct sketchc_unit {
     SourceMap *sources;
     DiagList diags;
     File *file;
+    const char *designed; /* stands for the text where it has no sketch; null: not made */
+    size_t designed_size;
     Str dump, times;
     PassReport report; /* of the last lowering; holds its reproducer */
 };
@@ -38,6 +40,8 @@ typedef struct {
 
 /* Parses and checks into the unit's fresh arena. */
 bool api_check(sketchc_unit *unit, const sketchc_options *options);
+/* Makes unit->designed for an operator that has no sketch; false when no style fits. */
+bool api_design_missing(sketchc_unit *unit, const sketchc_options *options, IrModule *module);
 /* The module as the front end built it; null with errors. */
 IrModule *api_build(sketchc_unit *unit);
 /* Lowers a built module to kernel level. */

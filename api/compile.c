@@ -13,7 +13,10 @@
 /* ---- Steps ---- */
 
 bool api_check(sketchc_unit *unit, const sketchc_options *options) {
-    uint32_t id = source_add(unit->sources, unit->path, unit->text, unit->size);
+    bool own = !unit->designed;
+    uint32_t id = own ? source_add(unit->sources, unit->path, unit->text, unit->size)
+                      : source_add(unit->sources, arena_printf(unit->arena, "%s (designed)", unit->path),
+                                   unit->designed, unit->designed_size);
     unit->file = frontend_parse(unit->arena, unit->sources, id, &unit->diags);
     FrontendDefine *defines = ARENA_ARRAY(unit->arena, FrontendDefine, options->define_count + 1);
     for (size_t i = 0; i < options->define_count; i++)
@@ -29,6 +32,16 @@ bool api_check(sketchc_unit *unit, const sketchc_options *options) {
 IrModule *api_build(sketchc_unit *unit) {
     IrModule *module = frontend_build(unit->arena, unit->sources, unit->file, &unit->diags);
     return unit->diags.error_count ? NULL : module;
+}
+
+/* Checks; a file with an operator and no sketch gets one by the rules of the pass `design`, where one
+ * fits. `options` are those of a call. */
+static bool check_with_sketch(sketchc_unit *unit, const sketchc_options *options) {
+    if (!api_check(unit, options)) return false;
+    if (unit->file->sketch || !unit->file->op || options->sketch) return true;
+    IrModule *module = api_build(unit);
+    if (!module || !api_design_missing(unit, options, module)) return !unit->diags.error_count;
+    return api_check(unit, options);
 }
 
 static bool usage(sketchc_unit *unit, const char *text) {
@@ -342,7 +355,8 @@ static void emit_into(sketchc_unit *unit, const sketchc_options *options, const 
                       Str *out) {
     Compile c = {0};
     if (!known_options(unit, &options)) return;
-    bool checked = api_check(unit, options);
+    bool source = form && (strcmp(form, "ast") == 0 || strcmp(form, "graph") == 0);
+    bool checked = source ? api_check(unit, options) : check_with_sketch(unit, options);
     if (form && strcmp(form, "ast") == 0) ast_print(unit->file, out);
     if ((form && strcmp(form, "ast") == 0) || !checked || !api_target(unit, options, form, &c))
         return;
@@ -387,7 +401,7 @@ sketchc_status sketchc_emit(sketchc_unit *unit, const sketchc_options *options, 
 
 static sketchc_artifact *compile_into(sketchc_unit *unit, const sketchc_options *options) {
     Compile c = {0};
-    if (!known_options(unit, &options) || !api_check(unit, options) ||
+    if (!known_options(unit, &options) || !check_with_sketch(unit, options) ||
         !api_target(unit, options, NULL, &c))
         return NULL;
     Arena *arena = arena_create();

@@ -69,6 +69,7 @@ bool api_begin(sketchc_unit *unit) {
     unit->sources = source_map_create(unit->arena);
     diag_list_init(&unit->diags, unit->arena, unit->sources);
     unit->file = NULL;
+    unit->designed = NULL;
     clear(&unit->dump);
     clear(&unit->times);
     pass_report_release(&unit->report);

@@ -65,6 +65,7 @@ typedef struct {
      * lives until the unit's next call. May be null. */
     void (*on_reproducer)(void *context, const char *text, size_t size);
     void *context;
+    const char *design; /* the style of the sketch that is made where the file has none; null: chosen */
 } sketchc_options;
 
 /* A unit holds one source text (copied) and all that is made from it. `path` is shown in
@@ -89,6 +90,19 @@ SKETCHC_API sketchc_status sketchc_format(sketchc_unit *unit, char **text, size_
 /* The grammar of sketches in that style, made from the parser's, for decoders that take one: "gbnf" (llama.cpp's notation) or
  * "ebnf" (the W3C's). Four spaces a level, at most 9 blocks one in another. Static; null for another form. */
 SKETCHC_API const char *sketchc_grammar(const char *form);
+
+/* ---- Design: sketches for an operator, made by rules ---- */
+
+/* The ways in which a sketch can be designed, from 0. The first are naive: one output tile, no hints;
+ * they are what others are compared with. */
+SKETCHC_API size_t sketchc_design_count(void);
+SKETCHC_API const char *sketchc_design_name(size_t style);
+SKETCHC_API bool sketchc_design_is_naive(size_t style);
+/* A file of its own, formatted: the unit's operator and a sketch OPERATOR_STYLE for it. The same operator
+ * and style give the same text. Some styles do not fit some operators: then SKETCHC_SOURCE_ERROR, or a
+ * text that fails to compile. *text is NUL-terminated, caller frees. */
+SKETCHC_API sketchc_status sketchc_design(sketchc_unit *unit, const sketchc_options *options, size_t style,
+                                          char **text, size_t *size);
 
 /* Diagnostics of the last call: "text", "color" (text with terminal colours), "json", "sarif". */
 SKETCHC_API char *sketchc_diagnostics(const sketchc_unit *unit, const char *format);

@@ -4,7 +4,8 @@
 
 /* CUDA's limits; on the CPU a grid is not used. */
 static const int64_t grid_limit[3] = {2147483647, 65535, 65535};
-enum { SHARED_LIMIT = 1 << 20 };
+/* A block's shared memory; on a processor scratch on a worker's stack, which the compiler limits. */
+enum { SHARED_LIMIT = 1 << 20, SCRATCH_LIMIT = 8 << 20 };
 
 static bool is_aligned(const Artifact *a, const ArtifactVersion *v, const uint64_t *addresses) {
     for (size_t i = 0; addresses && v->pointer_align > 1 && i < v->arg_count; i++) {
@@ -41,8 +42,8 @@ static RtError size_launch(const Binding *b, Launch *l) {
         l->grid[i] = (uint32_t)value;
         if (value == 0) l->skip = true;
     }
-    int64_t shared;
-    if (!binding_eval(b, l->version->shared_bytes, &shared) || shared < 0 || shared > SHARED_LIMIT)
+    int64_t shared, limit = b->a->target == ARTIFACT_CPU ? SCRATCH_LIMIT : SHARED_LIMIT;
+    if (!binding_eval(b, l->version->shared_bytes, &shared) || shared < 0 || shared > limit)
         return rt_error(RT_LAUNCH_FAILED, "the shared memory of '%s' is out of range",
                         l->version->entry);
     l->shared_bytes = (uint32_t)shared;

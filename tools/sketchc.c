@@ -159,6 +159,7 @@ static int read_options(Driver *d) {
     d->compile.target = value(d, OPTION_TARGET);
     d->compile.arch = value(d, OPTION_ARCH);
     d->compile.sketch = value(d, OPTION_SKETCH);
+    d->compile.design = value(d, OPTION_DESIGN);
     d->compile.strict_hints = given(d, OPTION_STRICT_HINTS);
     d->compile.deterministic = given(d, OPTION_DETERMINISTIC);
     d->compile.verify_each = given(d, OPTION_VERIFY_EACH);

@@ -1,0 +1,149 @@
+/* Sketches made by rules: sketchc_design, and the one that stands in where a file has none. */
+#include "api_internal.h"
+
+#include "build.h"
+#include "design.h"
+#include "frontend.h"
+
+#include <string.h>
+
+size_t sketchc_design_count(void) {
+    return design_style_count();
+}
+const char *sketchc_design_name(size_t style) {
+    return style < design_style_count() ? design_style(style)->name : NULL;
+}
+bool sketchc_design_is_naive(size_t style) {
+    return style < design_style_count() && design_style(style)->naive;
+}
+
+/* The operator's block, then the sketch; false where the style does not fit. */
+static bool design_text(sketchc_unit *unit, IrModule *module, size_t style, Str *out) {
+    const Block *op = unit->file->op;
+    const SourceFile *source = source_file(unit->sources, op->span.file);
+    const char *error = NULL;
+    IrFunc *graph = module->first;
+    while (graph && graph->level != IR_LEVEL_GRAPH) graph = graph->next;
+    if (!graph) return false;
+    str_append_n(out, source->text + op->span.begin, op->span.end - op->span.begin);
+    str_append(out, "\n\n");
+    if (design_sketch(unit->arena, graph, design_style(style), out, &error)) return true;
+    diag_report(&unit->diags, DIAG_no_design, op->name_span, op->name, design_style(style)->name,
+                error);
+    return false;
+}
+
+static char *formatted(const sketchc_unit *unit, const Str *text, size_t *size) {
+    char *result = NULL;
+    sketchc_unit *own = sketchc_unit_create(unit->path, text->data, text->len);
+    if (own) sketchc_format(own, &result, size);
+    sketchc_unit_destroy(own);
+    return result;
+}
+
+static void design_into(sketchc_unit *unit, const sketchc_options *options, size_t style,
+                        Str *out) {
+    if (!api_check(unit, options)) return;
+    if (!unit->file->op) {
+        diag_report(&unit->diags, DIAG_no_sketch, SPAN_NONE);
+        return;
+    }
+    IrModule *module = api_build(unit);
+    if (module) design_text(unit, module, style, out);
+}
+
+sketchc_status sketchc_design(sketchc_unit *unit, const sketchc_options *options, size_t style,
+                              char **text, size_t *size) {
+    static const sketchc_options none = {.size = sizeof none};
+    Str out;
+    *text = NULL;
+    *size = 0;
+    if (style >= design_style_count()) return SKETCHC_USAGE_ERROR;
+    if (!api_begin(unit)) return SKETCHC_BUG;
+    jmp_buf oom;
+    if (setjmp(oom)) return SKETCHC_BUG;
+    arena_set_oom_target(unit->arena, &oom);
+    str_init(&out);
+    design_into(unit, options ? options : &none, style, &out);
+    arena_set_oom_target(unit->arena, NULL);
+    sketchc_status status = api_status(unit);
+    if (status == SKETCHC_OK) *text = formatted(unit, &out, size);
+    if (status == SKETCHC_OK && !*text) {
+        *text = api_string(&out); /* what does not parse is shown as it is */
+        *size = out.len;
+    }
+    str_release(&out);
+    return status;
+}
+
+/* ---- A file without a sketch ---- */
+
+/* Does the text lower to kernels for the target? */
+static bool lowers(const sketchc_unit *unit, const sketchc_options *options, const char *text,
+                   size_t size) {
+    sketchc_options own = *options;
+    char *data = NULL;
+    size_t length;
+    own.passes = own.print_ir_after = own.stop_after = NULL;
+    own.on_reproducer = NULL;
+    own.sketch = NULL;
+    sketchc_unit *tried = sketchc_unit_create(unit->path, text, size);
+    bool ok = tried && sketchc_emit(tried, &own, "kernel", &data, &length) == SKETCHC_OK;
+    sketchc_free(data);
+    sketchc_unit_destroy(tried);
+    return ok;
+}
+
+/* What is tried first: blocks for products, rows for the rest; naive ones at the end. */
+static size_t first_style(const IrModule *module) {
+    const char *name = "rows";
+    for (const IrFunc *f = module->first; f; f = f->next)
+        for (const IrOp *op = f->body->first; op; op = op->next)
+            if (op->opcode == IR_GRAPH_CONTRACT || op->opcode == IR_GRAPH_TRANSPOSE)
+                name = "blocks";
+    size_t i = 0;
+    while (i + 1 < design_style_count() && strcmp(design_style(i)->name, name) != 0) i++;
+    return i;
+}
+
+static bool take(sketchc_unit *unit, const char *text, size_t size) {
+    unit->designed = arena_strndup(unit->arena, text, size);
+    unit->designed_size = size;
+    return true;
+}
+
+/* The style that the options name; reports why it cannot be. */
+static bool design_named(sketchc_unit *unit, const char *name, IrModule *module) {
+    size_t style = 0, size = 0;
+    while (style < design_style_count() && strcmp(design_style(style)->name, name) != 0) style++;
+    if (style == design_style_count()) {
+        diag_report(&unit->diags, DIAG_bad_option, SPAN_NONE,
+                    arena_printf(unit->arena, "sketches are not designed in a style \"%s\"", name));
+        return false;
+    }
+    Str out;
+    str_init(&out);
+    char *text = design_text(unit, module, style, &out) ? formatted(unit, &out, &size) : NULL;
+    bool made = text && take(unit, text, size);
+    sketchc_free(text);
+    str_release(&out);
+    return made;
+}
+
+bool api_design_missing(sketchc_unit *unit, const sketchc_options *options, IrModule *module) {
+    size_t count = design_style_count(), first = first_style(module);
+    if (options->design) return design_named(unit, options->design, module);
+    for (size_t turn = 0; turn < 3; turn++) /* the first one, the others, the naive ones */
+        for (size_t i = 0; i < count; i++) {
+            size_t kind = i == first ? 0 : design_style(i)->naive ? 2 : 1, size = 0;
+            if (kind != turn) continue;
+            sketchc_unit *own = sketchc_unit_create(unit->path, unit->text, unit->size);
+            char *text = NULL;
+            bool made = own && sketchc_design(own, options, i, &text, &size) == SKETCHC_OK &&
+                        lowers(unit, options, text, size) && take(unit, text, size);
+            sketchc_free(text);
+            sketchc_unit_destroy(own);
+            if (made) return true;
+        }
+    return false;
+}

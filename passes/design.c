@@ -1,0 +1,415 @@
+/* design: nests, walks and the sketch around them; design.h says what the whole is. */
+#include "design_internal.h"
+
+#include <string.h>
+
+/* ---- Styles ---- */
+
+static const DesignStyle styles[] = {
+#define STYLE(...) {__VA_ARGS__},
+#include "design_styles.def"
+#undef STYLE
+};
+
+size_t design_style_count(void) {
+    return COUNT_OF(styles);
+}
+const DesignStyle *design_style(size_t index) {
+    return &styles[index];
+}
+
+/* ---- Names ---- */
+
+/* Is it a name of the operator's, or of the sketch's constexprs? */
+static bool is_taken(const Design *d, const char *name) {
+    const IrOp *result = d->f->body->last;
+    const IrAttr *names = result ? ir_attr(result, "names") : NULL;
+    for (unsigned i = 0; i < d->f->param_count; i++)
+        if (strcmp(d->f->params[i].name, name) == 0) return true;
+    for (size_t i = 0; names && i < names->count; i++)
+        if (strcmp(names->strs[i], name) == 0) return true;
+    return false;
+}
+
+static const char *free_name(Design *d, const char *name) {
+    while (is_taken(d, name)) name = arena_printf(d->arena, "%s_", name);
+    return name;
+}
+
+/* A tile extent that -D may change. Equal ones of a prefix are one. */
+const char *design_constexpr(Design *d, const char *prefix, int64_t value) {
+    for (size_t i = 0; i < d->constexprs.len; i++)
+        if (d->constexprs.data[i].value == value && d->constexprs.data[i].name[0] == prefix[0])
+            return d->constexprs.data[i].name;
+    const char *name = free_name(d, arena_printf(d->arena, "%s%zu", prefix, d->constexprs.len));
+    VEC_PUSH(d->arena, &d->constexprs, (DesignConstexpr){name, value});
+    return name;
+}
+
+/* ---- Axes ---- */
+
+DesignAxis *design_axis_add(Design *d, const Aff *extent, bool folded) {
+    if (d->axis_count == DESIGN_AXES) {
+        design_fail(d, "more axes than a nest may have");
+        return NULL;
+    }
+    unsigned id = d->axis_count;
+    DesignAxis *known = d->axes[id], *axis = ARENA_NEW(d->arena, DesignAxis);
+    if (known) { /* of the dry run, or of a probe */
+        axis->coupled = known->coupled;
+        axis->contiguous = known->contiguous;
+        axis->product = known->product;
+    }
+    axis->id = id;
+    axis->extent = extent;
+    axis->folded = folded;
+    axis->name = free_name(d, arena_printf(d->arena, "%c%u", folded ? 'k' : 'i', id));
+    axis->var = aff_var(d->module->affs, axis, axis->name);
+    d->axes[d->axis_count++] = axis;
+    return axis;
+}
+
+/* ---- Walks of the output's axes ---- */
+
+/* The axis that is cut beside the innermost one: of the other factor of a product, else the one
+ * along which memory is read, else the next. */
+static unsigned second_axis(const Design *d, unsigned last) {
+    const DesignAxis *inner = d->axes[last];
+    for (unsigned i = last; i-- > 0;)
+        if (inner->product && d->axes[i]->product && d->axes[i]->product != inner->product)
+            return i;
+    for (unsigned i = last; i-- > 0;)
+        if (d->axes[i]->contiguous) return i;
+    return last ? last - 1 : 0;
+}
+
+static void cut(Design *d, DesignAxis *axis, int64_t size) {
+    int64_t extent = INT64_MAX;
+    aff_is_const(axis->extent, &extent);
+    axis->walk = axis->coupled || extent <= size ? WALK_WHOLE : WALK_TILE;
+    if (axis->walk == WALK_TILE) axis->tile = design_constexpr(d, "T", size);
+}
+
+static void choose_walks(Design *d) {
+    const DesignStyle *s = d->style;
+    unsigned n = d->outer_count, last = n - 1;
+    for (unsigned i = 0; i < n; i++) {
+        DesignAxis *axis = d->axes[i];
+        bool rest = s->rest == WALK_POINT || i == 0;
+        axis->walk = d->dry || axis->coupled || !rest ? WALK_WHOLE : s->rest;
+        if (axis->walk == WALK_TILE) cut(d, axis, s->outer);
+    }
+    if (d->dry || !n) return;
+    if (s->rest == WALK_POINT && !s->tiles) d->axes[last]->walk = WALK_WHOLE;
+    if (s->tiles) cut(d, d->axes[last], s->inner);
+    if (s->tiles > 1 && n > 1) cut(d, d->axes[second_axis(d, last)], s->outer);
+}
+
+/* ---- Nests ---- */
+
+/* Results of one shape that are computed together. */
+typedef struct {
+    unsigned count;
+    IrValue *values[DESIGN_AXES];
+    const char *names[DESIGN_AXES];
+} Results;
+
+static const Aff *const *outer_index(Design *d) {
+    const Aff **index = ARENA_ARRAY(d->arena, const Aff *, d->outer_count + 1);
+    for (unsigned i = 0; i < d->outer_count; i++) index[i] = d->axes[i]->var;
+    return index;
+}
+
+static void open_outer(Design *d) {
+    unsigned opened = 0;
+    for (unsigned i = 0; i < d->outer_count; i++) {
+        const DesignAxis *axis = d->axes[i];
+        const char *extent = design_aff_text(d, axis->extent);
+        if (axis->walk == WALK_WHOLE) continue;
+        if (!d->style->naive) design_line(d, "@llm_hint(\"parallel\", \"coreidx\")");
+        if (axis->walk == WALK_TILE)
+            design_line(d, "for %s in range(0, ceil(%s, %s)):", axis->name, extent, axis->tile);
+        else
+            design_line(d, "for %s in range(%s):", axis->name, extent);
+        d->depth++;
+        opened++;
+    }
+    /* A top-level loop is a kernel: what it carries has to be inside. */
+    if (opened || d->style->naive) return;
+    design_line(d, "for once in range(1):");
+    d->depth++;
+}
+
+/* What is stored is a tile of its own over all axes of the output. */
+static DesignTile storable(Design *d, DesignTile t, const IrType *type, unsigned rank,
+                           DesignAxis *const *axes) {
+    const char *text = design_align(d, &t, rank, axes);
+    bool whole = t.rank == rank && t.is_tile && (!t.is_loaded || d->depth);
+    if (whole && text == t.text) return t;
+    Str shape;
+    str_init(&shape);
+    for (unsigned i = 0; i < rank; i++)
+        str_printf(&shape, "%s%s", i ? ", " : "", design_extent(d, axes[i]));
+    if (!t.is_tile) {
+        DesignTile filled = {.text = design_name(d), .rank = rank, .is_tile = true};
+        design_line(d, "%s = alloc([%s], dtype=%s)", filled.text, shape.data,
+                    dtype_name(type->dtype));
+        design_line(d, "copy(%s, %s)", t.text, filled.text);
+        t = filled;
+    } else if (t.rank < rank) {
+        t = design_let(d, arena_printf(d->arena, "broadcast(%s, [%s])", text, shape.data), rank,
+                       axes, t.dtype);
+    } else {
+        t = design_let(d, text == t.text ? arena_printf(d->arena, "copy(%s)", text) : text, rank,
+                       axes, t.dtype);
+    }
+    str_release(&shape);
+    return t;
+}
+
+static void store_results(Design *d, const Results *r) {
+    const Aff *const *index = outer_index(d);
+    DesignAxis *axes[DESIGN_RANK];
+    unsigned rank = 0;
+    Str slices;
+    str_init(&slices);
+    for (unsigned i = 0; i < d->outer_count; i++) {
+        str_printf(&slices, "%s%s", i ? ", " : "", design_slice(d, d->axes[i]));
+        if (d->axes[i]->walk != WALK_POINT) axes[rank++] = d->axes[i];
+    }
+    for (unsigned i = 0; i < r->count && !d->error; i++) {
+        DesignTile t = design_value(d, r->values[i], index);
+        if (d->error) break;
+        t = storable(d, t, r->values[i]->type, rank, axes);
+        if (d->outer_count)
+            design_line(d, "store(%s -> %s[%s])", t.text, r->names[i], slices.data);
+        else
+            design_line(d, "store(%s -> %s)", t.text, r->names[i]);
+    }
+    str_release(&slices);
+}
+
+static void run_nest(Design *d, const Results *r, bool dry) {
+    const IrType *type = r->values[0]->type;
+    d->dry = dry;
+    d->known.len = d->bindings.len = 0;
+    d->axis_count = d->depth = 0;
+    for (unsigned i = 0; i < type->rank; i++)
+        if (!design_axis_add(d, type->extents[i], false)) return;
+    d->outer_count = type->rank;
+    choose_walks(d);
+    if (!dry) open_outer(d);
+    store_results(d, r);
+}
+
+/* Writes a nest, twice: first to find out about its axes. The state of a nest around it is kept. */
+static bool write_nest(Design *d, const Results *r) {
+    Design around = *d;
+    Str body, views;
+    size_t constexprs = d->constexprs.len;
+    unsigned view_count = d->view_count, names = d->names;
+    str_init(&body);
+    str_init(&views);
+    memset(d->axes, 0, sizeof d->axes);
+    memset(&d->known, 0, sizeof d->known);
+    memset(&d->bindings, 0, sizeof d->bindings);
+    d->body = &body;
+    d->views = &views;
+    d->in_product = false;
+    run_nest(d, r, true);
+    str_release(&body);
+    str_release(&views);
+    d->body = &body;
+    d->views = d->all_views;
+    str_init(&body);
+    if (d->staged.len == around.staged.len) { /* no nest inside took numbers */
+        d->constexprs.len = constexprs;
+        d->view_count = view_count;
+        d->names = names;
+    }
+    if (!d->error) run_nest(d, r, false);
+    str_append_n(d->nests, body.data, body.len);
+    str_release(&body);
+    Design done = *d;
+    *d = around;
+    d->names = done.names;
+    d->view_count = done.view_count;
+    d->staged.data = done.staged.data;
+    d->staged.len = done.staged.len;
+    d->staged.cap = done.staged.cap;
+    d->constexprs.data = done.constexprs.data;
+    d->constexprs.len = done.constexprs.len;
+    d->constexprs.cap = done.constexprs.cap;
+    d->error = done.error;
+    return !d->error;
+}
+
+/* ---- Workspaces ---- */
+
+const char *design_staged_name(const Design *d, const IrValue *v) {
+    for (size_t i = 0; i < d->staged.len; i++)
+        if (d->staged.data[i].value == v) return d->staged.data[i].name;
+    return NULL;
+}
+
+bool design_stage(Design *d, IrValue *v) {
+    if (design_staged_name(d, v)) return true;
+    if (v->type->kind != IR_TYPE_TENSOR || !v->def)
+        return design_fail(d, "this value cannot be staged");
+    const char *name = free_name(d, arena_printf(d->arena, "W%zu", d->staged.len));
+    Str shape;
+    str_init(&shape);
+    for (unsigned i = 0; i < v->type->rank; i++)
+        str_printf(&shape, "%s%s", i ? ", " : "", design_aff_text(d, v->type->extents[i]));
+    str_printf(d->nests, "    %s = alloc([%s], dtype=%s)\n", name, shape.data,
+               dtype_name(v->type->dtype));
+    str_release(&shape);
+    VEC_PUSH(d->arena, &d->staged, (DesignStaged){v, name});
+    IrValue *outside = d->staging;
+    d->staging = v;
+    Results r = {.count = 1, .values = {v}, .names = {name}};
+    bool ok = write_nest(d, &r);
+    d->staging = outside;
+    return ok;
+}
+
+static bool folds(const IrOp *op) {
+    return op->opcode == IR_GRAPH_REDUCE || op->opcode == IR_GRAPH_CONTRACT ||
+           op->opcode == IR_GRAPH_SCAN || op->opcode == IR_GRAPH_ARG ||
+           op->opcode == IR_GRAPH_SORT ||
+           (op->opcode == IR_GRAPH_GENERIC && ir_attr_str(op, "kind", NULL));
+}
+
+/* Is the value folded again on its way to the results? */
+static bool feeds_fold(const IrValue *v) {
+    for (const IrUse *u = v->uses; u; u = u->next) {
+        const IrOp *op = u->op;
+        while (op->block->parent) op = op->block->parent; /* the notation that reads it */
+        if (folds(op)) return true;
+        for (unsigned i = 0; i < op->result_count; i++)
+            if (feeds_fold(&op->results[i])) return true;
+    }
+    return false;
+}
+
+/* Is the value made of folded ones? */
+static bool made_by_fold(const IrValue *v) {
+    if (!v->def) return false;
+    if (folds(v->def)) return true;
+    for (unsigned i = 0; i < v->def->operand_count; i++)
+        if (made_by_fold(v->def->operands[i])) return true;
+    return false;
+}
+
+static void stage_products(Design *d) {
+    bool found = false;
+    for (IrOp *op = d->f->body->first; op && !d->error; op = op->next) {
+        if (!design_is_product(op)) continue;
+        for (unsigned i = 0; op->opcode == IR_GRAPH_CONTRACT && i < 2; i++)
+            if (made_by_fold(op->operands[i])) found |= design_stage(d, op->operands[i]);
+        if (feeds_fold(&op->results[0])) found |= design_stage(d, &op->results[0]);
+    }
+    if (!found) design_fail(d, "no product is used again");
+}
+
+/* ---- The sketch ---- */
+
+static void print_symbols(Design *d, Str *out) {
+    const IrFunc *f = d->f;
+    unsigned n = 0;
+    for (unsigned i = 0; i < f->param_count; i++) {
+        const IrParam *p = &f->params[i];
+        if (p->kind != IR_PARAM_SYMBOL) continue;
+        str_printf(out, "%s%s", n++ ? ", " : "    symbols: ", p->name);
+        if (p->derived) str_printf(out, " = %s", design_aff_text(d, p->derived));
+    }
+    for (size_t i = 0; i < f->constraint_count; i++)
+        str_printf(out, "%s%s", n++ ? ", " : "    symbols: ", f->constraints[i].text);
+    if (n) str_append(out, ";\n");
+}
+
+static void print_tensor(Design *d, const char *name, const IrType *t, unsigned *n, Str *out) {
+    str_printf(out, "%s%s[", (*n)++ ? ", " : "    tensors: ", name);
+    for (unsigned i = 0; i < t->rank; i++)
+        str_printf(out, "%s%s", i ? ", " : "", design_aff_text(d, t->extents[i]));
+    str_printf(out, "]: %s", dtype_name(t->dtype));
+}
+
+static bool is_param(const IrFunc *f, const char *name) {
+    for (unsigned i = 0; i < f->param_count; i++)
+        if (strcmp(f->params[i].name, name) == 0) return true;
+    return false;
+}
+
+static void print_head(Design *d, Str *out) {
+    const IrFunc *f = d->f;
+    const IrAttr *names = ir_attr(f->body->last, "names");
+    unsigned tensors = 0, scalars = 0;
+    print_symbols(d, out);
+    for (unsigned i = 0; i < f->param_count; i++)
+        if (f->params[i].kind == IR_PARAM_TENSOR && f->body->args[i]->uses)
+            print_tensor(d, f->params[i].name, f->body->args[i]->type, &tensors, out);
+    for (size_t i = 0; i < names->count; i++)
+        if (!is_param(f, names->strs[i]))
+            print_tensor(d, names->strs[i], f->body->last->operands[i]->type, &tensors, out);
+    if (tensors) str_append(out, ";\n");
+    for (unsigned i = 0; i < f->param_count; i++)
+        if (f->params[i].kind == IR_PARAM_SCALAR)
+            str_printf(out, "%s%s: %s", scalars++ ? ", " : "    scalars: ", f->params[i].name,
+                       dtype_name(f->body->args[i]->type->dtype));
+    if (scalars) str_append(out, ";\n");
+    for (size_t i = 0; i < d->constexprs.len; i++)
+        str_printf(out, "%s%s = %lld", i ? ", " : "    constexpr: ", d->constexprs.data[i].name,
+                   (long long)d->constexprs.data[i].value);
+    if (d->constexprs.len) str_append(out, ";\n");
+}
+
+static bool same_shape(const IrType *a, const IrType *b) {
+    if (a->rank != b->rank) return false;
+    for (unsigned i = 0; i < a->rank; i++)
+        if (a->extents[i] != b->extents[i]) return false;
+    return true;
+}
+
+/* Results of one shape share a nest, in the order of the first. */
+static void write_results(Design *d) {
+    const IrOp *last = d->f->body->last;
+    const IrAttr *names = ir_attr(last, "names");
+    uint64_t done = 0;
+    for (unsigned i = 0; i < last->operand_count && !d->error; i++) {
+        Results r = {0};
+        for (unsigned k = i; k < last->operand_count && r.count < DESIGN_AXES; k++) {
+            if (done >> k & 1 || !same_shape(last->operands[i]->type, last->operands[k]->type))
+                continue;
+            done |= (uint64_t)1 << k;
+            r.values[r.count] = last->operands[k];
+            r.names[r.count++] = names->strs[k];
+        }
+        if (r.count) write_nest(d, &r);
+    }
+}
+
+bool design_sketch(Arena *arena, IrFunc *f, const DesignStyle *style, Str *out,
+                   const char **error) {
+    Str views, nests;
+    Design d = {.arena = arena,
+                .module = f->module,
+                .f = f,
+                .style = style,
+                .views = &views,
+                .all_views = &views,
+                .nests = &nests};
+    str_init(&views);
+    str_init(&nests);
+    if (style->staged) stage_products(&d);
+    if (!d.error) write_results(&d);
+    if (!d.error) {
+        str_printf(out, "sketch %s_%s implements %s {\n", f->name, style->name, f->name);
+        print_head(&d, out);
+        str_printf(out, "%s\n%s}\n", views.data, nests.data);
+    }
+    str_release(&views);
+    str_release(&nests);
+    *error = d.error;
+    return !d.error;
+}

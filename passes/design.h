@@ -1,0 +1,38 @@
+/* design: a graph function (an operator) to a sketch that implements it, as text.
+ *
+ * The graph is read from its outputs backwards: each value is asked for at index expressions over the
+ * axes of a loop nest, so maps, broadcasts, transpositions and index notation become slices and views,
+ * and everything between two products is fused. How axes are walked is the style's: a row of
+ * design_styles.def. Every decision is a function of graph and style, so the text is too.
+ *
+ * The text is only a proposal. It passes through the front end like any other sketch, and some
+ * styles do not fit some operators: whoever asks compiles it and takes another where that fails.
+ * docs/decisions/0008-design.md says how the parts fit. */
+#ifndef PASSES_DESIGN_H
+#define PASSES_DESIGN_H
+
+#include "ir.h"
+
+/* How an axis of the output that nothing folds over is walked. */
+typedef enum { WALK_WHOLE, WALK_TILE, WALK_POINT } DesignWalk;
+
+typedef struct {
+    const char *name; /* the sketch is called OPERATOR_name */
+    bool naive;       /* one output tile, no hints: the baseline */
+    DesignWalk rest;  /* axes before those that `tiles` counts */
+    int tiles;        /* so many innermost axes are cut; 0: none */
+    int64_t inner, outer; /* extents of their tiles, innermost and those before it */
+    int64_t fold;     /* chunk of a folded axis; 0: whole, 1: one index at a time */
+    bool staged;      /* products that are used again go through a workspace */
+    const char *summary;
+} DesignStyle;
+
+size_t design_style_count(void);
+const DesignStyle *design_style(size_t index);
+
+/* Appends `sketch OPERATOR_STYLE implements OPERATOR { ... }`. False, with *error (static or in
+ * `arena`) and nothing appended, when the style does not fit the graph. `f` is a graph function;
+ * its module's expressions grow. */
+bool design_sketch(Arena *arena, IrFunc *f, const DesignStyle *style, Str *out, const char **error);
+
+#endif

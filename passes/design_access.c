@@ -1,0 +1,339 @@
+/* design: what is read from tensors. An index that is one axis of the nest times a constant becomes
+ * a slice, one from data a gather, everything else a view. */
+#include "design_internal.h"
+
+#include <string.h>
+
+/* ---- Index expressions ---- */
+
+typedef struct {
+    Design *d;
+    bool data;
+} Bind;
+
+static const Aff *bound(void *context, const Aff *leaf) {
+    Bind *b = context;
+    if (leaf->kind != AFF_VAR) return NULL;
+    for (size_t i = b->d->bindings.len; i-- > 0;)
+        if (b->d->bindings.data[i].arg == leaf->var) return b->d->bindings.data[i].index;
+    b->data = true;
+    return NULL;
+}
+
+const Aff *design_index(Design *d, IrValue *v) {
+    Bind b = {.d = d};
+    const Aff *e = ir_aff_of(d->module, v);
+    e = aff_substitute(d->module->affs, e, bound, &b);
+    return b.data || e->kind == AFF_OVERFLOW ? NULL : e;
+}
+
+static const Aff *number_for(void *context, const Aff *leaf) {
+    const Aff **pair = context; /* the axis' variable, what stands for it */
+    return leaf == pair[0] ? pair[1] : NULL;
+}
+
+static const Aff *at_value(Design *d, const Aff *e, const DesignAxis *axis, int64_t value) {
+    const Aff *pair[] = {axis->var, aff_const(d->module->affs, value)};
+    return aff_substitute(d->module->affs, e, number_for, pair);
+}
+
+/* ---- One axis of a slice ---- */
+
+/* index = step * axis + rest, with at most one axis that a tile has. */
+typedef struct {
+    DesignAxis *axis; /* null: a point */
+    int64_t step;
+    const Aff *rest;
+    bool plain; /* of the form above */
+} Access;
+
+static bool in_tiles(const DesignAxis *axis) {
+    return axis->walk != WALK_POINT;
+}
+
+static Access access_of(Design *d, const Aff *e) {
+    AffCtx *c = d->module->affs;
+    Access a = {.rest = e, .plain = true};
+    for (unsigned i = 0; i < d->axis_count; i++) {
+        DesignAxis *axis = d->axes[i];
+        if (!in_tiles(axis) || !aff_depends_on(e, axis)) continue;
+        a.plain &= !a.axis;
+        a.axis = axis;
+    }
+    if (!a.axis || !a.plain) return a;
+    a.rest = at_value(d, e, a.axis, 0);
+    const Aff *step = aff_sub(c, at_value(d, e, a.axis, 1), a.rest);
+    const Aff *line =
+        aff_is_const(step, &a.step) ? aff_add(c, aff_mul(c, step, a.axis->var), a.rest) : NULL;
+    a.plain = line == e && a.step >= 1;
+    return a;
+}
+
+const char *design_slice(Design *d, const DesignAxis *axis) {
+    if (axis->walk == WALK_POINT) return axis->name;
+    if (axis->walk == WALK_WHOLE) return ":";
+    return arena_printf(d->arena, "%s*%s:(%s+1)*%s", axis->name, axis->tile, axis->name,
+                        axis->tile);
+}
+
+static const char *slice_text(Design *d, const Access *a, const Aff *extent) {
+    int64_t zero = 1;
+    bool from_zero = aff_is_const(a->rest, &zero) && zero == 0;
+    const char *rest = design_aff_text(d, a->rest);
+    if (!a->axis) return rest;
+    const DesignAxis *axis = a->axis;
+    bool tiled = axis->walk == WALK_TILE;
+    if (from_zero && a->step == 1 && (tiled || axis->extent == extent))
+        return design_slice(d, axis);
+    AffCtx *c = d->module->affs;
+    const Aff *size = tiled ? aff_sym(c, axis->tile) : axis->extent;
+    const Aff *begin = tiled ? aff_mul(c, axis->var, size) : aff_const(c, 0);
+    const Aff *step = aff_const(c, a->step), *end = aff_add(c, begin, size);
+    begin = aff_add(c, aff_mul(c, begin, step), a->rest);
+    end = aff_add(c, aff_mul(c, end, step), a->rest);
+    const char *text =
+        arena_printf(d->arena, "%s:%s", design_aff_text(d, begin), design_aff_text(d, end));
+    return a->step == 1 ? text : arena_printf(d->arena, "%s:%lld", text, (long long)a->step);
+}
+
+/* Does the access stay inside the tensor for every index of its axis? */
+static bool fits(const Access *a, const Aff *extent) {
+    int64_t rest = 1;
+    return a->axis && a->step == 1 && aff_is_const(a->rest, &rest) && rest == 0 &&
+           a->axis->extent == extent;
+}
+
+/* ---- Loads ---- */
+
+static DesignTile alloc_for(Design *d, unsigned rank, DesignAxis *const *axes, Dtype dtype) {
+    DesignTile t = {
+        .text = design_name(d), .rank = rank, .is_tile = true, .is_loaded = true, .dtype = dtype};
+    Str shape;
+    str_init(&shape);
+    for (unsigned i = 0; i < rank; i++) {
+        str_printf(&shape, "%s%s", i ? ", " : "", design_extent(d, axes[i]));
+        t.axes[i] = axes[i];
+    }
+    design_line(d, "%s = alloc([%s], dtype=%s)", t.text, shape.data, dtype_name(dtype));
+    str_release(&shape);
+    return t;
+}
+
+static const char *pad_text(Design *d, const double *pad, Dtype dtype) {
+    return pad ? arena_printf(d->arena, ", pad=%s", design_number(d, *pad, dtype)) : "";
+}
+
+/* A view over all axes of the nest that the index names; one like it is used again. */
+static DesignTile load_view(Design *d, const char *tensor, const IrType *type,
+                            const Aff *const *index, const double *pad) {
+    DesignAxis *dims[DESIGN_RANK], *tile[DESIGN_RANK];
+    unsigned count = 0, rank = 0;
+    for (unsigned i = 0; i < type->rank; i++)
+        for (unsigned k = 0; k < d->axis_count; k++) {
+            bool seen = !aff_depends_on(index[i], d->axes[k]);
+            for (unsigned j = 0; j < count; j++) seen |= dims[j] == d->axes[k];
+            if (seen) continue;
+            if (count == DESIGN_RANK) {
+                design_fail(d, "a view of more than 8 axes");
+                return (DesignTile){0};
+            }
+            dims[count++] = d->axes[k];
+        }
+    Str head, slices;
+    str_init(&head);
+    str_init(&slices);
+    str_append_char(&head, '[');
+    for (unsigned i = 0; i < count; i++) {
+        str_printf(&head, "%s%s: %s", i ? ", " : "", dims[i]->name,
+                   design_aff_text(d, dims[i]->extent));
+        str_printf(&slices, "%s%s", i ? ", " : "", design_slice(d, dims[i]));
+        if (in_tiles(dims[i])) tile[rank++] = dims[i];
+    }
+    str_printf(&head, "] = %s[", tensor);
+    for (unsigned i = 0; i < type->rank; i++)
+        str_printf(&head, "%s%s", i ? ", " : "", design_aff_text(d, index[i]));
+    str_printf(&head, "]%s%s\n", pad ? " pad " : "",
+               pad ? design_number(d, *pad, type->dtype) : "");
+    const char *name = arena_printf(d->arena, "V%u", d->view_count++);
+    str_printf(d->views, "    view %s%s", name, head.data);
+    DesignTile t = alloc_for(d, rank, tile, type->dtype);
+    design_line(d, "load(%s[%s] -> %s)", name, slices.data, t.text);
+    str_release(&head);
+    str_release(&slices);
+    return t;
+}
+
+DesignTile design_load(Design *d, const char *tensor, const IrType *type, const Aff *const *index,
+                       const double *pad) {
+    Access a[DESIGN_RANK];
+    DesignAxis *axes[DESIGN_RANK];
+    unsigned rank = 0;
+    bool plain = true, inside = true, cut_fold = false;
+    for (unsigned i = 0; i < type->rank; i++) {
+        a[i] = access_of(d, index[i]);
+        plain &= a[i].plain;
+        inside &= fits(&a[i], type->extents[i]);
+        if (!a[i].axis) continue;
+        for (unsigned k = 0; k < rank; k++) plain &= axes[k] != a[i].axis;
+        axes[rank++] = a[i].axis;
+        cut_fold |= a[i].axis->folded && a[i].axis->walk == WALK_TILE;
+        if (a[i].axis->folded && !fits(&a[i], type->extents[i]))
+            plain &= a[i].axis->walk == WALK_WHOLE;
+        a[i].axis->contiguous |= i + 1 == type->rank;
+    }
+    if (inside) pad = NULL;
+    /* What stands for elements outside also fills the lanes behind the end of a chunk. */
+    if (pad && cut_fold) plain &= d->in_product && *pad == 0;
+    if (!plain) return load_view(d, tensor, type, index, pad);
+    Str slices;
+    str_init(&slices);
+    for (unsigned i = 0; i < type->rank; i++)
+        str_printf(&slices, "%s%s", i ? ", " : "", slice_text(d, &a[i], type->extents[i]));
+    DesignTile t = alloc_for(d, rank, axes, type->dtype);
+    design_line(d, "load(%s[%s] -> %s%s)", tensor, slices.data, t.text,
+                pad_text(d, pad, type->dtype));
+    str_release(&slices);
+    return t;
+}
+
+/* ---- Indices as values ---- */
+
+typedef struct {
+    Design *d;
+    unsigned rank;
+    DesignAxis **axes;
+    Dtype dtype;
+} Names;
+
+/* The index along an axis, as a tile over all axes of the expression. */
+static const Aff *counted(void *context, const Aff *leaf) {
+    Names *n = context;
+    Design *d = n->d;
+    for (unsigned i = 0; i < n->rank; i++) {
+        DesignAxis *axis = n->axes[i];
+        if (leaf != axis->var) continue;
+        Str shape; /* extents of 1 for the axes behind it */
+        str_init(&shape);
+        for (unsigned k = i; k < n->rank; k++)
+            str_printf(&shape, "%s%s", k > i ? ", " : "", k > i ? "1" : design_extent(d, axis));
+        const char *text = arena_printf(d->arena, "iota([%s], axis=0, dtype=%s)", shape.data,
+                                        dtype_name(n->dtype));
+        str_release(&shape);
+        if (axis->walk == WALK_TILE)
+            text = arena_printf(d->arena, "%s + %s * %s", text, axis->name, axis->tile);
+        text = design_let(d, text, 1, &axis, n->dtype).text;
+        return aff_var(d->module->affs, text, text);
+    }
+    return NULL;
+}
+
+DesignTile design_index_tile(Design *d, const Aff *e, Dtype dtype) {
+    DesignAxis *axes[DESIGN_RANK];
+    unsigned rank = 0;
+    for (unsigned i = 0; i < d->axis_count && rank < DESIGN_RANK; i++)
+        if (in_tiles(d->axes[i]) && aff_depends_on(e, d->axes[i])) axes[rank++] = d->axes[i];
+    Dtype integer = dtype == DTYPE_I32 ? DTYPE_I32 : DTYPE_I64;
+    Names names = {d, rank, axes, integer};
+    const Aff *counts = aff_substitute(d->module->affs, e, counted, &names);
+    const char *text = design_aff_text(d, counts);
+    if (!rank) return (DesignTile){.text = arena_printf(d->arena, "(%s)", text), .dtype = dtype};
+    if (counts->kind == AFF_VAR && dtype == integer) {
+        DesignTile t = {.text = text, .rank = rank, .is_tile = true, .dtype = dtype};
+        memcpy(t.axes, axes, rank * sizeof *axes);
+        return t;
+    }
+    if (dtype != integer)
+        text = arena_printf(d->arena, "cast(%s, dtype=%s)", text, dtype_name(dtype));
+    return design_let(d, text, rank, axes, dtype);
+}
+
+/* ---- Gathers ---- */
+
+static const char *base_name(Design *d, IrValue *tensor) {
+    for (unsigned i = 0; !tensor->def && i < d->f->param_count; i++)
+        if (d->f->body->args[i] == tensor) return d->f->params[i].name;
+    const char *name = design_staged_name(d, tensor);
+    if (name) return name;
+    return design_stage(d, tensor) ? design_staged_name(d, tensor) : "";
+}
+
+typedef struct {
+    Access access;
+    DesignTile tile;
+    bool from_tile;
+} GatherAxis;
+
+static bool shares_axis(const Design *d, const Aff *e, const DesignTile *all) {
+    (void)d;
+    for (unsigned i = 0; i < all->rank; i++)
+        if (aff_depends_on(e, all->axes[i])) return true;
+    return false;
+}
+
+static void widen(DesignTile *all, const DesignTile *t) {
+    DesignAxis *axes[DESIGN_RANK];
+    all->rank = design_union(all, t, axes);
+    memcpy(all->axes, axes, sizeof axes);
+}
+
+/* Which axes are read through index tiles: those from data, and affine ones that share an axis with
+ * them or are no slice. `all` gets the axes of the index tiles together. */
+static void gather_axes(Design *d, const IrOp *op, GatherAxis *g, DesignTile *all) {
+    const IrType *type = op->operands[0]->type;
+    for (unsigned i = 0; i < type->rank; i++) {
+        const Aff *e = design_index(d, op->operands[i + 1]);
+        g[i] = (GatherAxis){.from_tile = !e};
+        if (e) g[i].access = access_of(d, e);
+        if (e) continue;
+        IrValue *v = op->operands[i + 1];
+        if (v->def && v->def->opcode == IR_CAST) v = v->def->operands[0];
+        g[i].tile = design_value(d, v, NULL);
+        widen(all, &g[i].tile);
+    }
+    for (unsigned i = 0; i < type->rank && !d->error; i++) {
+        const Aff *e = g[i].from_tile ? NULL : design_index(d, op->operands[i + 1]);
+        if (!e || !g[i].access.axis) continue;
+        bool whole = g[i].access.plain && !shares_axis(d, e, all) &&
+                     (!g[i].access.axis->folded || fits(&g[i].access, type->extents[i]));
+        if (whole) continue;
+        g[i].from_tile = true;
+        g[i].tile = design_index_tile(d, e, DTYPE_I64);
+        widen(all, &g[i].tile);
+    }
+}
+
+DesignTile design_gather(Design *d, IrOp *op) {
+    const IrType *type = op->operands[0]->type;
+    const IrAttr *pad = ir_attr(op, "pad");
+    const char *tensor = base_name(d, op->operands[0]);
+    GatherAxis g[DESIGN_RANK];
+    DesignTile all = {0};
+    DesignAxis *axes[DESIGN_RANK];
+    unsigned rank = 0;
+    bool placed = false;
+    if (d->error) return all;
+    gather_axes(d, op, g, &all);
+    if (d->error) return all;
+    Str slices;
+    str_init(&slices);
+    for (unsigned i = 0; i < type->rank; i++) {
+        const char *text;
+        if (g[i].from_tile) {
+            text = design_align(d, &g[i].tile, all.rank, all.axes);
+            if (text != g[i].tile.text)
+                text = design_let(d, text, all.rank, all.axes, g[i].tile.dtype).text;
+            for (unsigned k = 0; !placed && k < all.rank && rank < DESIGN_RANK; k++)
+                axes[rank++] = all.axes[k];
+            placed = true;
+        } else {
+            text = slice_text(d, &g[i].access, type->extents[i]);
+            if (g[i].access.axis && rank < DESIGN_RANK) axes[rank++] = g[i].access.axis;
+        }
+        str_printf(&slices, "%s%s", i ? ", " : "", text);
+    }
+    DesignTile t = alloc_for(d, rank, axes, type->dtype);
+    design_line(d, "load(%s[%s] -> %s%s)", tensor, slices.data, t.text,
+                pad_text(d, pad ? &pad->number : NULL, type->dtype));
+    str_release(&slices);
+    return t;
+}

@@ -1,0 +1,120 @@
+/* Shared by the files of the pass `design`. */
+#ifndef PASSES_DESIGN_INTERNAL_H
+#define PASSES_DESIGN_INTERNAL_H
+
+#include "design.h"
+
+enum { DESIGN_RANK = 8, DESIGN_AXES = 32 };
+
+/* An axis of the loop nest that is being written: of its output, or folded. */
+typedef struct {
+    unsigned id;         /* position among the nest's axes: the canonical order */
+    const Aff *extent;
+    const Aff *var;      /* AFF_VAR that stands for it; its identity is this axis */
+    const char *name;    /* loop variable, index of views */
+    DesignWalk walk;
+    const char *tile;    /* WALK_TILE: the constexpr that holds the extent */
+    bool folded;
+    /* What the dry run found out. */
+    bool coupled;        /* a value folded along it is used along it again: it has to be whole */
+    bool contiguous;     /* the last axis of a tensor that is read */
+    unsigned product;    /* which sides of a product vary along it: bits 1 and 2 */
+} DesignAxis;
+
+/* A value that has been computed: what stands in the text for it, and the axes it varies along, in
+ * the order of the tile. Rank 0 and not a tile: a number. */
+typedef struct {
+    const char *text;
+    unsigned rank;
+    DesignAxis *axes[DESIGN_RANK];
+    bool is_tile, is_loaded;
+    Dtype dtype;
+} DesignTile;
+
+typedef struct {
+    IrValue *value;
+    unsigned count;
+    const Aff *index[2 * DESIGN_RANK];
+    DesignTile tile;
+} DesignKnown;
+
+/* What a region argument of index notation stands for now. */
+typedef struct {
+    IrValue *arg;
+    const Aff *index;
+} DesignBinding;
+
+/* A value that was stored to a workspace. */
+typedef struct {
+    IrValue *value;
+    const char *name;
+} DesignStaged;
+
+typedef struct {
+    const char *name;
+    int64_t value;
+} DesignConstexpr;
+
+typedef struct {
+    Arena *arena;
+    IrModule *module;
+    IrFunc *f;
+    const DesignStyle *style;
+    Str *views, *nests, *body; /* declarations; finished nests; the nest at work */
+    Str *all_views;            /* of what stays: `views` is another one in a dry run */
+    unsigned depth;            /* of indentation */
+    unsigned names, view_count;
+    bool dry;                  /* finds out about axes: walks are whole */
+    bool in_product;           /* what is read is a factor: outside of it zeros do no harm */
+    const char *error;
+    unsigned axis_count;
+    DesignAxis *axes[DESIGN_AXES];
+    unsigned outer_count;      /* axes of the output come first */
+    VEC(DesignKnown) known;
+    VEC(DesignBinding) bindings;
+    VEC(DesignStaged) staged;
+    VEC(DesignConstexpr) constexprs;
+    IrValue *staging;          /* the value whose nest is at work; it is not to be read */
+} Design;
+
+bool design_fail(Design *d, const char *what); /* false */
+void design_line(Design *d, const char *format, ...) PRINTF_LIKE(2, 3);
+const char *design_name(Design *d);            /* of a new tile */
+const char *design_aff_text(Design *d, const Aff *e);
+const char *design_constexpr(Design *d, const char *prefix, int64_t value);
+DesignAxis *design_axis_add(Design *d, const Aff *extent, bool folded);
+/* The extent of a tile along the axis. */
+const char *design_extent(Design *d, const DesignAxis *axis);
+
+/* A value at an index for each of its axes (scalars of a region: none). Text is appended for what is
+ * not known yet. With d->error set the result means nothing. */
+DesignTile design_value(Design *d, IrValue *v, const Aff *const *index);
+/* The tile over exactly these axes in this order, an expression: transposed, with extents of 1. */
+const char *design_align(Design *d, const DesignTile *t, unsigned rank, DesignAxis *const *axes);
+/* The union of both, in the order of the larger one where it can be kept. */
+unsigned design_union(const DesignTile *a, const DesignTile *b, DesignAxis **axes);
+/* A statement that gives the expression a name. */
+DesignTile design_let(Design *d, const char *expression, unsigned rank, DesignAxis *const *axes, Dtype dtype);
+
+/* design_access.c */
+DesignTile design_load(Design *d, const char *tensor, const IrType *type, const Aff *const *index,
+                       const double *pad);
+DesignTile design_gather(Design *d, IrOp *element);
+/* An index expression as a tile of integers. */
+DesignTile design_index_tile(Design *d, const Aff *e, Dtype dtype);
+const Aff *design_index(Design *d, IrValue *v); /* null: it depends on data */
+const char *design_slice(Design *d, const DesignAxis *axis);
+const char *design_number(Design *d, double value, Dtype dtype);
+
+/* design_fold.c */
+DesignTile design_reduce(Design *d, IrOp *op, const Aff *const *index);
+DesignTile design_generic(Design *d, IrOp *op, const Aff *const *index);
+DesignTile design_contract(Design *d, IrOp *op, const Aff *const *index);
+DesignTile design_along(Design *d, IrValue *v, const Aff *const *index);
+bool design_is_product(const IrOp *op);
+
+/* design.c: writes a nest that stores the value to a workspace; false on an error. */
+bool design_stage(Design *d, IrValue *v);
+const char *design_staged_name(const Design *d, const IrValue *v);
+
+#endif
