@@ -248,6 +248,9 @@ static void check_shape(Sema *s, Block *sketch, const Binding *b) {
 static void check_direction(Sema *s, const Binding *b) {
     bool op_writes = b->op_decl->direction == DIR_OUT || b->op_decl->direction == DIR_INOUT;
     bool writes = b->sketch_decl->direction == DIR_OUT || b->sketch_decl->direction == DIR_INOUT;
+    /* What the operator goes on from and the sketch only stores to keeps what is not stored. */
+    if (b->op_decl->direction == DIR_INOUT && b->sketch_decl->direction == DIR_OUT)
+        b->sketch_decl->direction = DIR_INOUT;
     if (op_writes == writes || b->sketch_decl->direction == DIR_NONE) return;
     implements_error(
         s, b->sketch_decl->span, b->op_decl,

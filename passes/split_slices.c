@@ -158,8 +158,8 @@ static void close_loop(Slice *s, unsigned count, IrValue *const *values) {
 
 void pass_for_store(Slice *s, IrOp *store) {
     IrBuilder inner;
-    open_loop(s, store, 1, 0, NULL, &inner);
-    slice_value(s, store->operands[0]);
+    open_loop(s, store, store->operand_count, 0, NULL, &inner);
+    for (unsigned i = 0; i < store->operand_count; i++) slice_value(s, store->operands[i]);
     if (!s->ok) return;
     int axis = axes_find(s->axes, store->operands[0], s->index);
     IrOp *copy = ir_op_clone(&inner, store, s->map);

@@ -291,8 +291,9 @@ static bool decode_element(Build *b, Node *node, const IrOp *op) {
     if (node->operand_count != node->operands[0]->shape.rank + 1)
         return fail(b, "one index per axis is needed", "graph.element");
     if (!pad) return true;
-    node->padded = true;
-    node->value = pad->kind == IR_ATTR_FLOAT ? pad->number : (double)pad->integer;
+    node->padded = true; /* an element of the tensor's type like the others */
+    node->value = dtype_round(node->operands[0]->shape.dtype,
+                              pad->kind == IR_ATTR_FLOAT ? pad->number : (double)pad->integer);
     node->integer = (int64_t)node->value;
     return true;
 }

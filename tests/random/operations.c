@@ -49,7 +49,7 @@ static unsigned operands_of_signature(const char *signature) {
     unsigned count = 0;
     for (const char *at = signature; *at;) {
         size_t length = strcspn(at, " ");
-        count += *at != '>' && *at != '+' && !strchr("=?*", at[length - 1]);
+        count += *at != '>' && *at != '+' && strcspn(at, "=?*") >= length;
         at += length;
         at += *at == ' ';
     }
@@ -106,7 +106,8 @@ const Operation *random_operation(Rng *rng) {
     for (int id = 1; id < BUILTIN_COUNT && !menu.ready; id++) {
         Operation op;
         if (make_operation((BuiltinId)id, CLASS_ELEMENTWISE, &op) && op.operand_count &&
-            op.rule != RULE_CAST && (operands_of_rule(op.rule) || op.operand_count == 1) &&
+            op.rule != RULE_CAST &&
+            (operands_of_rule(op.rule) || op.rule == RULE_DEFINED || op.operand_count == 1) &&
             op.operand_count <= MAX_OPERANDS)
             add_operation(&menu, &op);
     }
@@ -114,27 +115,60 @@ const Operation *random_operation(Rng *rng) {
     return choose(&menu, rng);
 }
 
-const Operation *random_along(Rng *rng) {
-    static Menu menu;
-    for (int id = 1; id < BUILTIN_COUNT && !menu.ready; id++) {
-        Operation op;
-        static const BuiltinClass classes[] = {CLASS_COMPOSITE, CLASS_SCAN};
-        for (size_t c = 0; c < COUNT_OF(classes); c++)
-            if (make_operation((BuiltinId)id, classes[c], &op) && (op.rule == RULE_SAME_SHAPE || op.rule == RULE_DEFINED) &&
-                !strstr(builtin_info(op.id)->signature, "keepdim") &&
-                op.operand_count == 1) {
-                if (classes[c] == CLASS_COMPOSITE) op.kinds = KINDS_REAL;
-                add_operation(&menu, &op);
-            }
-    }
-    menu.ready = true;
-    return choose(&menu, rng);
+static bool keeps_shape(const Operation *op) {
+    bool rule = op->rule == RULE_SAME_SHAPE || op->rule == RULE_DEFINED;
+    return rule && op->operand_count == 1 && !strstr(builtin_info(op->id)->signature, "keepdim");
+}
+
+const Operation *random_along(Rng *rng, bool bounded, bool constant) {
+    static Menu menus[3];
+    static const BuiltinClass classes[] = {CLASS_COMPOSITE, CLASS_SCAN, CLASS_SORT, CLASS_MOVE};
+    unsigned which = constant && bounded ? 2 : bounded;
+    Menu *menu = &menus[which];
+    for (int id = 1; id < BUILTIN_COUNT && !menu->ready; id++)
+        for (size_t c = 0; c < 2 + which; c++) {
+            Operation op;
+            if (!make_operation((BuiltinId)id, classes[c], &op) || !keeps_shape(&op)) continue;
+            if (classes[c] == CLASS_COMPOSITE) op.kinds = KINDS_REAL;
+            if (classes[c] == CLASS_COMPOSITE || classes[c] == CLASS_SCAN) op.needs[0] = NEED_SMALL;
+            add_operation(menu, &op);
+        }
+    menu->ready = true;
+    return choose(menu, rng);
+}
+
+static bool reduces(const Operation *op) {
+    return op->rule == RULE_REDUCE || op->rule == RULE_REDUCE_REAL || op->rule == RULE_ARG_REDUCE ||
+           (op->rule == RULE_DEFINED && strstr(builtin_info(op->id)->signature, "keepdim"));
+}
+
+/* Chunks join by one operation: no index, no definition. */
+static bool joins_chunks(const Operation *op) {
+    return op->rule == RULE_REDUCE || op->rule == RULE_REDUCE_REAL;
+}
+
+const Operation *random_fold(Rng *rng, bool whole) {
+    static Menu menus[2];
+    static const BuiltinClass classes[] = {CLASS_REDUCE, CLASS_COMPOSITE};
+    Menu *menu = &menus[whole];
+    for (int id = 1; id < BUILTIN_COUNT && !menu->ready; id++)
+        for (size_t c = 0; c < COUNT_OF(classes); c++) {
+            Operation op;
+            if (!make_operation((BuiltinId)id, classes[c], &op) || !reduces(&op)) continue;
+            if (!whole && !joins_chunks(&op)) continue;
+            if (op.rule == RULE_DEFINED) op.kinds = KINDS_REAL;
+            if (op.kinds == KINDS_ANY) op.kinds = KINDS_NUMBER;
+            add_operation(menu, &op);
+        }
+    menu->ready = true;
+    return choose(menu, rng);
 }
 
 /* ---- Types ---- */
 
+/* Of no type of its own, but for the class. */
 static bool is_scalar(const Node *n) {
-    return n->kind == NODE_NUMBER || n->kind == NODE_SCALAR || n->kind == NODE_EXTENT;
+    return node_is_bare(n) && n->kind != NODE_RANDOM && n->kind != NODE_IOTA;
 }
 
 static Dtype join(const RandomProgram *p, const Node *n, unsigned from) {

@@ -17,8 +17,9 @@ typedef struct {
     Evaluator *evaluator;
     EvalInput *inputs;
     size_t input_count, tensor_count;
-    InterpretTensor *tensors;
-    bool exact;
+    InterpretTensor *tensors; /* of the inputs, then of the outputs that are none */
+    size_t *output;           /* the tensor of each output */
+    bool exact, unordered;
 } Stage;
 
 /* ---- Building ---- */
@@ -83,6 +84,13 @@ static void make_input(Stage *s, const IrCase *c, uint64_t seed, EvalInput *in) 
     in->data = data;
 }
 
+/* input_count: none. */
+static size_t input_named(const Stage *s, const char *name) {
+    size_t i = 0;
+    while (i < s->input_count && strcmp(s->inputs[i].shape.name, name) != 0) i++;
+    return i;
+}
+
 static bool bind(Stage *s, const IrModule *m, size_t number, uint64_t seed) {
     s->graph = graph_of(m);
     s->sizes = s->graph ? bind_case(s->arena, m, s->graph, number) : NULL;
@@ -105,19 +113,31 @@ static bool bind(Stage *s, const IrModule *m, size_t number, uint64_t seed) {
     unsigned outputs = evaluator_output_count(s->evaluator);
     s->tensors = ARENA_ARRAY(s->arena, InterpretTensor, s->input_count + outputs + 1);
     for (size_t i = 0; i < s->input_count; i++) add_tensor(s, &s->inputs[i].shape);
-    for (unsigned k = 0; k < outputs; k++) add_tensor(s, evaluator_output(s->evaluator, k));
+    s->output = ARENA_ARRAY(s->arena, size_t, outputs + 1);
+    for (unsigned k = 0; k < outputs; k++) {
+        const Shape *shape = evaluator_output(s->evaluator, k);
+        s->output[k] = input_named(s, shape->name);
+        if (s->output[k] < s->input_count) continue;
+        s->output[k] = s->tensor_count;
+        add_tensor(s, shape);
+    }
     return true;
 }
 
+/* What the operator goes on from keeps its data; other results are poison. */
 static void reset(Stage *s) {
-    for (size_t i = 0; i < s->tensor_count; i++) {
-        InterpretTensor *t = &s->tensors[i];
-        if (i < s->input_count)
-            memcpy(t->data, s->inputs[i].data, t->bytes);
-        else
-            poison_fill(evaluator_output(s->evaluator, (unsigned)(i - s->input_count))->dtype,
-                        t->data, t->bytes);
+    for (unsigned k = 0; k < evaluator_output_count(s->evaluator); k++) {
+        InterpretTensor *t = &s->tensors[s->output[k]];
+        poison_fill(evaluator_output(s->evaluator, k)->dtype, t->data, t->bytes);
     }
+    for (size_t i = 0; i < s->input_count; i++)
+        memcpy(s->tensors[i].data, s->inputs[i].data, s->tensors[i].bytes);
+}
+
+static bool is_output(const Stage *s, size_t tensor) {
+    for (unsigned k = 0; k < evaluator_output_count(s->evaluator); k++)
+        if (s->output[k] == tensor) return true;
+    return false;
 }
 
 /* ---- Judging ---- */
@@ -151,12 +171,12 @@ static bool judge(Stage *s, const char *after, Outcome *outcome) {
     Arena *scratch = arena_create();
     CompareOptions options = {.threads = 1};
     verdict_init(&v, scratch);
-    for (size_t i = 0; i < s->tensor_count; i++)
-        if (i < s->input_count)
-            verdict_check_input(&v, s->inputs[i].spec, s->tensors[i].data, 1);
-        else
-            verdict_check_output(&v, s->evaluator, (unsigned)(i - s->input_count),
-                                 s->tensors[i].data, true, &options);
+    for (size_t i = 0; i < s->input_count; i++)
+        if (!is_output(s, i)) verdict_check_input(&v, s->inputs[i].spec, s->tensors[i].data, 1);
+    for (unsigned k = 0; k < evaluator_output_count(s->evaluator); k++) {
+        bool poisoned = s->output[k] >= s->input_count;
+        verdict_check_output(&v, s->evaluator, k, s->tensors[s->output[k]].data, poisoned, &options);
+    }
     bool ok = true;
     for (unsigned c = 0; c < CHECK_COUNT; c++) {
         if (v.checks[c].status != CHECK_FAILED || c == CHECK_PAPER_RULE || c == CHECK_ALLCLOSE)
@@ -177,8 +197,9 @@ static bool judge(Stage *s, const char *after, Outcome *outcome) {
 
 static uint64_t hash_outputs(const Stage *s) {
     uint64_t hash = 0;
-    for (size_t i = s->input_count; i < s->tensor_count; i++) {
-        Hash128 h = hash128(s->tensors[i].data, s->tensors[i].bytes, (Hash128){hash, i});
+    for (unsigned k = 0; k < evaluator_output_count(s->evaluator); k++) {
+        const InterpretTensor *t = &s->tensors[s->output[k]];
+        Hash128 h = hash128(t->data, t->bytes, (Hash128){hash, k});
         hash ^= h.lo;
     }
     return hash;
@@ -220,6 +241,7 @@ static bool run_passes(Stage *s, PassContext *ctx, Outcome *outcome) {
     }
     uint64_t forward = hash_outputs(s);
     if (!launch(s, ctx->module, true, "in reverse", outcome)) return false;
+    if (s->unordered) return judge(s, "in reverse", outcome);
     if (hash_outputs(s) == forward) return true;
     outcome_set(outcome, OUTCOME_WRONG, "results differ when blocks run in reverse");
     return false;
@@ -232,7 +254,7 @@ static bool check_target(const RandomProgram *p, const CheckOptions *options, co
     diag_list_init(&diags, arena, source_map_create(arena));
     IrModule *m = build(arena, &diags, p, options);
     PassContext ctx = {.module = m, .diags = &diags, .target = target_find(arena, &diags, arch)};
-    Stage s = {.arena = arena, .exact = exact};
+    Stage s = {.arena = arena, .exact = exact, .unordered = program_is_unordered(p)};
     bool ok = m && ctx.target;
     if (!ok)
         judge_diags(&diags, outcome);
@@ -248,11 +270,13 @@ static bool check_target(const RandomProgram *p, const CheckOptions *options, co
 static bool may_be_reassociated(const RandomProgram *p) {
     bool live[MAX_NODES];
     program_live(p, live);
-    for (unsigned i = 0; i < p->node_count; i++)
-        if (live[i] && (p->nodes[i].kind == NODE_FOLD || p->nodes[i].kind == NODE_ALONG ||
-                        p->nodes[i].kind == NODE_PRODUCT))
-            return true;
-    return false;
+    for (unsigned i = 0; i < p->node_count; i++) {
+        NodeKind kind = p->nodes[i].kind;
+        bool along = kind == NODE_FOLD || kind == NODE_ALONG || kind == NODE_PRODUCT ||
+                     kind == NODE_MATMUL || kind == NODE_DOT || kind == NODE_RAGGED;
+        if (live[i] && along) return true;
+    }
+    return program_is_unordered(p);
 }
 
 static void check_hints(const RandomProgram *p, const CheckOptions *options, const char *arch,

@@ -5,7 +5,8 @@
 #include <string.h>
 
 const char *axis_symbol(unsigned axis) {
-    static const char *const names[MAX_AXES] = {"A", "B", "C", "D", "K", "L", "Q"};
+    static const char *const names[MAX_AXES] = {"A", "B", "C", "D", "K", "L", "Q", "H",
+                                               "O", "U", "W", "Z"};
     return names[axis];
 }
 
@@ -62,7 +63,7 @@ const char *fold_name(const Node *n) {
 
 /* ---- Declarations ---- */
 
-static void print_dims(const RandomProgram *p, const Form *form, Str *out) {
+void print_dims(const RandomProgram *p, const Form *form, Str *out) {
     for (unsigned i = 0; i < form->rank; i++) {
         str_append(out, i ? ", " : "");
         if (form->dims[i].full)
@@ -72,51 +73,13 @@ static void print_dims(const RandomProgram *p, const Form *form, Str *out) {
     }
 }
 
-/* The dims of a product's operand: leading axes, then the matrix. */
-void product_axes(const RandomProgram *p, const Node *n, bool second, unsigned axes[MAX_DOMAIN]) {
-    unsigned rank = n->form.rank;
-    for (unsigned i = 0; i < rank; i++) axes[i] = n->form.dims[i].axis;
-    (void)p;
-    bool swapped = second ? n->trans_b : n->trans_a;
-    unsigned outer = axes[second ? rank - 1 : rank - 2];
-    bool sum_first = second != swapped;
-    axes[rank - 2] = sum_first ? n->axis : outer;
-    axes[rank - 1] = sum_first ? outer : n->axis;
-}
-
-static void print_product_tensor(const RandomProgram *p, unsigned node, bool second, Str *out) {
-    unsigned axes[MAX_DOMAIN];
-    const Node *n = &p->nodes[node];
-    product_axes(p, n, second, axes);
-    str_printf(out, "        P%u%c[", node, second ? 'b' : 'a');
-    for (unsigned i = 0; i < n->form.rank; i++) {
-        str_append(out, i ? ", " : "");
-        print_extent(p, axes[i], out);
-    }
-    str_printf(out, "]: %s\n", dtype_name(n->dtype));
-}
-
 void print_tensors(const RandomProgram *p, Str *out) {
     bool live[MAX_NODES];
     program_live(p, live);
     str_append(out, "    tensors:\n");
-    for (unsigned i = 0; i < p->node_count; i++) {
-        const Node *n = &p->nodes[i];
-        if (!live[i]) continue;
-        if (n->kind == NODE_PRODUCT) {
-            print_product_tensor(p, i, false, out);
-            print_product_tensor(p, i, true, out);
-        }
-        if (n->kind != NODE_TENSOR) continue;
-        str_printf(out, "        T%u[", i);
-        print_dims(p, &n->form, out);
-        str_printf(out, "]: %s\n", dtype_name(n->dtype));
-    }
-    for (unsigned i = 0; i < p->result_count; i++) {
-        str_printf(out, "        Y%u[", i);
-        print_dims(p, &p->nodes[p->results[i].node].form, out);
-        str_printf(out, "]: %s\n", dtype_name(p->results[i].dtype));
-    }
+    for (unsigned i = 0; i < p->node_count; i++)
+        if (live[i]) print_own_tensors(p, i, out);
+    for (unsigned i = 0; i < p->result_count; i++) print_result_tensors(p, i, out);
 }
 
 static bool has_extent(const Form *form, unsigned axis) {
@@ -125,16 +88,13 @@ static bool has_extent(const Form *form, unsigned axis) {
     return false;
 }
 
-/* A symbol has to be bound by a tensor's dims. */
 bool axis_is_used(const RandomProgram *p, unsigned axis) {
     bool live[MAX_NODES];
     program_live(p, live);
     for (unsigned i = 0; i < p->node_count; i++) {
         const Node *n = &p->nodes[i];
-        if (live[i] && n->kind == NODE_TENSOR && has_extent(&n->form, axis)) return true;
-        if (live[i] && n->kind == NODE_PRODUCT && (n->axis == axis || has_extent(&n->form, axis)))
-            return true;
-        if (live[i] && n->kind == NODE_EXTENT && n->axis == axis) return true;
+        bool summed = n->kind == NODE_PRODUCT || n->kind == NODE_EXTENT || n->kind == NODE_RAGGED;
+        if (live[i] && (has_extent(&n->form, axis) || (summed && n->axis == axis))) return true;
     }
     return false;
 }
@@ -144,6 +104,8 @@ void print_symbols(const RandomProgram *p, Str *out) {
     for (unsigned i = 0; i < p->axis_count; i++) {
         if (p->axes[i].constant || !axis_is_used(p, i)) continue;
         str_printf(out, "%s%s", any ? ", " : "    symbols: ", axis_symbol(i));
+        if (p->axes[i].most)
+            str_printf(out, ", %s <= %lld", axis_symbol(i), (long long)p->axes[i].most);
         any = true;
     }
     if (any) str_append(out, ";\n");
@@ -197,6 +159,14 @@ static void print_product(unsigned node, const Node *n, Str *out) {
                    n->trans_b ? ", trans_b=true" : "");
 }
 
+const char *along_attributes(const Node *n) {
+    static const char *const texts[] = {"", ", reverse=true", ", exclusive=true",
+                                        ", reverse=true, exclusive=true"};
+    BuiltinClass class = builtin_info((BuiltinId)n->op)->class;
+    if (class == CLASS_SORT) return n->reverse ? ", descending=true" : "";
+    return class == CLASS_SCAN ? texts[n->reverse + 2 * n->exclusive] : "";
+}
+
 static void print_value(Printer *w, unsigned node, Str *out) {
     const Node *n = &w->p->nodes[node];
     const char *operands[MAX_OPERANDS];
@@ -207,11 +177,26 @@ static void print_value(Printer *w, unsigned node, Str *out) {
     case NODE_SCALAR: str_printf(out, "s%u", node); break;
     case NODE_EXTENT: print_extent(w->p, n->axis, out); break;
     case NODE_CALL: print_call(n, operands, out); break;
-    case NODE_CAST: str_printf(out, "cast(%s, dtype=%s)", operands[0], dtype_name(n->dtype)); break;
+    case NODE_CAST:
+        str_printf(out, "cast(%s, dtype=%s%s)", operands[0], dtype_name(n->dtype),
+                   n->saturate ? ", sat=true" : "");
+        break;
     case NODE_FOLD: print_fold(w->p, n, operands[0], out); break;
     case NODE_ALONG:
-        str_printf(out, "%s(%s, axis=%u)", builtin_info((BuiltinId)n->op)->name, operands[0],
-                   place_of(&n->form, n->axis));
+        str_printf(out, "%s(%s, axis=%u%s)", builtin_info((BuiltinId)n->op)->name, operands[0],
+                   place_of(&n->form, n->axis), along_attributes(n));
+        break;
+    case NODE_COUNT:
+        str_printf(out, "count(%s, axis=%u)", operands[0],
+                   place_of(&w->p->nodes[n->operands[0]].form, n->axis));
+        break;
+    case NODE_MATMUL: str_printf(out, "(%s @ M%u)", operands[0], node); break;
+    case NODE_VIEW: str_printf(out, "V%u", node); break;
+    case NODE_RAGGED: print_ragged(w->p, node, out); break;
+    case NODE_TOPK:
+        str_printf(w->out, "    q%u, g%u = topk(%s, %u, axis=%u)\n", node, node, operands[0], n->rounds,
+                   n->place);
+        str_printf(out, "%c%u", n->second ? 'g' : 'q', node);
         break;
     case NODE_PRODUCT: print_product(node, n, out); break;
     case NODE_REPEAT: {
@@ -226,21 +211,33 @@ static void print_value(Printer *w, unsigned node, Str *out) {
         str_append(out, text);
         break;
     }
+    default: print_movement(w->p, n, operands, out);
     }
 }
 
-static bool is_bare(const Node *n) {
-    return n->kind == NODE_TENSOR || n->kind == NODE_NUMBER || n->kind == NODE_SCALAR ||
-           n->kind == NODE_EXTENT;
+static bool is_name(const Node *n) {
+    return n->kind == NODE_TENSOR || n->kind == NODE_VIEW || n->kind == NODE_TOPK || node_is_bare(n);
+}
+
+static unsigned result_of(const RandomProgram *p, unsigned node) {
+    unsigned i = 0;
+    while (p->results[i].node != node || p->results[i].kind != STORE_WHOLE) i++;
+    return i;
 }
 
 static void print_equation(Printer *w, unsigned node) {
     const Node *n = &w->p->nodes[node];
     Str text;
+    if (node_is_indexed(n)) {
+        unsigned result = result_of(w->p, node);
+        print_indexed(w->p, node, result, w->out);
+        w->texts[node] = arena_printf(w->arena, "Y%u", result);
+        return;
+    }
     str_init(&text);
     print_value(w, node, &text);
     w->texts[node] = arena_strdup(w->arena, text.data);
-    bool alone = is_bare(n) || (w->uses[node] == 1 && n->style & 8 && text.len < 200);
+    bool alone = is_name(n) || (w->uses[node] == 1 && n->style & 8 && text.len < 200);
     if (!alone) {
         str_printf(w->out, "    t%u = %s\n", node, text.data);
         w->texts[node] = arena_printf(w->arena, "t%u", node);
@@ -264,32 +261,90 @@ static void print_equations(const RandomProgram *p, Str *out) {
     for (unsigned i = 0; i < p->node_count; i++)
         if (live[i]) print_equation(&w, i);
     for (unsigned i = 0; i < p->result_count; i++)
-        str_printf(out, "    Y%u = %s\n", i, w.texts[p->results[i].node]);
+        if (!node_is_indexed(&p->nodes[p->results[i].node]) || result_of(p, p->results[i].node) != i)
+            print_result(p, i, w.texts[p->results[i].node], out);
     arena_destroy(w.arena);
 }
 
 /* ---- Cases ---- */
 
+static const char *const data_texts[] = {
+#define DATA(weight, magnitude, least, rank, text) text,
+#include "weights.def"
+};
+
+typedef struct {
+    const RandomProgram *p;
+    const ProgramSizes *sizes;
+    const char *between;
+    Str *out;
+} CasePrinter;
+
+static void print_data(CasePrinter *c, const char *name, unsigned number, const char *suffix, const Node *n) {
+    if (!dtype_is_float(n->dtype)) return;
+    str_printf(c->out, "%s%s%u%s: %s", c->between, name, number, suffix, data_texts[n->data]);
+    c->between = ", ";
+}
+
+static void print_indices(CasePrinter *c, char name, unsigned number, bool is_signed, int64_t end) {
+    str_printf(c->out, "%s%c%u: randint(%d, %lld)", c->between, name, number, is_signed ? -2 : 0,
+               (long long)end + 2);
+    c->between = ", ";
+}
+
+static void print_node_data(CasePrinter *c, unsigned node) {
+    const Node *n = &c->p->nodes[node], normal = {.dtype = DTYPE_F32};
+    switch (n->kind) {
+    case NODE_TENSOR:
+        if (n->data == ~0u)
+            print_indices(c, 'T', node, dtype_is_signed(n->dtype), (int64_t)n->number);
+        else
+            print_data(c, "T", node, "", n);
+        break;
+    case NODE_VIEW:
+    case NODE_GATHER: print_data(c, "T", node, "", n); break;
+    case NODE_WINDOW:
+        print_data(c, "T", node, "", n);
+        if (n->op == BUILTIN_REDUCE_SUM) print_data(c, "F", node, "", &normal);
+        break;
+    case NODE_RAGGED:
+        print_data(c, "T", node, "", n);
+        print_indices(c, 'L', node, true, c->sizes->extents[n->axis]);
+        break;
+    case NODE_MATMUL: print_data(c, "M", node, "", &normal); break;
+    case NODE_PRODUCT:
+        print_data(c, "P", node, "a", n);
+        print_data(c, "P", node, "b", n);
+        break;
+    default: break;
+    }
+}
+
+static void print_result_data(CasePrinter *c, unsigned result) {
+    const Result *r = &c->p->results[result];
+    const Node normal = {.dtype = r->dtype};
+    if (r->kind == STORE_LIMITED) {
+        print_indices(c, 'E', result, true, c->sizes->extents[r->axis]);
+        print_data(c, "N", result, "", &normal);
+    }
+    if (r->kind == STORE_SCATTER) print_indices(c, 'I', result, true, (int64_t)r->axis);
+}
+
 static void print_case(const RandomProgram *p, unsigned number, int64_t most, Str *out) {
     bool live[MAX_NODES];
     ProgramSizes sizes;
+    CasePrinter c = {p, &sizes, " ", out};
     program_live(p, live);
     program_sizes(p, number, most, &sizes);
     str_printf(out, "    case c%u {", number);
-    const char *between = " ";
     for (unsigned i = 0; i < p->axis_count; i++) {
         if (p->axes[i].constant || !axis_is_used(p, i)) continue;
-        str_printf(out, "%s%s=%lld", between, axis_symbol(i), (long long)sizes.extents[i]);
-        between = ", ";
+        str_printf(out, "%s%s=%lld", c.between, axis_symbol(i), (long long)sizes.extents[i]);
+        c.between = ", ";
     }
-    for (unsigned i = 0; i < p->node_count; i++) {
-        const Node *n = &p->nodes[i];
-        if (!live[i] || !dtype_is_float(n->dtype)) continue;
-        if (n->kind == NODE_TENSOR) str_printf(out, "%sT%u: normal(0, 1)", between, i);
-        if (n->kind == NODE_PRODUCT)
-            str_printf(out, "%sP%ua: normal(0, 1), P%ub: normal(0, 1)", between, i, i);
-        if (n->kind == NODE_TENSOR || n->kind == NODE_PRODUCT) between = ", ";
-    }
+    for (unsigned i = 0; i < p->node_count; i++)
+        if (live[i]) print_node_data(&c, i);
+    for (unsigned i = 0; i < p->result_count; i++) print_result_data(&c, i);
     str_append(out, " }\n");
 }
 
@@ -298,6 +353,10 @@ void program_print(const RandomProgram *p, const char *name, const CaseOptions *
     print_symbols(p, out);
     print_tensors(p, out);
     print_scalars(p, true, out);
+    bool live[MAX_NODES];
+    program_live(p, live);
+    for (unsigned i = 0; i < p->node_count; i++)
+        if (live[i] && p->nodes[i].kind == NODE_VIEW) print_view(p, i, out);
     str_append(out, "\n");
     print_equations(p, out);
     str_append(out, "\n");

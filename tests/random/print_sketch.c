@@ -5,21 +5,7 @@
 #include <math.h>
 #include <string.h>
 
-typedef struct {
-    const RandomProgram *p;
-    Str *out;
-    Arena *arena;
-    unsigned depth; /* of indentation */
-    unsigned names; /* tiles made so far */
-    bool live[MAX_NODES];
-    unsigned uses[MAX_NODES];
-    unsigned stage[MAX_NODES];  /* how many loops over the folded axis come before */
-    const char *tile[MAX_NODES]; /* the tile or text that holds the value here; null: not yet */
-    bool inside[MAX_AXES];      /* the axis is being walked */
-} Sketch;
-
-static void line(Sketch *s, const char *format, ...) PRINTF_LIKE(2, 3);
-static void line(Sketch *s, const char *format, ...) {
+void line(Sketch *s, const char *format, ...) {
     va_list args;
     for (unsigned i = 0; i < s->depth; i++) str_append(s->out, "    ");
     va_start(args, format);
@@ -28,11 +14,9 @@ static void line(Sketch *s, const char *format, ...) {
     str_append_char(s->out, '\n');
 }
 
-static const char *value(Sketch *s, unsigned node);
-
 /* ---- Axes ---- */
 
-static const char *extent_text(Sketch *s, unsigned axis) {
+const char *extent_text(Sketch *s, unsigned axis) {
     Str text;
     str_init(&text);
     print_extent(s->p, axis, &text);
@@ -41,14 +25,14 @@ static const char *extent_text(Sketch *s, unsigned axis) {
     return copy;
 }
 
-static const char *tile_text(Sketch *s, unsigned axis) {
+const char *tile_text(Sketch *s, unsigned axis) {
     const Axis *a = &s->p->axes[axis];
     return a->named_tile ? arena_printf(s->arena, "T%s", axis_symbol(axis))
                          : arena_printf(s->arena, "%lld", (long long)a->tile);
 }
 
-static char loop_variable(unsigned axis) {
-    return "abcdklq"[axis];
+char loop_variable(unsigned axis) {
+    return "abcdklqhouwz"[axis];
 }
 
 /* A tile's extent along the axis; null: a single index, no axis of the tile. */
@@ -60,7 +44,7 @@ static const char *tile_extent(Sketch *s, unsigned axis) {
     }
 }
 
-static const char *slice_text(Sketch *s, unsigned axis, bool full) {
+const char *slice_text(Sketch *s, unsigned axis, bool full) {
     const Axis *a = &s->p->axes[axis];
     char v = loop_variable(axis);
     if (a->walk == WALK_ONE) return full ? arena_printf(s->arena, "%c", v) : "0";
@@ -88,7 +72,7 @@ static void print_loop_hint(Sketch *s, unsigned axis, bool parallel) {
     if (a->hint == 4) line(s, "@llm_hint(\"pipeline\")");
 }
 
-static void open_loop(Sketch *s, unsigned axis, bool parallel) {
+void open_loop(Sketch *s, unsigned axis, bool parallel) {
     const Axis *a = &s->p->axes[axis];
     char v = loop_variable(axis);
     const char *extent = extent_text(s, axis);
@@ -103,22 +87,18 @@ static void open_loop(Sketch *s, unsigned axis, bool parallel) {
     s->inside[axis] = true;
 }
 
-static void close_loop(Sketch *s, unsigned axis) {
+void close_loop(Sketch *s, unsigned axis) {
     s->depth--;
     s->inside[axis] = false;
 }
 
 /* ---- Tiles ---- */
 
-static bool is_bare(const Node *n) {
-    return n->kind == NODE_NUMBER || n->kind == NODE_SCALAR || n->kind == NODE_EXTENT;
-}
-
-static const char *new_name(Sketch *s) {
+const char *new_name(Sketch *s) {
     return arena_printf(s->arena, "v%u", s->names++);
 }
 
-static const char *shape_text(Sketch *s, const Form *form) {
+const char *shape_text(Sketch *s, const Form *form) {
     Str text;
     bool any = false;
     str_init(&text);
@@ -133,7 +113,7 @@ static const char *shape_text(Sketch *s, const Form *form) {
     return copy;
 }
 
-static const char *slices_text(Sketch *s, const Form *form) {
+const char *slices_text(Sketch *s, const Form *form) {
     Str text;
     str_init(&text);
     for (unsigned i = 0; i < form->rank; i++)
@@ -144,8 +124,8 @@ static const char *slices_text(Sketch *s, const Form *form) {
     return copy;
 }
 
-/* The place of the axis among the tile's dims; -1: the tile has none. */
-static int tile_place(Sketch *s, const Form *form, unsigned axis) {
+/* -1: the tile has none. */
+int tile_place(Sketch *s, const Form *form, unsigned axis) {
     int at = 0;
     for (unsigned i = 0; i < form->rank; i++) {
         bool kept = s->p->axes[form->dims[i].axis].walk != WALK_ONE;
@@ -155,7 +135,7 @@ static int tile_place(Sketch *s, const Form *form, unsigned axis) {
     return -1;
 }
 
-static unsigned tile_rank(Sketch *s, const Form *form) {
+unsigned tile_rank(Sketch *s, const Form *form) {
     unsigned rank = 0;
     for (unsigned i = 0; i < form->rank; i++)
         rank += s->p->axes[form->dims[i].axis].walk != WALK_ONE;
@@ -170,7 +150,7 @@ static const char *alloc_hint(Sketch *s, uint32_t style) {
     return hints[(style >> 10) % COUNT_OF(hints)];
 }
 
-static const char *declare(Sketch *s, const Node *n, Dtype dtype, const char *init) {
+const char *declare(Sketch *s, const Node *n, Dtype dtype, const char *init) {
     const char *name = new_name(s);
     line(s, "%s = alloc([%s]%s%s%s%s%s)", name, shape_text(s, &n->form),
          dtype != DTYPE_NONE ? ", dtype=" : "", dtype != DTYPE_NONE ? dtype_name(dtype) : "",
@@ -188,12 +168,17 @@ static bool varies(const Form *form, unsigned axis) {
 
 static const char *load_tensor(Sketch *s, unsigned node) {
     const Node *n = &s->p->nodes[node];
+    bool kept = node == s->workspace;
     const char *name = declare(s, n, DTYPE_NONE, NULL);
     const char *slices = slices_text(s, &n->form);
-    if (n->form.rank)
-        line(s, "load(T%u[%s] -> %s)", node, slices, name);
-    else
-        line(s, "load(T%u -> %s)", node, name);
+    Str source;
+    str_init(&source);
+    str_printf(&source, "%c%u", kept ? 'w' : 'T', node);
+    if (n->form.rank) str_printf(&source, "[%s]", slices);
+    str_printf(&source, " -> %s", name);
+    if (n->padded && !kept) str_printf(&source, ", pad=%d", (int)n->number);
+    line(s, "load(%s)", source.data);
+    str_release(&source);
     return name;
 }
 
@@ -219,7 +204,7 @@ static const char *call_text(Sketch *s, const Node *n, const char *const *operan
 static bool may_overwrite(const Sketch *s, const Node *n, unsigned operand) {
     const Node *a = &s->p->nodes[operand];
     bool narrow = dtype_is_float(a->dtype) && dtype_size(a->dtype) < 4;
-    if (is_bare(a) || narrow || a->dtype != n->dtype || s->uses[operand] != 1 ||
+    if (node_is_bare(a) || narrow || a->dtype != n->dtype || s->uses[operand] != 1 ||
         a->form.rank != n->form.rank || a->kind == NODE_FOLD)
         return false;
     for (unsigned i = 0; i < a->form.rank; i++)
@@ -253,15 +238,70 @@ static const char *call_in_branches(Sketch *s, const Node *n, const char *const 
     return name;
 }
 
+/* `where` of a truth value of rank 0: it steers. */
+static const char *choose_by_branch(Sketch *s, const Node *n, const char *const *operands) {
+    if (n->op != BUILTIN_WHERE || tile_rank(s, &s->p->nodes[n->operands[0]].form)) return NULL;
+    if (node_is_bare(&s->p->nodes[n->operands[0]])) return NULL;
+    const char *condition = new_name(s);
+    line(s, "%s = %s", condition, operands[0]);
+    const char *name = declare(s, n, dtype_is_float(n->dtype) ? DTYPE_F32 : n->dtype, NULL);
+    for (unsigned i = 1; i < 3; i++) {
+        line(s, i == 1 ? "if %s:" : "else:", condition);
+        s->depth++;
+        line(s, "copy(%s, %s)", operands[i], name);
+        s->depth--;
+    }
+    return name;
+}
+
+/* The two halves of a whole axis by slices of tiles. */
+static const char *call_by_halves(Sketch *s, const Node *n, const char *operand) {
+    const Form *form = &n->form;
+    if (n->operand_count != 1 || node_is_bare(&s->p->nodes[n->operands[0]]) || !form->rank) return NULL;
+    Dim last = form->dims[form->rank - 1];
+    const Axis *axis = &s->p->axes[last.axis];
+    int64_t half = axis->extent / 2;
+    if (!last.full || !axis->constant || axis->walk != WALK_WHOLE || !half) return NULL;
+    unsigned rank = tile_rank(s, form);
+    Dtype dtype = dtype_is_float(n->dtype) ? DTYPE_F32 : n->dtype;
+    const char *source = new_name(s), *name = declare(s, n, dtype, NULL);
+    line(s, "%s = copy(%s)", source, operand);
+    line(s, "copy(%s, %s)", source, name);
+    for (int64_t begin = 0; begin < axis->extent; begin += half) {
+        int64_t end = begin + half > axis->extent ? axis->extent : begin + half;
+        Str part;
+        str_init(&part);
+        for (unsigned i = 0; i + 1 < rank; i++) str_append(&part, ":, ");
+        str_printf(&part, "%lld:%lld", (long long)begin, (long long)end);
+        const char *piece = new_name(s), *lead = shape_text(s, &(Form){form->rank - 1, {form->dims[0], form->dims[1], form->dims[2]}});
+        line(s, "%s = alloc([%s%s%lld], dtype=%s)", piece, lead, *lead ? ", " : "",
+             (long long)(end - begin), dtype_name(dtype));
+        line(s, "load(%s[%s] -> %s)", source, part.data, piece);
+        line(s, "%s(%s, %s)", builtin_info((BuiltinId)n->op)->name, piece, piece);
+        line(s, "store(%s -> %s[%s])", piece, name, part.data);
+        str_release(&part);
+    }
+    return name;
+}
+
 static const char *make_call(Sketch *s, unsigned node) {
     const Node *n = &s->p->nodes[node];
     const char *operands[MAX_OPERANDS];
-    for (unsigned i = 0; i < n->operand_count; i++) operands[i] = value(s, n->operands[i]);
+    for (unsigned i = 0; i < n->operand_count; i++) operands[i] = sketch_value(s, n->operands[i]);
     bool commutes = n->op == BUILTIN_ADD || n->op == BUILTIN_MUL;
     unsigned way = (n->style >> 4) % 8;
     bool wide = n->dtype != DTYPE_F64 && n->dtype != DTYPE_BOOL && n->form.rank;
     if (way == 0 && commutes && wide) {
         const char *name = call_in_branches(s, n, operands);
+        if (name) return name;
+    }
+    if (way < 4 && wide) {
+        const char *name = choose_by_branch(s, n, operands);
+        if (name) return name;
+    }
+    bool same = n->dtype == s->p->nodes[n->operands[0]].dtype && wide;
+    if (way == 5 && same && s->tile[n->operands[0]]) {
+        const char *name = call_by_halves(s, n, operands[0]);
         if (name) return name;
     }
     unsigned first = n->operands[0];
@@ -285,7 +325,7 @@ static const char *make_call(Sketch *s, unsigned node) {
 
 static const char *make_repeat(Sketch *s, unsigned node) {
     const Node *n = &s->p->nodes[node];
-    const char *a = value(s, n->operands[0]), *b = value(s, n->operands[1]);
+    const char *a = sketch_value(s, n->operands[0]), *b = sketch_value(s, n->operands[1]);
     Dtype dtype = dtype_is_float(n->dtype) && dtype_size(n->dtype) < 4 ? DTYPE_F32 : n->dtype;
     const char *name = declare(s, n, dtype, NULL);
     line(s, "copy(%s, %s)", a, name);
@@ -299,7 +339,7 @@ static const char *make_repeat(Sketch *s, unsigned node) {
 static const char *make_fold(Sketch *s, unsigned node) {
     const Node *n = &s->p->nodes[node];
     const Form *form = &s->p->nodes[n->operands[0]].form;
-    const char *operand = value(s, n->operands[0]), *name = new_name(s);
+    const char *operand = sketch_value(s, n->operands[0]), *name = new_name(s);
     int at = tile_place(s, form, n->axis);
     if (n->style & 4) at -= (int)tile_rank(s, form);
     line(s, "%s = %s(%s, axis=%d%s)", name, fold_name(n), operand, at,
@@ -309,37 +349,37 @@ static const char *make_fold(Sketch *s, unsigned node) {
 
 static const char *make_along(Sketch *s, unsigned node) {
     const Node *n = &s->p->nodes[node];
-    const char *operand = value(s, n->operands[0]), *name = new_name(s);
-    line(s, "%s = %s(%s, axis=%d)", name, builtin_info((BuiltinId)n->op)->name, operand,
-         tile_place(s, &n->form, n->axis));
+    const char *operand = sketch_value(s, n->operands[0]), *name = new_name(s);
+    line(s, "%s = %s(%s, axis=%d%s)", name, builtin_info((BuiltinId)n->op)->name, operand,
+         tile_place(s, &n->form, n->axis), along_attributes(n));
     return name;
 }
 
 /* ---- Products ---- */
 
 static const char *load_operand(Sketch *s, unsigned node, bool second) {
-    const Node *n = &s->p->nodes[node];
-    unsigned axes[MAX_DOMAIN], rank = n->form.rank;
-    product_axes(s->p, n, second, axes);
-    Form form = {.rank = rank};
-    for (unsigned i = 0; i < rank; i++) form.dims[i] = (Dim){axes[i], true};
-    Node matrix = *n;
-    matrix.form = form;
+    Node matrix = s->p->nodes[node];
+    matrix.form = product_form(&s->p->nodes[node], second);
     const char *name = declare(s, &matrix, DTYPE_NONE, NULL);
-    line(s, "load(P%u%c[%s] -> %s)", node, second ? 'b' : 'a', slices_text(s, &form), name);
+    line(s, "load(P%u%c[%s] -> %s%s)", node, second ? 'b' : 'a', slices_text(s, &matrix.form), name,
+         matrix.padded ? ", pad=0" : "");
     return name;
 }
 
 static const char *make_product(Sketch *s, unsigned node) {
     const Node *n = &s->p->nodes[node];
     bool loop = s->p->axes[n->axis].walk == WALK_TILES;
-    const char *acc = declare(s, n, DTYPE_F32, "0");
+    bool whole_numbers = n->dtype == DTYPE_I8;
+    const char *acc = declare(s, n, whole_numbers ? DTYPE_I32 : DTYPE_F32, "0");
     if (loop) open_loop(s, n->axis, false);
     const char *a = load_operand(s, node, false), *b = load_operand(s, node, true);
     line(s, "gemm(%s, %s, %s%s%s)", a, b, acc, n->trans_a ? ", trans_a=true" : "",
          n->trans_b ? ", trans_b=true" : "");
     if (loop) close_loop(s, n->axis);
-    return acc;
+    if (!whole_numbers) return acc;
+    const char *name = new_name(s);
+    line(s, "%s = cast(%s, dtype=i8)", name, acc);
+    return name;
 }
 
 static const char *make_value(Sketch *s, unsigned node) {
@@ -351,18 +391,20 @@ static const char *make_value(Sketch *s, unsigned node) {
     case NODE_EXTENT: return extent_text(s, n->axis);
     case NODE_CALL: return make_call(s, node);
     case NODE_CAST: {
-        const char *operand = value(s, n->operands[0]), *name = new_name(s);
-        line(s, "%s = cast(%s, dtype=%s)", name, operand, dtype_name(n->dtype));
+        const char *operand = sketch_value(s, n->operands[0]), *name = new_name(s);
+        line(s, "%s = cast(%s, dtype=%s%s)", name, operand, dtype_name(n->dtype),
+             n->saturate ? ", sat=true" : "");
         return name;
     }
     case NODE_FOLD: return make_fold(s, node);
     case NODE_ALONG: return make_along(s, node);
     case NODE_PRODUCT: return make_product(s, node);
-    default: return make_repeat(s, node);
+    case NODE_REPEAT: return make_repeat(s, node);
+    default: return sketch_more(s, node);
     }
 }
 
-static const char *value(Sketch *s, unsigned node) {
+const char *sketch_value(Sketch *s, unsigned node) {
     if (!s->tile[node]) s->tile[node] = make_value(s, node);
     return s->tile[node];
 }
@@ -391,7 +433,8 @@ typedef struct {
 static const Joining joinings[] = {
     {BUILTIN_REDUCE_SUM, "0", "add"},  {BUILTIN_REDUCE_MEAN, "0", "add"},
     {BUILTIN_REDUCE_MAX, "-inf", "max"}, {BUILTIN_REDUCE_MIN, "inf", "min"},
-    {BUILTIN_REDUCE_PROD, "1", "mul"},
+    {BUILTIN_REDUCE_PROD, "1", "mul"},   {BUILTIN_REDUCE_ANY, "0", "logical_or"},
+    {BUILTIN_REDUCE_ALL, "1", "logical_and"},
 };
 
 static const Joining *joining_of(BuiltinId op) {
@@ -411,13 +454,19 @@ static const char *first_value(Sketch *s, const Node *n) {
     return max ? arena_printf(s->arena, "(-%lld - 1)", top) : arena_printf(s->arena, "%lld", top);
 }
 
+/* A mean's divisor may be counted, chunk by chunk, or be the extent. */
+static bool is_counted(const Sketch *s, const Node *n) {
+    return n->op == BUILTIN_REDUCE_MEAN && n->style & 32 && s->p->axes[n->axis].walk != WALK_ONE;
+}
+
 static void fold_chunk(Sketch *s, unsigned node, const char *accumulator) {
     const Node *n = &s->p->nodes[node];
     const Form *form = &s->p->nodes[n->operands[0]].form;
-    const char *part = value(s, n->operands[0]);
+    const char *part = sketch_value(s, n->operands[0]);
     int at = tile_place(s, form, n->axis);
     if (at >= 0) {
         const char *name = new_name(s);
+        if (is_counted(s, n)) line(s, "c%u = c%u + count(%s, axis=%d)", node, node, part, at);
         BuiltinId chunk = n->op == BUILTIN_REDUCE_MEAN ? BUILTIN_REDUCE_SUM : n->op;
         line(s, "%s = %s(%s, axis=%d%s)", name, builtin_info(chunk)->name, part, at,
              n->keepdim ? ", keepdim=true" : "");
@@ -434,18 +483,6 @@ static bool stored_in_loop(const Sketch *s, unsigned result, unsigned folded) {
     return folded < MAX_AXES && varies(&s->p->nodes[s->p->results[result].node].form, folded);
 }
 
-static void store_result(Sketch *s, unsigned result) {
-    unsigned node = s->p->results[result].node;
-    const Form *form = &s->p->nodes[node].form;
-    const char *tile = value(s, node);
-    if (tile[0] != 'v' || strchr(tile, ' ')) {
-        const char *name = new_name(s);
-        line(s, "%s = %s", name, tile);
-        tile = s->tile[node] = name;
-    }
-    line(s, "store(%s -> Y%u[%s])", tile, result, slices_text(s, form));
-}
-
 /* One loop over the folded axis: the reductions of this stage, and results that are ready. */
 static void print_stage(Sketch *s, unsigned folded, unsigned stage, unsigned last) {
     const char *accumulators[MAX_NODES] = {0}, *kept[MAX_NODES];
@@ -455,6 +492,7 @@ static void print_stage(Sketch *s, unsigned folded, unsigned stage, unsigned las
         const Node *n = &s->p->nodes[i];
         Dtype dtype = dtype_is_float(n->dtype) && n->dtype != DTYPE_F64 ? DTYPE_F32 : n->dtype;
         accumulators[i] = declare(s, n, dtype, first_value(s, n));
+        if (is_counted(s, n)) line(s, "c%u = alloc([], dtype=f32, init=0)", i);
         needed = true;
     }
     for (unsigned i = 0; i < s->p->result_count; i++)
@@ -465,14 +503,16 @@ static void print_stage(Sketch *s, unsigned folded, unsigned stage, unsigned las
     for (unsigned i = 0; i < s->p->node_count; i++)
         if (accumulators[i]) fold_chunk(s, i, accumulators[i]);
     for (unsigned i = 0; i < s->p->result_count; i++)
-        if (stage == last && stored_in_loop(s, i, folded)) store_result(s, i);
+        if (stage == last && stored_in_loop(s, i, folded)) sketch_store(s, i);
     close_loop(s, folded);
     memcpy(s->tile, kept, sizeof kept);
     for (unsigned i = 0; i < s->p->node_count; i++) {
         if (!accumulators[i]) continue;
         s->tile[i] = accumulators[i];
         if (s->p->nodes[i].op == BUILTIN_REDUCE_MEAN)
-            line(s, "div(%s, %s, %s)", s->tile[i], extent_text(s, folded), s->tile[i]);
+            line(s, "div(%s, %s, %s)", s->tile[i],
+                 is_counted(s, &s->p->nodes[i]) ? arena_printf(s->arena, "c%u", i) : extent_text(s, folded),
+                 s->tile[i]);
     }
 }
 
@@ -484,7 +524,7 @@ static void print_body(Sketch *s) {
     if (folded < MAX_AXES)
         for (unsigned stage = 0; stage <= last; stage++) print_stage(s, folded, stage, last);
     for (unsigned i = 0; i < s->p->result_count; i++)
-        if (!stored_in_loop(s, i, folded)) store_result(s, i);
+        if (!stored_in_loop(s, i, folded)) sketch_store(s, i);
 }
 
 static void print_constexprs(const RandomProgram *p, Str *out) {
@@ -499,20 +539,21 @@ static void print_constexprs(const RandomProgram *p, Str *out) {
     if (any) str_append(out, ";\n");
 }
 
-void program_print_sketch(const RandomProgram *p, const char *name, Str *out) {
-    Sketch s = {.p = p, .out = out, .arena = arena_create(), .depth = 1};
-    program_live(p, s.live);
-    for (unsigned i = 0; i < p->node_count; i++)
-        for (unsigned k = 0; s.live[i] && k < p->nodes[i].operand_count; k++)
-            s.uses[p->nodes[i].operands[k]] += p->nodes[i].kind == NODE_CALL ? 1 : 2;
-    for (unsigned i = 0; i < p->result_count; i++) s.uses[p->results[i].node]++;
-    str_printf(out, "sketch %s implements %s_operator {\n", name, name);
-    print_symbols(p, out);
-    print_tensors(p, out);
-    print_scalars(p, false, out);
-    print_constexprs(p, out);
-    str_append(out, "\n");
+static void count_uses(Sketch *s) {
+    program_live(s->p, s->live);
+    for (unsigned i = 0; i < s->p->node_count; i++)
+        for (unsigned k = 0; s->live[i] && k < s->p->nodes[i].operand_count; k++)
+            s->uses[s->p->nodes[i].operands[k]] += s->p->nodes[i].kind == NODE_CALL ? 1 : 2;
+    for (unsigned i = 0; i < s->p->result_count; i++) s->uses[s->p->results[i].node]++;
+}
+
+/* The loops around everything, and in them the values of the results. */
+static void print_nest(const Sketch *sketch, const RandomProgram *p, unsigned *names) {
+    Sketch s = *sketch;
     unsigned opened = 0, loops[MAX_DOMAIN];
+    s.p = p;
+    s.names = *names;
+    count_uses(&s);
     for (unsigned i = 0; i < p->rank; i++) {
         const Axis *a = &p->axes[p->order[i]];
         if (a->walk == WALK_WHOLE || a->folded) continue;
@@ -521,6 +562,54 @@ void program_print_sketch(const RandomProgram *p, const char *name, Str *out) {
     }
     print_body(&s);
     while (opened) close_loop(&s, loops[--opened]);
+    *names = s.names;
+}
+
+/* The node `cut` goes to a workspace in a nest of its own; what is behind it loads it in tiles of other sizes. */
+static void print_nests(Sketch *s, const RandomProgram *p) {
+    unsigned names = 0;
+    if (p->cut == MAX_NODES) {
+        print_nest(s, p, &names);
+        return;
+    }
+    RandomProgram first = *p, second = *p;
+    const Node *n = &p->nodes[p->cut];
+    bool narrow = dtype_is_float(n->dtype) && dtype_size(n->dtype) < 4;
+    first.result_count = 1;
+    first.results[0] = (Result){.node = p->cut, .dtype = n->dtype};
+    second.nodes[p->cut].kind = NODE_TENSOR;
+    second.nodes[p->cut].operand_count = 0;
+    for (unsigned i = 0; i < p->axis_count; i++) {
+        if (p->axes[i].named_tile) continue;
+        second.axes[i].tile = p->second_tile[i];
+    }
+    Str dims;
+    str_init(&dims);
+    print_dims(p, &n->form, &dims);
+    line(s, "w%u = alloc([%s], dtype=%s)", p->cut, dims.data, dtype_name(narrow ? DTYPE_F32 : n->dtype));
+    str_release(&dims);
+    s->workspace = p->cut;
+    s->to_workspace = true;
+    print_nest(s, &first, &names);
+    s->to_workspace = false;
+    print_nest(s, &second, &names);
+}
+
+void program_print_sketch(const RandomProgram *p, const char *name, Str *out) {
+    Sketch s = {.p = p, .out = out, .arena = arena_create(), .depth = 1, .workspace = MAX_NODES};
+    bool live[MAX_NODES];
+    program_live(p, live);
+    str_printf(out, "sketch %s implements %s_operator {\n", name, name);
+    print_symbols(p, out);
+    print_tensors(p, out);
+    print_scalars(p, false, out);
+    for (unsigned i = 0; i < p->node_count; i++)
+        if (live[i] && p->nodes[i].kind == NODE_VIEW) print_view(p, i, out);
+    print_constexprs(p, out);
+    str_append(out, "\n");
+    for (unsigned i = 0; i < p->result_count; i++)
+        if (p->results[i].zeroed) sketch_zero(&s, i);
+    print_nests(&s, p);
     str_append(out, "}\n");
     arena_destroy(s.arena);
 }

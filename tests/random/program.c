@@ -63,6 +63,38 @@ bool program_form_complete(const RandomProgram *p, const Form *form) {
     return true;
 }
 
+bool node_is_bare(const Node *n) {
+    return n->kind == NODE_NUMBER || n->kind == NODE_SCALAR || n->kind == NODE_EXTENT ||
+           n->kind == NODE_COUNT || n->kind == NODE_IOTA || n->kind == NODE_RANDOM;
+}
+
+bool node_is_indexed(const Node *n) {
+    return n->kind == NODE_GATHER || n->kind == NODE_WINDOW;
+}
+
+bool program_is_valid(const RandomProgram *p) {
+    bool live[MAX_NODES];
+    program_live(p, live);
+    for (unsigned i = 0; i < p->result_count; i++)
+        if (!program_form_complete(p, &p->nodes[p->results[i].node].form)) return false;
+    for (unsigned i = 0; i < p->node_count; i++) {
+        bool found = !live[i] || !node_is_indexed(&p->nodes[i]);
+        for (unsigned k = 0; k < p->result_count; k++)
+            found = found || (p->results[k].node == i && p->results[k].kind == STORE_WHOLE);
+        if (!found) return false;
+    }
+    return p->cut == MAX_NODES || (live[p->cut] && program_form_complete(p, &p->nodes[p->cut].form));
+}
+
+bool program_is_unordered(const RandomProgram *p) {
+    for (unsigned i = 0; i < p->result_count; i++) {
+        const Result *r = &p->results[i];
+        bool meets = r->kind == STORE_SCATTER || (r->kind == STORE_MODE && r->dropped);
+        if (meets && r->mode == BUILTIN_ADD && dtype_is_float(r->dtype)) return true;
+    }
+    return false;
+}
+
 /* ---- Sizes ---- */
 
 static void draw_extents(const RandomProgram *p, Rng *rng, int64_t most, ProgramSizes *sizes) {
@@ -74,6 +106,7 @@ static void draw_extents(const RandomProgram *p, Rng *rng, int64_t most, Program
                   : kind < 5 ? 2 * tile + rng_below(rng, 3) - 1
                              : rng_extent(rng, axis->walk == WALK_ONE ? 17 : most);
         if (e == 0 && rng_chance(rng, 70)) e = 1 + rng_below(rng, 5);
+        if (axis->most && e > axis->most) e = rng_extent(rng, axis->most);
         sizes->extents[i] = axis->constant ? axis->extent : e > most ? most : e;
     }
 }

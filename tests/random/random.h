@@ -28,9 +28,9 @@ int64_t rng_extent(Rng *rng, int64_t most);
 
 enum {
     MAX_DOMAIN = 4,             /* axes of a value */
-    MAX_AXES = MAX_DOMAIN + 3,  /* with the summed axes of products and windows */
+    MAX_AXES = MAX_DOMAIN + 8,  /* with summed axes, and those that concat, reshape and topk make */
     MAX_NODES = 48,
-    MAX_RESULTS = 3,
+    MAX_RESULTS = 5,
     MAX_OPERANDS = 3,
 };
 
@@ -39,6 +39,7 @@ typedef enum { WALK_ONE, WALK_TILES, WALK_WHOLE } Walk;
 typedef struct {
     bool constant;
     int64_t extent; /* when constant */
+    int64_t most;   /* above 0: the symbol's bound, stated as a constraint */
     Walk walk;
     int64_t tile;    /* of WALK_TILES */
     bool named_tile; /* the tile's size is a constexpr */
@@ -58,17 +59,38 @@ typedef struct {
 } Form;
 
 typedef enum {
-    NODE_TENSOR,  /* an input */
-    NODE_NUMBER,  /* a literal */
-    NODE_SCALAR,  /* a value given at launch */
-    NODE_EXTENT,  /* the extent of `axis`, as a number */
-    NODE_CALL,    /* a lane by lane builtin */
-    NODE_CAST,    /* cast to dtype */
-    NODE_FOLD,    /* a reduction along `axis` */
-    NODE_ALONG,   /* a builtin that keeps the shape, along `axis`, which is whole */
-    NODE_PRODUCT, /* of two inputs of its own, summed along `axis` */
-    NODE_REPEAT,  /* `rounds` times value = op(value, operand 1) in a loop */
+    NODE_TENSOR,    /* an input */
+    NODE_NUMBER,    /* a literal */
+    NODE_SCALAR,    /* a value given at launch */
+    NODE_EXTENT,    /* the extent of `axis`, as a number */
+    NODE_COUNT,     /* how many lanes of the operand a reduction along `axis` takes, as a number */
+    NODE_IOTA,      /* positions along `axis` */
+    NODE_RANDOM,    /* random over its form */
+    NODE_CALL,      /* a lane by lane builtin */
+    NODE_CAST,      /* cast to dtype */
+    NODE_FOLD,      /* a reduction along `axis` */
+    NODE_ALONG,     /* a builtin that keeps the shape, along `axis`, which is whole */
+    NODE_TOPK,      /* the `rounds` largest along `axis`, or their indices (second) */
+    NODE_TRANSPOSE, /* dim i is the operand's dim perm[i] */
+    NODE_CONCAT,    /* two operands behind each other in dim `place` */
+    NODE_RESHAPE,   /* the operand's last dims merged, or its last one split */
+    NODE_BROADCAST, /* dims of extent 1 repeated */
+    NODE_PRODUCT,   /* of two inputs of its own, summed along `axis` */
+    NODE_MATMUL,    /* of the operand and an input of its own, summed along the operand's last dim */
+    NODE_DOT,       /* of two vectors */
+    NODE_REPEAT,    /* `rounds` times value = op(value, operand 1) in a loop */
+    NODE_VIEW,      /* an input of its own, read through index arithmetic */
+    NODE_GATHER,    /* an input of its own, whose dims from `place` on the operand's values index; a result */
+    NODE_WINDOW,    /* sum or maximum of `rounds` shifted loads along `axis`; a result */
+    NODE_RAGGED,    /* a reduction over the first lanes of `axis`, as many as an input says */
 } NodeKind;
+
+/* How a view's index i becomes one of its source. */
+typedef enum { MAP_SAME, MAP_REVERSED, MAP_SHIFTED, MAP_STRIDED, MAP_HALVED } MapKind;
+typedef struct {
+    MapKind kind;
+    int amount; /* SHIFTED: by; STRIDED: the step */
+} IndexMap;
 
 typedef struct {
     NodeKind kind;
@@ -76,17 +98,39 @@ typedef struct {
     Dtype dtype; /* the language's: what operands are joined to */
     Form form;
     unsigned operand_count, operands[MAX_OPERANDS];
-    double number;
-    unsigned axis, rounds;
+    double number;    /* the value; of loads the padding */
+    unsigned axis, rounds, place;
+    int stride, dilation; /* of windows */
+    unsigned perm[MAX_DOMAIN];
+    IndexMap maps[MAX_DOMAIN];
     bool keepdim, trans_a, trans_b, batched_b;
+    bool reverse, exclusive; /* scans; reverse also: descending */
+    bool second, saturate, swapped;
+    bool padded;      /* loaded with pad=: lanes outside of the tensor are present */
+    unsigned data;    /* how a case fills an input: a row of weights.def */
+    unsigned strict;  /* bits of the axes along which lanes outside of the tensor are surely absent */
     double magnitude; /* about how large |value| gets */
     double least;     /* above 0: every value is at least this */
     uint32_t style;   /* random bits: how it is written */
 } Node;
 
+typedef enum {
+    STORE_WHOLE,   /* every element */
+    STORE_MODE,    /* added to, or the extremum with, what is there; reduced along `dropped` axes */
+    STORE_LIMITED, /* the first lanes along `axis` only, as many as an input says */
+    STORE_FLIPPED, /* from the end along `axis`, in tiles */
+    STORE_SCATTER, /* added at the elements that a tensor of indices says for dim 0 */
+    STORE_INDEXED, /* at computed positions along `axis` */
+} StoreKind;
+
 typedef struct {
     unsigned node;
     Dtype dtype;
+    StoreKind kind;
+    unsigned mode;    /* a BuiltinId: ADD, MAX, MIN */
+    unsigned dropped; /* bits of axes */
+    unsigned axis;
+    bool zeroed;      /* begins with 0, from a loop nest before */
 } Result;
 
 typedef struct {
@@ -97,6 +141,8 @@ typedef struct {
     unsigned node_count, result_count;
     Node nodes[MAX_NODES];
     Result results[MAX_RESULTS];
+    unsigned cut;        /* this node goes through a workspace to a nest of its own; MAX_NODES: none */
+    int64_t second_tile[MAX_AXES]; /* the tiles of the nest behind the cut */
     bool hints, parallel;
 } RandomProgram;
 
@@ -109,6 +155,14 @@ void program_live(const RandomProgram *p, bool live[MAX_NODES]);
 unsigned program_folded(const RandomProgram *p);
 /* Whether the form holds every axis that an outer loop walks: what results must. */
 bool program_form_complete(const RandomProgram *p, const Form *form);
+/* A number among scalars: no tile. */
+bool node_is_bare(const Node *n);
+/* An operator can say it in index notation only, so that it is a result. */
+bool node_is_indexed(const Node *n);
+/* What shrinking may break: indexed nodes are results, results are complete. */
+bool program_is_valid(const RandomProgram *p);
+/* Whether sums of floats come in no fixed order: updates of memory that may meet. */
+bool program_is_unordered(const RandomProgram *p);
 
 /* Sizes of the program's symbols, by axis; constant axes have theirs. The first ones are the case's. */
 typedef struct {

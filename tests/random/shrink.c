@@ -14,9 +14,7 @@ typedef struct {
 
 static bool keep(Shrinker *s, const RandomProgram *smaller) {
     if (s->tries >= MOST_TRIES || memcmp(smaller, s->p, sizeof *smaller) == 0) return false;
-    for (unsigned i = 0; i < smaller->result_count; i++)
-        if (!program_form_complete(smaller, &smaller->nodes[smaller->results[i].node].form))
-            return false;
+    if (!program_is_valid(smaller)) return false;
     s->tries++;
     if (!s->fails(s->ctx, smaller)) return false;
     *s->p = *smaller;
@@ -57,7 +55,7 @@ static bool drop_nodes(Shrinker *s) {
         for (unsigned by = 0; live[i] && by < i; by++) {
             const Node *n = &s->p->nodes[i], *m = &s->p->nodes[by];
             bool alike = n->dtype == m->dtype || (m->dtype != DTYPE_BOOL && n->dtype != DTYPE_BOOL);
-            if (m->kind == NODE_NUMBER || m->kind == NODE_SCALAR || m->kind == NODE_EXTENT ||
+            if (node_is_bare(m) ||
                 !alike || !same_form(&n->form, &m->form))
                 continue;
             RandomProgram q = *s->p;
@@ -97,11 +95,19 @@ static bool simplify_axes(Shrinker *s) {
 static bool simplify_style(Shrinker *s) {
     bool any = false, live[MAX_NODES];
     RandomProgram q = *s->p;
+    q.cut = MAX_NODES;
+    any |= keep(s, &q);
+    q = *s->p;
     q.hints = false;
     any |= keep(s, &q);
     q = *s->p;
     q.parallel = false;
     any |= keep(s, &q);
+    for (unsigned i = 0; i < s->p->result_count; i++) {
+        q = *s->p;
+        q.results[i] = (Result){.node = q.results[i].node, .dtype = q.results[i].dtype};
+        any |= keep(s, &q);
+    }
     program_live(s->p, live);
     for (unsigned i = 0; i < s->p->node_count; i++) {
         if (!live[i] || s->p->nodes[i].style == 0xf1) continue;
