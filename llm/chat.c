@@ -90,12 +90,15 @@ static bool read_completion(ChatAnswer *a, const char *data, size_t size) {
     }
     read_error(a, json_get(root, "error"));
     const Json *choice = json_first(json_get(root, "choices"));
+    if (!a->is_stream && !a->error.len &&
+        (json_kind(json_get(root, "choices")) != JSON_ARRAY || !choice))
+        a->malformed = true;
     read_message(a, json_get(choice, "message"));
     read_message(a, json_get(choice, "delta"));
     read_finish(a, choice);
     read_usage(a, json_get(root, "usage"));
     json_release(root);
-    return true;
+    return !a->malformed;
 }
 
 static bool on_event(void *context, const char *data, size_t size) {

@@ -284,9 +284,11 @@ void llm_config_finish(LlmConfig *config) {
         *proposer = (Entry){endpoint->value[0] ? "model" : "design", "", LLM_FROM_DEFAULT};
 }
 
+/* A recording alone answers too. */
 bool llm_wanted(const LlmConfig *config) {
-    const char *proposer = llm_config_get(config, LLM_PROPOSER);
-    return proposer[0] && strcmp(proposer, "design") != 0;
+    const char *proposer = llm_config_get(config, LLM_PROPOSER), *mode = llm_config_get(config, LLM_CASSETTE_MODE);
+    bool replays = llm_config_get(config, LLM_CASSETTE)[0] && strcmp(mode, "replay") == 0;
+    return replays || (proposer[0] && strcmp(proposer, "design") != 0);
 }
 
 /* ---- Showing ---- */

@@ -138,7 +138,8 @@ bool document_parse(Arena *arena, const char *path, const char *text, size_t siz
     }
     const char *body = read_front(&r, text, text + size), *end = text + size;
     while (body < end && strchr(" \t\r\n", *body)) body++;
-    doc->body = trimmed(arena, body, (size_t)(end - body));
+    while (end > body && strchr(" \t\r\n", end[-1])) end--;
+    doc->body = arena_strndup(arena, body, (size_t)(end - body));
     if (r.ok && !doc->title[0]) complain(&r, 1, "the front matter has no title");
     if (r.ok && !r.has_category) complain(&r, 1, "the front matter has no category");
     if (r.ok && !doc->scope[0]) complain(&r, 1, "the front matter has no scope");
@@ -148,7 +149,7 @@ bool document_parse(Arena *arena, const char *path, const char *text, size_t siz
 
 /* ---- Loading ---- */
 
-const char *documents_folder(Arena *arena) {
+const char *docspec_folder(Arena *arena) {
     const char *data = env_get(ENV_XDG_DATA_HOME), *home = env_get(ENV_HOME);
     if (data && data[0] == '/') return arena_printf(arena, "%s/sketchc/docspec", data);
     return home && home[0] == '/' ? arena_printf(arena, "%s/.local/share/sketchc/docspec", home)
@@ -184,7 +185,7 @@ static void load_own(Documents *d, const char *folder, Str *problems) {
     if (count >= 0) free(entries);
 }
 
-void documents_load(Documents *d, const char *folder, Str *problems) {
+void docspec_load(Documents *d, const char *folder, Str *problems) {
     *d = (Documents){.arena = arena_create()};
     if (!d->arena) return;
     for (size_t i = 0; i < COUNT_OF(llm_documents); i++) {
@@ -197,7 +198,7 @@ void documents_load(Documents *d, const char *folder, Str *problems) {
     if (folder) load_own(d, folder, problems);
 }
 
-void documents_release(Documents *d) {
+void docspec_release(Documents *d) {
     arena_destroy(d->arena);
     *d = (Documents){0};
 }

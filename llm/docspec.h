@@ -34,11 +34,11 @@ typedef struct {
 
 /* Reads the built-in documents and those in `folder` (null: none; absent: none). Mistakes are reported a line
  * each in `problems`, their documents left out. */
-void documents_load(Documents *d, const char *folder, Str *problems);
-void documents_release(Documents *d);
+void docspec_load(Documents *d, const char *folder, Str *problems);
+void docspec_release(Documents *d);
 /* Where the user's documents and target tables are: $XDG_DATA_HOME or ~/.local/share, sketchc/docspec. Null
  * when neither is set. */
-const char *documents_folder(Arena *arena);
+const char *docspec_folder(Arena *arena);
 
 const char *doc_category_name(DocCategory c);
 /* Reads one document; false with messages, a line each, that begin with `path`. */

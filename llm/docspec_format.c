@@ -9,6 +9,7 @@ typedef struct {
     Str *out;
     Str paragraph; /* words with single blanks */
     bool in_code, in_comment, any;
+    bool in_list; /* the last line stood alone, with no blank line since */
 } Writer;
 
 static void blank(Writer *w) {
@@ -108,20 +109,21 @@ static void add_line(Writer *w, const char *line, size_t size) {
     bool fence = begins(line, size, "```") && !w->in_comment;
     if (fence || w->in_code) {
         if (fence && !w->in_code) end_paragraph(w), blank(w);
+        w->in_list = false;
         if (fence) w->in_code = !w->in_code;
         str_append_n(w->out, line, size);
         str_append_char(w->out, '\n');
     } else if (!size) {
         end_paragraph(w);
+        w->in_list = false;
     } else if (!w->in_comment && stands_alone(line, size)) {
-        /* One after the other these stay together; before them stands a blank line. */
-        bool follows = !w->paragraph.len && w->out->len > 1 &&
-                       w->out->data[w->out->len - 2] != '\n' && w->any && line[0] != '#';
         end_paragraph(w);
-        if (!follows || w->out->data[w->out->len - 1] != '\n') blank(w);
+        if (!w->in_list || line[0] == '#') blank(w);
         str_append_n(w->out, line, size);
         str_append_char(w->out, '\n');
+        w->in_list = line[0] != '#';
     } else {
+        w->in_list = false;
         add_prose(w, line, line + size);
     }
 }

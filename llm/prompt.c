@@ -199,7 +199,7 @@ void llm_prompt(const ProposerRequest *request, Str *fixed, Str *task, Str *why)
     Str problems;
     str_init(&problems);
     Arena *scratch = arena_create();
-    documents_load(&documents, scratch ? documents_folder(scratch) : NULL, &problems);
+    docspec_load(&documents, scratch ? docspec_folder(scratch) : NULL, &problems);
     if (why) str_append(why, problems.data);
     str_append(fixed, role);
     put_material(task, "operator", "", request->operator_text);
@@ -211,7 +211,7 @@ void llm_prompt(const ProposerRequest *request, Str *fixed, Str *task, Str *why)
     if (why)
         str_printf(why, "prompt   %zu tokens fixed, %zu of the task, budget %zu (estimated)\n",
                    llm_estimate_tokens(fixed->len), llm_estimate_tokens(task->len), budget);
-    documents_release(&documents);
+    docspec_release(&documents);
     arena_destroy(scratch);
     str_release(&problems);
 }

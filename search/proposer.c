@@ -50,9 +50,8 @@ static bool is_word(char c) {
 
 /* The header of a block: the word at the beginning of a line, then no more than a header holds up
  * to the brace. Prose such as "sketch below:" has none. */
-static const char *header_end(const char *p, const char *end) {
-    static const char word[] = "sketch";
-    size_t n = sizeof word - 1;
+static const char *header_end(const char *p, const char *end, const char *word) {
+    size_t n = strlen(word);
     if ((size_t)(end - p) <= n || memcmp(p, word, n) != 0 || is_word(p[n])) return NULL;
     for (p += n; p < end && *p != '{'; p++)
         if (!*p || (!is_word(*p) && !strchr(" \t\r\n(),=.+-*/", *p))) return NULL;
@@ -95,7 +94,8 @@ bool proposer_extract_sketch(const char *text, size_t size, Str *block, bool *be
     for (const char *line = text; line < end && unclosed < UNCLOSED_LIMIT;) {
         const char *p = line;
         while (p < end && (*p == ' ' || *p == '\t')) p++;
-        const char *brace = header_end(p, end), *after = brace ? block_end(brace, end) : NULL;
+        const char *brace = header_end(p, end, "sketch"),
+                   *after = brace ? block_end(brace, end) : NULL;
         if (after) {
             str_release(block);
             str_init(block);
@@ -109,4 +109,24 @@ bool proposer_extract_sketch(const char *text, size_t size, Str *block, bool *be
     }
     if (begun) *begun = unclosed > 0;
     return block->len > 0;
+}
+
+bool proposer_extract_operator(const char *text, size_t size, Str *block, Str *name) {
+    static const char word[] = "operator";
+    const char *end = text + size;
+    for (const char *line = text; line < end;) {
+        const char *p = line;
+        while (p < end && (*p == ' ' || *p == '\t')) p++;
+        const char *brace = header_end(p, end, word), *after = brace ? block_end(brace, end) : NULL;
+        if (after) {
+            str_append_n(block, p, (size_t)(after - p));
+            str_append_char(block, '\n');
+            for (p += sizeof word - 1; p < brace && !is_word(*p);) p++;
+            while (p < brace && is_word(*p)) str_append_char(name, *p++);
+            return true;
+        }
+        const char *newline = memchr(line, '\n', (size_t)(end - line));
+        line = newline ? newline + 1 : end;
+    }
+    return false;
 }

@@ -107,4 +107,8 @@ void proposer_destroy(Proposer *proposer);               /* null is allowed */
  * whether one begins that never ends. Linear in `size`. */
 bool proposer_extract_sketch(const char *text, size_t size, Str *block, bool *begun);
 
+/* Appends the first `operator NAME { ... }` block and its name; false when there is none. For files that are
+ * known to be sound. */
+bool proposer_extract_operator(const char *text, size_t size, Str *block, Str *name);
+
 #endif

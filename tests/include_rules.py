@@ -35,6 +35,7 @@ INTERNALS = ["support", "ir", "frontend", "model", "passes", "emit", "verify", "
 # Single sources that may include more.
 EXTRA = {
     "tools/sketchc.c": ["search", "llm"],
+    "tools/ask": ["search", "llm"],
     "tools/sketch-opt.c": INTERNALS,
     "tools/lsp": INTERNALS,
 }

@@ -4,6 +4,7 @@
 #include "diff.h"
 #include "lsp/lsp.h"
 #include "options.h"
+#include "ask.h"
 #include "support.h"
 
 #include <errno.h>
@@ -176,6 +177,7 @@ static int read_options(Driver *d) {
         d->compile.target_file = arena_strdup(d->arena, text.data);
         str_release(&text);
     }
+    if (!file && d->compile.arch) d->compile.target_file = own_target(d->arena, d->compile.arch);
     int status = read_defines(d);
     return status ? status : read_run_options(d);
 }
@@ -300,6 +302,9 @@ static bool is_binary(const char *form) {
 
 static int command_compile(Driver *d) {
     int status = one_operand(d, "file");
+    if (!status && given(d, OPTION_PROPOSE))
+        return command_propose(d->arena, &d->line, &d->compile, d->line.operands.data[0], d->run.seed,
+                               d->run.time_limit_s);
     const char *form = value(d, OPTION_EMIT), *output = value(d, OPTION_OUTPUT);
     bool to_terminal = (!output || strcmp(output, "-") == 0) && isatty(STDOUT_FILENO);
     if (!status && is_binary(form) && to_terminal)
@@ -545,6 +550,10 @@ static int dispatch(Driver *d) {
                                     : lsp_serve(STDIN_FILENO, STDOUT_FILENO);
     case COMMAND_GRAMMAR:
         return command_grammar(d);
+    case COMMAND_CONFIG:
+        return command_config(&d->line);
+    case COMMAND_DOCSPEC:
+        return command_docspec(d->arena, &d->line);
     case COMMAND_EXPLAIN:
         return command_explain(d);
     case COMMAND_CACHE:

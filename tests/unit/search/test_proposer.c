@@ -41,6 +41,19 @@ static void leaves_other_text(void) {
     CHECK(!proposer_extract_sketch("sketch\0{}", 9, &block, &begun));
 }
 
+static void finds_operators(void) {
+    static const char text[] = "edition 1\n# operator no {\noperator yes { case a { N=1 } }\nsketch s implements yes { }\n";
+    Str found, name;
+    str_init(&found);
+    str_init(&name);
+    CHECK(proposer_extract_operator(text, sizeof text - 1, &found, &name));
+    CHECK_STR(found.data, "operator yes { case a { N=1 } }\n");
+    CHECK_STR(name.data, "yes");
+    CHECK(!proposer_extract_operator("sketch s { }", 12, &found, &name));
+    str_release(&found);
+    str_release(&name);
+}
+
 static void is_linear(void) {
     Str text;
     str_init(&text);
@@ -65,6 +78,7 @@ int main(void) {
     finds_blocks();
     takes_the_last();
     leaves_other_text();
+    finds_operators();
     is_linear();
     names();
     str_release(&block);

@@ -1,0 +1,403 @@
+/* --propose: asks for sketches of an operator, judges each, sends failures back, keeps the best. */
+#include "ask.h"
+
+#include "conductor.h"
+#include "llm.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { OPERATOR_LIMIT = 1 << 20, CANDIDATE_LIMIT = 1000 };
+
+static int complain(int status, const char *format, ...) PRINTF_LIKE(2, 3);
+static int complain(int status, const char *format, ...) {
+    va_list args;
+    va_start(args, format);
+    fputs("sketchc: ", stderr);
+    vfprintf(stderr, format, args);
+    fputs("\n", stderr);
+    va_end(args);
+    return status;
+}
+
+/* ---- Settings ---- */
+
+static bool set_flags(LlmConfig *config, const CommandLine *line, Str *error) {
+    static const struct {
+        OptionId option;
+        const char *name;
+    } flags[] = {{OPTION_PROPOSER, "proposer"},          {OPTION_PRESET, "preset"},
+                 {OPTION_ENDPOINT, "endpoint"},          {OPTION_MODEL, "model"},
+                 {OPTION_MAX_CALLS, "max_calls"},        {OPTION_MAX_TOKENS, "max_tokens"},
+                 {OPTION_MAX_COST, "max_cost"},          {OPTION_CASSETTE, "cassette"},
+                 {OPTION_CASSETTE_MODE, "cassette_mode"}};
+    bool ok = true;
+    for (size_t i = 0; i < line->given.len; i++) {
+        const GivenOption *g = &line->given.data[i];
+        for (size_t k = 0; k < COUNT_OF(flags); k++)
+            if (flags[k].option == g->id)
+                ok &= llm_config_set(config, flags[k].name, g->value, LLM_FROM_FLAG,
+                                     option_table[g->id].name, error);
+        if (g->id != OPTION_SET) continue;
+        char name[64] = {0};
+        size_t n = strcspn(g->value, "=");
+        if (!g->value[n] || n >= sizeof name) {
+            str_append(error, "--set wants NAME=VALUE\n");
+            ok = false;
+            continue;
+        }
+        memcpy(name, g->value, n);
+        ok &= llm_config_set(config, name, g->value + n + 1, LLM_FROM_FLAG, "set", error);
+    }
+    return ok;
+}
+
+static LlmConfig *read_config(const CommandLine *line) {
+    char folder[4096];
+    Str error;
+    str_init(&error);
+    LlmConfig *config = llm_config_create();
+    bool trust = option_given(line, OPTION_TRUST_PROJECT);
+    bool ok = config && llm_config_load(config, getcwd(folder, sizeof folder), trust, &error);
+    if (config) ok = set_flags(config, line, &error) && ok;
+    if (config) llm_config_finish(config);
+    if (!ok) fprintf(stderr, "sketchc: %s", error.len ? error.data : "out of memory\n");
+    str_release(&error);
+    if (ok) return config;
+    llm_config_destroy(config);
+    return NULL;
+}
+
+int command_config(const CommandLine *line) {
+    if (line->operands.len) return complain(SKETCHC_USAGE_ERROR, "config takes no file");
+    LlmConfig *config = read_config(line);
+    if (!config) return SKETCHC_USAGE_ERROR;
+    Str out;
+    str_init(&out);
+    llm_config_show(config, option_given(line, OPTION_SHOW_ORIGIN), &out);
+    fputs(out.data, stdout);
+    str_release(&out);
+    llm_config_destroy(config);
+    return 0;
+}
+
+/* ---- A run ---- */
+
+typedef struct {
+    ProposerRequest request;
+    ProposerCandidate failed;
+    Judgement judgement;
+    Str sketch; /* the last one */
+    unsigned attempt, round;
+    bool judged, open; /* open: goes back for repair */
+} Line;
+
+typedef struct {
+    const CommandLine *line;
+    JudgeOptions judge;
+    Proposer *proposer;
+    Str operator_name, operator_text, best, report;
+    double best_seconds, time_limit_s;
+    unsigned judged, verified, equal;
+    Hash128 *seen;
+    size_t seen_count;
+    bool final; /* asking again is of no use */
+    ProposerStatus last;
+} Run;
+
+static unsigned count_option(const CommandLine *line, OptionId id, unsigned otherwise) {
+    double n;
+    const char *text = option_value(line, id);
+    return text && parse_double(text, &n) && n >= 0 && n <= CANDIDATE_LIMIT ? (unsigned)n
+                                                                            : otherwise;
+}
+
+static bool was_seen(Run *run, Hash128 identity) {
+    for (size_t i = 0; i < run->seen_count; i++)
+        if (run->seen[i].lo == identity.lo && run->seen[i].hi == identity.hi) return true;
+    run->seen[run->seen_count++] = identity;
+    return false;
+}
+
+static void say(const Run *run, const Line *l, const char *status, const char *text) {
+    if (!option_given(run->line, OPTION_QUIET))
+        fprintf(stderr, "candidate %u.%u: %s%s%.300s\n", l->attempt + 1, l->round, status,
+                text[0] ? ": " : "", text);
+}
+
+static void note(Run *run, const Line *l, const ProposerReply *reply, const char *outcome,
+                 bool verified) {
+    str_printf(&run->report,
+               "%s{\"candidate\": %u, \"round\": %u, \"reply\": \"%s\", \"outcome\": ",
+               run->report.len ? ",\n  " : "", l->attempt + 1, l->round,
+               proposer_status_name(reply->status));
+    str_append_json(&run->report, outcome);
+    str_printf(&run->report,
+               ", \"failure\": \"%s\", \"verified\": %s, \"fixes\": %u, \"median_s\": ",
+               l->judged ? failure_name(l->judgement.failure) : "no sketch",
+               verified ? "true" : "false", l->judged ? l->judgement.fixes : 0);
+    str_append_double(&run->report, verified ? l->judgement.seconds : 0);
+    str_printf(&run->report, ", \"tokens_in\": %lld, \"tokens_out\": %lld, \"replayed\": %s}",
+               (long long)reply->tokens_in, (long long)reply->tokens_out,
+               reply->replayed ? "true" : "false");
+}
+
+static void keep_best(Run *run, const Judgement *j) {
+    if (run->best.len && j->seconds >= run->best_seconds) return;
+    str_release(&run->best);
+    str_init(&run->best);
+    str_append(&run->best, j->sketch.data);
+    run->best_seconds = j->seconds;
+}
+
+/* What a repair is of use for: the sketch's own faults. */
+static bool can_be_repaired(FailureKind kind) {
+    return kind != FAILURE_NONE && kind != FAILURE_MACHINE;
+}
+
+static void judge_reply(Run *run, Line *l, ProposerReply *reply) {
+    l->open = l->judged = false;
+    run->last = reply->status;
+    if (proposer_status_is_final(reply->status)) run->final = true;
+    if (!reply->sketch.len) {
+        say(run, l, proposer_status_name(reply->status), reply->error.data);
+        note(run, l, reply, reply->error.data, false);
+        return;
+    }
+    Hash128 identity;
+    sketch_identity(run->operator_text.data, reply->sketch.data, &identity);
+    if (was_seen(run, identity)) {
+        run->equal++;
+        say(run, l, "dropped", "equal to an earlier one");
+        note(run, l, reply, "equal to an earlier one", false);
+        return;
+    }
+    judgement_release(&l->judgement);
+    judgement_init(&l->judgement);
+    judge_sketch(&run->judge, reply->sketch.data, &l->judgement);
+    bool verified = l->judgement.failure == FAILURE_NONE;
+    l->judged = true;
+    run->judged++;
+    run->verified += verified;
+    l->open = can_be_repaired(l->judgement.failure);
+    if (verified) keep_best(run, &l->judgement);
+    say(run, l, failure_name(l->judgement.failure), l->judgement.outcome.data);
+    note(run, l, reply, l->judgement.outcome.data, verified);
+}
+
+static ProposerRequest design_request(const Run *run, unsigned attempt) {
+    return (ProposerRequest){.task = PROPOSE_DESIGN,
+                             .operator_name = run->operator_name.data,
+                             .operator_text = run->operator_text.data,
+                             .target = run->judge.target,
+                             .arch = run->judge.arch,
+                             .seed = run->judge.seed,
+                             .attempt = attempt};
+}
+
+/* One question for each open line, side by side. */
+static void ask_round(Run *run, Line *lines, unsigned count, unsigned round) {
+    ProposerRequest *requests = calloc(count, sizeof *requests);
+    ProposerReply *replies = calloc(count, sizeof *replies);
+    Line **asked = calloc(count, sizeof *asked);
+    size_t n = 0;
+    for (unsigned i = 0; requests && replies && asked && i < count; i++) {
+        Line *l = &lines[i];
+        if (!l->open) continue;
+        l->round = round;
+        requests[n] = design_request(run, l->attempt);
+        if (round) conductor_repair_request(&l->judgement, &l->failed, &requests[n]);
+        proposer_reply_init(&replies[n]);
+        asked[n++] = l;
+    }
+    if (n) run->proposer->propose(run->proposer, requests, n, replies);
+    for (size_t i = 0; i < n; i++) {
+        judge_reply(run, asked[i], &replies[i]);
+        proposer_reply_release(&replies[i]);
+    }
+    free(requests);
+    free(replies);
+    free(asked);
+}
+
+static void search(Run *run, unsigned candidates, unsigned repairs) {
+    Line *lines = calloc(candidates, sizeof *lines);
+    run->seen = calloc((size_t)candidates * (repairs + 1), sizeof *run->seen);
+    for (unsigned i = 0; lines && i < candidates; i++) {
+        judgement_init(&lines[i].judgement);
+        lines[i].attempt = i;
+        lines[i].open = true;
+    }
+    for (unsigned round = 0; lines && run->seen && round <= repairs && !run->final; round++)
+        ask_round(run, lines, candidates, round);
+    for (unsigned i = 0; lines && i < candidates; i++) judgement_release(&lines[i].judgement);
+    free(run->seen);
+    free(lines);
+}
+
+/* ---- Results ---- */
+
+static void join(const Run *run, Str *text) {
+    str_printf(text, "%s\n%s", run->operator_text.data, run->best.data);
+    sketchc_unit *unit = sketchc_unit_create("best.sketch", text->data, text->len);
+    char *formatted = NULL;
+    size_t size;
+    if (unit && sketchc_format(unit, &formatted, &size) == SKETCHC_OK) {
+        str_release(text);
+        str_init(text);
+        str_append_n(text, formatted, size);
+    }
+    sketchc_free(formatted);
+    sketchc_unit_destroy(unit);
+}
+
+static int write_best(const Run *run) {
+    const char *path = option_value(run->line, OPTION_OUTPUT);
+    Str text;
+    str_init(&text);
+    join(run, &text);
+    int status = 0;
+    if (path && strcmp(path, "-") != 0) {
+        if (!file_write_atomic(path, text.data, text.len, 0644))
+            status = complain(SKETCHC_USAGE_ERROR, "cannot write %s: %s", path, strerror(errno));
+    } else if (!option_given(run->line, OPTION_JSON)) {
+        fputs(text.data, stdout);
+    }
+    str_release(&text);
+    return status;
+}
+
+static void report(const Run *run) {
+    LlmTotals t;
+    llm_totals(run->proposer, &t);
+    if (!option_given(run->line, OPTION_QUIET)) {
+        fprintf(stderr,
+                "%u judged, %u verified, %u equal; %u calls (%u requests, %u replayed, %u equal "
+                "prompts), tokens %lld in "
+                "(%lld cached), %lld out",
+                run->judged, run->verified, run->equal, t.calls, t.tries, t.replayed,
+                t.equal_prompts, (long long)t.tokens_in, (long long)t.tokens_cached,
+                (long long)t.tokens_out);
+        if (t.cost >= 0) fprintf(stderr, ", cost %.6g", t.cost);
+        fputs("\n", stderr);
+    }
+    if (!option_given(run->line, OPTION_JSON)) return;
+    Str out;
+    str_init(&out);
+    str_append(&out, "{\"format\": 1, \"kind\": \"propose\", \"operator\": ");
+    str_append_json(&out, run->operator_name.data);
+    str_append(&out, ", \"proposer\": ");
+    str_append_json(&out, run->proposer->name);
+    str_printf(&out,
+               ", \"judged\": %u, \"verified\": %u, \"equal\": %u, \"calls\": %u, \"requests\": "
+               "%u, \"replayed\": %u, "
+               "\"equal_prompts\": %u, \"tokens_in\": %lld, \"tokens_cached\": %lld, "
+               "\"tokens_out\": %lld, \"cost\": ",
+               run->judged, run->verified, run->equal, t.calls, t.tries, t.replayed,
+               t.equal_prompts, (long long)t.tokens_in, (long long)t.tokens_cached,
+               (long long)t.tokens_out);
+    str_append_double(&out, t.cost);
+    str_append(&out, ", \"best_s\": ");
+    str_append_double(&out, run->best.len ? run->best_seconds : 0);
+    str_printf(&out, ", \"candidates\": [\n  %s]}\n", run->report.data);
+    fputs(out.data, stdout);
+    str_release(&out);
+}
+
+/* The worst that can be said when nothing was found. */
+static int status_of(const Run *run) {
+    if (run->best.len) return 0;
+    if (run->judged) return SKETCHC_VERIFY_FAILED;
+    return run->last == PROPOSER_REJECTED ? SKETCHC_USAGE_ERROR : SKETCHC_MISSING;
+}
+
+static int run_all(Run *run, const LlmConfig *config) {
+    Str error;
+    str_init(&error);
+    int status = 0;
+    if (!llm_wanted(config))
+        status = complain(SKETCHC_USAGE_ERROR,
+                          "no proposer is set: --preset=ollama --model=NAME, --endpoint=URL, or "
+                          "--proposer=command:PROGRAM");
+    else if (!(run->proposer = llm_proposer_create(config, &error)))
+        status = complain(SKETCHC_USAGE_ERROR, "%s", error.data);
+    str_release(&error);
+    if (status) return status;
+    unsigned candidates = count_option(run->line, OPTION_CANDIDATES, 4),
+             repairs = count_option(run->line, OPTION_REPAIRS, 3);
+    search(run, candidates ? candidates : 1, repairs);
+    status = status_of(run);
+    if (run->best.len) status = write_best(run);
+    report(run);
+    proposer_destroy(run->proposer);
+    return status;
+}
+
+static int explain(const Run *run, const LlmConfig *config) {
+    Str fixed, task, why;
+    str_init(&fixed);
+    str_init(&task);
+    str_init(&why);
+    ProposerRequest request = design_request(run, 0);
+    request.token_budget = (size_t)llm_config_number(config, LLM_PROMPT_TOKENS, 12000);
+    llm_prompt(&request, &fixed, &task, &why);
+    printf("==== documents ====\n%s==== fixed ====\n%s==== task ====\n%s", why.data, fixed.data,
+           task.data);
+    str_release(&fixed);
+    str_release(&task);
+    str_release(&why);
+    return 0;
+}
+
+/* The operator alone must be sound; its mistakes are the user's. */
+static int read_operator(Run *run, const char *path) {
+    Str text;
+    str_init(&text);
+    int status = 0;
+    if (!file_read(path, OPERATOR_LIMIT, &text))
+        status = complain(SKETCHC_USAGE_ERROR, "cannot read %s: %s", path, strerror(errno));
+    else if (!proposer_extract_operator(text.data, text.len, &run->operator_text,
+                                        &run->operator_name))
+        status = complain(SKETCHC_SOURCE_ERROR, "%s holds no operator", path);
+    str_release(&text);
+    if (status) return status;
+    sketchc_unit *unit = sketchc_unit_create(path, run->operator_text.data, run->operator_text.len);
+    sketchc_options options = {.size = sizeof options};
+    char *graph = NULL;
+    size_t size;
+    status = unit ? (int)sketchc_emit(unit, &options, "graph", &graph, &size) : SKETCHC_BUG;
+    char *diagnostics = status && unit ? sketchc_diagnostics(unit, "text") : NULL;
+    if (diagnostics) fputs(diagnostics, stderr);
+    sketchc_free(diagnostics);
+    sketchc_free(graph);
+    sketchc_unit_destroy(unit);
+    return status;
+}
+
+int command_propose(Arena *arena, const CommandLine *line, const sketchc_options *compile,
+                    const char *path, uint64_t seed, double time_limit_s) {
+    Run run = {.line = line,
+               .judge = {.target = compile->target ? compile->target : "openmp",
+                         .arch = compile->arch,
+                         .target_file = compile->target_file,
+                         .seed = seed,
+                         .time_limit_s = time_limit_s,
+                         .measure = true}};
+    Str *texts[] = {&run.operator_name, &run.operator_text, &run.best, &run.report};
+    for (size_t i = 0; i < COUNT_OF(texts); i++) str_init(texts[i]);
+    if (!run.judge.arch)
+        run.judge.arch = strcmp(run.judge.target, "openmp") == 0 ? "x86-64-v3" : "sm_80";
+    run.judge.arch = arena_strdup(arena, run.judge.arch);
+    LlmConfig *config = read_config(line);
+    int status = config ? read_operator(&run, path) : SKETCHC_USAGE_ERROR;
+    run.judge.operator_name = run.operator_name.data;
+    run.judge.operator_text = run.operator_text.data;
+    if (!status)
+        status = option_given(line, OPTION_EXPLAIN_PROMPT) ? explain(&run, config)
+                                                           : run_all(&run, config);
+    llm_config_destroy(config);
+    for (size_t i = 0; i < COUNT_OF(texts); i++) str_release(texts[i]);
+    return status;
+}
