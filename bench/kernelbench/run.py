@@ -226,8 +226,8 @@ class Run:
             try:
                 inputs, output = self.data(p, p["cases"]["small"])
                 Kernel(self.library, self.artifact(p, form), p["cases"]["small"], {**inputs, RESULT.get(p["id"], "Y"): output}).close()
-            except (RuntimeError, OSError) as error:
-                print(p["file"], form, str(error)[:300], flush=True)
+            except Exception as error:  # told here, and again where it is timed
+                print(p["file"], form, repr(error)[:300], flush=True)
 
         with concurrent.futures.ThreadPoolExecutor(16) as pool:
             list(pool.map(lambda pair: one(*pair), [(n, f) for n in numbers for f in FORMS]))
@@ -241,7 +241,7 @@ class Run:
         make, reference = TORCH[p["id"]]
         torch.manual_seed(p["id"])
         inputs = make(sizes, NAMES[self.options.variant])
-        return inputs, reference(**inputs).contiguous()
+        return inputs, reference(*inputs.values()).contiguous()
 
     def problem(self, p):
         sizes = p["cases"][self.options.case]
@@ -268,11 +268,11 @@ class Run:
         reference = TORCH[p["id"]][1]
         del want
         with torch.no_grad():
-            calls["eager"] = lambda: reference(**inputs)
+            calls["eager"] = lambda: reference(*inputs.values())
             if self.options.compile:
                 compiled = torch.compile(reference, dynamic=False)
-                calls["compile"] = lambda: compiled(**inputs)
-                compiled(**inputs)
+                calls["compile"] = lambda: compiled(*inputs.values())
+                compiled(*inputs.values())
             ceilings = self.clock.ceilings()
             times = self.clock.interleaved({**calls, **{n: c for n, (c, _) in ceilings.items()}}, self.options.samples)
         for kernel in kernels:
@@ -339,9 +339,9 @@ def main():
             continue
         try:
             entries.append(run.problem(PROBLEMS[number]))
-        except (RuntimeError, OSError) as error:  # one problem does not end the run
+        except Exception as error:  # one problem does not end the run
             entries.append({"id": number, "name": PROBLEMS[number]["name"], "group": PROBLEMS[number]["group"], "error": str(error), "kernels": {}})
-            print(number, "failed:", str(error)[:300], flush=True)
+            print(number, "failed:", repr(error)[:300], flush=True)
         torch.cuda.empty_cache()
     result = {"format": "sketchc.kernelbench 1", "device": torch.cuda.get_device_name(), "torch": torch.__version__, "sketchc": run.library.c.sketchc_version().decode(),
               "case": options.case, "variant": options.variant, "left_out": left, "problems": entries}
