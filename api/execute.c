@@ -99,7 +99,8 @@ static RtOptions run_options(const sketchc_run_options *o, const Artifact *a, Ar
                        .samples = o->samples,
                        .device = o->device,
                        .threads = o->threads,
-                       .exact = o->exact};
+                       .exact = o->exact,
+                       .baseline = o->baseline};
 }
 
 static RtFile *files(Arena *arena, const sketchc_file *from, size_t count) {
@@ -170,6 +171,24 @@ sketchc_status sketchc_bench(const sketchc_artifact *artifact, const sketchc_run
     else
         rt_bench_text(artifact->artifact, &r, &out);
     return finish(arena, &out, r.error, report);
+}
+
+sketchc_status sketchc_calibrate(const char *target, const sketchc_run_options *options,
+                                 const char *format, char **report) {
+    bool known = options && options->size == sizeof *options;
+    RtOptions o = {.cache_dir = known ? options->cache_dir : NULL,
+                   .device = known ? options->device : 0};
+    RtCeilings ceilings;
+    RtError error = rt_calibrate(target && strcmp(target, "openmp") == 0, &o, &ceilings);
+    Str out;
+    str_init(&out);
+    if (is_json(format))
+        rt_ceilings_json(&ceilings, &error, &out);
+    else
+        rt_ceilings_text(&ceilings, &error, &out);
+    *report = api_string(&out);
+    str_release(&out);
+    return status_of(error);
 }
 
 /* ---- In the caller's process ---- */

@@ -156,6 +156,7 @@ typedef struct {
     unsigned samples;      /* bench; 0: chosen */
     unsigned device, threads;
     bool exact; /* verify: inputs are small integers; what can be exact must be met bit for bit */
+    const char *baseline; /* bench: a command that speaks the protocol of docs/cli.md; null: none */
 } sketchc_run_options;
 
 /* Each runs in a disposable process and returns, besides the status, a report: "text", "verbose"
@@ -199,6 +200,11 @@ SKETCHC_API void sketchc_kernel_close(sketchc_kernel *kernel);
 SKETCHC_API char *sketchc_doctor(const char *format);
 /* The architecture that --arch=native means for a target; null when there is none. Caller frees. */
 SKETCHC_API char *sketchc_native_arch(const char *target);
+/* Measures what a device's memory gives (copy, read, fill, an empty launch) and keeps it in the cache,
+ * where sketchc_bench finds it. target: "openmp" for the processor, else the GPU. "text" or "json"
+ * (docs/schemas/calibration.schema.json). */
+SKETCHC_API sketchc_status sketchc_calibrate(const char *target, const sketchc_run_options *options,
+                                             const char *format, char **report);
 /* The kernel cache: "text" or "json" of its folder, entries and bytes; or empties it. */
 SKETCHC_API char *sketchc_cache_info(const char *format);
 SKETCHC_API uint64_t sketchc_cache_clear(void);

@@ -1,6 +1,8 @@
 /* `bench`: the declared cases, timed. Samples of the kernel and of a plain device copy alternate,
  * so that both see the same clocks; the last-level cache is flushed by reading before each unless
  * `warm`. The first and the last timed result are compared with the untimed first one. */
+#include "baseline.h"
+#include "ceilings.h"
 #include "runner.h"
 
 #include <math.h>
@@ -22,8 +24,10 @@ typedef struct {
     TaskInput *inputs;
     Hash128 *expected; /* by parameter: outputs of the first launch */
     uint64_t copy_from, copy_to, copy_bytes;
-    double *samples, *copies;
+    double *samples, *copies, *others;
     unsigned count;
+    Baseline baseline;
+    RtCeilings ceilings;
 } Bench;
 
 static bool is_output(const Artifact *a, size_t i) {
@@ -126,6 +130,7 @@ static RtError take_samples(Bench *b) {
     b->count = sample_count(b, once);
     b->samples = ARENA_ARRAY(b->arena, double, b->count);
     b->copies = ARENA_ARRAY(b->arena, double, b->count);
+    b->others = ARENA_ARRAY(b->arena, double, b->count);
     for (unsigned i = 0; i < b->count; i++) {
         bool check = i == 0 || i + 1 == b->count;
         worker_phase(b->r->channel, WORKER_PATIENCE, "preparing a sample");
@@ -134,6 +139,10 @@ static RtError take_samples(Bench *b) {
         worker_phase(b->r->channel, limit, "a timed launch");
         RT_TRY(timed_launch(b, &b->samples[i]));
         if (b->copy_bytes) RT_TRY(timed_copy(b, &b->copies[i]));
+        if (b->baseline.pid) {
+            worker_phase(b->r->channel, 2 * limit, "the baseline");
+            RT_TRY(baseline_sample(&b->baseline, limit, &b->others[i]));
+        }
         worker_phase(b->r->channel, WORKER_PATIENCE, "checking the results");
         if (check)
             RT_TRY(check_outputs(b, i == 0 ? "the first timed launch" : "the last timed launch"));
@@ -191,7 +200,40 @@ static RtError figures(Bench *b) {
         t->copy_gb_per_s = 2 * (double)b->copy_bytes / copy * 1e-9;
         t->percent_of_copy = 100 * t->gb_per_s / t->copy_gb_per_s;
     }
+    t->null_s = b->ceilings.null_s;
+    if (b->ceilings.read_gb_per_s > 0)
+        t->percent_of_read = 100 * t->gb_per_s / b->ceilings.read_gb_per_s;
+    if (b->baseline.pid) {
+        qsort(b->others, b->count, sizeof *b->others, by_value);
+        t->baseline_s = quantile(b->others, b->count, 0.5);
+        t->baseline_noise =
+            (quantile(b->others, b->count, 0.95) - quantile(b->others, b->count, 0.05)) /
+            t->baseline_s;
+        t->speedup = t->baseline_s / t->median_s;
+    }
     return check_possible(b);
+}
+
+/* As calibrated; a GPU that was not is measured now. Ceilings that cannot be had leave their
+ * figures out; that is no reason not to time. */
+static void find_ceilings(Bench *b) {
+    Runner *r = b->r;
+    const char *dir = r->plan.options->cache_dir;
+    if (ceilings_recall(&r->device, dir, &b->ceilings)) return;
+    b->ceilings = (RtCeilings){0};
+    if (r->plan.a->target != ARTIFACT_CUDA) return;
+    worker_phase(r->channel, 120, "measuring the device");
+    RtError e = ceilings_measure(&r->device, dir, &b->ceilings);
+    if (rt_failed(&e)) b->ceilings = (RtCeilings){0};
+}
+
+static RtError start_baseline(Bench *b) {
+    const RtOptions *o = b->r->plan.options;
+    double limit = o->time_limit_s > 0 ? o->time_limit_s : 60;
+    if (!o->baseline) return rt_ok();
+    worker_phase(b->r->channel, 10 * limit, "starting the baseline");
+    return baseline_start(&b->baseline, o->baseline, &b->binding, b->task->name, o->seed,
+                          9 * limit);
 }
 
 static RtError bench_task(Bench *b) {
@@ -213,14 +255,20 @@ static RtError bench_task(Bench *b) {
     RT_TRY(session_check_guards(&b->session));
     for (unsigned i = 0; i < b->session.a->param_count; i++)
         if (is_output(b->session.a, i)) RT_TRY(session_hash(&b->session, i, &b->expected[i]));
+    find_ceilings(b);
     RT_TRY(prepare_copy(b));
+    RT_TRY(start_baseline(b));
     RT_TRY(take_samples(b));
     return figures(b);
 }
 
 static bool run_task(Runner *r, size_t index, void *record) {
     const Task *task = &r->plan.tasks[index];
-    Bench b = {.r = r, .task = task, .out = record, .arena = arena_create()};
+    Bench b = {.r = r,
+               .task = task,
+               .out = record,
+               .arena = arena_create(),
+               .baseline = {.to = -1, .from = -1}};
     b.expected = ARENA_ARRAY(b.arena, Hash128, r->plan.a->param_count + 1);
     b.out->warm = r->plan.options->warm;
     binding_init(&b.binding, b.arena, r->plan.a, r->device.num_sms, r->device.num_cores);
@@ -230,6 +278,7 @@ static bool run_task(Runner *r, size_t index, void *record) {
     if (!rt_failed(&e) && has_inout(r->plan.a))
         rt_copy(b.out->text, sizeof b.out->text,
                 "inout tensors are restored in checked launches only");
+    baseline_stop(&b.baseline);
     if (b.copy_from) r->device.ops->release(&r->device, b.copy_from);
     if (b.copy_to) r->device.ops->release(&r->device, b.copy_to);
     if (b.session.bases) session_close(&b.session);

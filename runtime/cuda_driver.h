@@ -30,6 +30,7 @@ enum {
 enum {
     CUDA_DEV_SMS = 16,
     CUDA_DEV_L2_BYTES = 38,
+    CUDA_DEV_THREADS_SM = 39,
     CUDA_DEV_MAJOR = 75,
     CUDA_DEV_MINOR = 76,
     CUDA_DEV_COOPERATIVE = 95,

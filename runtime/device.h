@@ -8,6 +8,9 @@
 typedef struct Device Device;
 typedef struct Program Program; /* an artifact's code, loaded */
 
+/* What a device's plain kernels do with memory: `calibrate` times them. */
+typedef enum { STREAM_COPY, STREAM_READ, STREAM_FILL, STREAM_NOTHING, STREAM_KINDS } StreamKind;
+
 typedef struct {
     RtError (*alloc)(Device *d, uint64_t bytes, uint64_t *address);
     void (*release)(Device *d, uint64_t address);
@@ -15,6 +18,8 @@ typedef struct {
     RtError (*download)(Device *d, void *to, uint64_t from, uint64_t bytes);
     RtError (*copy)(Device *d, uint64_t to, uint64_t from, uint64_t bytes); /* within the device */
     RtError (*fill)(Device *d, uint64_t to, unsigned byte, uint64_t bytes);
+    /* A kernel that moves and nothing else; bytes a multiple of 16 KiB. */
+    RtError (*stream)(Device *d, StreamKind kind, uint64_t to, uint64_t from, uint64_t bytes);
     RtError (*load)(Device *d, const Artifact *a, const RtOptions *options, Program **program);
     void (*unload)(Device *d, Program *p);
     /* Starts one kernel. pointers: by the version's args, tensors and workspaces in order. */

@@ -72,6 +72,41 @@ static RtError cpu_fill(Device *d, uint64_t to, unsigned byte, uint64_t bytes) {
     return rt_ok();
 }
 
+typedef struct {
+    const char *from;
+    uint64_t *sums; /* by part */
+    int64_t part;
+} Read;
+
+static void read_part(void *ctx, int64_t begin, int64_t end) {
+    const Read *r = ctx;
+    uint64_t sum = 0, word;
+    for (int64_t i = begin; i + 8 <= end; i += 8) {
+        memcpy(&word, r->from + i, sizeof word);
+        sum ^= word;
+    }
+    r->sums[begin / r->part] = sum;
+}
+
+static void fill_part(void *ctx, int64_t begin, int64_t end) {
+    memset(((const Copy *)ctx)->to + begin, 0, (size_t)(end - begin));
+}
+
+static RtError cpu_stream(Device *d, StreamKind kind, uint64_t to, uint64_t from, uint64_t bytes) {
+    enum { PART = 8 << 20 };
+    Copy copy = {at(to), at(from)};
+    if (kind == STREAM_COPY) return cpu_copy(d, to, from, bytes);
+    if (kind == STREAM_FILL) verify_parallel((int64_t)bytes, PART, 0, fill_part, &copy);
+    if (kind != STREAM_READ) return rt_ok();
+    Read read = {.from = at(from), .part = PART};
+    read.sums = calloc(bytes / PART + 1, sizeof *read.sums);
+    if (!read.sums) return rt_error(RT_MISSING, "out of memory");
+    verify_parallel((int64_t)bytes, PART, 0, read_part, &read);
+    for (uint64_t i = 0; i <= bytes / PART; i++) ((Cpu *)d->impl)->sink ^= read.sums[i];
+    free(read.sums);
+    return rt_ok();
+}
+
 static RtError cpu_launch(Device *d, Program *p, const Launch *l, const Binding *b,
                           const uint64_t *addresses) {
     const ArtifactVersion *v = l->version;
@@ -189,6 +224,7 @@ static const DeviceOps cpu_ops = {
     .download = cpu_download,
     .copy = cpu_copy,
     .fill = cpu_fill,
+    .stream = cpu_stream,
     .load = cpu_load,
     .unload = cpu_unload,
     .launch = cpu_launch,

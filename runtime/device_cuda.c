@@ -1,6 +1,7 @@
 /* One CUDA device behind the device interface. Memory copies are synchronous; kernels, fills and
  * device copies go to one stream of our own. */
 #include "device_cuda.h"
+#include "stream_kernels.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -187,6 +188,31 @@ static RtError gpu_flush(Device *d) {
     return rt_ok();
 }
 
+/* ---- Plain kernels ---- */
+
+static RtError prepare_streams(Cuda *c) {
+    static const char *const names[STREAM_KINDS] = {"sketchc_copy", "sketchc_read", "sketchc_fill",
+                                                    "sketchc_nothing"};
+    RT_TRY(cuda_module(c, stream_ptx, 0, &c->stream_module));
+    for (int i = 0; i < STREAM_KINDS; i++)
+        CU(ModuleGetFunction(&c->stream_kernels[i], c->stream_module, names[i]),
+           "finding a plain kernel");
+    return rt_ok();
+}
+
+static RtError gpu_stream(Device *d, StreamKind kind, uint64_t to, uint64_t from, uint64_t bytes) {
+    Cuda *c = cuda_of(d);
+    if (!c->stream_module) RT_TRY(prepare_streams(c));
+    uint64_t words = kind == STREAM_NOTHING ? 1 : bytes / 16,
+             block = kind == STREAM_READ ? 1024 : 256;
+    void *parameters[] = {&to, &from, &words};
+    CUlaunchConfig config = {.grid = {(unsigned)((words + block - 1) / block), 1, 1},
+                             .block = {256, 1, 1},
+                             .stream = c->stream};
+    CU(LaunchKernelEx(&config, c->stream_kernels[kind], parameters, NULL), "launching");
+    return rt_ok();
+}
+
 /* ---- Opening ---- */
 
 static RtError gpu_close(Device *d) {
@@ -194,6 +220,7 @@ static RtError gpu_close(Device *d) {
     if (!c) return rt_ok();
     if (c->flush) c->cu->MemFree(c->flush);
     if (c->flush_module) c->cu->ModuleUnload(c->flush_module);
+    if (c->stream_module) c->cu->ModuleUnload(c->stream_module);
     if (c->begin) c->cu->EventDestroy(c->begin);
     if (c->end) c->cu->EventDestroy(c->end);
     if (c->own_stream) c->cu->StreamDestroy(c->own_stream);
@@ -210,6 +237,7 @@ static const DeviceOps gpu_ops = {
     .download = gpu_download,
     .copy = gpu_copy,
     .fill = gpu_fill,
+    .stream = gpu_stream,
     .load = cuda_load,
     .unload = cuda_unload,
     .launch = gpu_launch,
@@ -230,6 +258,7 @@ static RtError describe(Device *d, Cuda *c) {
     CU(DeviceGetAttribute(&l2, CUDA_DEV_L2_BYTES, c->device), "asking the device");
     CU(DeviceGetAttribute(&c->major, CUDA_DEV_MAJOR, c->device), "asking the device");
     CU(DeviceGetAttribute(&c->minor, CUDA_DEV_MINOR, c->device), "asking the device");
+    CU(DeviceGetAttribute(&c->threads_sm, CUDA_DEV_THREADS_SM, c->device), "asking the device");
     CU(DeviceGetAttribute(&c->shared_limit, CUDA_DEV_SHARED_OPTIN, c->device), "asking the device");
     CU(MemGetInfo(&available, &total), "asking for the device's memory");
     CU(DriverGetVersion(&c->driver_version), "asking the driver");

@@ -15,6 +15,9 @@ typedef struct {
     CUdeviceptr flush; /* read between cold samples */
     CUmodule flush_module;
     CUfunction flush_kernel;
+    CUmodule stream_module;
+    CUfunction stream_kernels[STREAM_KINDS];
+    int threads_sm; /* that a multiprocessor holds */
     uint64_t flush_bytes, l2_bytes;
     int major, minor, driver_version;
     int shared_limit; /* dynamic shared memory a block may ask for */

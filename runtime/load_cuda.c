@@ -212,6 +212,9 @@ static void describe_kernel(const Cuda *c, const ArtifactVersion *v, CUfunction 
         c->cu->FuncSetAttribute(f, CUDA_FUNC_MAX_DYNAMIC_SHARED, (int)shared);
     info->shared_bytes += (int)shared;
     c->cu->OccupancyBlocks(&info->blocks_per_sm, f, (int)v->block_threads, (size_t)shared);
+    info->threads = (int)v->block_threads;
+    if (c->threads_sm > 0)
+        info->occupancy = (double)info->blocks_per_sm * v->block_threads / c->threads_sm;
 }
 
 static RtError find_entries(const Loader *l, CudaProgram *impl, Program *p) {

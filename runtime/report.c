@@ -92,6 +92,11 @@ static void put_timing(Str *s, const RtTiming *t) {
     put_number(s, "tflop_per_s", t->tflop_per_s);
     put_number(s, "copy_gb_per_s", t->copy_gb_per_s);
     put_number(s, "percent_of_copy", t->percent_of_copy);
+    put_number(s, "percent_of_read", t->percent_of_read);
+    put_number(s, "null_s", t->null_s);
+    put_number(s, "baseline_s", t->baseline_s);
+    put_number(s, "baseline_noise", t->baseline_noise);
+    put_number(s, "speedup", t->speedup);
     put_bool(s, "warm", t->warm);
     put_bool(s, "checked", t->checked);
     str_append_char(s, '}');
@@ -108,8 +113,9 @@ void rt_bench_json(const Artifact *a, const RtBenchReport *report, Str *out) {
         str_append_json(out, k->entry);
         str_printf(out,
                    ",\"registers\":%d,\"shared_bytes\":%d,\"local_bytes\":%d,\"max_threads\":%d,"
-                   "\"blocks_per_sm\":%d}",
-                   k->registers, k->shared_bytes, k->local_bytes, k->max_threads, k->blocks_per_sm);
+                   "\"blocks_per_sm\":%d,\"threads\":%d,\"occupancy\":%.4f}",
+                   k->registers, k->shared_bytes, k->local_bytes, k->max_threads, k->blocks_per_sm,
+                   k->threads, k->occupancy);
     }
     str_append(out, "],\"cases\":[");
     for (size_t i = 0; i < report->count; i++) {
@@ -190,6 +196,12 @@ static void put_timing_line(Str *out, const RtTiming *t) {
     str_printf(out, "  %.1f GB/s", t->gb_per_s);
     if (t->copy_gb_per_s > 0)
         str_printf(out, ", %.0f %% of copy (%.1f GB/s)", t->percent_of_copy, t->copy_gb_per_s);
+    if (t->percent_of_read > 0) str_printf(out, ", %.0f %% of read", t->percent_of_read);
+    if (t->baseline_s > 0) {
+        str_append(out, "; baseline ");
+        put_time(out, t->baseline_s);
+        str_printf(out, " (noise %.1f %%), %.3f times as fast", 100 * t->baseline_noise, t->speedup);
+    }
     str_append_char(out, '\n');
 }
 
@@ -197,8 +209,11 @@ void rt_bench_text(const Artifact *a, const RtBenchReport *report, Str *out) {
     if (report->device[0]) str_printf(out, "%s on %s, %s\n", a->name, report->device, report->code);
     for (unsigned i = 0; i < report->kernel_count; i++) {
         const RtKernelInfo *k = &report->kernels[i];
-        str_printf(out, "  %s: %d registers, %d bytes shared, %d bytes local, %d blocks an SM\n",
-                   k->entry, k->registers, k->shared_bytes, k->local_bytes, k->blocks_per_sm);
+        str_printf(out,
+                   "  %s: %d threads, %d registers, %d bytes shared, %d bytes spilled or indexed, %d blocks "
+                   "an SM (occupancy %.0f %%)\n",
+                   k->entry, k->threads, k->registers, k->shared_bytes, k->local_bytes, k->blocks_per_sm,
+                   100 * k->occupancy);
     }
     for (size_t i = 0; i < report->count; i++) put_timing_line(out, &report->timings[i]);
     if (rt_failed(&report->error))

@@ -54,6 +54,7 @@ typedef struct {
     bool exact; /* verify: inputs are small integers, and what the operator makes of them without
                    rounding must be met bit for bit */
     bool warm;             /* bench: leave the L2 cache warm between samples */
+    const char *baseline;  /* bench: a command that answers the protocol of docs/cli.md; null: none */
     unsigned samples;      /* bench: 0: as many as fit into about a second, 10 to 100 */
     unsigned device;       /* CUDA ordinal */
     unsigned threads;      /* for the reference and inputs; 0: all */
@@ -114,6 +115,9 @@ typedef struct {
     double gb_per_s, tflop_per_s;
     double copy_gb_per_s; /* measured in the same run, interleaved; 0: not measured */
     double percent_of_copy;
+    double percent_of_read, null_s; /* by the calibration; 0: not measured */
+    double baseline_s, speedup;     /* median of the baseline, in turn with ours; 0: none */
+    double baseline_noise;
     bool warm;
     bool checked; /* the timed result was compared with the untimed one */
 } RtTiming;
@@ -121,6 +125,8 @@ typedef struct {
 typedef struct {
     char entry[RT_NAME];
     int registers, shared_bytes, local_bytes, max_threads, blocks_per_sm;
+    int threads;      /* of a block, as launched */
+    double occupancy; /* part of a multiprocessor's threads that fit; 0: not known */
 } RtKernelInfo;
 
 enum { RT_MAX_KERNELS = 16 };
@@ -134,6 +140,19 @@ typedef struct {
     RtKernelInfo kernels[RT_MAX_KERNELS];
 } RtBenchReport;
 RtBenchReport rt_bench(const Artifact *a, const RtOptions *options, Arena *arena);
+
+/* ---- calibrate ---- */
+
+typedef struct {
+    char device[128];
+    double copy_gb_per_s, read_gb_per_s, fill_gb_per_s; /* copy: both directions together */
+    double null_s;                                      /* an empty launch */
+    uint64_t bytes;                                     /* that were moved in one direction */
+} RtCeilings;
+/* Measures the device in a worker and keeps the result in the cache, where bench finds it. */
+RtError rt_calibrate(bool cpu, const RtOptions *options, RtCeilings *ceilings);
+void rt_ceilings_json(const RtCeilings *ceilings, const RtError *error, Str *out);
+void rt_ceilings_text(const RtCeilings *ceilings, const RtError *error, Str *out);
 
 /* ---- in the caller's process, on the caller's buffers ---- */
 

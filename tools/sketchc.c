@@ -151,6 +151,7 @@ static int read_run_options(Driver *d) {
     d->run.no_ragged = given(d, OPTION_NO_RAGGED);
     d->run.exact = given(d, OPTION_EXACT);
     d->run.warm = given(d, OPTION_WARM);
+    d->run.baseline = value(d, OPTION_BASELINE);
     d->run.cache_dir = given(d, OPTION_NO_CACHE) ? "" : NULL;
     return 0;
 }
@@ -487,6 +488,14 @@ static int command_grammar(const Driver *d) {
     return write_output(d, text, strlen(text));
 }
 
+static int command_calibrate(Driver *d) {
+    if (d->line.operands.len) return fail(SKETCHC_USAGE_ERROR, "calibrate takes no file");
+    char *report = NULL;
+    int status = (int)sketchc_calibrate(d->compile.target, &d->run, given(d, OPTION_JSON) ? "json" : "text", &report);
+    print_and_free(stdout, report);
+    return status;
+}
+
 static int command_cache(Driver *d) {
     if (d->line.operands.len == 1 && strcmp(d->line.operands.data[0], "clear") == 0) {
         printf("%llu entries removed\n", (unsigned long long)sketchc_cache_clear());
@@ -556,6 +565,8 @@ static int dispatch(Driver *d) {
         return command_docspec(d->arena, &d->line);
     case COMMAND_EXPLAIN:
         return command_explain(d);
+    case COMMAND_CALIBRATE:
+        return command_calibrate(d);
     case COMMAND_CACHE:
         return command_cache(d);
     case COMMAND_DOCTOR:

@@ -37,12 +37,16 @@ class Buffer(ctypes.Structure):
     _fields_ = [("name", ctypes.c_char_p), ("data", ctypes.c_void_p), ("bytes", ctypes.c_uint64)]
 
 
+class Scalar(ctypes.Structure):
+    _fields_ = [("name", ctypes.c_char_p), ("value", ctypes.c_double)]
+
+
 class RunOptions(ctypes.Structure):
     _fields_ = [("size", ctypes.c_size_t), ("seed", ctypes.c_uint64), ("time_limit_s", ctypes.c_double), ("max_bytes", ctypes.c_uint64),
                 ("case_name", ctypes.c_char_p), ("symbols", ctypes.POINTER(Symbol)), ("symbol_count", ctypes.c_size_t),
-                ("scalars", ctypes.c_void_p), ("scalar_count", ctypes.c_size_t), ("cache_dir", ctypes.c_char_p),
+                ("scalars", ctypes.POINTER(Scalar)), ("scalar_count", ctypes.c_size_t), ("cache_dir", ctypes.c_char_p),
                 ("no_ragged", ctypes.c_bool), ("warm", ctypes.c_bool), ("samples", ctypes.c_uint), ("device", ctypes.c_uint),
-                ("threads", ctypes.c_uint), ("exact", ctypes.c_bool)]
+                ("threads", ctypes.c_uint), ("exact", ctypes.c_bool), ("baseline", ctypes.c_char_p)]
 
 
 class Library:
@@ -68,11 +72,12 @@ class Library:
 class Kernel:
     """An artifact bound to sizes and torch tensors."""
 
-    def __init__(self, library, artifact, sizes, tensors):
+    def __init__(self, library, artifact, sizes, tensors, scalars):
         self.library, self.tensors = library, tensors
         symbols = (Symbol * len(sizes))(*[Symbol(k.encode(), v) for k, v in sizes.items()])
         buffers = (Buffer * len(tensors))(*[Buffer(k.encode(), t.data_ptr(), t.numel() * t.element_size()) for k, t in tensors.items()])
-        options = RunOptions(size=ctypes.sizeof(RunOptions), symbols=symbols, symbol_count=len(sizes))
+        values = (Scalar * len(scalars))(*[Scalar(k.encode(), v) for k, v in scalars.items()])
+        options = RunOptions(size=ctypes.sizeof(RunOptions), symbols=symbols, symbol_count=len(sizes), scalars=values, scalar_count=len(scalars))
         self.handle, message = ctypes.c_void_p(), ctypes.c_char_p()
         library.check(library.c.sketchc_kernel_open(artifact, ctypes.byref(options), buffers, ctypes.c_size_t(len(tensors)),
                                                     ctypes.byref(self.handle), ctypes.byref(message)), message)
@@ -156,6 +161,7 @@ TORCH = {
 for number, call in {47: lambda X: torch.sum(X, 1, keepdim=True), 48: lambda X: torch.mean(X, 1), 49: lambda X: torch.max(X, 1)[0],
                      51: lambda X: torch.argmax(X, 1), 52: lambda X: torch.argmin(X, 1), 53: lambda X: torch.min(X, 1)[0]}.items():
     TORCH[number] = (lambda s, d: {"X": rand(s["B"], s["K"], s["N"], dtype=d)}, call)
+SCALARS = {5: {"s": 3.14}}
 RESULT = {4: "C", 12: "C", **{n: "L" for n in (94, 95, 96, 98, 99, 100)}}
 # Largest |kernel - PyTorch| / (|PyTorch| + mean |PyTorch|) taken for right: both sides round; sums and
 # scans of many terms, in any order, and what divides by them differ by more than one rounding.
@@ -225,7 +231,7 @@ class Run:
             p = PROBLEMS[number]
             try:
                 inputs, output = self.data(p, p["cases"]["small"])
-                Kernel(self.library, self.artifact(p, form), p["cases"]["small"], {**inputs, RESULT.get(p["id"], "Y"): output}).close()
+                Kernel(self.library, self.artifact(p, form), p["cases"]["small"], {**inputs, RESULT.get(p["id"], "Y"): output}, SCALARS.get(number, {})).close()
             except Exception as error:  # told here, and again where it is timed
                 print(p["file"], form, repr(error)[:300], flush=True)
 
@@ -252,7 +258,7 @@ class Run:
         for form in FORMS:
             output = torch.empty_like(want).fill_(float("nan") if want.is_floating_point() else -7)
             try:
-                kernel = Kernel(self.library, self.artifact(p, form), sizes, {**inputs, RESULT.get(p["id"], "Y"): output})
+                kernel = Kernel(self.library, self.artifact(p, form), sizes, {**inputs, RESULT.get(p["id"], "Y"): output}, SCALARS.get(p["id"], {}))
                 kernels.append(kernel)
                 kernel()
                 torch.cuda.synchronize()

@@ -1,5 +1,8 @@
 /* Timing: figures are consistent, and a kernel that stops working after some launches is found. */
+#include "ceilings.h"
 #include "plant.h"
+
+#include <unistd.h>
 
 static RtBenchReport bench(Arena *arena, const char *body, const char *case_name) {
     RtOptions options = {.cache_dir = "", .samples = 12, .case_name = case_name, .time_limit_s = 5};
@@ -59,7 +62,69 @@ static void test_without_operator(void) {
     arena_destroy(arena);
 }
 
+/* A program beside ours: its answers become the figures, and what it does wrong has a name. */
+static void test_baseline(void) {
+    Arena *arena = arena_create();
+    char folder[] = "/tmp/sketchc-baseline-XXXXXX"; /* compiled once */
+    CHECK(mkdtemp(folder) != NULL);
+    RtOptions options = {
+        .cache_dir = folder, .samples = 11, .case_name = "tiles", .time_limit_s = 5};
+    options.baseline = "sh -c 'read x; case \"$x\" in *tiles*) echo ready;; esac; while read x; do "
+                       "echo 0.25; done'";
+    RtBenchReport r = rt_bench(plant(arena, PLANT_GOOD), &options, arena);
+    CHECK(r.error.status == RT_OK);
+    CHECK(fabs(r.timings[0].baseline_s - 0.25) < 1e-12 && r.timings[0].baseline_noise == 0);
+    CHECK(fabs(r.timings[0].speedup * r.timings[0].median_s - 0.25) < 1e-9);
+    static const struct {
+        const char *command, *text;
+        RtStatus status;
+    } wrong[] = {
+        {"sh -c 'echo no'", "the baseline answered 'no', not 'ready'", RT_BAD_INPUT},
+        {"sh -c 'echo ready; read x; read x; echo fast'",
+         "the baseline answered 'fast', not a number of seconds", RT_BAD_INPUT},
+        {"sh -c 'echo ready'", "the baseline ended", RT_ABORT},
+        {"no-such-program-anywhere", "cannot be started", RT_MISSING},
+        {"sh -c 'echo", "closed quotes", RT_BAD_OPTION},
+    };
+    for (size_t i = 0; i < COUNT_OF(wrong); i++) {
+        options.baseline = wrong[i].command;
+        r = rt_bench(plant(arena, PLANT_GOOD), &options, arena);
+        CHECK(r.error.status == wrong[i].status && strstr(r.error.text, wrong[i].text));
+    }
+    CHECK(rt_cache_clear(folder) == 1 && rmdir(folder) == 0);
+    arena_destroy(arena);
+}
+
+/* Measured once: the second time it comes from the folder, until it is asked for anew. */
+static void test_calibration(void) {
+    Arena *arena = arena_create();
+    char folder[] = "/tmp/sketchc-calibration-XXXXXX";
+    CHECK(mkdtemp(folder) != NULL);
+    RtOptions options = {.cache_dir = folder};
+    RtCeilings first, second;
+    RtError e = rt_calibrate(true, &options, &first);
+    CHECK(e.status == RT_OK && first.copy_gb_per_s > 0 && first.read_gb_per_s > 0 &&
+          first.fill_gb_per_s > 0);
+    Device d;
+    CHECK(device_open_cpu(&d).status == RT_OK && ceilings_recall(&d, folder, &second));
+    CHECK(memcmp(&first, &second, sizeof first) == 0);
+    d.ops->close(&d);
+    options.samples = 10, options.case_name = "tiles";
+    RtBenchReport r = rt_bench(plant(arena, PLANT_GOOD), &options, arena);
+    CHECK(r.error.status == RT_OK && r.timings[0].null_s == first.null_s &&
+          r.timings[0].percent_of_read > 0);
+    Str json;
+    str_init(&json);
+    rt_ceilings_json(&first, &e, &json);
+    CHECK(strstr(json.data, "\"kind\":\"calibration\",\"status\":\"ok\""));
+    str_release(&json);
+    CHECK(rt_cache_clear(folder) == 2 && rmdir(folder) == 0);
+    arena_destroy(arena);
+}
+
 int main(void) {
+    test_baseline();
+    test_calibration();
     test_without_operator();
     test_figures();
     test_timed_launches_are_checked();
