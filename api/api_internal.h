@@ -22,7 +22,14 @@ struct sketchc_unit {
     size_t designed_size;
     Str dump, times;
     PassReport report; /* of the last lowering; holds its reproducer */
+    IrPlaces *places;  /* where the last IR that was printed has its ops; null: not wanted */
 };
+
+/* For each line of a text the line of the source that it comes from, from 1; 0: none. */
+typedef struct {
+    uint32_t *data;
+    size_t len, cap;
+} LineMap;
 
 struct sketchc_artifact {
     Arena *arena;
@@ -54,6 +61,23 @@ size_t api_constexprs(Arena *arena, const Block *sketch, const ArtifactConstexpr
 size_t api_renames(Arena *arena, const Block *sketch, const ArtifactRename **list);
 /* One comment, in lines of at most 100 columns: what the code was made from. */
 void api_head_comment(sketchc_unit *unit, const Target *target, const char *leader, Str *out);
+/* Code for the target, below a comment that says from what it was made. */
+bool api_code(sketchc_unit *unit, const Compile *c, const IrModule *kernels, const char *form, Str *out);
+/* The form of code that is the target's. */
+const char *api_form(const Compile *c);
+/* Drops the functions of other levels. */
+void api_keep_level(IrModule *module, unsigned level);
+/* Which lines of the source the lines of printed IR, and of emitted code, come from (lines.c). In the unit's arena. */
+void api_lines_of_ir(sketchc_unit *unit, const Str *text, const IrPlaces *places, LineMap *lines);
+void api_lines_of_code(sketchc_unit *unit, const Str *text, LineMap *lines);
+/* That there is nothing to lower. */
+void api_report_no_sketch(sketchc_unit *unit);
+/* One HTML page about the checked unit: source, IR and code with their lines linked, layouts, launches (page.c). */
+void api_page(sketchc_unit *unit, const Compile *c, Str *out);
+/* Pictures of the layouts of a module whose tiles have some; nothing where none has (pictures.c). */
+void api_pictures(sketchc_unit *unit, const IrModule *module, Str *out);
+/* Text as HTML. */
+void api_put_html(const char *text, size_t size, Str *out);
 Artifact *api_artifact(sketchc_unit *unit, const Compile *c, Arena *arena);
 sketchc_status api_status(const sketchc_unit *unit);
 /* Starts a call: drops what the last one made. */

@@ -175,7 +175,7 @@ static IrModule *graph_only(sketchc_unit *unit, bool *none) {
     return module;
 }
 
-static void keep_level(IrModule *module, unsigned level) {
+void api_keep_level(IrModule *module, unsigned level) {
     for (IrFunc *f = module->first, *next; f; f = next) {
         next = f->next;
         if (f->level != level) ir_func_remove(f);
@@ -195,14 +195,18 @@ static bool emit_form(sketchc_unit *unit, const Compile *c, const IrModule *kern
 enum { CODE_LIMIT = 16 << 20 };
 
 /* The code, below a comment that says from what and by what it was made. */
-static bool emit_code(sketchc_unit *unit, const Compile *c, const IrModule *kernels,
-                      const char *form, Str *out) {
+bool api_code(sketchc_unit *unit, const Compile *c, const IrModule *kernels, const char *form,
+              Str *out) {
     api_head_comment(unit, c->target, strcmp(form, "llvm") == 0 ? ";" : "//", out);
     if (!emit_form(unit, c, kernels, form, out)) return false;
     if (out->len <= CODE_LIMIT) return true;
     diag_report(&unit->diags, DIAG_code_too_large, SPAN_NONE, (long long)out->len,
                 (long long)CODE_LIMIT);
     return false;
+}
+
+const char *api_form(const Compile *c) {
+    return targets[c->emitter].form;
 }
 
 /* The tile function of a built module: what the sketch declares. */
@@ -212,7 +216,7 @@ static const IrFunc *tile_function(const IrModule *m) {
     return NULL;
 }
 
-static void report_no_sketch(sketchc_unit *unit) {
+void api_report_no_sketch(sketchc_unit *unit) {
     const Block *op = unit->file ? unit->file->op : NULL;
     Diag *d = diag_report(&unit->diags, DIAG_no_sketch, op ? op->name_span : SPAN_NONE);
     if (op)
@@ -226,9 +230,9 @@ Artifact *api_artifact(sketchc_unit *unit, const Compile *c, Arena *arena) {
     bool no_graph = true;
     IrModule *graph = kernels ? graph_only(unit, &no_graph) : NULL;
     if (!graph) return NULL;
-    keep_level(kernels, IR_LEVEL_TILE);
+    api_keep_level(kernels, IR_LEVEL_TILE);
     if (!kernels->first) {
-        report_no_sketch(unit);
+        api_report_no_sketch(unit);
         return NULL;
     }
     if (!api_lower(unit, c, kernels)) return NULL;
@@ -236,7 +240,7 @@ Artifact *api_artifact(sketchc_unit *unit, const Compile *c, Arena *arena) {
     str_init(&code);
     Artifact *artifact = NULL;
     static const ArtifactBlobKind kinds[] = {ARTIFACT_PTX, ARTIFACT_CUDA_C, ARTIFACT_C};
-    if (emit_code(unit, c, kernels, targets[c->emitter].form, &code)) {
+    if (api_code(unit, c, kernels, targets[c->emitter].form, &code)) {
         ArtifactBlob blob = {kinds[c->emitter], c->target->arch, (const unsigned char *)code.data,
                              code.len};
         const IrFunc *declared = tile_function(signature);
@@ -307,18 +311,22 @@ static void emit_artifact(sketchc_unit *unit, const Compile *c, Str *out) {
     if (artifact) artifact_write(artifact, out);
 }
 
+static void print_ir(sketchc_unit *unit, const IrModule *module, Str *out) {
+    ir_print_places(module, unit->arena, out, unit->places);
+}
+
 static void emit_lowered(sketchc_unit *unit, const Compile *c, const char *form, IrModule *module,
                          Str *out) {
-    keep_level(module, IR_LEVEL_TILE);
+    api_keep_level(module, IR_LEVEL_TILE);
     if (!module->first) {
-        report_no_sketch(unit);
+        api_report_no_sketch(unit);
         return;
     }
     if (!api_lower(unit, c, module)) return;
     if (strcmp(form, "kernel") == 0 || c->given.stop_after)
-        ir_print(module, out);
+        print_ir(unit, module, out);
     else
-        emit_code(unit, c, module, form, out);
+        api_code(unit, c, module, form, out);
 }
 
 static void emit_module(sketchc_unit *unit, const Compile *c, const char *form, Str *out) {
@@ -329,15 +337,15 @@ static void emit_module(sketchc_unit *unit, const Compile *c, const char *form, 
         emit_lowered(unit, c, form, module, out);
         return;
     }
-    keep_level(module, graph ? IR_LEVEL_GRAPH : IR_LEVEL_TILE);
-    ir_print(module, out);
+    api_keep_level(module, graph ? IR_LEVEL_GRAPH : IR_LEVEL_TILE);
+    print_ir(unit, module, out);
 }
 
 /* What is compiled, as a file of its own: the operator, then the sketch, in the user's words. */
 static void emit_sketch(sketchc_unit *unit, Str *out) {
     const Block *blocks[] = {unit->file->op, unit->file->sketch};
     if (!unit->file->sketch) {
-        report_no_sketch(unit);
+        api_report_no_sketch(unit);
         return;
     }
     str_printf(out, "edition %lld\n", (long long)unit->file->edition);
@@ -393,6 +401,67 @@ sketchc_status sketchc_emit(sketchc_unit *unit, const sketchc_options *options, 
     sketchc_status status = api_status(unit);
     if (status == SKETCHC_OK) {
         *data = api_string(&out);
+        *size = out.len;
+    }
+    str_release(&out);
+    return status;
+}
+
+static void lines_into(sketchc_unit *unit, const sketchc_options *options, const char *form, Str *out,
+                       LineMap *lines) {
+    IrPlaces places = {0};
+    unit->places = &places;
+    emit_into(unit, options, form, out);
+    unit->places = NULL;
+    if (unit->diags.error_count || unit->designed) return; /* its lines are not the caller's */
+    if (places.len)
+        api_lines_of_ir(unit, out, &places, lines);
+    else
+        api_lines_of_code(unit, out, lines);
+}
+
+sketchc_status sketchc_emit_lines(sketchc_unit *unit, const sketchc_options *options, const char *form,
+                                  char **data, uint32_t **lines, size_t *line_count) {
+    *data = NULL;
+    *lines = NULL;
+    *line_count = 0;
+    Str out;
+    LineMap map = {0};
+    str_init(&out);
+    GUARDED(unit, {
+        if (known_form(form) && !(form && strcmp(form, "artifact") == 0))
+            lines_into(unit, options, form, &out, &map);
+        else
+            usage(unit, arena_printf(unit->arena, "\"%s\" is no form of text", form));
+    });
+    sketchc_status status = api_status(unit);
+    if (status == SKETCHC_OK) {
+        *data = api_string(&out);
+        *lines = malloc((map.len + 1) * sizeof **lines);
+        if (*lines) memcpy(*lines, map.data, map.len * sizeof **lines);
+        *line_count = *lines ? map.len : 0;
+    }
+    str_release(&out);
+    return status;
+}
+
+/* ---- The page that explains (page.c) ---- */
+
+static void page_into(sketchc_unit *unit, const sketchc_options *options, Str *out) {
+    Compile c = {0};
+    if (known_options(unit, &options) && check_with_sketch(unit, options) && api_target(unit, options, NULL, &c))
+        api_page(unit, &c, out);
+}
+
+sketchc_status sketchc_explain_page(sketchc_unit *unit, const sketchc_options *options, char **text, size_t *size) {
+    *text = NULL;
+    *size = 0;
+    Str out;
+    str_init(&out);
+    GUARDED(unit, page_into(unit, options, &out));
+    sketchc_status status = api_status(unit);
+    if (status == SKETCHC_OK) {
+        *text = api_string(&out);
         *size = out.len;
     }
     str_release(&out);

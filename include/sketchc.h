@@ -83,6 +83,16 @@ SKETCHC_API sketchc_status sketchc_check(sketchc_unit *unit, const sketchc_optio
 SKETCHC_API sketchc_status sketchc_emit(sketchc_unit *unit, const sketchc_options *options, const char *form,
                                         char **data, size_t *size);
 
+/* As sketchc_emit for forms that are text (*data is NUL-terminated); (*lines)[i] is the line of the source, from 1, that line i
+ * of the text comes from, 0 where it comes from none. PTX does not say. The caller frees both. */
+SKETCHC_API sketchc_status sketchc_emit_lines(sketchc_unit *unit, const sketchc_options *options, const char *form,
+                                              char **data, uint32_t **lines, size_t *line_count);
+
+/* One self-contained HTML page about the sketch: source, tile IR, kernel IR and code side by side with their lines linked,
+ * layouts as pictures, launches. *text is NUL-terminated, the caller frees it. */
+SKETCHC_API sketchc_status sketchc_explain_page(sketchc_unit *unit, const sketchc_options *options, char **text,
+                                                size_t *size);
+
 /* The source in the one style of .sketch files; *text is NUL-terminated, caller frees. A source that does not parse is
  * SKETCHC_SOURCE_ERROR, with diagnostics. */
 SKETCHC_API sketchc_status sketchc_format(sketchc_unit *unit, char **text, size_t *size);

@@ -379,6 +379,16 @@ bool ir_simplify(IrFunc *f);
 /* ---- Text ---- */
 
 void ir_print(const IrModule *m, Str *out);      /* "sketchc.ir 1" header, all functions */
+/* As ir_print; and where each op's text begins, with its span, in the text's order. */
+typedef struct {
+    size_t offset;
+    Span span;
+} IrPlace;
+typedef struct {
+    IrPlace *data;
+    size_t len, cap;
+} IrPlaces;
+void ir_print_places(const IrModule *m, Arena *arena, Str *out, IrPlaces *places);
 void ir_print_func(const IrFunc *f, Str *out);
 void ir_print_op(const IrOp *op, Str *out);
 void ir_print_type(const IrType *t, Str *out);

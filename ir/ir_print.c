@@ -13,6 +13,8 @@ typedef struct {
     Map *taken;   /* name -> counter of the last suffix */
     unsigned next_number;
     Str *out;
+    Arena *places_arena;
+    IrPlaces *places; /* null: not wanted */
 } Printer;
 
 static void printer_init(Printer *p, Str *out) {
@@ -238,6 +240,10 @@ static void print_block(Printer *p, const IrBlock *block, unsigned depth) {
     if (block->first) str_append_char(p->out, '\n');
     for (const IrOp *op = block->first; op; op = op->next) {
         print_indent(p->out, depth + 1);
+        if (p->places) {
+            IrPlace place = {p->out->len, op->span};
+            VEC_PUSH(p->places_arena, p->places, place);
+        }
         print_op(p, op, depth + 1);
         str_append_char(p->out, '\n');
     }
@@ -348,12 +354,19 @@ static void print_case(const IrCase *c, Str *out) {
     str_append(out, "}\n");
 }
 
-void ir_print(const IrModule *m, Str *out) {
+void ir_print(const IrModule *m, Str *out) { ir_print_places(m, NULL, out, NULL); }
+
+void ir_print_places(const IrModule *m, Arena *arena, Str *out, IrPlaces *places) {
     str_append(out, "sketchc.ir 1\n");
     if (m->case_count) str_append_char(out, '\n');
     for (size_t i = 0; i < m->case_count; i++) print_case(&m->cases[i], out);
     for (const IrFunc *f = m->first; f; f = f->next) {
         str_append_char(out, '\n');
-        ir_print_func(f, out);
+        Printer p;
+        printer_init(&p, out);
+        p.places_arena = arena;
+        p.places = places;
+        print_func(&p, f);
+        printer_release(&p);
     }
 }

@@ -471,9 +471,34 @@ static int command_format(Driver *d) {
     return status;
 }
 
+/* The page about a sketch. Code is CUDA C unless another target is named: PTX does not say its lines. */
+static int explain_file(Driver *d, const char *path) {
+    Str text;
+    str_init(&text);
+    if (!d->compile.target) d->compile.target = "cuda";
+    int status = choose_machine(d, false);
+    if (!status) status = read_source(path, SOURCE_LIMIT, &text);
+    sketchc_unit *unit =
+        status ? NULL : sketchc_unit_create(strcmp(path, "-") ? path : "<stdin>", text.data, text.len);
+    char *page = NULL;
+    size_t size = 0;
+    if (unit) {
+        crash_guard(d->command, text.data, text.len);
+        status = (int)sketchc_explain_page(unit, &d->compile, &page, &size);
+        crash_unguard();
+        report_diagnostics(d, unit);
+    }
+    if (!status) status = write_output(d, page, size);
+    sketchc_free(page);
+    sketchc_unit_destroy(unit);
+    str_release(&text);
+    return status;
+}
+
 static int command_explain(Driver *d) {
-    int status = one_operand(d, "code");
+    int status = one_operand(d, given(d, OPTION_HTML) ? "file" : "code");
     if (status) return status;
+    if (given(d, OPTION_HTML)) return explain_file(d, d->line.operands.data[0]);
     const char *text = sketchc_explain(d->line.operands.data[0]);
     if (!text)
         return fail(SKETCHC_USAGE_ERROR, "there is no diagnostic code \"%s\"",

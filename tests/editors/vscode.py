@@ -29,6 +29,10 @@ def install(folder):
     if not npm or not shutil.which("node"):
         print("npm is not installed")
         sys.exit(77)
+    version = subprocess.run(["node", "--version"], capture_output=True, text=True).stdout.strip()
+    if int(version.lstrip("v").split(".")[0]) < 20:
+        print(f"node {version} is older than 20, which the packaging tool needs")
+        sys.exit(77)
     for name in ("src", "syntaxes", "snippets"):
         shutil.rmtree(folder / name, ignore_errors=True)
     folder.mkdir(parents=True, exist_ok=True)

@@ -3,7 +3,6 @@
 
 #include "sketchc.h"
 
-#include <ctype.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -34,30 +33,16 @@ void lsp_formatting(Request *r) {
 
 /* ---- sketchc.show ---- */
 
-/* The line of the source that a line of code names in a comment (`// file:12`), 0: none. */
-static long source_line(const char *line, size_t length) {
-    size_t i = 0;
-    while (i < length && (line[i] == ' ' || line[i] == '\t')) i++;
-    bool comment = i + 2 < length && (memcmp(line + i, "//", 2) == 0 || line[i] == '#');
-    size_t digits = length;
-    while (comment && digits > i && isdigit((unsigned char)line[digits - 1])) digits--;
-    if (!comment || digits == length || line[digits - 1] != ':') return 0;
-    return strtol(line + digits, NULL, 10);
-}
-
-/* Pairs [line of the code, line of the source], both from 0, where the code changes its source line. */
-static void put_line_map(const char *text, Str *out) {
+/* Pairs [line of the text, line of the source], both from 0, where the text changes its source line. */
+static void put_line_map(const uint32_t *lines, size_t count, Str *out) {
     bool first = true;
+    uint32_t last = 0;
     str_append(out, "[");
-    for (unsigned at = 0; *text; at++) {
-        const char *end = strchr(text, '\n');
-        size_t length = end ? (size_t)(end - text) : strlen(text);
-        long line = source_line(text, length);
-        if (line) {
-            put_next(out, &first);
-            str_printf(out, "[%u,%ld]", at, line - 1);
-        }
-        text += length + (end ? 1 : 0);
+    for (size_t at = 0; at < count; at++) {
+        if (!lines[at] || lines[at] == last) continue;
+        last = lines[at];
+        put_next(out, &first);
+        str_printf(out, "[%zu,%u]", at, last - 1);
     }
     str_append(out, "]");
 }
@@ -76,18 +61,20 @@ static void show(Request *r, Document *d, const char *form, const char *sketch) 
     sketchc_options options = {.size = sizeof options, .sketch = sketch};
     if (strcmp(form, "kernel") == 0 || strcmp(form, "tile") == 0) options.target = "cuda";
     char *text = NULL;
-    size_t size = 0;
-    sketchc_status status = sketchc_emit(unit, &options, form, &text, &size);
+    uint32_t *lines = NULL;
+    size_t line_count = 0;
+    sketchc_status status = sketchc_emit_lines(unit, &options, form, &text, &lines, &line_count);
     str_append(&r->out, "{\"form\":");
     str_append_json(&r->out, form);
     str_append(&r->out, ",\"text\":");
     char *problems = status ? sketchc_diagnostics(unit, "text") : NULL;
     str_append_json(&r->out, !status ? text : problems ? problems : "");
     str_printf(&r->out, ",\"ok\":%s,\"lines\":", status ? "false" : "true");
-    put_line_map(!status && text ? text : "", &r->out);
+    put_line_map(lines, line_count, &r->out);
     str_append(&r->out, "}");
     sketchc_free(problems);
     sketchc_free(text);
+    sketchc_free(lines);
     sketchc_unit_destroy(unit);
 }
 

@@ -1,0 +1,68 @@
+/* Which line of the source a line of IR or code comes from. */
+#include "api_internal.h"
+
+#include <ctype.h>
+#include <string.h>
+
+static size_t line_length(const char *text) {
+    return strcspn(text, "\n");
+}
+
+/* ---- Printed IR: by the ops' spans ---- */
+
+static uint32_t line_of(const sketchc_unit *unit, Span span) {
+    const SourceFile *file = source_file(unit->sources, span.file);
+    uint32_t line = 0, column;
+    if (span.end > 0 && file) source_position(file, span.begin, &line, &column);
+    return line;
+}
+
+void api_lines_of_ir(sketchc_unit *unit, const Str *text, const IrPlaces *places, LineMap *lines) {
+    size_t next = 0;
+    for (const char *at = text->data; *at;) {
+        size_t end = (size_t)(at - text->data) + line_length(at);
+        uint32_t line = 0;
+        for (; next < places->len && places->data[next].offset < end; next++)
+            line = line_of(unit, places->data[next].span);
+        VEC_PUSH(unit->arena, lines, line);
+        at = text->data + end;
+        at += *at == '\n';
+    }
+}
+
+/* ---- Code: by the comments that the emitters put before what comes from another line ---- */
+
+/* The N of `// file:N`; 0: the line is no such comment. */
+static uint32_t commented_line(const char *text, size_t length, const char *file) {
+    size_t n = strlen(file), i = strspn(text, " \t");
+    if (i + 3 + n + 1 >= length || strncmp(text + i, "// ", 3) != 0) return 0;
+    const char *at = text + i + 3 + n;
+    if (strncmp(text + i + 3, file, n) != 0 || *at++ != ':') return 0;
+    uint32_t line = 0;
+    for (; at < text + length && isdigit((unsigned char)*at); at++) line = line * 10 + (uint32_t)(*at - '0');
+    return at == text + length ? line : 0;
+}
+
+/* What a comment says holds down to the next comment or to the end of the block that it stands in: of the first line
+ * behind it, since directives (`#pragma`) and what stands before them keep to the margin. */
+void api_lines_of_code(sketchc_unit *unit, const Str *text, LineMap *lines) {
+    if (!unit->file->sketch) return;
+    const char *path = source_file(unit->sources, unit->file->sketch->span.file)->path;
+    const char *slash = strrchr(path, '/'), *file = slash ? slash + 1 : path;
+    uint32_t line = 0;
+    size_t depth = 0;
+    for (const char *at = text->data; *at;) {
+        size_t length = line_length(at), indent = strspn(at, " \t");
+        uint32_t said = commented_line(at, length, file);
+        if (said) {
+            line = said;
+            depth = SIZE_MAX;
+        } else if (indent < length && at[indent] != '#') {
+            if (depth == SIZE_MAX) depth = indent;
+            if (indent < depth) line = 0;
+        }
+        VEC_PUSH(unit->arena, lines, line);
+        at += length;
+        at += *at == '\n';
+    }
+}

@@ -1,0 +1,345 @@
+/* The page of `sketchc explain FILE --html`: what a sketch becomes, for people to look at. One file, no other is fetched;
+ * without a script it can still be read. */
+#include "api_internal.h"
+
+#include "cost.h"
+#include "page_parts.h"
+#include "sketchc_config.h"
+
+#include <ctype.h>
+#include <math.h>
+#include <string.h>
+
+void api_put_html(const char *text, size_t size, Str *out) {
+    for (size_t i = 0; i < size; i++) switch (text[i]) {
+        case '&': str_append(out, "&amp;"); break;
+        case '<': str_append(out, "&lt;"); break;
+        case '>': str_append(out, "&gt;"); break;
+        case '"': str_append(out, "&quot;"); break;
+        default: str_append_char(out, text[i]);
+        }
+}
+
+static void put_text(const char *text, Str *out) {
+    api_put_html(text, strlen(text), out);
+}
+
+/* ---- Code with colours ---- */
+
+typedef struct {
+    const char *title, *id;
+    const char *comment;  /* what begins a comment */
+    const char *const *words;
+} Language;
+
+static const char *const sketch_words[] = {"operator", "sketch", "implements", "symbols", "tensors", "scalars", "constexpr", "view",
+                                           "case", "precision", "edition", "for", "in", "if", "elif", "else", "and", "or", "not", NULL};
+static const char *const ir_words[] = {"func", "tile", "kernel", "graph", "open", "static", "mapped", "guard", "require", "case", "tensor", "symbol",
+                                       "scalar", "workspace", "parallel", "for", "if", "map", "yield", "return", "roles", NULL};
+static const char *const c_words[] = {"const", "static", "int", "long", "unsigned", "float", "double", "bool", "void", "char", "for", "if", "else",
+                                      "return", "extern", "inline", "struct", "__shared__", "__global__", "__device__", "__host__",
+                                      "__restrict__", "__syncthreads", "__forceinline__", "restrict", "while", "break", NULL};
+
+static bool is_word_of(const Language *l, const char *text, size_t length) {
+    for (size_t i = 0; l->words[i]; i++)
+        if (strlen(l->words[i]) == length && strncmp(l->words[i], text, length) == 0) return true;
+    return false;
+}
+
+static bool is_name(char c) {
+    return isalnum((unsigned char)c) || c == '_';
+}
+
+static void put_classed(const char *class, const char *text, size_t length, Str *out) {
+    if (class) str_printf(out, "<i class=%s>", class);
+    api_put_html(text, length, out);
+    if (class) str_append(out, "</i>");
+}
+
+/* The piece at `text`, of one colour; its length. */
+static size_t put_piece(const Language *l, const char *text, size_t left, Str *out) {
+    size_t n = 1, comment = strlen(l->comment);
+    const char *class = NULL;
+    if (left >= comment && strncmp(text, l->comment, comment) == 0 && !(l->comment[0] == '#' && text[1] == 'd')) {
+        n = left;
+        class = "c";
+    } else if (*text == '"') {
+        while (n < left && text[n] != '"') n++;
+        n += n < left;
+        class = "s";
+    } else if (isdigit((unsigned char)*text)) {
+        while (n < left && (is_name(text[n]) || text[n] == '.')) n++;
+        class = "n";
+    } else if (is_name(*text) || *text == '%' || *text == '@') {
+        while (n < left && is_name(text[n])) n++;
+        class = is_word_of(l, text, n) ? "w" : n < left && text[n] == '(' ? "f" : NULL;
+    }
+    put_classed(class, text, n, out);
+    return n;
+}
+
+/* One pane: each line an element that names the line of the source it belongs to. */
+static void put_pane(const Language *l, const Str *text, const LineMap *lines, Str *out) {
+    str_printf(out, "<section class=pane id=%s><h2>%s</h2><ol class=code>\n", l->id, l->title);
+    size_t number = 0;
+    for (const char *at = text->data; at && *at; number++) {
+        size_t length = strcspn(at, "\n");
+        uint32_t line = !lines ? (uint32_t)number + 1 : number < lines->len ? lines->data[number] : 0;
+        if (line)
+            str_printf(out, "<li data-l=%u>", line);
+        else
+            str_append(out, "<li>");
+        for (size_t i = 0; i < length;) i += put_piece(l, at + i, length - i, out);
+        str_append(out, "</li>\n");
+        at += length;
+        at += *at == '\n';
+    }
+    str_append(out, "</ol></section>\n");
+}
+
+/* ---- Numbers ---- */
+
+static void put_count(double value, const char *unit, Str *out) {
+    static const char *const prefixes[] = {"", "k", "M", "G", "T"};
+    unsigned p = 0;
+    for (; value >= 1000 && p + 1 < COUNT_OF(prefixes); p++) value /= 1000;
+    str_printf(out, value < 10 && p ? "%.2f %s%s" : value < 100 && p ? "%.1f %s%s" : "%.0f %s%s", value, prefixes[p], unit);
+}
+
+static void put_seconds(double seconds, Str *out) {
+    if (seconds < 1e-3)
+        str_printf(out, "%.1f &micro;s", 1e6 * seconds);
+    else
+        str_printf(out, "%.2f ms", 1e3 * seconds);
+}
+
+/* ---- Launches ---- */
+
+static void put_attr(const IrFunc *f, const char *key, const char *otherwise, Str *out) {
+    const IrAttr *a = ir_func_attr(f, key);
+    Str text;
+    str_init(&text);
+    if (a && a->kind == IR_ATTR_AFF)
+        aff_print(a->aff, &text);
+    else if (a && a->kind == IR_ATTR_INT)
+        str_printf(&text, "%lld", (long long)a->integer);
+    put_text(text.len ? text.data : otherwise, out);
+    str_release(&text);
+}
+
+static void put_launch(const IrFunc *f, int warp_size, Str *out) {
+    str_append(out, "<tr><th>");
+    put_text(f->name, out);
+    str_append(out, "</th><td>");
+    put_attr(f, "grid_x", "1", out);
+    static const char *const others[] = {"grid_y", "grid_z"};
+    for (size_t i = 0; i < COUNT_OF(others); i++)
+        if (ir_func_attr(f, others[i])) {
+            str_append(out, " &times; ");
+            put_attr(f, others[i], "1", out);
+        }
+    str_printf(out, "</td><td>%lld</td><td>", (long long)(ir_func_attr_int(f, "num_warps", 1) * warp_size));
+    put_attr(f, "shared_bytes", "0", out);
+    str_append(out, "</td><td>");
+    if (f->guard) {
+        Str text;
+        str_init(&text);
+        aff_print(f->guard, &text);
+        put_text(text.data, out);
+        str_append(out, " &gt; 0");
+        str_release(&text);
+    } else {
+        str_append(out, "always");
+    }
+    str_append(out, "</td></tr>\n");
+}
+
+static void put_launches(const IrModule *kernels, const Target *target, Str *out) {
+    if (target->kind != TARGET_CUDA) return;
+    str_append(out, "<section class=facts><h2>Launches</h2><div class=scroll><table><tr><th>kernel</th><th>blocks</th><th>threads</th>"
+                    "<th>shared bytes</th><th>runs when</th></tr>\n");
+    for (const IrFunc *f = kernels->first; f; f = f->next) put_launch(f, (int)target->warp_size, out);
+    str_append(out, "</table></div></section>\n");
+}
+
+/* ---- What the cases must move, at the least ---- */
+
+typedef struct {
+    const IrCase *sizes;
+    const IrFunc *sketch;
+    unsigned depth;
+} Sizes;
+
+static bool size_of(void *context, const Aff *leaf, int64_t *value) {
+    Sizes *s = context;
+    if (leaf->kind != AFF_SYM) return false;
+    for (size_t i = 0; i < s->sizes->symbol_count; i++)
+        if (strcmp(s->sizes->symbols[i], leaf->name) == 0) {
+            *value = s->sizes->values[i];
+            return true;
+        }
+    for (unsigned i = 0; i < s->sketch->param_count; i++) {
+        const IrParam *p = &s->sketch->params[i];
+        if (strcmp(p->name, leaf->name) != 0 || !p->derived || s->depth > 8) continue;
+        Sizes inner = {s->sizes, s->sketch, s->depth + 1};
+        return aff_eval(p->derived, size_of, &inner, value);
+    }
+    return false;
+}
+
+/* Bytes of the tensors of a direction in a case; negative when a size is not known. */
+static double tensor_bytes(const IrFunc *sketch, const IrCase *sizes, unsigned direction) {
+    double sum = 0;
+    Sizes context = {sizes, sketch, 0};
+    for (unsigned i = 0; i < sketch->param_count; i++) {
+        const IrParam *p = &sketch->params[i];
+        const IrType *t = p->type ? p->type : sketch->body->args[i]->type;
+        if (p->kind != IR_PARAM_TENSOR || !(p->direction & direction)) continue;
+        double bytes = (double)dtype_size(t->dtype);
+        for (unsigned k = 0; k < t->rank; k++) {
+            int64_t extent;
+            if (!aff_eval(t->extents[k], size_of, &context, &extent)) return -1;
+            bytes *= (double)extent;
+        }
+        sum += bytes;
+    }
+    return sum;
+}
+
+static void put_roof(const IrCase *c, const IrFunc *sketch, const CostMachine *machine, Str *out) {
+    double read = tensor_bytes(sketch, c, IR_DIR_IN), written = tensor_bytes(sketch, c, IR_DIR_OUT);
+    str_append(out, "<tr><th>");
+    put_text(c->name, out);
+    str_append(out, "</th>");
+    if (read < 0 || written < 0) {
+        str_append(out, "<td>not known</td><td>not known</td><td>not known</td></tr>\n");
+        return;
+    }
+    str_append(out, "<td>");
+    put_count(read, "B", out);
+    str_append(out, "</td><td>");
+    put_count(written, "B", out);
+    str_append(out, "</td><td>");
+    if (machine)
+        put_seconds(cost_floor(machine, read, written), out);
+    else
+        str_append(out, "not known");
+    str_append(out, "</td></tr>\n");
+}
+
+static void put_roofs(const IrModule *tile, const Target *target, Str *out) {
+    CostMachine machine;
+    bool known = cost_machine(target, &machine);
+    const IrFunc *sketch = tile->first;
+    str_append(out, "<section class=facts><h2>Roof</h2>\n<p>Time predicted for the kernels: not known. ");
+    str_append(out, known ? "Moving every tensor once takes at least, at the rates of this target&rsquo;s document:</p>\n"
+                          : "This target&rsquo;s document states no rates.</p>\n");
+    str_append(out, "<div class=scroll><table><tr><th>case</th><th>read</th><th>written</th><th>memory roof</th></tr>\n");
+    for (size_t i = 0; i < tile->case_count; i++) put_roof(&tile->cases[i], sketch, known ? &machine : NULL, out);
+    if (!tile->case_count) str_append(out, "<tr><td colspan=4>the file has no cases</td></tr>\n");
+    str_append(out, "</table></div></section>\n");
+}
+
+/* ---- The parts from the compiler ---- */
+
+typedef struct {
+    Str text;
+    LineMap lines;
+} Part;
+
+static void print_part(sketchc_unit *unit, const IrModule *module, Part *part) {
+    IrPlaces places = {0};
+    ir_print_places(module, unit->arena, &part->text, &places);
+    api_lines_of_ir(unit, &part->text, &places, &part->lines);
+}
+
+/* A copy of the module with layouts, reported on nowhere: the real lowering says the same. */
+static void put_layouts(sketchc_unit *unit, const Compile *c, Str *out) {
+    DiagList said = unit->diags;
+    diag_list_init(&unit->diags, unit->arena, unit->sources);
+    IrModule *module = c->target->kind == TARGET_CUDA ? api_build(unit) : NULL;
+    Compile stopped = *c;
+    stopped.given.stop_after = pass_info(PASS_ASSIGN_LAYOUTS)->name;
+    stopped.given.print_ir_after = NULL;
+    if (module) api_keep_level(module, IR_LEVEL_TILE);
+    bool lowered = module && api_lower(unit, &stopped, module);
+    unit->diags = said;
+    str_append(out, "<section class=facts><h2>Layouts</h2>\n");
+    Str pictures;
+    str_init(&pictures);
+    if (lowered) api_pictures(unit, module, &pictures);
+    if (pictures.len)
+        str_printf(out, "<div class=pictures>\n%s</div>\n", pictures.data);
+    else
+        str_append(out, "<p>Tiles are plain arrays of one core here, or single values.</p>\n");
+    str_release(&pictures);
+    str_append(out, "</section>\n");
+}
+
+static void put_messages(const sketchc_unit *unit, Str *out) {
+    Str text;
+    str_init(&text);
+    diag_render_text(&unit->diags, false, &text);
+    if (text.len) {
+        str_append(out, "<section class=facts><h2>What the compiler says</h2><pre>");
+        api_put_html(text.data, text.len, out);
+        str_append(out, "</pre></section>\n");
+    }
+    str_release(&text);
+}
+
+static void put_head(const sketchc_unit *unit, const char *name, const Target *target, Str *out) {
+    str_append(out, "<!DOCTYPE html>\n<html lang=en><head><meta charset=utf-8><meta name=viewport content=\"width=device-width\">\n<title>");
+    put_text(name, out);
+    str_printf(out, " for %s</title>\n<style>\n%s", target->arch, page_css);
+    for (unsigned k = 0; k < 32; k++) str_printf(out, ".k%u{--h:%u}", k, k * 360 / 32);
+    str_append(out, "\n</style></head><body>\n<header><h1>");
+    put_text(name, out);
+    str_append(out, "</h1><p>");
+    put_text(unit->path, out);
+    str_printf(out, " for %s, by sketchc " SKETCHC_VERSION ". Point at a line to see what becomes of it; click to hold it.%s</p></header>\n",
+               target->arch, unit->designed ? " The file has no sketch: the one shown was designed by rules." : "");
+}
+
+static const Language languages[] = {
+    {"Source", "source", "#", sketch_words},
+    {"Tile IR", "tile", "//", ir_words},
+    {"Kernel IR", "kernel", "//", ir_words},
+    {"Code", "code", "//", c_words},
+};
+
+static void put_page(sketchc_unit *unit, const Compile *c, const IrModule *tile, const IrModule *kernels, Part parts[4], Str *out) {
+    put_head(unit, tile->first->name, c->target, out);
+    str_append(out, "<main>\n");
+    for (size_t i = 0; i < 4; i++) put_pane(&languages[i], &parts[i].text, i ? &parts[i].lines : NULL, out);
+    str_append(out, "</main>\n<div class=below>\n");
+    put_launches(kernels, c->target, out);
+    put_roofs(tile, c->target, out);
+    put_layouts(unit, c, out);
+    put_messages(unit, out);
+    str_printf(out, "</div>\n<script>\n%s</script>\n</body></html>\n", page_js);
+}
+
+void api_page(sketchc_unit *unit, const Compile *c, Str *out) {
+    IrModule *tile = api_build(unit), *kernels = tile ? api_build(unit) : NULL;
+    if (!kernels) return;
+    api_keep_level(tile, IR_LEVEL_TILE);
+    api_keep_level(kernels, IR_LEVEL_TILE);
+    if (!tile->first) {
+        api_report_no_sketch(unit);
+        return;
+    }
+    Part parts[4] = {0};
+    for (size_t i = 0; i < COUNT_OF(parts); i++) str_init(&parts[i].text);
+    if (unit->designed)
+        str_append_n(&parts[0].text, unit->designed, unit->designed_size);
+    else
+        str_append_n(&parts[0].text, unit->text, unit->size);
+    print_part(unit, tile, &parts[1]);
+    if (api_lower(unit, c, kernels) && api_code(unit, c, kernels, api_form(c), &parts[3].text)) {
+        print_part(unit, kernels, &parts[2]);
+        api_lines_of_code(unit, &parts[3].text, &parts[3].lines);
+        put_page(unit, c, tile, kernels, parts, out);
+    }
+    for (size_t i = 0; i < COUNT_OF(parts); i++) str_release(&parts[i].text);
+}
