@@ -224,7 +224,7 @@ static unsigned scalar_operand(RandomProgram *p, Rng *rng, bool real) {
 static void make_condition(RandomProgram *p, Rng *rng, const Form *with, unsigned *condition) {
     static const BuiltinId compares[] = {BUILTIN_LT, BUILTIN_LE, BUILTIN_GT, BUILTIN_GE, BUILTIN_EQ,
                                          BUILTIN_NE};
-    unsigned a = 0, b;
+    unsigned a = 0, b = 0;
     if (rng_chance(rng, 25) && pick_value(p, rng, with, KINDS_BOOL, condition)) return;
     if (!pick_value(p, rng, with, KINDS_NUMBER, &a)) return;
     bool real = dtype_is_float(p->nodes[a].dtype);

@@ -7,7 +7,7 @@
  * again; at the end the first --most-failures of them are shrunk and written to FOLDER (default: the current
  * one) as NAME.sketch, to be put into tests/bugs. With --stop the first failure ends the run. With
  * --artifacts nothing is run: each is compiled to PTX and CUDA C, for a machine with a GPU
- * (bench/gpu_check.py); --assemble hands both to CUDA's compilers. With --passes the interpreter runs before
+ * (bench/gpu_check.py), with a list unordered.txt of what is not to be compared bit for bit; --assemble hands both to CUDA's compilers. With --passes the interpreter runs before
  * and after every pass. Prints a line of totals for every tenth of the programs (at most 500) and at the end
  * `figure:` lines with the counts. */
 #include "check.h"
@@ -198,6 +198,24 @@ static void shrink_failure(Run *r, size_t index) {
     fflush(stdout);
 }
 
+/* For gpu_check.py --unordered: sums of floats that meet in memory come in no fixed order. */
+static void list_unordered(const Run *r) {
+    char path[700];
+    Str text;
+    RandomProgram *p = malloc(sizeof *p);
+    str_init(&text);
+    for (size_t i = 0; p && i < r->count; i++) {
+        program_generate(p, r->seed + i);
+        if (r->outcomes[i].kind == OUTCOME_OK && program_is_unordered(p))
+            str_printf(&text, "r%llu floats are added in memory\n", (unsigned long long)p->seed);
+    }
+    snprintf(path, sizeof path, "%s/unordered.txt", r->check.folder);
+    if (!file_write_atomic(path, text.data ? text.data : "", text.len, 0644))
+        printf("%s cannot be written\n", path);
+    str_release(&text);
+    free(p);
+}
+
 static int summarise(Run *r) {
     size_t shrunk = 0;
     for (size_t i = 0; i < r->count; i++)
@@ -297,6 +315,7 @@ int main(int argc, char **argv) {
     if (shared == MAP_FAILED || !make_folders(&r, folder)) return 2;
     r.outcomes = shared;
     run_all(&r);
+    if (r.work == check_artifacts) list_unordered(&r);
     int status = summarise(&r);
     remove_folders(&r);
     str_release(&r.again);
