@@ -97,6 +97,19 @@ Decl *sema_new_decl(Sema *s, DeclKind kind, const char *name, Span span) {
     return d;
 }
 
+/* A name in capitals, as constexprs have it: what is missing may be its declaration, as the sketch's first line. */
+static void offer_constexpr(Sema *s, Diag *d, const char *name) {
+    const SourceFile *file = source_file(s->diags->sources, s->block->name_span.file);
+    bool capitals = true;
+    for (const char *c = name; *c; c++) capitals &= (*c >= 'A' && *c <= 'Z') || *c == '_' || (c > name && *c >= '0' && *c <= '9');
+    if (!capitals || s->block->kind != BLOCK_SKETCH || !file) return;
+    const char *brace = strchr(file->text + s->block->name_span.end, '{');
+    if (!brace) return;
+    uint32_t at = (uint32_t)(brace + 1 - file->text);
+    diag_fix(s->diags, d, (Span){s->block->name_span.file, at, at}, arena_printf(s->arena, "\n    constexpr: %s;", name),
+             "declare it as a constexpr, to be given by -D");
+}
+
 void sema_undeclared(Sema *s, const char *name, Span span) {
     if (s->had_syntax_errors) return;
     const Decl *gone = map_get(s->ended, name);
@@ -111,6 +124,8 @@ void sema_undeclared(Sema *s, const char *name, Span span) {
     if (close) {
         diag_note(s->diags, d, SPAN_NONE, "did you mean `%s`?", close);
         diag_fix(s->diags, d, span, close, "use the declared name");
+    } else if (!gone) {
+        offer_constexpr(s, d, name);
     }
     Decl *known = sema_new_decl(s, DECL_LOCAL, name, span); /* one report a name */
     known->type.kind = TYPE_ERROR;

@@ -49,7 +49,9 @@ static void warn_unknown(Sema *s, Span span, const char *name, const char *const
                          size_t count) {
     const char *close = closest_name(name, names, count);
     Diag *d = diag_report(s->diags, DIAG_unknown_hint, span, name);
-    if (close) diag_note(s->diags, d, SPAN_NONE, "did you mean \"%s\"?", close);
+    if (!close) return;
+    diag_note(s->diags, d, SPAN_NONE, "did you mean \"%s\"?", close);
+    diag_fix(s->diags, d, span, arena_printf(s->arena, "\"%s\"", close), "use the hint of this name");
 }
 
 static void warn_value(Sema *s, const Arg *arg, const char *text) {

@@ -192,8 +192,9 @@ static void put_edit(const Renderer *r, const SourceFile *file, const DiagFix *f
     const char *verb = fix->span.begin == fix->span.end ? "insert"
                        : *fix->text                     ? "replace by"
                                                         : "delete";
-    str_printf(r->out, "    %u:%u: %s ", line, column, verb);
-    put_text(r->out, fix->text);
+    bool below = fix->span.begin == fix->span.end && *fix->text == '\n'; /* a line of its own */
+    str_printf(r->out, "    %u:%u: %s ", line, column, below ? "insert below:" : verb);
+    put_text(r->out, below ? fix->text + 1 + strspn(fix->text + 1, " ") : fix->text);
     str_append_char(r->out, '\n');
 }
 

@@ -75,6 +75,33 @@ def test_diagnostics_and_fix():
     assert c.end() == 0 and c.diagnostics[URI]["diagnostics"] == []
 
 
+def test_fixes():
+    """A missing constexpr, a mistaken name, operation and hint: each fix leaves no such mistake."""
+    text = STRIDE.replace("X[i:i+T]", "X[i*T:(i+1)*T]").replace("    constexpr: T = 8;\n", "").replace("T", "TILE")
+    for wrong, code in ((text, "E0201"), (STRIDE.replace("i:i+T", "i*T:(i+1)*T").replace("store(y", "store(yy"), "E0201"),
+                        (STRIDE.replace("i:i+T", "i*T:(i+1)*T").replace("exp(x", "exq(x"), "E0202"),
+                        (STRIDE.replace("i:i+T", "i*T:(i+1)*T").replace("[T])", '[T], llm_hint=["fastst"])'), "W0601")):
+        c = opened(wrong)
+        found = [d for d in c.published(URI, 1) if d["code"] == code]
+        assert found, wrong
+        actions = c.request("textDocument/codeAction", {"textDocument": {"uri": URI}, "range": found[0]["range"], "context": {"diagnostics": found}})
+        action = next(a for a in actions if a["diagnostics"][0]["code"] == code)
+        c.change(URI, 2, {"text": apply(wrong, action["edit"]["changes"][URI])})
+        assert code not in [d["code"] for d in c.published(URI, 2)], (code, action)
+        assert c.end() == 0
+
+
+def test_alloc_hints():
+    """What the command line says of the hints of allocs."""
+    text = STRIDE.replace("i:i+T", "i*T:(i+1)*T").replace("[T])", '[T], llm_hint=["fast", "accumulator"])')
+    c = opened(text)
+    found = c.published(URI, 1)
+    done = subprocess.run([SKETCHC, "-", "-t", "cuda", "--diagnostics=json"], input=text, capture_output=True, text=True)
+    said = [d["code"] for d in json.loads(done.stderr)["diagnostics"]]
+    assert found and set(d["code"] for d in found) <= set(said), (found, said)
+    assert c.end() == 0
+
+
 def test_hover():
     text = example("softmax")
     c = opened(text)

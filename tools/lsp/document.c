@@ -108,6 +108,9 @@ void document_analyse(Document *d) {
     d->file = frontend_parse(d->arena, d->sources, d->file_id, &d->diags);
     FrontendOptions options = {.allow_unbound = true};
     frontend_check(d->arena, d->file, &options, &d->diags);
+    /* What the default target says of the hints of allocs. */
+    AllocMachine machine = {.gpu = true};
+    if (!d->diags.error_count && d->file->sketch) frontend_report_allocs(d->file, &machine, &d->diags);
     occurrences_collect(d);
 }
 
