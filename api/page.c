@@ -127,7 +127,19 @@ static void put_attr(const IrFunc *f, const char *key, const char *otherwise, St
     str_release(&text);
 }
 
-static void put_launch(const IrFunc *f, int warp_size, Str *out) {
+/* Blocks of the kernel that a multiprocessor holds at a time, were registers no matter: those the assembler deals out. */
+static void put_occupancy(const IrFunc *f, int64_t threads, const CostMachine *machine, Str *out) {
+    if (!machine) {
+        str_append(out, "not known");
+        return;
+    }
+    CostLaunch launch = {.blocks = 1, .threads = threads, .shared_bytes = ir_func_attr_int(f, "shared_bytes", 0)};
+    CostEstimate e = cost_estimate(machine, &launch);
+    str_printf(out, "%lld, by %s", (long long)e.blocks_per_sm, e.limit);
+}
+
+static void put_launch(const IrFunc *f, int warp_size, const CostMachine *machine, Str *out) {
+    int64_t threads = ir_func_attr_int(f, "num_warps", 1) * warp_size;
     str_append(out, "<tr><th>");
     put_text(f->name, out);
     str_append(out, "</th><td>");
@@ -138,8 +150,10 @@ static void put_launch(const IrFunc *f, int warp_size, Str *out) {
             str_append(out, " &times; ");
             put_attr(f, others[i], "1", out);
         }
-    str_printf(out, "</td><td>%lld</td><td>", (long long)(ir_func_attr_int(f, "num_warps", 1) * warp_size));
+    str_printf(out, "</td><td>%lld</td><td>", (long long)threads);
     put_attr(f, "shared_bytes", "0", out);
+    str_append(out, "</td><td>");
+    put_occupancy(f, threads, machine, out);
     str_append(out, "</td><td>");
     if (f->guard) {
         Str text;
@@ -156,9 +170,11 @@ static void put_launch(const IrFunc *f, int warp_size, Str *out) {
 
 static void put_launches(const IrModule *kernels, const Target *target, Str *out) {
     if (target->kind != TARGET_CUDA) return;
+    CostMachine machine;
+    const CostMachine *known = cost_machine(target, &machine) ? &machine : NULL;
     str_append(out, "<section class=facts><h2>Launches</h2><div class=scroll><table><tr><th>kernel</th><th>blocks</th><th>threads</th>"
-                    "<th>shared bytes</th><th>runs when</th></tr>\n");
-    for (const IrFunc *f = kernels->first; f; f = f->next) put_launch(f, (int)target->warp_size, out);
+                    "<th>shared bytes</th><th>blocks an SM, at most</th><th>runs when</th></tr>\n");
+    for (const IrFunc *f = kernels->first; f; f = f->next) put_launch(f, (int)target->warp_size, known, out);
     str_append(out, "</table></div></section>\n");
 }
 

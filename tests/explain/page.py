@@ -79,6 +79,7 @@ def main():
     titles = [t for t in softmax.text if t.startswith("element ")]
     assert "element 5: warp 0, lane 1, register 1" in titles, titles[:8]  # four elements a lane
     assert "not known" in "".join(softmax.text) and "memory roof" in "".join(softmax.text)
+    assert "8, by threads" in softmax.text, "2,048 threads of a multiprocessor hold 8 blocks of 256"
     # A tile of a matrix product: the accumulators as mma.sync has them.
     matmul, _ = page("matmul_bf16")
     titles = [t for t in matmul.text if t.startswith("row ")]
