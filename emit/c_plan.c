@@ -101,7 +101,8 @@ static bool inlinable(const IrOp *op) {
     const IrType *t = op->results[0].type;
     if (t->kind != IR_TYPE_SCALAR) return false;
     if (op->opcode == IR_ATOM) return t->width > 1;
-    if (op->opcode == IR_SHUFFLE_XOR || op->opcode == IR_SPECIAL || op->opcode == IR_SHARED_PTR)
+    if (op->opcode == IR_SHUFFLE_XOR || op->opcode == IR_SPECIAL || op->opcode == IR_SHARED_PTR ||
+        op->opcode == IR_CLUSTER_PTR)
         return false;
     return op->opcode == IR_MEM_LOAD || (ir_op_info(op->opcode)->traits & IR_PURE);
 }

@@ -328,6 +328,14 @@ static CExpr special(CPrinter *p, const IrOp *op) {
         return (CExpr){"(int)threadIdx.x / 32", C_PREC_MUL};
     }
     if (strcmp(name, "tid.x") == 0) return (CExpr){"(int)threadIdx.x", C_PREC_UNARY};
+    if (strcmp(name, "cluster.rank") == 0) {
+        c->range = (Range){0, ir_func_cluster(p->func) - 1};
+        return c_make(p, C_PREC_PRIMARY, "%s()", c_helper(p, C_HELPER_CLUSTER_RANK, DTYPE_NONE, DTYPE_NONE));
+    }
+    if (strcmp(name, "clusterid.x") == 0) {
+        c->range = (Range){0, INT32_MAX};
+        return c_make(p, C_PREC_PRIMARY, "%s()", c_helper(p, C_HELPER_CLUSTER_ID, DTYPE_NONE, DTYPE_NONE));
+    }
     const char *base = strncmp(name, "ctaid.", 6) == 0    ? "blockIdx"
                        : strncmp(name, "nctaid.", 7) == 0 ? "gridDim"
                                                           : NULL;
@@ -443,6 +451,8 @@ static void define(CPrinter *p, const IrOp *op) {
         hint = strncmp(ir_attr_str(op, "name", ""), "tid", 3) == 0 ? "tid"
                : strncmp(ir_attr_str(op, "name", ""), "ctaid", 5) == 0
                    ? "block"
+               : strcmp(ir_attr_str(op, "name", ""), "cluster.rank") == 0 ? "rank"
+               : strcmp(ir_attr_str(op, "name", ""), "clusterid.x") == 0  ? "cluster"
                    : ir_attr_str(op, "name", "");
     const char *name = c_declare_var(p, v, hint);
     c_declare_const(p, type, name, e.text);
@@ -473,6 +483,19 @@ static void shared_pointer(CPrinter *p, const IrOp *op) {
     if (!p->dialect->gpu) p->alias_types |= 1u << v->type->dtype;
 }
 
+static void cluster_pointer(CPrinter *p, const IrOp *op) {
+    const IrValue *v = &op->results[0];
+    if (!v->uses) return;
+    if (!p->dialect->gpu) {
+        c_fail(p, op, "clusters");
+        return;
+    }
+    const char *name = name_claim(&p->names, v->name ? v->name : "theirs"), *type = c_type(p, v->type->dtype);
+    const char *own = c_use(p, op->operands[0]).text, *rank = c_use(p, op->operands[1]).text;
+    c_line(p, "%s *const %s = %s(%s, %s);", type, name, c_helper(p, C_HELPER_CLUSTER_PTR, v->type->dtype, DTYPE_NONE), own, rank);
+    c_value(p, v)->expr = (CExpr){name, C_PREC_PRIMARY};
+}
+
 static void synchronise(CPrinter *p, const IrOp *op) {
     if (!p->dialect->gpu) return; /* one thread: copies are done when they return */
     if (op->opcode == IR_ASYNC_COMMIT) {
@@ -482,9 +505,10 @@ static void synchronise(CPrinter *p, const IrOp *op) {
                     (long long)ir_attr_int(op, "pending", 0));
     } else {
         const char *scope = ir_attr_str(op, "scope", "block");
-        if (strcmp(scope, "block") && strcmp(scope, "warp"))
-            c_fail(p, op, "barriers beyond the block");
-        c_statement(p, "%s();", strcmp(scope, "warp") == 0 ? "__syncwarp" : "__syncthreads");
+        c_statement(p, "%s();",
+                    strcmp(scope, "warp") == 0      ? "__syncwarp"
+                    : strcmp(scope, "cluster") == 0 ? c_helper(p, C_HELPER_CLUSTER_BARRIER, DTYPE_NONE, DTYPE_NONE)
+                                                    : "__syncthreads");
     }
 }
 
@@ -521,6 +545,9 @@ static void statement(CPrinter *p, const IrOp *op) {
         return;
     case IR_SHARED_PTR:
         shared_pointer(p, op);
+        return;
+    case IR_CLUSTER_PTR:
+        cluster_pointer(p, op);
         return;
     case IR_ASYNC_COPY:
         c_async_copy(p, op);

@@ -6,8 +6,10 @@ static void print_kernel(CPrinter *p, const IrFunc *f) {
     long long threads = func_threads(f), min_blocks = ir_func_attr_int(f, "min_blocks", 0);
     const char *bounds = min_blocks > 0 ? arena_printf(p->arena, "%lld, %lld", threads, min_blocks)
                                         : arena_printf(p->arena, "%lld", threads);
+    long long cluster = ir_func_cluster(f);
+    const char *clusters = cluster > 1 ? arena_printf(p->arena, "__cluster_dims__(%lld, 1, 1) ", cluster) : "";
     const char *head =
-        arena_printf(p->arena, "extern \"C\" __global__ void __launch_bounds__(%s)", bounds);
+        arena_printf(p->arena, "extern \"C\" __global__ void %s__launch_bounds__(%s)", clusters, bounds);
     c_print_call(p, head, emit_entry_name(p->arena, f), c_parameters(p, f, true, NULL), ") {",
                  true);
     p->indent++;

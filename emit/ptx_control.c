@@ -291,7 +291,10 @@ static void special(Ptx *p, const IrOp *op) {
     } else if (strcmp(name, "warp") == 0) {
         x = LLVMBuildLShr(p->b, sreg(p, "tid.x"), ptx_index(p, 5), "");
         r.hi = threads / 32 - 1;
-    } else if (strcmp(name, "tid.x") == 0 || strncmp(name, "ctaid.", 6) == 0 ||
+    } else if (strcmp(name, "cluster.rank") == 0) {
+        x = sreg(p, "cluster.ctarank");
+        r.hi = ir_func_cluster(p->func) - 1;
+    } else if (strcmp(name, "tid.x") == 0 || strcmp(name, "clusterid.x") == 0 || strncmp(name, "ctaid.", 6) == 0 ||
                strncmp(name, "nctaid.", 7) == 0) {
         x = sreg(p, name);
         if (name[0] == 't') r.hi = threads - 1;
@@ -313,7 +316,7 @@ static void barrier(Ptx *p, const IrOp *op) {
         arg = ptx_int(p, DTYPE_I32, 0);
         ptx_intrinsic(p, "llvm.nvvm.barrier.cta.sync.aligned.all", 0, NULL, 1, &arg);
     } else {
-        ptx_fail(p, op, "barriers beyond the block");
+        ptx_cluster_barrier(p);
     }
 }
 
@@ -352,6 +355,9 @@ static void visit(Ptx *p, const IrOp *op) {
     case IR_SHARED_PTR:
         ptx_shared_pointer(p, op);
         return;
+    case IR_CLUSTER_PTR:
+        ptx_cluster_pointer(p, op);
+        return;
     case IR_ASYNC_COPY:
     case IR_ASYNC_COMMIT:
     case IR_ASYNC_WAIT:
@@ -388,11 +394,14 @@ static void attribute(Ptx *p, LLVMValueRef f, LLVMAttributeIndex at, const char 
     LLVMAddAttributeAtIndex(f, at, LLVMCreateEnumAttribute(p->context, kind, 0));
 }
 
-static void text_attribute(Ptx *p, LLVMValueRef f, const char *key, int64_t value) {
-    const char *text = arena_printf(p->arena, "%lld", (long long)value);
+static void text_attribute(Ptx *p, LLVMValueRef f, const char *key, const char *text) {
     LLVMAddAttributeAtIndex(f, (LLVMAttributeIndex)LLVMAttributeFunctionIndex,
                             LLVMCreateStringAttribute(p->context, key, (unsigned)strlen(key), text,
                                                       (unsigned)strlen(text)));
+}
+
+static void number_attribute(Ptx *p, LLVMValueRef f, const char *key, int64_t value) {
+    text_attribute(p, f, key, arena_printf(p->arena, "%lld", (long long)value));
 }
 
 static void bind_params(Ptx *p, const IrFunc *f) {
@@ -417,9 +426,11 @@ bool ptx_function(Ptx *p, const IrFunc *f) {
     LLVMTypeRef type = LLVMFunctionType(LLVMVoidTypeInContext(p->context), types, n, false);
     p->function = LLVMAddFunction(p->llvm, emit_entry_name(p->arena, f), type);
     LLVMSetFunctionCallConv(p->function, LLVMPTXKernelCallConv);
-    text_attribute(p, p->function, "nvvm.maxntid", func_threads(f));
-    int64_t min_blocks = ir_func_attr_int(f, "min_blocks", 0);
-    if (min_blocks > 0) text_attribute(p, p->function, "nvvm.minctasm", min_blocks);
+    number_attribute(p, p->function, "nvvm.maxntid", func_threads(f));
+    int64_t min_blocks = ir_func_attr_int(f, "min_blocks", 0), cluster = ir_func_cluster(f);
+    if (min_blocks > 0) number_attribute(p, p->function, "nvvm.minctasm", min_blocks);
+    if (cluster > 1)
+        text_attribute(p, p->function, "nvvm.cluster_dim", arena_printf(p->arena, "%lld,1,1", (long long)cluster));
     attribute(p, p->function, (LLVMAttributeIndex)LLVMAttributeFunctionIndex, "nounwind");
     bind_params(p, f);
     /* Stack arrays stand in a block of their own, which ends with a jump to the code. */

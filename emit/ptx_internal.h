@@ -61,6 +61,8 @@ void ptx_frag_set(Ptx *p, LLVMValueRef frag, const IrType *t, LLVMValueRef *indi
                   const IrType *value_type, LLVMValueRef value);
 LLVMValueRef ptx_frag_new(Ptx *p, const IrType *t);
 void ptx_shared_pointer(Ptx *p, const IrOp *op);
+void ptx_cluster_pointer(Ptx *p, const IrOp *op);
+void ptx_cluster_barrier(Ptx *p);
 void ptx_async(Ptx *p, const IrOp *op);
 void ptx_shuffle(Ptx *p, const IrOp *op);
 void ptx_atom(Ptx *p, const IrOp *op);

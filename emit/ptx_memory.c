@@ -327,6 +327,22 @@ void ptx_shared_pointer(Ptx *p, const IrOp *op) {
              LLVMBuildGEP2(p->b, LLVMInt8TypeInContext(p->context), p->smem, &at, 1, ""));
 }
 
+/* A generic address: loads and stores behind it find the other block by themselves. */
+void ptx_cluster_pointer(Ptx *p, const IrOp *op) {
+    LLVMTypeRef generic = LLVMPointerTypeInContext(p->context, 0), wide = LLVMInt64TypeInContext(p->context);
+    LLVMValueRef own = LLVMBuildAddrSpaceCast(p->b, ptx_use(p, op->operands[0]), generic, "");
+    LLVMValueRef args[2] = {LLVMBuildPtrToInt(p->b, own, wide, ""),
+                            LLVMBuildTrunc(p->b, ptx_use(p, op->operands[1]), LLVMInt32TypeInContext(p->context), "")};
+    LLVMValueRef other = ptx_asm(p, wide, 2, args, "mapa.u64 $0, $1, $2;", "=l,l,r", false);
+    ptx_bind(p, &op->results[0], LLVMBuildIntToPtr(p->b, other, generic, ""));
+}
+
+void ptx_cluster_barrier(Ptx *p) {
+    LLVMValueRef call = ptx_asm(p, LLVMVoidTypeInContext(p->context), 0, NULL,
+                                "barrier.cluster.arrive.aligned; barrier.cluster.wait.aligned;", "~{memory}", true);
+    call_attribute(p, call, "convergent");
+}
+
 static LLVMValueRef shared_address(Ptx *p, const IrValue *ptr, const IrValue *offset) {
     return LLVMBuildPtrToInt(p->b, ptx_address(p, ptr, offset), LLVMInt32TypeInContext(p->context),
                              "");

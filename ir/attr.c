@@ -102,6 +102,14 @@ void ir_func_attr_set_int(IrFunc *f, const char *key, int64_t value) {
     ir_attr_slot(f->module, &f->attrs, key, IR_ATTR_INT)->integer = value;
 }
 
+void ir_func_attr_set_ints(IrFunc *f, const char *key, size_t count, const int64_t *values) {
+    IrAttr *attr = ir_attr_slot(f->module, &f->attrs, key, IR_ATTR_INTS);
+    int64_t *copy = ARENA_ARRAY(f->module->arena, int64_t, count);
+    memcpy(copy, values, count * sizeof *copy);
+    attr->count = count;
+    attr->ints = copy;
+}
+
 void ir_func_attr_set_str(IrFunc *f, const char *key, const char *value) {
     ir_attr_slot(f->module, &f->attrs, key, IR_ATTR_STR)->string =
         ir_intern_string(f->module, value);
@@ -116,4 +124,9 @@ const IrAttr *ir_func_attr(const IrFunc *f, const char *key) { return ir_attr_in
 int64_t ir_func_attr_int(const IrFunc *f, const char *key, int64_t fallback) {
     const IrAttr *attr = ir_func_attr(f, key);
     return attr && attr->kind == IR_ATTR_INT ? attr->integer : fallback;
+}
+
+int64_t ir_func_cluster(const IrFunc *f) {
+    const IrAttr *a = ir_func_attr(f, "cluster");
+    return a && a->kind == IR_ATTR_INTS && a->count ? a->ints[0] : 1;
 }

@@ -155,6 +155,12 @@ static const Aff *special_extent(const Facts *f, const IrFunc *func, const char 
     if (strcmp(name, "lane") == 0) return warps ? constant(f, 32) : NULL;
     if (strcmp(name, "warp") == 0) return warps ? constant(f, warps) : NULL;
     if (strcmp(name, "tid.x") == 0) return warps ? constant(f, warps * 32) : NULL;
+    if (strcmp(name, "cluster.rank") == 0) return constant(f, ir_func_cluster(func));
+    if (strcmp(name, "clusterid.x") == 0) {
+        const IrAttr *grid = ir_func_attr(func, "grid_x");
+        if (!grid || grid->kind != IR_ATTR_AFF) return NULL;
+        return aff_floordiv(f->m->affs, grid->aff, constant(f, ir_func_cluster(func)));
+    }
     static const char *const grid[][2] = {
         {"ctaid.x", "grid_x"}, {"ctaid.y", "grid_y"}, {"ctaid.z", "grid_z"}};
     for (size_t i = 0; i < COUNT_OF(grid); i++) {

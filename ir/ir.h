@@ -36,7 +36,7 @@ typedef enum {
     IR_TYPE_TOKEN   /* an async operation in flight */
 } IrTypeKind;
 
-typedef enum { IR_SPACE_GLOBAL, IR_SPACE_SHARED, IR_SPACE_LOCAL } IrSpace;
+typedef enum { IR_SPACE_GLOBAL, IR_SPACE_SHARED, IR_SPACE_LOCAL, IR_SPACE_CLUSTER } IrSpace;
 
 struct IrType {
     IrTypeKind kind;
@@ -284,10 +284,13 @@ bool ir_attr_bool(const IrOp *op, const char *key);              /* absent: fals
 void ir_attr_remove(IrOp *op, const char *key);
 /* The same on functions. */
 void ir_func_attr_set_int(IrFunc *f, const char *key, int64_t value);
+void ir_func_attr_set_ints(IrFunc *f, const char *key, size_t count, const int64_t *values);
 void ir_func_attr_set_str(IrFunc *f, const char *key, const char *value);
 void ir_func_attr_set_aff(IrFunc *f, const char *key, const Aff *value);
 const IrAttr *ir_func_attr(const IrFunc *f, const char *key);
 int64_t ir_func_attr_int(const IrFunc *f, const char *key, int64_t fallback);
+/* The number of blocks of a cluster (attribute cluster, along x); 1: there are no clusters. */
+int64_t ir_func_cluster(const IrFunc *f);
 
 /* Short forms. Index arithmetic folds constants as it builds. */
 IrValue *ir_const_index(IrBuilder *b, int64_t value);

@@ -22,7 +22,8 @@ static void lower(Search *s, IrUniformity u) {
 }
 
 static IrUniformity special_uniformity(const char *name) {
-    if (strncmp(name, "ctaid", 5) == 0) return IR_UNIFORM_BLOCK;
+    if (strncmp(name, "clusterid", 9) == 0) return IR_UNIFORM_CLUSTER;
+    if (strncmp(name, "ctaid", 5) == 0 || strcmp(name, "cluster.rank") == 0) return IR_UNIFORM_BLOCK;
     if (strncmp(name, "nctaid", 6) == 0) return IR_UNIFORM_GRID;
     if (strcmp(name, "warp") == 0) return IR_UNIFORM_WARP;
     return IR_UNIFORM_LANE; /* lane, tid.x, and what is not known */

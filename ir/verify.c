@@ -117,15 +117,19 @@ static IrUniformity control_uniformity(Verifier *v, IrOp *op) {
 }
 
 static bool check_collective(Verifier *v, const IrOp *op) {
-    bool block_wide =
-        op->opcode == IR_BUF_GEMM ||
-        (op->opcode == IR_BARRIER && strcmp(ir_attr_str(op, "scope", ""), "block") == 0);
-    IrUniformity allowed = block_wide ? IR_UNIFORM_BLOCK : IR_UNIFORM_WARP;
+    const char *scope = op->opcode == IR_BARRIER    ? ir_attr_str(op, "scope", "")
+                        : op->opcode == IR_BUF_GEMM ? "block"
+                                                    : "warp";
+    IrUniformity allowed = strcmp(scope, "cluster") == 0 ? IR_UNIFORM_CLUSTER
+                           : strcmp(scope, "block") == 0 ? IR_UNIFORM_BLOCK
+                                                         : IR_UNIFORM_WARP;
+    static const char *const groups[] = {
+        [IR_UNIFORM_GRID] = "grid", [IR_UNIFORM_CLUSTER] = "cluster", [IR_UNIFORM_BLOCK] = "block",
+        [IR_UNIFORM_ROLE] = "role", [IR_UNIFORM_WARP] = "warp",       [IR_UNIFORM_LANE] = "lane"};
     for (IrOp *parent = op->block->parent; parent; parent = parent->block->parent)
         NEED(v, op, control_uniformity(v, parent) <= allowed,
              "all threads of the %s must reach this op, but an enclosing `%s` depends on the %s",
-             block_wide ? "block" : "warp", ir_op_info(parent->opcode)->name,
-             control_uniformity(v, parent) == IR_UNIFORM_LANE ? "lane" : "warp");
+             scope, ir_op_info(parent->opcode)->name, groups[control_uniformity(v, parent)]);
     return true;
 }
 

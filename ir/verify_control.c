@@ -108,7 +108,10 @@ static bool check_return(Verifier *v, const IrOp *op) {
 /* ---- Synchronisation ---- */
 
 static bool check_barrier(Verifier *v, const IrOp *op) {
-    NEED(v, op, ir_one_of(ir_attr_str(op, "scope", ""), "block warp"), "scope is block or warp");
+    const char *scope = ir_attr_str(op, "scope", "");
+    NEED(v, op, ir_one_of(scope, "block warp cluster"), "scope is block, warp or cluster");
+    NEED(v, op, strcmp(scope, "cluster") != 0 || ir_func_cluster(v->func) > 1,
+         "the function has no clusters");
     return true;
 }
 

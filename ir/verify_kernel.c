@@ -9,8 +9,11 @@ static bool is_power_of_two(int64_t n) { return n > 0 && (n & (n - 1)) == 0; }
 
 static bool check_special(Verifier *v, const IrOp *op) {
     NEED(v, op, ir_one_of(ir_attr_str(op, "name", ""),
-                          "tid.x ctaid.x ctaid.y ctaid.z nctaid.x nctaid.y nctaid.z lane warp"),
+                          "tid.x ctaid.x ctaid.y ctaid.z nctaid.x nctaid.y nctaid.z lane warp clusterid.x "
+                          "cluster.rank"),
          "there is no such special value");
+    NEED(v, op, strncmp(ir_attr_str(op, "name", ""), "cluster", 7) != 0 || ir_func_cluster(v->func) > 1,
+         "the function has no clusters");
     NEED(v, op, ir_type_is_index(op->results[0].type), "special values are index values");
     return true;
 }
@@ -122,6 +125,17 @@ static bool check_shared_ptr(Verifier *v, const IrOp *op) {
          "offset and bytes are not negative");
     NEED(v, op, offset % (int64_t)dtype_size(t->dtype) == 0,
          "the offset is not aligned to the element");
+    return true;
+}
+
+static bool check_cluster_ptr(Verifier *v, const IrOp *op) {
+    const IrType *from = op->operands[0]->type, *t = op->results[0].type;
+    NEED(v, op, from->kind == IR_TYPE_PTR && from->space == IR_SPACE_SHARED,
+         "the operand is a pointer to shared memory");
+    NEED(v, op, t->kind == IR_TYPE_PTR && t->space == IR_SPACE_CLUSTER && t->dtype == from->dtype,
+         "the result is a pointer to a cluster's shared memory of the same dtype");
+    NEED(v, op, ir_type_is_index(op->operands[1]->type), "the rank is an index");
+    NEED(v, op, ir_func_cluster(v->func) > 1, "the function has no clusters");
     return true;
 }
 
@@ -245,6 +259,7 @@ IrCheck ir_kernel_check(IrOpcode opcode) {
         [IR_MEM_STORE] = check_mem_store,   [IR_SHARED_PTR] = check_shared_ptr,
         [IR_ASYNC_COPY] = check_async_copy, [IR_SHUFFLE_XOR] = check_shuffle,
         [IR_ATOM] = check_atom,             [IR_PACK] = check_pack,
+        [IR_CLUSTER_PTR] = check_cluster_ptr,
         [IR_EXTRACT] = check_extract,       [IR_MEM_ATOMIC] = check_mem_atomic,
     };
     return checks[opcode];

@@ -27,7 +27,7 @@ static const struct {
     unsigned bit;
 } features[] = {
     {"mma", TARGET_MMA}, {"cp.async", TARGET_CP_ASYNC}, {"wgmma", TARGET_WGMMA},
-    {"tma", TARGET_TMA}, {"fma", TARGET_FMA},
+    {"tma", TARGET_TMA}, {"fma", TARGET_FMA}, {"cluster", TARGET_CLUSTER},
 };
 
 typedef struct {

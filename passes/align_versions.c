@@ -3,7 +3,8 @@
  * what:   a kernel is doubled. The first version carries a guard that the extents which decide alignment
  *         are multiples of 16 bytes' worth of elements, and asks for pointers aligned to 16 bytes
  *         (attribute pointer_align); the second reads and writes single elements. A kernel has at most
- *         four versions: what is beyond them reads and writes single elements only.
+ *         four versions: what is beyond them reads and writes single elements only. A version that already
+ *         says its vector_bytes gets the guard alone.
  * needs:  tile functions, target cuda.
  * keeps:  values.
  * breaks: nothing.
@@ -61,16 +62,19 @@ bool pass_align_versions(PassContext *ctx) {
     IrFunc *last = ctx->module->last;
     for (IrFunc *f = ctx->module->first, *next; f; f = next) {
         next = f == last ? NULL : f->next;
-        if (f->level != IR_LEVEL_TILE) continue;
-        if (count_versions(f) >= MAX_VERSIONS) {
+        if (f->level != IR_LEVEL_TILE || ir_func_attr_int(f, "vector_bytes", 16) == 1) continue;
+        bool decided = ir_func_attr(f, "vector_bytes"); /* the other alignments have versions already */
+        if (!decided && count_versions(f) >= MAX_VERSIONS) {
             ir_func_attr_set_int(f, "vector_bytes", 1);
             continue;
         }
         Alignment a = {.module = ctx->module, .scratch = ctx->scratch};
         ir_walk(f->body, visit, &a);
-        IrFunc *plain = ir_func_clone(f, arena_printf(ctx->module->arena, "%s_unaligned", f->name));
-        f->name = arena_printf(ctx->module->arena, "%s_aligned", f->name);
-        ir_func_attr_set_int(plain, "vector_bytes", 1);
+        if (!decided) {
+            IrFunc *plain = ir_func_clone(f, arena_printf(ctx->module->arena, "%s_unaligned", f->name));
+            f->name = arena_printf(ctx->module->arena, "%s_aligned", f->name);
+            ir_func_attr_set_int(plain, "vector_bytes", 1);
+        }
         ir_func_attr_set_int(f, "vector_bytes", 16);
         ir_func_attr_set_int(f, "pointer_align", 16);
         if (a.guard && !PLANTED(13)) f->guard = f->guard ? aff_min(c, f->guard, a.guard) : a.guard;

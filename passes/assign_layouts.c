@@ -90,6 +90,26 @@ static const Layout *copies(Assign *s) {
     return l ? layout_slice(s->layouts, l, 0) : NULL;
 }
 
+/* Of the registers along `axis` beyond the first piece the lowest bits become blocks of the cluster, so that
+ * the blocks' pieces alternate and a row shorter than the tile still is everybody's work. */
+static const Layout *over_blocks(Assign *s, const Layout *l, unsigned axis) {
+    unsigned wanted = log2_of(ir_func_cluster(s->func)), bits[LAYOUT_DIMS] = {0};
+    if (!l || !wanted) return l;
+    uint32_t held[LAYOUT_BITS_LIMIT * LAYOUT_RANK_LIMIT] = {0}, blocks[LAYOUT_BITS_LIMIT * LAYOUT_RANK_LIMIT] = {0};
+    const uint32_t *bases[LAYOUT_DIMS];
+    for (unsigned d = 0; d < LAYOUT_DIMS; d++) bases[d] = l->bases[d], bits[d] = l->in_bits[d];
+    bases[LAYOUT_REGISTER] = held, bases[LAYOUT_BLOCK] = blocks;
+    bits[LAYOUT_REGISTER] = 0;
+    for (unsigned b = 0; b < l->in_bits[LAYOUT_REGISTER]; b++) {
+        const uint32_t *basis = &l->bases[LAYOUT_REGISTER][b * l->rank];
+        bool far = b > 0 && basis[axis] > 2 * l->bases[LAYOUT_REGISTER][(b - 1) * l->rank + axis];
+        bool moves = bits[LAYOUT_BLOCK] < wanted && basis[axis] && (far || bits[LAYOUT_BLOCK]);
+        unsigned to = moves ? bits[LAYOUT_BLOCK]++ : bits[LAYOUT_REGISTER]++;
+        memcpy(&(moves ? blocks : held)[to * l->rank], basis, l->rank * sizeof *basis);
+    }
+    return layout_from_bases(s->layouts, false, l->rank, l->extents, bits, bases);
+}
+
 static const Layout *blocked(Assign *s, const IrValue *v) {
     if (!v->type->rank) return copies(s);
     unsigned rank = v->type->rank, order[LAYOUT_RANK_LIMIT] = {0};
@@ -122,7 +142,7 @@ static const Layout *blocked(Assign *s, const IrValue *v) {
     }
     if (rank && lane_bits) lanes[order[rank - 1]] <<= lane_bits;
     if (rank && warp_bits) warps[order[rank - 1]] <<= warp_bits;
-    return layout_blocked(s->layouts, rank, extents, vec, lanes, warps, order);
+    return over_blocks(s, layout_blocked(s->layouts, rank, extents, vec, lanes, warps, order), fastest);
 }
 
 static const Layout *accumulator(Assign *s, const IrOp *op) {
@@ -372,10 +392,19 @@ static void smallest_element(void *ctx, IrOp *op) {
     if (!s->smallest || bytes < s->smallest) s->smallest = bytes;
 }
 
-/* Eight elements a thread, one to eight warps. */
+static void note_cooperation(void *ctx, IrOp *op) {
+    bool *cooperates = ctx;
+    if (ir_has_trait(op, IR_FOLDS) || ir_has_trait(op, IR_ALONG)) *cooperates = true;
+}
+
+/* Where no thread needs another's lanes a thread takes one access of 16 bytes and blocks are many: while one
+ * waits for memory others come and go. Where they cooperate a thread keeps more, so that a block has several
+ * accesses in flight between its barriers; beyond that the block grows. */
 static int64_t choose_warps(const Assign *s) {
-    int64_t warps = 1;
-    while (warps < 8 && warps * 2 * 32 * 8 <= s->largest_elements / 2) warps *= 2;
+    bool cooperates = false;
+    ir_walk(s->func->body, note_cooperation, &cooperates);
+    int64_t each = cooperates ? 16 : 16 / s->smallest, most = cooperates ? 16 : 8, warps = 1;
+    while (warps < most && warps * 2 * 32 * each <= s->largest_elements / 2) warps *= 2;
     return warps;
 }
 

@@ -77,7 +77,7 @@ static unsigned kept_axis(unsigned axis, uint32_t axes, bool keepdim) {
 }
 
 Dist dist_reduce(const Dist *dist, uint32_t axes, bool keepdim) {
-    Dist d = {.free_lanes = dist->free_lanes, .free_warps = dist->free_warps};
+    Dist d = {.free_lanes = dist->free_lanes, .free_warps = dist->free_warps, .used_blocks = dist->used_blocks};
     for (unsigned a = 0; a < dist->rank; a++) {
         bool gone = axes >> a & 1;
         if (gone && !keepdim) continue;
@@ -99,7 +99,8 @@ Dist dist_reduce(const Dist *dist, uint32_t axes, bool keepdim) {
     for (unsigned i = 0; i < dist->term_count; i++) {
         DistTerm term = dist->terms[i];
         if (axes >> term.axis & 1) {
-            *(term.source == DIST_LANE ? &d.free_lanes : &d.free_warps) |= term.mask << term.shift;
+            if (term.source == DIST_BLOCK) d.used_blocks &= ~(term.mask << term.shift);
+            else *(term.source == DIST_LANE ? &d.free_lanes : &d.free_warps) |= term.mask << term.shift;
             continue;
         }
         term.axis = kept_axis(term.axis, axes, keepdim);

@@ -22,7 +22,7 @@ typedef struct {
     DistSub subs[DIST_MAX_SUBS];
 } DistDim;
 
-typedef enum { DIST_LANE, DIST_WARP } DistSource;
+typedef enum { DIST_LANE, DIST_WARP, DIST_BLOCK } DistSource;
 
 /* coordinate[axis] += ((source >> shift) & mask) * stride */
 typedef struct {
@@ -42,6 +42,7 @@ typedef struct {
     unsigned term_count;
     DistTerm terms[DIST_MAX_TERMS];
     int64_t free_lanes, free_warps;  /* bits of lane and warp that hold copies */
+    int64_t used_blocks;             /* bits of the rank in the cluster that do not */
 } Dist;
 
 /* Can a layout be read as a distribution? Each of its bits must move along one axis, over elements that no

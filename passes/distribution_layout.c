@@ -74,8 +74,9 @@ static void add_terms(Dist *d, const Layout *l, LayoutDim dim, DistSource source
     int64_t stride;
     for (unsigned bit = 0; bit < l->in_bits[dim]; bit++) {
         int axis = basis_axis(l, dim, bit, &stride);
+        if (axis >= 0 && source == DIST_BLOCK) d->used_blocks |= (int64_t)1 << bit;
         if (axis < 0) {
-            *(source == DIST_LANE ? &d->free_lanes : &d->free_warps) |= (int64_t)1 << bit;
+            if (source != DIST_BLOCK) *(source == DIST_LANE ? &d->free_lanes : &d->free_warps) |= (int64_t)1 << bit;
             continue;
         }
         DistTerm *last = d->term_count ? &d->terms[d->term_count - 1] : NULL;
@@ -113,6 +114,7 @@ void dist_from_layout(Dist *d, const Layout *l) {
     if (!d->dim_count) d->dims[d->dim_count++] = (DistDim){.extent = 1};
     add_terms(d, l, LAYOUT_LANE, DIST_LANE);
     add_terms(d, l, LAYOUT_WARP, DIST_WARP);
+    add_terms(d, l, LAYOUT_BLOCK, DIST_BLOCK);
     /* A tile without axes has a layout without bits: every thread holds its one lane. */
     if (!l->rank) {
         d->free_lanes = 31;

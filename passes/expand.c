@@ -128,9 +128,10 @@ IrValue *dist_base(Expand *x, const Dist *dist, unsigned axis) {
     for (unsigned i = 0; i < dist->term_count; i++) {
         const DistTerm *t = &dist->terms[i];
         if (t->axis != axis) continue;
-        bool lane = t->source == DIST_LANE;
-        int64_t all = lane ? 31 : x->num_warps - 1;
-        IrValue *v = special(x, lane ? &x->lane : &x->warp, lane ? "lane" : "warp");
+        static const char *const names[] = {"lane", "warp", "cluster.rank"};
+        IrValue **caches[] = {&x->lane, &x->warp, &x->rank};
+        int64_t all = (int64_t[]){31, x->num_warps - 1, x->cluster - 1}[t->source];
+        IrValue *v = special(x, caches[t->source], names[t->source]);
         if (t->shift) v = ir_binary(&entry, IR_SHR, v, ir_const_index(&entry, t->shift));
         if (t->mask != all >> t->shift) v = ir_binary(&entry, IR_AND, v, ir_const_index(&entry, t->mask));
         sum = index_add(&entry, sum, index_mul_const(&entry, v, t->stride));
@@ -164,13 +165,33 @@ IrOp *dist_map(Expand *x, const Dist *dist, int64_t vector, Dtype result, IrBuil
     return map;
 }
 
+/* How many consecutive lanes along the axis, from a multiple of that number on, are present or absent together. */
+static int64_t lanes_alike(Expand *x, const Dist *dist, unsigned axis, const Aff *lo, const Aff *hi) {
+    int64_t width = x->gpu && x->at ? dist_vector(dist, axis, 16) : 1;
+    if (width == 1) return 1;
+    AffFacts *facts = ir_facts_at(x->ctx->scratch, x->at);
+    aff_facts_effort(facts, 64);
+    while (width > 1 && ((lo && aff_known_divisor(facts, lo, width) % width) || (hi && aff_known_divisor(facts, hi, width) % width)))
+        width /= 2;
+    return width;
+}
+
 static IrValue *bound_mask(Expand *x, IrBuilder *b, const Dist *dist, unsigned axis, const Aff *lo, const Aff *hi,
                            IrValue *const *index) {
     int64_t c;
     bool need_lo = lo && !(aff_is_const(lo, &c) && c <= 0);
     bool need_hi = hi && !(aff_is_const(hi, &c) && c >= dist->padded[axis]);
     if (!need_lo && !need_hi) return NULL;
-    IrValue *base = dist_base(x, dist, axis), *local = dist_local(b, dist, axis, index), *mask = NULL;
+    IrValue *at[DIST_MAX_DIMS], *mask = NULL;
+    int64_t alike = lanes_alike(x, dist, axis, need_lo ? lo : NULL, need_hi ? hi : NULL);
+    for (unsigned i = 0; i < dist->dim_count; i++) at[i] = index[i];
+    if (alike > 1) { /* one condition for all of a piece */
+        IrValue **last = &at[dist->dim_count - 1];
+        bool whole = dist->dims[dist->dim_count - 1].extent == alike;
+        *last = whole ? ir_const_index(b, 0)
+                      : index_mul_const(b, ir_binary(b, IR_FLOORDIV, *last, ir_const_index(b, alike)), alike);
+    }
+    IrValue *base = dist_base(x, dist, axis), *local = dist_local(b, dist, axis, at);
     if (!local) local = ir_const_index(b, 0);
     if (need_hi) {
         IrValue *limit = expand_aff(x, &x->b, hi);
@@ -405,18 +426,19 @@ static void expand_if(Expand *x, IrOp *op) {
     for (unsigned i = 0; i < op->result_count; i++) bind_carried(x, &op->results[i], ir_result(branch, i));
 }
 
-/* A tile spread over a cluster's blocks has no lowering yet (docs/decisions/0005). */
-static bool spans_blocks(const IrOp *op) {
+/* A tile over more blocks than its function's clusters have. */
+static bool spans_blocks(const Expand *x, const IrOp *op) {
     for (unsigned i = 0; i < op->result_count; i++) {
         const Layout *l = is_tile(&op->results[i]) ? op->results[i].type->layout : NULL;
-        if (l && l->in_bits[LAYOUT_BLOCK]) return true;
+        if (l && (int64_t)1 << l->in_bits[LAYOUT_BLOCK] > x->cluster) return true;
     }
     return false;
 }
 
 static void expand_op(Expand *x, IrOp *op) {
-    if (spans_blocks(op)) {
-        expand_error(x, op, "tiles spread over several blocks come later");
+    x->at = op;
+    if (spans_blocks(x, op)) {
+        expand_error(x, op, "a tile over several blocks in a kernel without clusters of so many");
         return;
     }
     switch (op->opcode) {
@@ -491,6 +513,7 @@ static bool expand_func(PassContext *ctx, IrFunc *from) {
     x.to = ir_func_create(ctx->module, from->name, IR_LEVEL_KERNEL);
     x.gpu = ctx->target->kind == TARGET_CUDA;
     x.num_warps = x.gpu ? ir_func_attr_int(from, "num_warps", 4) : 1;
+    x.cluster = x.gpu ? ir_func_cluster(from) : 1;
     x.vector_bytes = x.gpu ? ir_func_attr_int(from, "vector_bytes", 16) : 4;
     create_params(&x);
     x.b = ir_builder_at_end(x.to->body);

@@ -23,12 +23,15 @@ typedef struct {
     IrFunc *from, *to;
     PresenceCache *presence; /* of the tiles of `from`, which stays as it is */
     IrBuilder b;          /* where kernel ops go now */
+    IrOp *at;             /* the tile-level op that is being expanded */
     IrOp *anchor;         /* entry code (strides, lane, warp) is inserted before it */
     RepEntry **table;     /* tile-level value -> Rep, open addressing */
     size_t table_size, table_used;
-    IrValue *lane, *warp; /* made at first use */
+    IrValue *lane, *warp, *rank; /* made at first use */
     int64_t shared_bytes;
     int64_t num_warps;    /* 1 on the CPU */
+    int64_t cluster;      /* blocks that share tiles; 1: none do */
+    bool cluster_started; /* a barrier has seen all of its blocks */
     int64_t vector_bytes; /* widest access */
     int64_t scratch_used, scratch_most; /* bytes of scratch: of this op, of any */
     struct {

@@ -239,6 +239,8 @@ IrValue *owner_mask(Expand *x, const Dist *dist) {
         copies.terms[copies.term_count++] = (DistTerm){DIST_LANE, 0, dist->free_lanes, 0, 1};
     if (dist->free_warps & (x->num_warps - 1))
         copies.terms[copies.term_count++] = (DistTerm){DIST_WARP, 0, dist->free_warps & (x->num_warps - 1), 0, 1};
+    int64_t free_blocks = ~dist->used_blocks & (x->cluster - 1);
+    if (free_blocks) copies.terms[copies.term_count++] = (DistTerm){DIST_BLOCK, 0, free_blocks, 0, 1};
     IrValue *sum = dist_base(x, &copies, 0);
     if (!sum) return NULL;
     return ir_binary(&x->b, IR_EQ, sum, ir_const_index(&x->b, 0));

@@ -305,6 +305,9 @@ static IrValue *first_holder(Expand *x, const Reduction *r) {
     return number ? ir_binary(&x->b, IR_EQ, number, ir_const_index(&x->b, 0)) : NULL;
 }
 
+/* Is the code of a loop's body or a branch, which may run again? */
+static bool in_region(const Expand *x) { return x->b.block != x->to->body; }
+
 static IrValue *reduce_warps(Expand *x, const Reduction *r, IrValue *frag) {
     int64_t bits = reduced_bits(r, DIST_WARP);
     if (!bits) return frag;
@@ -314,7 +317,7 @@ static IrValue *reduce_warps(Expand *x, const Reduction *r, IrValue *frag) {
     IrValue *number = partial_number(x, bits), *index[DIST_MAX_DIMS];
     IrValue *mask = first_holder(x, r);
     IrBuilder inner;
-    expand_barrier(x); /* readers of an earlier use are done */
+    if (in_region(x)) expand_barrier(x); /* readers of an earlier use are done */
     dist_map(x, &r->kept, 1, DTYPE_NONE, &inner, index);
     IrValue *offset = scratch_offset(x, &inner, r, index, &elements);
     offset = index_add(&inner, index_mul_const(&inner, number, elements), offset);
@@ -327,6 +330,56 @@ static IrValue *reduce_warps(Expand *x, const Reduction *r, IrValue *frag) {
     IrValue *sum = NULL;
     const IrType *type = ir_type_scalar(x->module, r->dtype);
     for (int64_t i = 0; i < partials; i++) {
+        IrValue *loaded[2] = {shared, index_add(&inner, offset, ir_const_index(&inner, i * elements))};
+        IrValue *v = ir_result(ir_op_create(&inner, IR_MEM_LOAD, 2, loaded, 1, &type), 0);
+        sum = sum ? ir_binary(&inner, r->combine, sum, v) : v;
+    }
+    ir_yield(&inner, 1, &sum);
+    return ir_result(map, 0);
+}
+
+static void cluster_barrier(Expand *x) {
+    if (PLANTED(5)) return;
+    ir_attr_set_str(ir_op_create(&x->b, IR_BARRIER, 0, NULL, 0, NULL), "scope", "cluster");
+}
+
+/* A block's memory may be written once it runs, and again once it has read what was there. */
+static void open_partials(Expand *x) {
+    if (!x->cluster_started || in_region(x)) cluster_barrier(x);
+    x->cluster_started |= !in_region(x);
+}
+
+/* Each block writes its partial into all blocks' memory; every thread combines them in the order of the ranks. */
+static IrValue *reduce_blocks(Expand *x, const Reduction *r, IrValue *frag) {
+    int64_t bits = reduced_bits(r, DIST_BLOCK), elements = 1;
+    if (!bits) return frag;
+    if (bits != x->cluster - 1) {
+        expand_error(x, r->op, "a reduction over some of a cluster's blocks");
+        return frag;
+    }
+    for (unsigned a = 0; a < r->kept.rank; a++) elements *= r->kept.padded[a];
+    IrValue *shared = expand_shared(x, r->dtype, x->cluster * elements, "block_partials"), *index[DIST_MAX_DIMS];
+    Dist own = r->kept, rank = {.rank = 1, .term_count = 1, .terms = {{DIST_BLOCK, 0, x->cluster - 1, 0, 1}}};
+    own.used_blocks = x->cluster - 1;
+    IrValue *mask = owner_mask(x, &own), *number = dist_base(x, &rank, 0);
+    open_partials(x);
+    IrBuilder inner;
+    const IrType *theirs = ir_type_ptr(x->module, r->dtype, IR_SPACE_CLUSTER), *type = ir_type_scalar(x->module, r->dtype);
+    IrValue **places = ARENA_ARRAY(x->ctx->scratch, IrValue *, (size_t)x->cluster);
+    for (int64_t i = 0; i < x->cluster; i++)
+        places[i] = ir_result(ir_op_create(&x->b, IR_CLUSTER_PTR, 2, (IrValue *[]){shared, ir_const_index(&x->b, i)}, 1, &theirs), 0);
+    dist_map(x, &r->kept, 1, DTYPE_NONE, &inner, index);
+    IrValue *offset = scratch_offset(x, &inner, r, index, &elements);
+    offset = index_add(&inner, index_mul_const(&inner, number, elements), offset);
+    IrValue *value = kept_get(x, &inner, r, frag, index);
+    for (int64_t i = 0; i < x->cluster; i++)
+        ir_op_create(&inner, IR_MEM_STORE, mask ? 4 : 3, (IrValue *[]){value, places[i], offset, mask}, 0, NULL);
+    ir_yield(&inner, 0, NULL);
+    cluster_barrier(x);
+    IrOp *map = dist_map(x, &r->kept, 1, r->dtype, &inner, index);
+    offset = scratch_offset(x, &inner, r, index, &elements);
+    IrValue *sum = NULL;
+    for (int64_t i = 0; i < x->cluster; i++) {
         IrValue *loaded[2] = {shared, index_add(&inner, offset, ir_const_index(&inner, i * elements))};
         IrValue *v = ir_result(ir_op_create(&inner, IR_MEM_LOAD, 2, loaded, 1, &type), 0);
         sum = sum ? ir_binary(&inner, r->combine, sum, v) : v;
@@ -348,6 +401,6 @@ void expand_reduce(Expand *x, IrOp *op) {
     const DistDim *last = &r.from.dims[r.from.dim_count - 1];
     bool kept_last = !x->gpu && last->sub_count == 1 && !(r.axes >> last->subs[0].axis & 1);
     IrValue *frag = kept_last ? reduce_kept_last(x, &r) : reduce_in_thread(x, &r);
-    frag = reduce_warps(x, &r, reduce_lanes(x, &r, frag));
+    frag = reduce_blocks(x, &r, reduce_warps(x, &r, reduce_lanes(x, &r, frag)));
     expand_bind_frag(x, &op->results[0], frag, &r.kept);
 }

@@ -165,7 +165,8 @@ static void bind_indices(PassContext *ctx, IrFunc *f, const Nest *nest) {
     IrModule *m = ctx->module;
     IrBuilder b = ir_builder_before(nest->loops[0]);
     IrOp *special = ir_op_create(&b, IR_SPECIAL, 0, NULL, 1, (const IrType *[]){ir_type_index(m)});
-    ir_attr_set_str(special, "name", "ctaid.x");
+    int64_t cluster = ir_func_cluster(f); /* its blocks share an iteration */
+    ir_attr_set_str(special, "name", cluster > 1 ? "clusterid.x" : "ctaid.x");
     IrValue *rest = &special->results[0], *index[MAX_NEST];
     const Aff *grid = aff_const(m->affs, 1);
     for (unsigned i = nest->depth; i-- > 0;) {
@@ -184,7 +185,7 @@ static void bind_indices(PassContext *ctx, IrFunc *f, const Nest *nest) {
         if (value == &special->results[0] || value->name == NULL) value->name = variable->name;
         ir_replace_uses(variable, value);
     }
-    ir_func_attr_set_aff(f, "grid_x", grid);
+    ir_func_attr_set_aff(f, "grid_x", aff_mul(m->affs, grid, aff_const(m->affs, cluster)));
 }
 
 /* Moves the bodies out, innermost last, and removes the loops. */
@@ -267,7 +268,7 @@ static void map_func(PassContext *ctx, IrFunc *f) {
         bind_indices(ctx, f, &nest);
         flatten(&nest);
     } else {
-        ir_func_attr_set_aff(f, "grid_x", aff_const(ctx->module->affs, 1));
+        ir_func_attr_set_aff(f, "grid_x", aff_const(ctx->module->affs, ir_func_cluster(f)));
     }
 }
 

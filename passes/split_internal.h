@@ -22,6 +22,24 @@ typedef struct {
     bool ok;
 } Slice;
 
+/* ---- Versions by the length of a row (row_plan.c) ---- */
+
+enum { ROW_VERSIONS = 4, ROW_LEAST_CAP = 64 };
+
+/* A version that keeps rows of up to `cap` lanes, over `cluster` blocks of `warps` warps; aligned: it asks for
+ * rows and addresses of whole 16-byte pieces. cap INT64_MAX: several passes, aligned. */
+typedef struct {
+    int64_t cap, warps, cluster;
+    int64_t held; /* lanes of one tile in a thread */
+    bool aligned;
+} RowClass;
+
+/* Fills `taken` (at most ROW_VERSIONS - 1), shortest rows first, for the axis of symbolic extent; 0: only
+ * several passes can serve it. */
+size_t row_plan(PassContext *ctx, IrFunc *f, const Axes *axes, size_t index, RowClass *taken);
+/* Moves loads that wait for a reduction behind it. */
+void row_sink_loads(PassContext *ctx, IrFunc *f, const Axes *axes, size_t index);
+
 /* One op becomes a loop over chunks that repeats what feeds it. */
 void pass_for_store(Slice *s, IrOp *store);
 void pass_for_reduce(Slice *s, IrOp *op);

@@ -23,11 +23,13 @@
 #include "split_internal.h"
 #include "plant.h"
 
-enum { LEAST_CAP = 64 };
+enum { LEAST_CAP = ROW_LEAST_CAP };
 
-static bool is_wide(const PassContext *ctx, const AxisClass *c) {
+/* row_lanes: of a version by length, what its threads keep. */
+static bool is_wide(const PassContext *ctx, const IrFunc *f, const AxisClass *c) {
     if (c->constant >= 0 && (c->sorted || c->sliced)) return false; /* whole at any length */
-    return c->constant < 0 || c->constant > ctx->target->row_large;
+    int64_t most = ir_func_attr_int(f, "row_lanes", 0);
+    return c->constant < 0 || c->constant > (most > ctx->target->row_large ? most : ctx->target->row_large);
 }
 
 static int64_t power_of_two_below(int64_t limit) {
@@ -115,6 +117,16 @@ static bool loads_repeatable(PassContext *ctx, const OpList *ops, const Axes *ax
     return true;
 }
 
+/* In how many passes would several passes read the rows? */
+static int sinks_along(PassContext *ctx, IrFunc *f, const Axes *axes, size_t index) {
+    OpList ops = ops_collect(ctx->scratch, f->body);
+    int sinks = 0;
+    for (size_t i = 0; i < ops.len; i++)
+        sinks += is_fold(axes, ops.data[i], index) ||
+                 (ops.data[i]->opcode == IR_TILE_STORE && axes_touch(axes, ops.data[i], index));
+    return sinks;
+}
+
 static int split(PassContext *ctx, IrFunc *f, const Axes *axes, size_t index) {
     Slice s = {.ctx = ctx, .axes = axes, .index = index, .ok = true};
     bool gemm = axes_class(axes, index)->contracted;
@@ -145,21 +157,25 @@ static int split(PassContext *ctx, IrFunc *f, const Axes *axes, size_t index) {
 
 /* ---- Versions ---- */
 
-static size_t pick(const PassContext *ctx, const Axes *axes) {
+static size_t pick(const PassContext *ctx, const IrFunc *f, const Axes *axes) {
     for (size_t i = 0; i < axes_count(axes); i++)
-        if (is_wide(ctx, axes_class(axes, i))) return i;
+        if (is_wide(ctx, f, axes_class(axes, i))) return i;
     return SIZE_MAX;
+}
+
+static void narrow_guard(PassContext *ctx, IrFunc *f, const AxisClass *c, int64_t cap) {
+    AffCtx *affs = ctx->module->affs;
+    const Aff *room = aff_sub(affs, aff_const(affs, PLANTED(14) ? 4 * cap : cap + 1), c->extent);
+    f->guard = f->guard ? aff_min(affs, f->guard, room) : room;
 }
 
 /* The version whose rows fit: appended after f, which must come second. So f becomes the whole-row
  * version and the copy is split. */
 static IrFunc *fork_version(PassContext *ctx, IrFunc *f, const AxisClass *c, int64_t cap) {
-    AffCtx *affs = ctx->module->affs;
     IrFunc *copy = ir_func_clone(f, arena_printf(ctx->module->arena, "%s_passes", f->name));
     copy->guard = f->guard;
     f->name = arena_printf(ctx->module->arena, "%s_row", f->name);
-    const Aff *room = aff_sub(affs, aff_const(affs, PLANTED(14) ? 4 * cap : cap + 1), c->extent);
-    f->guard = f->guard ? aff_min(affs, f->guard, room) : room;
+    narrow_guard(ctx, f, c, cap);
     return copy;
 }
 
@@ -196,6 +212,54 @@ static bool bind_axis(PassContext *ctx, IrFunc *f, Axes *axes, size_t index) {
     return true;
 }
 
+static bool make_row(PassContext *ctx, IrFunc *f, const RowClass *row, size_t index) {
+    Axes *axes = axes_analyse(ctx->scratch, f);
+    IrModule *m = ctx->module;
+    ir_func_attr_set_int(f, "vector_bytes", row->aligned ? 16 : 1);
+    if (row->cap == INT64_MAX) {
+        f->name = arena_printf(m->arena, "%s_long", f->name);
+        return split(ctx, f, axes, index) >= 0 && make_static(ctx, f);
+    }
+    f->name = arena_printf(m->arena, row->aligned ? "%s_row%lld" : "%s_odd%lld", f->name, (long long)row->cap);
+    narrow_guard(ctx, f, axes_class(axes, index), row->cap);
+    axes_set_extent(axes, index, row->cap);
+    ir_func_attr_set_int(f, "row_lanes", row->cap);
+    if (row->warps) ir_func_attr_set_int(f, "num_warps", row->warps);
+    if (row->held >= 48) ir_func_attr_set_int(f, "min_blocks", 1); /* all registers, rather than a second block */
+    if (row->cluster > 1) ir_func_attr_set_ints(f, "cluster", 3, (int64_t[]){row->cluster, 1, 1});
+    return make_static(ctx, f);
+}
+
+/* Versions by length, where a row is needed again after a reduction: 1, done; 0, a single pass is as good;
+ * -1, failed. */
+static int handle_rows(PassContext *ctx, IrFunc *f, Axes *axes, size_t index) {
+    const AxisClass *c = axes_class(axes, index);
+    RowClass rows[ROW_VERSIONS];
+    if (sinks_along(ctx, f, axes, index) < 2) return 0;
+    row_sink_loads(ctx, f, axes, index);
+    size_t count = row_plan(ctx, f, axes, index, rows);
+    if (!count) return 0;
+    const char *name = f->name;
+    IrFunc *versions[ROW_VERSIONS] = {f};
+    IrFunc *last = ir_func_clone(f, arena_printf(ctx->module->arena, "%s_passes", name));
+    for (size_t i = count; i-- > 1;) versions[i] = ir_func_clone(f, name);
+    Axes *last_axes = axes_analyse(ctx->scratch, last);
+    ir_func_attr_set_int(last, "vector_bytes", 1);
+    int passes = split(ctx, last, last_axes, index);
+    if (passes < 0) return -1;
+    Str extent;
+    str_init(&extent);
+    aff_print(c->extent, &extent);
+    int64_t longest = 0;
+    for (size_t i = 0; i < count; i++)
+        if (rows[i].cap < INT64_MAX && rows[i].cap > longest) longest = rows[i].cap;
+    diag_report(ctx->diags, DIAG_axis_split, c->span, extent.data, (long long)longest, passes);
+    str_release(&extent);
+    for (size_t i = 0; i < count; i++)
+        if (!make_row(ctx, versions[i], &rows[i], index)) return -1;
+    return make_static(ctx, last) ? 1 : -1;
+}
+
 static bool handle_axis(PassContext *ctx, IrFunc *f, Axes *axes, size_t index) {
     AxisClass *c = axes_class(axes, index);
     if (c->rigid) {
@@ -208,6 +272,10 @@ static bool handle_axis(PassContext *ctx, IrFunc *f, Axes *axes, size_t index) {
     OpList ops = ops_collect(ctx->scratch, f->body);
     if (!folds_end_there(ctx, &ops, axes, index)) return false;
     if (c->sorted || c->sliced) return bind_axis(ctx, f, axes, index);
+    if (ctx->target->kind == TARGET_CUDA && c->constant < 0 && !c->contracted && !ir_func_attr(f, "vector_bytes")) {
+        int done = handle_rows(ctx, f, axes, index);
+        if (done) return done > 0;
+    }
     int64_t cap = power_of_two_below(ctx->target->row_large / axes_others(axes, index, 1, 1));
     bool whole_row = c->constant < 0 && !c->contracted && cap >= LEAST_CAP;
     if (!whole_row) return split(ctx, f, axes, index) >= 0;
@@ -227,7 +295,7 @@ static bool handle_axis(PassContext *ctx, IrFunc *f, Axes *axes, size_t index) {
 static bool make_static(PassContext *ctx, IrFunc *f) {
     for (;;) {
         Axes *axes = axes_analyse(ctx->scratch, f);
-        size_t index = pick(ctx, axes);
+        size_t index = pick(ctx, f, axes);
         if (index == SIZE_MAX) break;
         if (!handle_axis(ctx, f, axes, index)) return false;
     }

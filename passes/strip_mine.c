@@ -36,12 +36,25 @@ static size_t pick(const PassContext *ctx, const Axes *axes) {
     return found;
 }
 
+/* Of a tile that is transposed two axes are contiguous in memory: neither gets all of it. */
+static bool shares_tile(const PassContext *ctx, const Axes *axes, size_t index) {
+    for (size_t i = 0; i < axes_count(axes); i++) {
+        const AxisClass *c = axes_class(axes, i);
+        if (i != index && c->innermost && needs_cut(ctx, c)) return true;
+    }
+    return false;
+}
+
+enum { SHARED_CHUNK = 64 };
+
 static int64_t chunk_for(const PassContext *ctx, const Axes *axes, size_t index) {
     const Target *t = ctx->target;
     int64_t others = axes_others(axes, index, t->row_large, t->gemm_chunk);
     int64_t goal = t->tile_elements / others;
     int64_t least = axes_class(axes, index)->innermost ? 32 : 1;
     int64_t most = t->axis_chunk < t->row_large ? t->axis_chunk : t->row_large;
+    if (t->kind == TARGET_CUDA && axes_class(axes, index)->innermost && shares_tile(ctx, axes, index))
+        most = most < SHARED_CHUNK ? most : SHARED_CHUNK;
     int64_t chunk = 1;
     while (2 * chunk <= goal && 2 * chunk <= most) chunk *= 2;
     return chunk > least ? chunk : least;

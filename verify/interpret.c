@@ -142,7 +142,9 @@ static void set_machine(Machine *m) {
     const IrAttr *target = ir_func_attr(m->f, "target");
     bool gpu = m->f->level == IR_LEVEL_KERNEL && target && target->string &&
                strcmp(target->string, "cuda") == 0;
-    m->threads = gpu ? (size_t)ir_func_attr_int(m->f, "num_warps", 1) * WARP : 1;
+    m->block_threads = gpu ? (size_t)ir_func_attr_int(m->f, "num_warps", 1) * WARP : 1;
+    m->blocks = gpu ? (size_t)ir_func_cluster(m->f) : 1;
+    m->threads = m->block_threads * m->blocks;
     for (unsigned d = 0; d < 3; d++) {
         const IrAttr *grid = ir_func_attr(m->f, keys[d]);
         m->grid[d] = 1;
@@ -151,6 +153,8 @@ static void set_machine(Machine *m) {
         else if (grid && !sizes_eval(m->sizes, grid->aff, &m->grid[d]))
             machine_trap(m, "%s has no value at these sizes", keys[d]);
     }
+    if (m->grid[0] % (int64_t)m->blocks) machine_trap(m, "the grid is no multiple of its clusters");
+    m->block_barriers = ARENA_ARRAY(m->arena, uint32_t, m->blocks);
     m->warp_barriers = ARENA_ARRAY(m->arena, uint32_t, m->threads / WARP + 1);
     m->open_group = ARENA_ARRAY(m->arena, int64_t, m->threads);
     m->shared.name = "shared memory";
@@ -158,6 +162,8 @@ static void set_machine(Machine *m) {
 }
 
 static void make_shared(Machine *m) {
+    m->shared_block = m->shared.bytes;
+    m->shared.bytes *= (int64_t)m->blocks;
     size_t bytes = (size_t)m->shared.bytes;
     m->shared.data = arena_alloc(m->arena, bytes + 16);
     if (m->threads > 1) m->shared.shadow = ARENA_ARRAY(m->arena, Shadow, bytes + 1);
@@ -166,7 +172,7 @@ static void make_shared(Machine *m) {
 static void start_block(Machine *m) {
     poison_fill(DTYPE_F32, m->shared.data, (size_t)m->shared.bytes);
     fresh_shadow(&m->shared);
-    m->block_barriers++; /* what earlier blocks did is no race */
+    m->cluster_barriers++; /* what earlier blocks did is no race */
     for (size_t i = 0; i < m->pending.len; i++) free(m->pending.data[i].data);
     m->pending.len = 0;
 }
@@ -178,8 +184,9 @@ static void run_blocks(Machine *m, const Code *code) {
     for (unsigned d = 0; d < 3; d++)
         if (m->grid[d] < 0 || __builtin_mul_overflow(total, m->grid[d], &total))
             machine_trap(m, "the grid is too large");
-    for (int64_t k = 0; k < total; k++) {
-        int64_t at = m->args->reverse ? total - 1 - k : k;
+    int64_t together = (int64_t)m->blocks; /* a cluster's blocks, along x */
+    for (int64_t k = 0; k < total; k += together) {
+        int64_t at = m->args->reverse ? total - together - k : k;
         m->block[0] = at % m->grid[0];
         m->block[1] = at / m->grid[0] % m->grid[1];
         m->block[2] = at / m->grid[0] / m->grid[1];

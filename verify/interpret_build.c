@@ -81,7 +81,7 @@ static Slot *new_slot(Decode *d, const IrValue *value) {
     bool holds = s->is_tile || type->kind == IR_TYPE_FRAG;
     if (holds) s->n = (size_t)cells;
     bool no_cells = type->kind == IR_TYPE_TENSOR || type->kind == IR_TYPE_BUF ||
-                    type->kind == IR_TYPE_PTR || type->kind == IR_TYPE_TOKEN;
+                    (type->kind == IR_TYPE_PTR && type->space != IR_SPACE_CLUSTER) || type->kind == IR_TYPE_TOKEN;
     if (!no_cells) s->cells = storage_for(d, value, d->m->threads * s->n);
     remember(d, value, s);
     return s;

@@ -134,9 +134,13 @@ static void run_frag_get(Machine *m, Inst *inst, const uint8_t *active) {
 }
 
 static int64_t special_value(const Machine *m, const char *name, size_t thread) {
-    if (strcmp(name, "tid.x") == 0) return (int64_t)thread;
+    size_t rank = thread / m->block_threads;
+    if (strcmp(name, "tid.x") == 0) return (int64_t)(thread % m->block_threads);
     if (strcmp(name, "lane") == 0) return (int64_t)(thread % WARP);
-    if (strcmp(name, "warp") == 0) return (int64_t)(thread / WARP);
+    if (strcmp(name, "warp") == 0) return (int64_t)(thread % m->block_threads / WARP);
+    if (strcmp(name, "cluster.rank") == 0) return (int64_t)rank;
+    if (strcmp(name, "clusterid.x") == 0) return m->block[0] / (int64_t)m->blocks;
+    if (strcmp(name, "ctaid.x") == 0) return m->block[0] + (int64_t)rank;
     int axis = name[strlen(name) - 1] - 'x';
     return strncmp(name, "nctaid", 6) == 0 ? m->grid[axis] : m->block[axis];
 }

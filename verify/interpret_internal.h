@@ -18,8 +18,10 @@ typedef union {
 
 /* Who touched an element of shared memory last, and in which interval between barriers. */
 typedef struct {
-    int32_t writer, reader; /* thread, -1: none; reader -2: several warps' threads */
-    uint32_t write_block, write_warp, read_block, read_warp; /* barrier counts at that time */
+    int32_t writer, reader; /* thread, -1: none; reader: interpret_memory.c */
+    uint32_t read_home;     /* the readers' block in the cluster */
+    uint32_t write_block, write_warp, write_cluster; /* barrier counts at that time */
+    uint32_t read_block, read_warp, read_cluster;
 } Shadow;
 
 typedef struct {
@@ -79,10 +81,12 @@ struct Machine {
     const Sizes *sizes;
     const InterpretArgs *args;
     size_t threads;
+    size_t blocks, block_threads; /* that run in lockstep: of a cluster; 1 without clusters */
     int64_t grid[3], block[3];
     uint64_t steps, step_limit;
-    Memory shared;
-    uint32_t block_barriers, *warp_barriers;
+    Memory shared;        /* of all blocks of a cluster, one after the other */
+    int64_t shared_block; /* bytes of one block */
+    uint32_t cluster_barriers, *block_barriers, *warp_barriers;
     int64_t *open_group; /* per thread: the group that the next commit closes */
     VEC(PendingCopy) pending;
     const IrOp *at; /* the op being run */
@@ -127,5 +131,8 @@ Cell interpret_identity(IrOpcode op, const Slot *r);
 void memory_check(Machine *m, Memory *memory, int64_t offset, int64_t bytes, int64_t align);
 void memory_note(Machine *m, Memory *memory, int64_t offset, int64_t bytes, size_t thread,
                  bool writes);
+/* The byte of element `index` behind a pointer as thread t sees it, of `bytes` that must lie inside: shared
+ * memory is that of the thread's own block, or of the block whose rank the pointer holds. */
+int64_t memory_address(Machine *m, const Slot *ptr, int64_t index, int64_t bytes, int64_t align, size_t thread);
 
 #endif

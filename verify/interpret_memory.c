@@ -6,7 +6,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { SEVERAL_WARPS = -2, WARP_READERS = -3 }; /* readers of one warp w: WARP_READERS - w */
+/* reader: a thread; WARP_READERS - w: threads of warp w; SEVERAL_WARPS: of one block's warps, whose first
+ * thread is in other_readers; ANYBODY: of several blocks */
+enum { SEVERAL_WARPS = -2, ANYBODY = -3, WARP_READERS = -4 };
 
 void memory_check(Machine *m, Memory *memory, int64_t offset, int64_t bytes, int64_t align) {
     if (offset < 0 || bytes > memory->bytes || offset > memory->bytes - bytes)
@@ -18,31 +20,64 @@ void memory_check(Machine *m, Memory *memory, int64_t offset, int64_t bytes, int
 }
 
 /* An earlier access of thread `other` happened before one of `thread` now. */
-static bool ordered(const Machine *m, size_t other, uint32_t block, uint32_t warp, size_t thread) {
-    if (other == thread || m->block_barriers > block) return true;
+static bool ordered(const Machine *m, size_t other, uint32_t cluster, uint32_t block, uint32_t warp,
+                    size_t thread) {
+    if (other == thread || m->cluster_barriers > cluster) return true;
+    size_t home = thread / m->block_threads;
+    if (other / m->block_threads != home) return false;
+    if (m->block_barriers[home] > block) return true;
     return other / WARP == thread / WARP && m->warp_barriers[thread / WARP] > warp;
 }
 
-static bool readers_ordered(const Machine *m, const Shadow *s, size_t thread) {
-    if (s->reader == -1 || m->block_barriers > s->read_block) return true;
-    if (s->reader == SEVERAL_WARPS) return false;
-    if (s->reader >= 0) return ordered(m, (size_t)s->reader, s->read_block, s->read_warp, thread);
-    size_t warp = (size_t)(WARP_READERS - s->reader);
-    return warp == thread / WARP && m->warp_barriers[warp] > s->read_warp;
+/* A thread that stands for those who read: the one, the first of the warp. */
+static size_t some_reader(const Shadow *s) {
+    return s->reader >= 0 ? (size_t)s->reader : (size_t)(WARP_READERS - s->reader) * WARP;
 }
 
+static bool readers_ordered(const Machine *m, const Shadow *s, size_t thread) {
+    if (s->reader == -1 || m->cluster_barriers > s->read_cluster) return true;
+    if (s->reader == ANYBODY) return false;
+    if (s->reader == SEVERAL_WARPS)
+        return s->read_home == thread / m->block_threads && m->block_barriers[s->read_home] > s->read_block;
+    size_t first = some_reader(s);
+    if (s->reader < 0 && first == thread / WARP * WARP)
+        return m->warp_barriers[thread / WARP] > s->read_warp || m->block_barriers[s->read_home] > s->read_block;
+    return ordered(m, first, s->read_cluster, s->read_block, s->read_warp, thread);
+}
+
+/* Nothing that was read before is forgotten but what all threads have left behind. */
 static void note_read(Machine *m, Shadow *s, size_t thread) {
-    size_t warp = thread / WARP;
-    bool old = s->reader == -1 || m->block_barriers > s->read_block;
+    size_t warp = thread / WARP, home = thread / m->block_threads;
+    bool own = s->reader != ANYBODY && s->read_home == home;
+    bool old = s->reader == -1 || m->cluster_barriers > s->read_cluster ||
+               (own && m->block_barriers[home] > s->read_block);
     int32_t same_warp = WARP_READERS - (int32_t)warp;
     if (old || s->reader == (int32_t)thread)
         s->reader = (int32_t)thread;
+    else if (!own)
+        s->reader = ANYBODY;
     else if (s->reader == same_warp || (s->reader >= 0 && (size_t)s->reader / WARP == warp))
         s->reader = same_warp;
     else
         s->reader = SEVERAL_WARPS;
-    s->read_block = m->block_barriers;
+    s->read_home = (uint32_t)home;
+    s->read_cluster = m->cluster_barriers;
+    s->read_block = m->block_barriers[home];
     s->read_warp = m->warp_barriers[warp];
+}
+
+int64_t memory_address(Machine *m, const Slot *ptr, int64_t index, int64_t bytes, int64_t align,
+                       size_t thread) {
+    int64_t at = ptr->offset + index * (int64_t)dtype_size(ptr->dtype);
+    if (ptr->memory != &m->shared || m->blocks == 1) {
+        memory_check(m, ptr->memory, at, bytes, align);
+        return at;
+    }
+    int64_t rank = ptr->cells ? ptr->cells[thread].i : (int64_t)(thread / m->block_threads);
+    Memory own = {.name = m->shared.name, .bytes = m->shared_block};
+    memory_check(m, &own, at, bytes, align);
+    if (rank < 0 || rank >= (int64_t)m->blocks) machine_trap(m, "the cluster has no block of rank %lld", (long long)rank);
+    return at + rank * m->shared_block;
 }
 
 void memory_note(Machine *m, Memory *memory, int64_t offset, int64_t bytes, size_t thread,
@@ -51,7 +86,7 @@ void memory_note(Machine *m, Memory *memory, int64_t offset, int64_t bytes, size
     for (int64_t i = offset; i < offset + bytes; i++) {
         Shadow *s = &memory->shadow[i];
         bool fine =
-            s->writer < 0 || ordered(m, (size_t)s->writer, s->write_block, s->write_warp, thread);
+            s->writer < 0 || ordered(m, (size_t)s->writer, s->write_cluster, s->write_block, s->write_warp, thread);
         if (writes) fine = fine && readers_ordered(m, s, thread);
         if (!fine)
             machine_trap(m,
@@ -64,7 +99,8 @@ void memory_note(Machine *m, Memory *memory, int64_t offset, int64_t bytes, size
             continue;
         }
         s->writer = (int32_t)thread;
-        s->write_block = m->block_barriers;
+        s->write_cluster = m->cluster_barriers;
+        s->write_block = m->block_barriers[thread / m->block_threads];
         s->write_warp = m->warp_barriers[thread / WARP];
         s->reader = -1;
     }
@@ -83,8 +119,7 @@ static void run_mem_load(Machine *m, Inst *inst, const uint8_t *active) {
             for (size_t e = 0; e < r->n; e++) to[e] = inst->operands[3]->cells[t];
             continue;
         }
-        int64_t at = ptr->offset + inst->operands[1]->cells[t].i * size;
-        memory_check(m, ptr->memory, at, bytes, align);
+        int64_t at = memory_address(m, ptr, inst->operands[1]->cells[t].i, bytes, align, t);
         memory_note(m, ptr->memory, at, bytes, t, false);
         for (size_t e = 0; e < r->n; e++)
             to[e] = cell_load(r->dtype, ptr->memory->data + at + (int64_t)e * size);
@@ -98,8 +133,7 @@ static void run_mem_store(Machine *m, Inst *inst, const uint8_t *active) {
     int64_t align = ir_attr_int(inst->op, "align", 1);
     for (size_t t = 0; t < m->threads; t++) {
         if (!active[t] || (masked && !inst->operands[3]->cells[t].i)) continue;
-        int64_t at = ptr->offset + inst->operands[2]->cells[t].i * size;
-        memory_check(m, ptr->memory, at, bytes, align);
+        int64_t at = memory_address(m, ptr, inst->operands[2]->cells[t].i, bytes, align, t);
         memory_note(m, ptr->memory, at, bytes, t, true);
         for (size_t e = 0; e < value->n; e++)
             cell_store(value->dtype, ptr->memory->data + at + (int64_t)e * size,
@@ -141,11 +175,10 @@ static void run_async_copy(Machine *m, Inst *inst, const uint8_t *active) {
     for (size_t t = 0; t < m->threads; t++) {
         if (!active[t]) continue;
         int64_t source = from->offset + inst->operands[1]->cells[t].i * size;
-        int64_t target = to->offset + inst->operands[3]->cells[t].i * size;
+        int64_t target = memory_address(m, to, inst->operands[3]->cells[t].i, bytes, bytes, t);
         int64_t valid = inst->operands[4]->cells[t].i;
         if (valid < 0 || valid > bytes) machine_trap(m, "the count of valid bytes is wrong");
         if (valid) memory_check(m, from->memory, source, valid, bytes);
-        memory_check(m, to->memory, target, bytes, bytes);
         unsigned char *data = calloc(1, (size_t)bytes);
         if (!data) machine_trap(m, "out of memory");
         if (valid) memcpy(data, from->memory->data + source, (size_t)valid);
@@ -181,15 +214,28 @@ static void run_wait(Machine *m, Inst *inst, const uint8_t *active) {
     m->pending.len = kept;
 }
 
-/* A block's barrier needs all threads, a warp's those of each warp that arrives. */
+/* A cluster's barrier needs all threads, a block's or a warp's those of each that arrives. */
 static void run_barrier(Machine *m, Inst *inst, const uint8_t *active) {
-    bool block = strcmp(ir_attr_str(inst->op, "scope", "block"), "block") == 0;
+    const char *scope = ir_attr_str(inst->op, "scope", "block");
+    bool block = strcmp(scope, "block") == 0, cluster = strcmp(scope, "cluster") == 0;
+    size_t group = cluster ? m->threads : block ? m->block_threads : WARP;
     for (size_t t = 0; t < m->threads; t++) {
-        bool wanted = block || m->threads == 1 || active[t / WARP * WARP];
+        bool wanted = m->threads == 1 || cluster || (block && m->blocks == 1) || active[t / group * group];
         if (active[t] != wanted) machine_trap(m, "a barrier under divergent control");
-        if (!block && active[t] && t % WARP == 0) m->warp_barriers[t / WARP]++;
+        if (!active[t] || t % group) continue;
+        if (block) m->block_barriers[t / group]++;
+        if (!block && !cluster) m->warp_barriers[t / group]++;
     }
-    m->block_barriers += block;
+    m->cluster_barriers += cluster;
+}
+
+static void run_cluster_ptr(Machine *m, Inst *inst, const uint8_t *active) {
+    const Slot *from = inst->operands[0], *rank = inst->operands[1];
+    Slot *r = inst->results[0];
+    r->memory = from->memory;
+    r->offset = from->offset;
+    for (size_t t = 0; t < m->threads; t++)
+        if (active[t]) r->cells[t] = rank->cells[t];
 }
 
 static void run_decoded(Machine *m, Inst *inst, const uint8_t *active) {
@@ -214,6 +260,8 @@ InstRun interpret_memory_op(IrOpcode op) {
         return run_barrier;
     case IR_SHARED_PTR:
         return run_decoded;
+    case IR_CLUSTER_PTR:
+        return run_cluster_ptr;
     default:
         return NULL;
     }

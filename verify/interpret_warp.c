@@ -93,11 +93,9 @@ static void multiply_bytes(Inst *inst, size_t first, bool is_signed) {
  * and the next of row l / 4 of matrix j, or of its transpose. */
 static void load_matrices(Machine *m, Inst *inst, size_t first, unsigned count, bool transposed) {
     const Slot *ptr = inst->operands[0], *offset = inst->operands[1];
-    int64_t size = (int64_t)dtype_size(ptr->dtype);
     uint16_t rows[4][8][8];
     for (unsigned l = 0; l < count * 8; l++) {
-        int64_t at = ptr->offset + offset->cells[first + l].i * size;
-        memory_check(m, ptr->memory, at, 16, 16);
+        int64_t at = memory_address(m, ptr, offset->cells[first + l].i, 16, 16, first + l);
         memory_note(m, ptr->memory, at, 16, first + l, false);
         memcpy(rows[l / 8][l % 8], ptr->memory->data + at, 16);
     }

@@ -277,6 +277,53 @@ static void check_threads(void) {
                         "outside shared memory");
 }
 
+/* Four blocks in clusters of two: each thread gives its rank's number to the other block and reads its own. */
+static const char *const neighbours =
+    "sketchc.ir 1\n"
+    "func @f kernel (tensor %X: ptr<f32, global> in, tensor %Y: ptr<f32, global> out) "
+    "{target = \"cuda\", num_warps = 1, shared_bytes = 128, grid_x = aff(4), cluster = [2, 1, 1]} {\n"
+    "  %one = const() {value = 1} : index\n  %n = const() {value = 32} : index\n"
+    "  %block = special() {name = \"ctaid.x\"} : index\n  %tid = special() {name = \"tid.x\"} : index\n"
+    "  %rank = special() {name = \"cluster.rank\"} : index\n"
+    "  %pair = special() {name = \"clusterid.x\"} : index\n"
+    "  %base = mul(%block, %n) : index\n  %at = add(%base, %tid) : index\n"
+    "  %x = mem.load(%X, %at) {align = 4} : f32\n"
+    "  %mine = shared.ptr() {offset = 0, bytes = 128} : ptr<f32, shared>\n"
+    "  %other = sub(%one, %rank) : index\n"
+    "  %theirs = cluster.ptr(%mine, %other) : ptr<f32, cluster>\n"
+    "  mem.store(%x, %theirs, %tid)\n"
+    "  barrier() {scope = \"cluster\"}\n"
+    "  %got = mem.load(%mine, %tid) : f32\n"
+    "  %p = cast(%pair) : f32\n  %y = add(%got, %p) : f32\n"
+    "  mem.store(%y, %Y, %at)\n  return()\n}\n";
+
+static Bench neighbour_bench(float **y) {
+    Bench b = bench();
+    give_ramp(&b, "X", 128);
+    *y = give(&b, "Y", 128 * sizeof **y);
+    return b;
+}
+
+static void expect_cluster_trap(const char *old, const char *with, const char *message) {
+    float *y;
+    Bench b = neighbour_bench(&y);
+    expect_trap(&b, replaced(b.arena, neighbours, old, with), message);
+    arena_destroy(b.arena);
+}
+
+static void check_clusters(void) {
+    float *y;
+    Bench b = neighbour_bench(&y);
+    expect_run(&b, neighbours, 0, NULL);
+    for (int i = 0; i < 128; i++) CHECK(y[i] == (float)((i ^ 32) + 1 + i / 64));
+    arena_destroy(b.arena);
+    expect_cluster_trap("  barrier() {scope = \"cluster\"}\n", "", "race");
+    expect_cluster_trap("scope = \"cluster\"", "scope = \"block\"", "race");
+    expect_cluster_trap("%other = sub(%one, %rank)", "%other = add(%one, %rank)", "no block of rank 2");
+    expect_cluster_trap("mem.store(%x, %theirs, %tid)", "mem.store(%x, %theirs, %n)", "outside shared memory");
+    expect_cluster_trap("grid_x = aff(4)", "grid_x = aff(3)", "no multiple of its clusters");
+}
+
 /* Registers by ldmatrix, product by mma, from asynchronous copies: D = A B for 16x16 by 16x8. */
 static const char *const tensor_core =
     "sketchc.ir 1\n"
@@ -408,6 +455,7 @@ int main(void) {
     check_module();
     check_rounding();
     check_threads();
+    check_clusters();
     check_tensor_core();
     check_collectives();
     check_frags();

@@ -1,0 +1,223 @@
+/* Which versions a kernel over rows of symbolic length gets on a GPU. A row that is needed again after a
+ * reduction is kept in the registers of a block, or of a cluster of blocks; the number of threads and blocks
+ * is that of the size class. A step has at most four versions: the classes of the sizes that the cases name
+ * come first, heaviest first, and the last version serves all else. */
+#include <string.h>
+
+#include "split_internal.h"
+
+enum { CLASS_LIMIT = 12, HELD = 96, HELD_ROW = 64, STEP_HELD = 16, MOST_WARPS = 16, BLOCKS = 8 };
+
+/* ---- What a thread must hold ---- */
+
+static bool is_fold_along(const Axes *axes, const IrOp *op, size_t index) {
+    return (op->opcode == IR_TILE_REDUCE || op->opcode == IR_TILE_ARG || op->opcode == IR_TILE_SCAN) &&
+           axes_find(axes, op->operands[0], index) >= 0;
+}
+
+static bool is_written(const IrValue *tensor) {
+    for (const IrUse *use = tensor->uses; use; use = use->next)
+        if (use->op->opcode == IR_TILE_STORE && use->index == 1) return true;
+    return false;
+}
+
+/* The op of `block` that holds the use. */
+static IrOp *in_block(IrOp *op, const IrBlock *block) {
+    while (op && op->block != block) op = op->block->parent;
+    return op;
+}
+
+static bool comes_before(const IrOp *a, const IrOp *b) {
+    for (const IrOp *op = a->next; op; op = op->next)
+        if (op == b) return true;
+    return false;
+}
+
+static IrOp *first_user(const IrOp *op) {
+    IrOp *first = NULL;
+    for (const IrUse *use = op->results[0].uses; use; use = use->next) {
+        IrOp *user = in_block(use->op, op->block);
+        if (!user) return NULL;
+        if (!first || comes_before(user, first)) first = user;
+    }
+    return first;
+}
+
+/* A load that nothing needs before a reduction waits for that reduction: until then its registers are free. */
+void row_sink_loads(PassContext *ctx, IrFunc *f, const Axes *axes, size_t index) {
+    OpList ops = ops_collect(ctx->scratch, f->body);
+    for (size_t i = ops.len; i-- > 0;) {
+        IrOp *load = ops.data[i], *user;
+        if (load->opcode != IR_TILE_LOAD || is_written(load->operands[0]) || !(user = first_user(load))) continue;
+        bool waits = false;
+        for (const IrOp *op = load->next; op && op != user; op = op->next) waits |= is_fold_along(axes, op, index);
+        if (waits) ir_op_move_before(load, user);
+    }
+}
+
+/* The most tiles of the class that are alive across one of its reductions; at least 1. */
+static int64_t tiles_held(const OpList *ops, const Axes *axes, size_t index) {
+    int64_t most = 1;
+    for (size_t i = 0; i < ops->len; i++) {
+        const IrOp *fold = ops->data[i];
+        int64_t held = 0;
+        if (!is_fold_along(axes, fold, index)) continue;
+        for (size_t k = 0; k < i; k++)
+            for (unsigned r = 0; r < ops->data[k]->result_count; r++) {
+                const IrValue *v = &ops->data[k]->results[r];
+                bool later = false;
+                for (size_t n = i + 1; axes_find(axes, v, index) >= 0 && n < ops->len && !later; n++)
+                    for (unsigned o = 0; o < ops->data[n]->operand_count; o++) later |= ops->data[n]->operands[o] == v;
+                held += later;
+            }
+        most = held > most ? held : most;
+    }
+    return most;
+}
+
+/* ---- Classes ---- */
+
+/* Does the kernel take its rows apart and put them together by reductions alone, under no control of its
+ * own, in tiles of one axis? Then a cluster's blocks can share a row. */
+static bool may_spread(const PassContext *ctx, const OpList *ops, const Axes *axes, size_t index) {
+    if (!target_has(ctx->target, TARGET_CLUSTER)) return false;
+    for (size_t i = 0; i < ops->len; i++) {
+        const IrOp *op = ops->data[i];
+        bool control = op->opcode == IR_FOR || op->opcode == IR_IF;
+        bool access = op->opcode == IR_TILE_LOAD || op->opcode == IR_TILE_STORE;
+        if (control || ir_has_trait(op, IR_ALONG) || op->opcode == IR_TILE_ARG || op->opcode == IR_TILE_GEMM) return false;
+        if (op->opcode == IR_TILE_STORE && strcmp(ir_attr_str(op, "mode", "set"), "set") != 0) return false;
+        if (access && (strchr(ir_attr_str(op, "axes", ""), 'g') || ir_attr(op, "steps"))) return false;
+        if (op->opcode == IR_TILE_LOAD && is_written(op->operands[0])) return false;
+        bool moves = ir_has_trait(op, IR_MOVES) && op->opcode != IR_TILE_BROADCAST;
+        if (moves) return false;
+        for (unsigned r = 0; r < op->result_count; r++)
+            if (is_tile(&op->results[r]) && op->results[r].type->rank > 1) return false;
+    }
+    return axes_class(axes, index)->innermost;
+}
+
+static size_t add_class(RowClass *classes, size_t n, int64_t elements, int64_t others, int64_t warps, int64_t cluster) {
+    int64_t cap = elements / others;
+    if (n == CLASS_LIMIT || cap < ROW_LEAST_CAP) return n;
+    classes[n] = (RowClass){.cap = cap, .warps = warps, .cluster = cluster, .held = elements / (32 * warps * cluster)};
+    return n + 1;
+}
+
+/* All classes that fit, shortest rows first. */
+static size_t all_classes(PassContext *ctx, IrFunc *f, const Axes *axes, size_t index, RowClass *classes) {
+    OpList ops = ops_collect(ctx->scratch, f->body);
+    int64_t others = axes_others(axes, index, 1, 1), held = tiles_held(&ops, axes, index), most = MOST_WARPS;
+    while (most * 32 > ctx->target->max_threads_block) most /= 2;
+    size_t n = 0;
+    for (int64_t warps = 2; warps <= most; warps *= 2)
+        n = add_class(classes, n, warps * 32 * STEP_HELD, others, warps, 1);
+    for (int64_t each = 2 * STEP_HELD; each * held <= HELD_ROW; each *= 2)
+        n = add_class(classes, n, most * 32 * each, others, most, 1);
+    if (others > 1 || !may_spread(ctx, &ops, axes, index)) return n;
+    static const int64_t spread[][3] = {{4, 8, 64}, {8, 8, 64}, {8, 16, 48}, {8, 16, 64}, {8, 16, 96}};
+    for (size_t i = 0; i < COUNT_OF(spread); i++)
+        if (spread[i][2] * held <= HELD && spread[i][1] <= most)
+            n = add_class(classes, n, spread[i][0] * spread[i][1] * 32 * spread[i][2], 1, spread[i][1], spread[i][0]);
+    return n;
+}
+
+/* ---- Sizes that are asked for ---- */
+
+static bool case_value(void *ctx, const Aff *leaf, int64_t *value) {
+    const IrCase *c = ctx;
+    for (size_t i = 0; leaf->kind == AFF_SYM && i < c->symbol_count; i++)
+        if (strcmp(c->symbols[i], leaf->name) == 0) {
+            *value = c->values[i];
+            return true;
+        }
+    return false;
+}
+
+/* The elements of the largest tensor of a case, or the row alone where they cannot be told. */
+static double case_weight(const IrFunc *f, IrCase *c, int64_t row) {
+    double most = (double)row;
+    for (unsigned i = 0; i < f->body->arg_count; i++) {
+        const IrType *t = f->body->args[i]->type;
+        double elements = 1;
+        int64_t extent;
+        if (t->kind != IR_TYPE_TENSOR) continue;
+        for (unsigned a = 0; a < t->rank; a++)
+            elements *= aff_eval(t->extents[a], case_value, c, &extent) ? (double)extent : 1;
+        most = elements > most ? elements : most;
+    }
+    return most;
+}
+
+static int64_t row_alignment(const IrFunc *f) {
+    int64_t align = 1;
+    for (unsigned i = 0; i < f->body->arg_count; i++) {
+        const IrType *t = f->body->args[i]->type;
+        int64_t width = t->kind == IR_TYPE_TENSOR ? 16 / (int64_t)dtype_size(t->dtype) : 1;
+        align = width > align ? width : align;
+    }
+    return align;
+}
+
+typedef struct {
+    int64_t row;
+    double weight;
+} RowSize;
+
+/* Aligned row lengths of the cases, heaviest first. */
+static size_t case_sizes(const PassContext *ctx, const IrFunc *f, const Aff *extent, RowSize *sizes, size_t limit) {
+    size_t n = 0;
+    for (size_t i = 0; i < ctx->module->case_count; i++) {
+        IrCase *c = &ctx->module->cases[i];
+        RowSize s;
+        if (!aff_eval(extent, case_value, c, &s.row) || s.row % row_alignment(f)) continue;
+        s.weight = case_weight(f, c, s.row);
+        size_t at = n < limit ? n++ : limit - 1;
+        if (at == limit - 1 && n == limit && i >= limit && sizes[at].weight >= s.weight) continue;
+        for (; at > 0 && sizes[at - 1].weight < s.weight; at--) sizes[at] = sizes[at - 1];
+        sizes[at] = s;
+    }
+    return n;
+}
+
+/* ---- The choice ---- */
+
+static const RowClass *class_for(const RowClass *classes, size_t n, int64_t row) {
+    for (size_t i = 0; i < n; i++)
+        if (classes[i].cap >= row) return &classes[i];
+    return NULL;
+}
+
+static size_t take(RowClass *taken, size_t n, const RowClass *c, bool aligned, size_t limit) {
+    RowClass want = *c;
+    want.aligned = aligned;
+    for (size_t i = 0; i < n; i++)
+        if (taken[i].cap == want.cap && taken[i].aligned == aligned) return n;
+    if (n == limit) return n;
+    size_t at = n;
+    for (; at > 0 && taken[at - 1].cap > want.cap; at--) taken[at] = taken[at - 1];
+    taken[at] = want;
+    return n + 1;
+}
+
+size_t row_plan(PassContext *ctx, IrFunc *f, const Axes *axes, size_t index, RowClass *taken) {
+    RowClass all[CLASS_LIMIT];
+    RowSize sizes[16];
+    const Aff *extent = axes_class(axes, index)->extent;
+    size_t count = all_classes(ctx, f, axes, index, all), n = 0;
+    if (!count) return 0;
+    RowClass passes = {.cap = INT64_MAX, .warps = 0, .cluster = 1};
+    size_t asked = case_sizes(ctx, f, extent, sizes, COUNT_OF(sizes));
+    for (size_t i = 0; i < asked; i++) {
+        const RowClass *c = class_for(all, count, sizes[i].row);
+        n = take(taken, n, c ? c : &passes, true, ROW_VERSIONS - 2);
+    }
+    /* Where no case asks: rows of a few thousand, the longest that one block can keep; and rows of any alignment. */
+    size_t blocks = 0;
+    while (blocks < count && all[blocks].cluster == 1) blocks++;
+    const RowClass *usual = class_for(all, blocks, 4096), *odd = class_for(all, blocks, 8192);
+    const RowClass *longest = &all[blocks ? blocks - 1 : 0];
+    n = take(taken, n, usual ? usual : longest, true, ROW_VERSIONS - 2);
+    n = take(taken, n, longest, true, ROW_VERSIONS - 2);
+    return take(taken, n, odd ? odd : longest, false, ROW_VERSIONS - 1);
+}
