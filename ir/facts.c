@@ -106,7 +106,8 @@ static void assume_loop(const Facts *f, const IrOp *op) {
     if (!i) return;
     const Aff *lb = ir_aff_of(f->m, op->operands[0]), *ub = ir_aff_of(f->m, op->operands[1]);
     int64_t step = 0;
-    if (!aff_is_const(ir_aff_of(f->m, op->operands[2]), &step) || step < 1) return;
+    if (!aff_is_const(ir_aff_of(f->m, op->operands[2]), &step)) step = 1; /* positive, or nothing runs */
+    if (step < 1) return;
     bool whole = step > 1 && aff_known_divisor(f->facts, difference(f, ub, lb), step) == step;
     const Aff *hi = difference(f, ub, constant(f, whole ? step : 1));
     aff_facts_range(f->facts, leaf_of(f, i), lb, usable(hi) ? hi : NULL);

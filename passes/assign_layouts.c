@@ -90,9 +90,9 @@ static const Layout *copies(Assign *s) {
     return l ? layout_slice(s->layouts, l, 0) : NULL;
 }
 
-/* Of the registers along `axis` beyond the first piece the lowest bits become blocks of the cluster, so that
+/* Of the registers along `axis` beyond its first `piece` lanes the lowest bits become blocks of the cluster, so that
  * the blocks' pieces alternate and a row shorter than the tile still is everybody's work. */
-static const Layout *over_blocks(Assign *s, const Layout *l, unsigned axis) {
+static const Layout *over_blocks(Assign *s, const Layout *l, unsigned axis, unsigned piece) {
     unsigned wanted = log2_of(ir_func_cluster(s->func)), bits[LAYOUT_DIMS] = {0};
     if (!l || !wanted) return l;
     uint32_t held[LAYOUT_BITS_LIMIT * LAYOUT_RANK_LIMIT] = {0}, blocks[LAYOUT_BITS_LIMIT * LAYOUT_RANK_LIMIT] = {0};
@@ -102,8 +102,7 @@ static const Layout *over_blocks(Assign *s, const Layout *l, unsigned axis) {
     bits[LAYOUT_REGISTER] = 0;
     for (unsigned b = 0; b < l->in_bits[LAYOUT_REGISTER]; b++) {
         const uint32_t *basis = &l->bases[LAYOUT_REGISTER][b * l->rank];
-        bool far = b > 0 && basis[axis] > 2 * l->bases[LAYOUT_REGISTER][(b - 1) * l->rank + axis];
-        bool moves = bits[LAYOUT_BLOCK] < wanted && basis[axis] && (far || bits[LAYOUT_BLOCK]);
+        bool moves = bits[LAYOUT_BLOCK] < wanted && basis[axis] >= piece;
         unsigned to = moves ? bits[LAYOUT_BLOCK]++ : bits[LAYOUT_REGISTER]++;
         memcpy(&(moves ? blocks : held)[to * l->rank], basis, l->rank * sizeof *basis);
     }
@@ -142,7 +141,8 @@ static const Layout *blocked(Assign *s, const IrValue *v) {
     }
     if (rank && lane_bits) lanes[order[rank - 1]] <<= lane_bits;
     if (rank && warp_bits) warps[order[rank - 1]] <<= warp_bits;
-    return over_blocks(s, layout_blocked(s->layouts, rank, extents, vec, lanes, warps, order), fastest);
+    unsigned first = vec[fastest] * lanes[fastest] * warps[fastest];
+    return over_blocks(s, layout_blocked(s->layouts, rank, extents, vec, lanes, warps, order), fastest, first);
 }
 
 static const Layout *accumulator(Assign *s, const IrOp *op) {

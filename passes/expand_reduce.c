@@ -305,8 +305,26 @@ static IrValue *first_holder(Expand *x, const Reduction *r) {
     return number ? ir_binary(&x->b, IR_EQ, number, ir_const_index(&x->b, 0)) : NULL;
 }
 
-/* Is the code of a loop's body or a branch, which may run again? */
-static bool in_region(const Expand *x) { return x->b.block != x->to->body; }
+/* Does the reduction cross threads of that kind? */
+static bool crosses(const IrOp *op, DistSource source) {
+    Dist d = dist_of(op->operands[0]->type);
+    const IrAttr *axes = ir_attr(op, "axes");
+    for (unsigned i = 0; i < d.term_count; i++)
+        for (size_t k = 0; d.terms[i].source == source && k < axes->count; k++)
+            if (d.terms[i].axis == axes->ints[k]) return true;
+    return false;
+}
+
+/* Partials stand in memory of their own. Must a barrier come before they are written, since an earlier run of
+ * the same code may still read them? Another reduction of the same block, or a wider step of this one, has a
+ * barrier after every read. */
+static bool may_be_read(const Expand *x, const IrOp *op, DistSource source) {
+    if (x->b.block == x->to->body) return false;
+    if (source == DIST_WARP && crosses(op, DIST_BLOCK)) return false;
+    for (const IrOp *other = op->block->first; other; other = other->next)
+        if (other != op && other->opcode == IR_TILE_REDUCE && crosses(other, source)) return false;
+    return true;
+}
 
 static IrValue *reduce_warps(Expand *x, const Reduction *r, IrValue *frag) {
     int64_t bits = reduced_bits(r, DIST_WARP);
@@ -317,7 +335,7 @@ static IrValue *reduce_warps(Expand *x, const Reduction *r, IrValue *frag) {
     IrValue *number = partial_number(x, bits), *index[DIST_MAX_DIMS];
     IrValue *mask = first_holder(x, r);
     IrBuilder inner;
-    if (in_region(x)) expand_barrier(x); /* readers of an earlier use are done */
+    if (may_be_read(x, r->op, DIST_WARP)) expand_barrier(x);
     dist_map(x, &r->kept, 1, DTYPE_NONE, &inner, index);
     IrValue *offset = scratch_offset(x, &inner, r, index, &elements);
     offset = index_add(&inner, index_mul_const(&inner, number, elements), offset);
@@ -343,10 +361,17 @@ static void cluster_barrier(Expand *x) {
     ir_attr_set_str(ir_op_create(&x->b, IR_BARRIER, 0, NULL, 0, NULL), "scope", "cluster");
 }
 
-/* A block's memory may be written once it runs, and again once it has read what was there. */
-static void open_partials(Expand *x) {
-    if (!x->cluster_started || in_region(x)) cluster_barrier(x);
-    x->cluster_started |= !in_region(x);
+/* A block's memory may be written once it runs: a barrier before the first op of the body that does. */
+static void start_cluster(Expand *x) {
+    if (x->cluster_started) return;
+    x->cluster_started = true;
+    IrBuilder saved = x->b;
+    const IrBlock *block = x->b.block;
+    IrOp *outer = NULL;
+    for (; block != x->to->body; block = outer->block) outer = block->parent;
+    if (outer) x->b = ir_builder_before(outer);
+    cluster_barrier(x);
+    x->b = saved;
 }
 
 /* Each block writes its partial into all blocks' memory; every thread combines them in the order of the ranks. */
@@ -362,7 +387,8 @@ static IrValue *reduce_blocks(Expand *x, const Reduction *r, IrValue *frag) {
     Dist own = r->kept, rank = {.rank = 1, .term_count = 1, .terms = {{DIST_BLOCK, 0, x->cluster - 1, 0, 1}}};
     own.used_blocks = x->cluster - 1;
     IrValue *mask = owner_mask(x, &own), *number = dist_base(x, &rank, 0);
-    open_partials(x);
+    start_cluster(x);
+    if (may_be_read(x, r->op, DIST_BLOCK)) cluster_barrier(x);
     IrBuilder inner;
     const IrType *theirs = ir_type_ptr(x->module, r->dtype, IR_SPACE_CLUSTER), *type = ir_type_scalar(x->module, r->dtype);
     IrValue **places = ARENA_ARRAY(x->ctx->scratch, IrValue *, (size_t)x->cluster);

@@ -164,13 +164,13 @@ typedef struct {
     double weight;
 } RowSize;
 
-/* Aligned row lengths of the cases, heaviest first. */
-static size_t case_sizes(const PassContext *ctx, const IrFunc *f, const Aff *extent, RowSize *sizes, size_t limit) {
+/* Row lengths of the cases, of whole 16-byte pieces or not, heaviest first. */
+static size_t case_sizes(const PassContext *ctx, const IrFunc *f, const Aff *extent, bool aligned, RowSize *sizes, size_t limit) {
     size_t n = 0;
     for (size_t i = 0; i < ctx->module->case_count; i++) {
         IrCase *c = &ctx->module->cases[i];
         RowSize s;
-        if (!aff_eval(extent, case_value, c, &s.row) || s.row % row_alignment(f)) continue;
+        if (!aff_eval(extent, case_value, c, &s.row) || (s.row % row_alignment(f) == 0) != aligned) continue;
         s.weight = case_weight(f, c, s.row);
         size_t at = n < limit ? n++ : limit - 1;
         if (at == limit - 1 && n == limit && i >= limit && sizes[at].weight >= s.weight) continue;
@@ -207,7 +207,7 @@ size_t row_plan(PassContext *ctx, IrFunc *f, const Axes *axes, size_t index, Row
     size_t count = all_classes(ctx, f, axes, index, all), n = 0;
     if (!count) return 0;
     RowClass passes = {.cap = INT64_MAX, .warps = 0, .cluster = 1};
-    size_t asked = case_sizes(ctx, f, extent, sizes, COUNT_OF(sizes));
+    size_t asked = case_sizes(ctx, f, extent, true, sizes, COUNT_OF(sizes));
     for (size_t i = 0; i < asked; i++) {
         const RowClass *c = class_for(all, count, sizes[i].row);
         n = take(taken, n, c ? c : &passes, true, ROW_VERSIONS - 2);
@@ -219,5 +219,7 @@ size_t row_plan(PassContext *ctx, IrFunc *f, const Axes *axes, size_t index, Row
     const RowClass *longest = &all[blocks ? blocks - 1 : 0];
     n = take(taken, n, usual ? usual : longest, true, ROW_VERSIONS - 2);
     n = take(taken, n, longest, true, ROW_VERSIONS - 2);
+    if (case_sizes(ctx, f, extent, false, sizes, COUNT_OF(sizes)) && class_for(all, count, sizes[0].row))
+        odd = class_for(all, count, sizes[0].row);
     return take(taken, n, odd ? odd : longest, false, ROW_VERSIONS - 1);
 }

@@ -23,7 +23,7 @@
 #include "split_internal.h"
 #include "plant.h"
 
-enum { LEAST_CAP = ROW_LEAST_CAP };
+enum { LEAST_CAP = ROW_LEAST_CAP, REGISTERS_BESIDE = 32, SPREAD_LEAST = 16 }; /* what a thread needs beside its lanes of a row */
 
 /* row_lanes: of a version by length, what its threads keep. */
 static bool is_wide(const PassContext *ctx, const IrFunc *f, const AxisClass *c) {
@@ -222,9 +222,15 @@ static bool make_row(PassContext *ctx, IrFunc *f, const RowClass *row, size_t in
     }
     f->name = arena_printf(m->arena, row->aligned ? "%s_row%lld" : "%s_odd%lld", f->name, (long long)row->cap);
     narrow_guard(ctx, f, axes_class(axes, index), row->cap);
+    if (row->cluster > 1) { /* what one block passes over quickly is not worth a cluster */
+        const Aff *above = aff_sub(m->affs, axes_class(axes, index)->extent, aff_const(m->affs, row->cap / SPREAD_LEAST));
+        f->guard = aff_min(m->affs, f->guard, above);
+    }
     axes_set_extent(axes, index, row->cap);
     ir_func_attr_set_int(f, "row_lanes", row->cap);
     if (row->warps) ir_func_attr_set_int(f, "num_warps", row->warps);
+    int64_t fit = ctx->target->registers_sm / ((row->held + REGISTERS_BESIDE) * 32 * row->warps);
+    if (fit <= 1) ir_func_attr_set_int(f, "resident", ctx->target->sms / row->cluster);
     if (row->held >= 48) ir_func_attr_set_int(f, "min_blocks", 1); /* all registers, rather than a second block */
     if (row->cluster > 1) ir_func_attr_set_ints(f, "cluster", 3, (int64_t[]){row->cluster, 1, 1});
     return make_static(ctx, f);
