@@ -206,7 +206,9 @@ size_t row_plan(PassContext *ctx, IrFunc *f, const Axes *axes, size_t index, Row
     const Aff *extent = axes_class(axes, index)->extent;
     size_t count = all_classes(ctx, f, axes, index, all), n = 0;
     if (!count) return 0;
-    RowClass passes = {.cap = INT64_MAX, .warps = 0, .cluster = 1};
+    OpList ops = ops_collect(ctx->scratch, f->body);
+    bool spread = axes_others(axes, index, 1, 1) == 1 && may_spread(ctx, &ops, axes, index);
+    RowClass passes = {.cap = INT64_MAX, .warps = spread ? 8 : 0, .cluster = spread ? BLOCKS : 1};
     size_t asked = case_sizes(ctx, f, extent, true, sizes, COUNT_OF(sizes));
     for (size_t i = 0; i < asked; i++) {
         const RowClass *c = class_for(all, count, sizes[i].row);

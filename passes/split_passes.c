@@ -23,7 +23,7 @@
 #include "split_internal.h"
 #include "plant.h"
 
-enum { LEAST_CAP = ROW_LEAST_CAP, REGISTERS_BESIDE = 32, SPREAD_LEAST = 16 }; /* what a thread needs beside its lanes of a row */
+enum { LEAST_CAP = ROW_LEAST_CAP, REGISTERS_BESIDE = 20, SPREAD_LEAST = 16 }; /* what a thread needs beside its lanes of a row */
 
 /* row_lanes: of a version by length, what its threads keep. */
 static bool is_wide(const PassContext *ctx, const IrFunc *f, const AxisClass *c) {
@@ -134,6 +134,8 @@ static int split(PassContext *ctx, IrFunc *f, const Axes *axes, size_t index) {
     int64_t chunk = power_of_two_below(ctx->target->row_chunk / others);
     s.chunk = gemm ? ctx->target->gemm_chunk : chunk > 32 ? chunk : 32;
     if (s.chunk > ctx->target->row_large) s.chunk = ctx->target->row_large;
+    s.chunk *= ir_func_cluster(f); /* its blocks pass over the row together */
+    if (ir_func_cluster(f) > 1) ir_func_attr_set_int(f, "row_lanes", s.chunk);
     int passes = 0;
     OpList ops = ops_collect(ctx->scratch, f->body);
     if (!loads_repeatable(ctx, &ops, axes, index)) return -1;
@@ -212,27 +214,34 @@ static bool bind_axis(PassContext *ctx, IrFunc *f, Axes *axes, size_t index) {
     return true;
 }
 
+/* The guard of f, and more lanes than `least`: what one block passes over quickly is not worth a cluster. */
+static const Aff *above(PassContext *ctx, const IrFunc *f, const AxisClass *c, int64_t least) {
+    AffCtx *affs = ctx->module->affs;
+    const Aff *more = aff_sub(affs, c->extent, aff_const(affs, least));
+    return f->guard ? aff_min(affs, f->guard, more) : more;
+}
+
 static bool make_row(PassContext *ctx, IrFunc *f, const RowClass *row, size_t index) {
     Axes *axes = axes_analyse(ctx->scratch, f);
     IrModule *m = ctx->module;
     ir_func_attr_set_int(f, "vector_bytes", row->aligned ? 16 : 1);
+    if (row->cluster > 1) ir_func_attr_set_ints(f, "cluster", 3, (int64_t[]){row->cluster, 1, 1});
     if (row->cap == INT64_MAX) {
         f->name = arena_printf(m->arena, "%s_long", f->name);
+        if (row->cluster > 1) f->guard = above(ctx, f, axes_class(axes, index), row->cluster * ctx->target->row_chunk);
+        if (row->warps) ir_func_attr_set_int(f, "num_warps", row->warps);
         return split(ctx, f, axes, index) >= 0 && make_static(ctx, f);
     }
     f->name = arena_printf(m->arena, row->aligned ? "%s_row%lld" : "%s_odd%lld", f->name, (long long)row->cap);
     narrow_guard(ctx, f, axes_class(axes, index), row->cap);
-    if (row->cluster > 1) { /* what one block passes over quickly is not worth a cluster */
-        const Aff *above = aff_sub(m->affs, axes_class(axes, index)->extent, aff_const(m->affs, row->cap / SPREAD_LEAST));
-        f->guard = aff_min(m->affs, f->guard, above);
-    }
+    if (row->cluster > 1) f->guard = above(ctx, f, axes_class(axes, index), row->cap / SPREAD_LEAST);
     axes_set_extent(axes, index, row->cap);
     ir_func_attr_set_int(f, "row_lanes", row->cap);
     if (row->warps) ir_func_attr_set_int(f, "num_warps", row->warps);
     int64_t fit = ctx->target->registers_sm / ((row->held + REGISTERS_BESIDE) * 32 * row->warps);
     if (fit <= 1) ir_func_attr_set_int(f, "resident", ctx->target->sms / row->cluster);
-    if (row->held >= 48) ir_func_attr_set_int(f, "min_blocks", 1); /* all registers, rather than a second block */
-    if (row->cluster > 1) ir_func_attr_set_ints(f, "cluster", 3, (int64_t[]){row->cluster, 1, 1});
+    /* What was planned with: neither more registers, nor spills for the sake of further blocks. */
+    if (row->held >= 32) ir_func_attr_set_int(f, "min_blocks", fit < 1 ? 1 : fit);
     return make_static(ctx, f);
 }
 

@@ -662,6 +662,45 @@ static int64_t atom_divisor(const AffFacts *f, const Aff *e) {
     return result;
 }
 
+/* The factors of `term` that are left when those of `part` are taken out; false: part is no part of it. */
+static bool other_factors(const Aff *term, const Aff *part, const Aff **others, size_t *count) {
+    size_t at = 0;
+    *count = 0;
+    for (size_t i = 0; i < term->count; i++) {
+        bool taken = at < part->count && part->args[at] == term->args[i];
+        if (taken) at++;
+        else others[(*count)++] = term->args[i];
+    }
+    return at == part->count;
+}
+
+static int64_t least_multiple(int64_t a, int64_t b) {
+    int64_t lcm;
+    return __builtin_mul_overflow(a / aff_gcd(a, b), b, &lcm) ? a : lcm;
+}
+
+/* Of a product: the factors' divisors, and what is stated of several of them together. */
+static int64_t product_divisor(const AffFacts *f, const Aff *term) {
+    enum { FACTORS = 16 };
+    const Aff *others[FACTORS];
+    int64_t d = 1, result;
+    size_t count;
+    for (size_t i = 0; i < term->count; i++)
+        if (__builtin_mul_overflow(d, atom_divisor(f, term->args[i]), &result)) return d;
+        else d = result;
+    for (const AffFacts *scope = f; scope && term->count <= FACTORS; scope = scope->outer)
+        for (unsigned list = 0; list < LEAF_LISTS; list++)
+            for (const Fact *fact = scope->first[list]; fact; fact = fact->next) {
+                if (!fact->divisor || fact->leaf->kind != AFF_PRODUCT || !other_factors(term, fact->leaf, others, &count))
+                    continue;
+                int64_t stated = fact->divisor, wider;
+                for (size_t i = 0; i < count; i++)
+                    if (!__builtin_mul_overflow(stated, atom_divisor(f, others[i]), &wider)) stated = wider;
+                d = least_multiple(d, stated);
+            }
+    return d;
+}
+
 /* A divisor of e; 0 when e is 0. */
 static int64_t divisor_of(const AffFacts *f, const Aff *e) {
     AffView v = aff_view(&e);
@@ -670,10 +709,8 @@ static int64_t divisor_of(const AffFacts *f, const Aff *e) {
     for (size_t i = 0; i < v.count; i++) {
         int64_t d = aff_gcd(v.coefs[i], 0), wider;
         const Aff *term = v.terms[i];
-        bool product = term->kind == AFF_PRODUCT;
-        for (size_t k = 0; k < (product ? term->count : 1); k++)
-            if (!__builtin_mul_overflow(d, atom_divisor(f, product ? term->args[k] : term), &wider))
-                d = wider;
+        int64_t of_term = term->kind == AFF_PRODUCT ? product_divisor(f, term) : atom_divisor(f, term);
+        if (!__builtin_mul_overflow(d, of_term, &wider)) d = wider;
         g = aff_gcd(g, d);
     }
     return g;

@@ -87,6 +87,7 @@ struct Machine {
     Memory shared;        /* of all blocks of a cluster, one after the other */
     int64_t shared_block; /* bytes of one block */
     uint32_t cluster_barriers, *block_barriers, *warp_barriers;
+    uint32_t cluster_start; /* cluster_barriers when this cluster began */
     int64_t *open_group; /* per thread: the group that the next commit closes */
     VEC(PendingCopy) pending;
     const IrOp *at; /* the op being run */

@@ -77,6 +77,8 @@ int64_t memory_address(Machine *m, const Slot *ptr, int64_t index, int64_t bytes
     Memory own = {.name = m->shared.name, .bytes = m->shared_block};
     memory_check(m, &own, at, bytes, align);
     if (rank < 0 || rank >= (int64_t)m->blocks) machine_trap(m, "the cluster has no block of rank %lld", (long long)rank);
+    if (rank != (int64_t)(thread / m->block_threads) && m->cluster_barriers == m->cluster_start)
+        machine_trap(m, "another block's memory, with no barrier since the cluster began");
     return at + rank * m->shared_block;
 }
 

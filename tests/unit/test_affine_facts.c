@@ -132,6 +132,15 @@ static void test_divisors(void) {
     CHECK(aff_known_divisor(f, parse("8*(x % 3)"), 64) == 8);
     CHECK(aff_known_divisor(f, parse("x"), 64) == 1);
     CHECK(aff_known_divisor(f, parse("0"), 64) == 64);
+    /* What is stated of a product holds of products that contain it. */
+    aff_facts_multiple(f, parse("H*W"), 4);
+    CHECK(aff_known_divisor(f, parse("H*W"), 64) == 4);
+    CHECK(aff_known_divisor(f, parse("B*H*W + 8*x"), 64) == 4);
+    CHECK(aff_known_divisor(f, parse("2*C*H*W"), 64) == 8);
+    CHECK(aff_known_divisor(f, parse("H*C"), 64) == 1);
+    CHECK(aff_known_divisor(f, parse("min(8*x + 8, H*W)"), 64) == 4);
+    aff_facts_multiple(f, parse("H"), 8);
+    CHECK(aff_known_divisor(f, parse("H*W"), 64) == 8);
 }
 
 /* ---- Brute force: a in [0, A], b in [lo, hi(a)], c a multiple, d any symbol <= 6 ---- */

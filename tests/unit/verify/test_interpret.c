@@ -291,9 +291,8 @@ static const char *const neighbours =
     "  %mine = shared.ptr() {offset = 0, bytes = 128} : ptr<f32, shared>\n"
     "  %other = sub(%one, %rank) : index\n"
     "  %theirs = cluster.ptr(%mine, %other) : ptr<f32, cluster>\n"
-    "  mem.store(%x, %theirs, %tid)\n"
-    "  barrier() {scope = \"cluster\"}\n"
-    "  %got = mem.load(%mine, %tid) : f32\n"
+    "  barrier() {scope = \"cluster\"}\n  mem.store(%x, %theirs, %tid)\n"
+    "  barrier() {scope = \"cluster\"}\n  %got = mem.load(%mine, %tid) : f32\n"
     "  %p = cast(%pair) : f32\n  %y = add(%got, %p) : f32\n"
     "  mem.store(%y, %Y, %at)\n  return()\n}\n";
 
@@ -317,8 +316,9 @@ static void check_clusters(void) {
     expect_run(&b, neighbours, 0, NULL);
     for (int i = 0; i < 128; i++) CHECK(y[i] == (float)((i ^ 32) + 1 + i / 64));
     arena_destroy(b.arena);
-    expect_cluster_trap("  barrier() {scope = \"cluster\"}\n", "", "race");
-    expect_cluster_trap("scope = \"cluster\"", "scope = \"block\"", "race");
+    expect_cluster_trap("  barrier() {scope = \"cluster\"}\n  mem", "  mem", "since the cluster began");
+    expect_cluster_trap("  barrier() {scope = \"cluster\"}\n  %got", "  %got", "race");
+    expect_cluster_trap("scope = \"cluster\"}\n  %got", "scope = \"block\"}\n  %got", "race");
     expect_cluster_trap("%other = sub(%one, %rank)", "%other = add(%one, %rank)", "no block of rank 2");
     expect_cluster_trap("mem.store(%x, %theirs, %tid)", "mem.store(%x, %theirs, %n)", "outside shared memory");
     expect_cluster_trap("grid_x = aff(4)", "grid_x = aff(3)", "no multiple of its clusters");
