@@ -93,6 +93,12 @@ SKETCHC_API sketchc_status sketchc_emit_lines(sketchc_unit *unit, const sketchc_
 SKETCHC_API sketchc_status sketchc_explain_page(sketchc_unit *unit, const sketchc_options *options, char **text,
                                                 size_t *size);
 
+/* How long the kernels should take at each case by the cost model of the target: the binding roof, the
+ * predicted part of the floor (each tensor moved once at the ceilings), and why. "text" or "json"
+ * (docs/schemas/prediction.schema.json). Where the target's ceilings are not known (processors), it says so. */
+SKETCHC_API sketchc_status sketchc_predict(sketchc_unit *unit, const sketchc_options *options, const char *format,
+                                           char **report);
+
 /* The source in the one style of .sketch files; *text is NUL-terminated, caller frees. A source that does not parse is
  * SKETCHC_SOURCE_ERROR, with diagnostics. */
 SKETCHC_API sketchc_status sketchc_format(sketchc_unit *unit, char **text, size_t *size);

@@ -156,7 +156,8 @@ CostEstimate cost_estimate(const CostMachine *m, const CostLaunch *l) {
 
 void cost_explain(const CostEstimate *e, double floor_seconds, Str *out) {
     double percent = isfinite(e->seconds) ? 100 * floor_seconds / e->seconds : 0;
-    str_printf(out, "%.0f %% of the floor predicted: %s binds", percent, cost_roof_name(e->roof));
+    str_printf(out, "%.0f %% of the floor of its bytes: %s binds", percent,
+               cost_roof_name(e->roof));
     str_printf(out, "; %lld blocks a multiprocessor (limited by %s), %.1f waves",
                (long long)e->blocks_per_sm, e->limit, e->waves);
     if (e->bytes_in_flight > 0)

@@ -284,7 +284,10 @@ static int compile(Driver *d, const char *path, const Str *text, const char *for
     crash_guard(d->command, text->data, text->len);
     if (d->compile.fault && strcmp(d->compile.fault, "abort-early") == 0) abort();
     int status = artifact ? (int)sketchc_compile(unit, &d->compile, artifact)
-                          : (int)sketchc_emit(unit, &d->compile, form, &data, &size);
+                 : given(d, OPTION_EXPLAIN)
+                     ? (int)sketchc_predict(unit, &d->compile, given(d, OPTION_JSON) ? "json" : "text", &data)
+                     : (int)sketchc_emit(unit, &d->compile, form, &data, &size);
+    if (data && !size) size = strlen(data);
     crash_unguard();
     report_diagnostics(d, unit);
     if (status == SKETCHC_BUG) save_reproducer(unit);

@@ -1,0 +1,595 @@
+#include "cost_kernel.h"
+
+#include <string.h>
+
+enum {
+    WARP = 32,
+    SECTOR = 32,
+    BANKS = 32,
+    UNROLLED = 4,
+    INNER = 8, /* indices of a map's inner axis that are walked, at most */
+    TABLE = 1 << 12
+};
+
+/* An integer value in each thread of the block. */
+typedef struct {
+    bool known;
+    int64_t *lanes;
+} Lanes;
+
+/* Sectors that the warps touched through one access since the map's inner axis began: the first
+ * level's cache still has them. */
+typedef struct {
+    unsigned epoch;
+    unsigned *counts; /* by warp */
+    int64_t (*sectors)[INNER * WARP];
+} Seen;
+
+typedef struct {
+    const void *key; /* a value, or an access */
+    Lanes lanes;
+    Seen *seen;
+} Slot;
+
+typedef struct {
+    double read, written; /* bytes that the threads ask for, whole sectors */
+    double bytes;         /* of the tensor; 0: not known */
+} Traffic;
+
+typedef struct {
+    const CostMachine *machine;
+    IrFunc *f;
+    CostSymbol symbol;
+    void *ctx;
+    Arena *arena;
+    size_t threads;
+    double blocks;
+    Slot *slots;
+    size_t slot_count;
+    bool *active;    /* by thread: runs what is walked now */
+    Traffic *params; /* by parameter */
+    CostLaunch *out;
+    double times;         /* runs of what is walked now, by a thread */
+    double unrolled;      /* those that stand in the code: of maps */
+    double run;           /* bytes a thread asked for since it last had to wait */
+    double run_times;     /* how often it comes to wait for them */
+    unsigned epoch;       /* of the inner axis that is walked */
+    bool barrier;         /* in the loop body that is walked */
+    int64_t fragments[2]; /* 32-bit registers of the two largest */
+} Count;
+
+/* ---- Values ---- */
+
+static Slot *slot_of(Count *c, const void *v) {
+    size_t mask = c->slot_count - 1, at = ((uintptr_t)v >> 4) * 0x9e3779b97f4a7c15u >> 20 & mask;
+    while (c->slots[at].key && c->slots[at].key != v) at = (at + 1) & mask;
+    return &c->slots[at];
+}
+
+/* Unknown until set. */
+static const Lanes *lanes_of(Count *c, const IrValue *v) {
+    return &slot_of(c, v)->lanes;
+}
+
+static int64_t *set_lanes(Count *c, const IrValue *v) {
+    Slot *s = slot_of(c, v);
+    s->key = v;
+    if (!s->lanes.lanes) s->lanes.lanes = ARENA_ARRAY(c->arena, int64_t, c->threads);
+    s->lanes.known = true;
+    return s->lanes.lanes;
+}
+
+static void set_all(Count *c, const IrValue *v, int64_t value) {
+    int64_t *lanes = set_lanes(c, v);
+    for (size_t i = 0; i < c->threads; i++) lanes[i] = value;
+}
+
+static int64_t floor_div(int64_t a, int64_t b) {
+    if (b == 0) return 0;
+    return a / b - (a % b != 0 && (a < 0) != (b < 0));
+}
+
+/* False: not integer arithmetic. Overflow wraps, as the code's does. */
+static bool apply(IrOpcode opcode, int64_t a, int64_t b, int64_t *out) {
+    uint64_t x = (uint64_t)a, y = (uint64_t)b;
+    switch (opcode) {
+    case IR_ADD:
+        *out = (int64_t)(x + y);
+        return true;
+    case IR_SUB:
+        *out = (int64_t)(x - y);
+        return true;
+    case IR_MUL:
+        *out = (int64_t)(x * y);
+        return true;
+    case IR_FLOORDIV:
+        *out = floor_div(a, b);
+        return true;
+    case IR_MOD:
+        *out = b ? a - floor_div(a, b) * b : 0;
+        return true;
+    case IR_MIN:
+        *out = a < b ? a : b;
+        return true;
+    case IR_MAX:
+        *out = a > b ? a : b;
+        return true;
+    case IR_LT:
+        *out = a < b;
+        return true;
+    case IR_LE:
+        *out = a <= b;
+        return true;
+    case IR_EQ:
+        *out = a == b;
+        return true;
+    case IR_NE:
+        *out = a != b;
+        return true;
+    case IR_AND:
+        *out = a & b;
+        return true;
+    case IR_OR:
+        *out = a | b;
+        return true;
+    case IR_XOR:
+        *out = a ^ b;
+        return true;
+    case IR_SHL:
+        *out = b < 64 ? (int64_t)(x << y) : 0;
+        return true;
+    case IR_SHR:
+        *out = a >> (b < 63 ? b : 63);
+        return true;
+    default:
+        return false;
+    }
+}
+
+static bool special(Count *c, const IrOp *op) {
+    const char *name = ir_attr_str(op, "name", "");
+    int64_t *lanes = set_lanes(c, &op->results[0]), cluster = c->out->cluster;
+    int64_t middle = (int64_t)(c->blocks / 2);
+    for (size_t i = 0; i < c->threads; i++) {
+        int64_t t = (int64_t)i;
+        if (strcmp(name, "lane") == 0)
+            lanes[i] = t % WARP;
+        else if (strcmp(name, "warp") == 0)
+            lanes[i] = t / WARP;
+        else if (strcmp(name, "tid.x") == 0)
+            lanes[i] = t;
+        else if (strcmp(name, "ctaid.x") == 0)
+            lanes[i] = middle;
+        else if (strcmp(name, "clusterid.x") == 0)
+            lanes[i] = middle / cluster;
+        else if (strcmp(name, "nctaid.x") == 0)
+            lanes[i] = (int64_t)c->blocks;
+        else
+            lanes[i] = 0;
+    }
+    return true;
+}
+
+/* What integer arithmetic gives, thread by thread; everything else stays unknown. */
+static void evaluate(Count *c, const IrOp *op) {
+    if (op->result_count != 1) return;
+    const IrValue *result = &op->results[0];
+    if (result->type->kind != IR_TYPE_SCALAR || result->type->width > 1 ||
+        dtype_is_float(result->type->dtype))
+        return;
+    if (op->opcode == IR_SPECIAL) {
+        special(c, op);
+        return;
+    }
+    if (op->opcode == IR_CONST) {
+        const IrAttr *value = ir_attr(op, "value");
+        if (value && value->kind != IR_ATTR_FLOAT) set_all(c, result, value->integer);
+        return;
+    }
+    const Lanes *in[3] = {0};
+    if (op->operand_count < 1 || op->operand_count > 3) return;
+    for (unsigned i = 0; i < op->operand_count; i++) {
+        in[i] = lanes_of(c, op->operands[i]);
+        if (!in[i]->known) return;
+    }
+    int64_t probe;
+    bool copy = op->opcode == IR_CAST || op->opcode == IR_UNIFORM, choice = op->opcode == IR_SELECT;
+    if (!copy && !choice && op->opcode != IR_NOT &&
+        !(op->operand_count == 2 && apply(op->opcode, 0, 1, &probe)))
+        return;
+    const int64_t *a = in[0]->lanes, *b = in[1] ? in[1]->lanes : a, *d = in[2] ? in[2]->lanes : a;
+    int64_t *lanes = set_lanes(c, result);
+    for (size_t i = 0; i < c->threads; i++) {
+        if (copy)
+            lanes[i] = a[i];
+        else if (choice)
+            lanes[i] = a[i] ? b[i] : d[i];
+        else if (op->opcode == IR_NOT)
+            lanes[i] = !a[i];
+        else
+            apply(op->opcode, a[i], b[i], &lanes[i]);
+    }
+}
+
+/* ---- Accesses ---- */
+
+/* The loads that stood together are waited for. */
+static void wait_for_loads(Count *c) {
+    if (c->run <= 0) return;
+    if (c->run > c->out->bytes_in_flight) c->out->bytes_in_flight = c->run;
+    c->out->waits += c->run_times;
+    c->run = c->run_times = 0;
+}
+
+typedef struct {
+    double active;  /* threads that access */
+    double sectors; /* of 32 bytes that their warps touch */
+    double passes;  /* warps' accesses to shared memory, conflicts repeated */
+} Pattern;
+
+/* Words of one bank that the lanes of a warp want at a time: the most of any bank. */
+static unsigned conflicts(const int64_t *words, unsigned n) {
+    unsigned most = 1;
+    for (unsigned i = 0; i < n; i++) {
+        unsigned same = 0;
+        for (unsigned j = 0; j < n; j++) {
+            bool first = true;
+            for (unsigned k = 0; k < j; k++) first = first && words[k] != words[j];
+            same += first && words[j] % BANKS == words[i] % BANKS;
+        }
+        if (same > most) most = same;
+    }
+    return most;
+}
+
+static Seen *seen_by(Count *c, const IrOp *op) {
+    Slot *s = slot_of(c, op);
+    size_t warps = c->threads / WARP;
+    s->key = op;
+    if (!s->seen) {
+        s->seen = ARENA_ARRAY(c->arena, Seen, 1);
+        s->seen->counts = ARENA_ARRAY(c->arena, unsigned, warps);
+        s->seen->sectors = arena_alloc_array(c->arena, warps, sizeof *s->seen->sectors);
+    }
+    if (s->seen->epoch != c->epoch) memset(s->seen->counts, 0, warps * sizeof *s->seen->counts);
+    s->seen->epoch = c->epoch;
+    return s->seen;
+}
+
+/* How many of the sectors are new to the warp. */
+static unsigned fresh(Seen *seen, size_t warp, const int64_t *sectors, unsigned n) {
+    unsigned count = 0;
+    for (unsigned i = 0; i < n; i++) {
+        unsigned j = 0, had = seen->counts[warp];
+        while (j < had && seen->sectors[warp][j] != sectors[i]) j++;
+        if (j < had || had == INNER * WARP) continue;
+        seen->sectors[warp][seen->counts[warp]++] = sectors[i];
+        count++;
+    }
+    return count;
+}
+
+static Pattern pattern_of(Count *c, const IrOp *op, const Lanes *offset, const Lanes *mask,
+                          int64_t size, double bytes) {
+    Pattern p = {0};
+    Seen *seen = seen_by(c, op);
+    unsigned wide = bytes > SECTOR ? (unsigned)(bytes / SECTOR) : 1;
+    for (size_t warp = 0; warp < c->threads; warp += WARP) {
+        int64_t sectors[WARP], words[WARP];
+        unsigned n = 0;
+        for (size_t i = warp; i < warp + WARP && i < c->threads; i++) {
+            if (!c->active[i] || (mask && mask->known && !mask->lanes[i])) continue;
+            int64_t at = offset->known ? offset->lanes[i] * size : (int64_t)(i - warp) * size;
+            sectors[n] = at / SECTOR;
+            words[n++] = at / 4;
+        }
+        if (!n) continue;
+        p.active += n;
+        p.sectors += fresh(seen, warp / WARP, sectors, n) * wide;
+        p.passes += conflicts(words, n);
+    }
+    return p;
+}
+
+static int param_of(const Count *c, const IrValue *pointer) {
+    for (unsigned i = 0; i < c->f->param_count; i++)
+        if (c->f->body->args[i] == pointer) return (int)i;
+    return -1;
+}
+
+/* pointer[offset] of `bytes` a thread, elements of `size`. */
+static void access(Count *c, const IrOp *op, const IrValue *pointer, const IrValue *offset,
+                   const IrValue *mask, int64_t size, double bytes, bool writes) {
+    Pattern p =
+        pattern_of(c, op, lanes_of(c, offset), mask ? lanes_of(c, mask) : NULL, size, bytes);
+    double times = c->times * c->blocks, wide = bytes > 4 ? bytes / 4 : 1;
+    c->out->instructions += times * p.active / WARP;
+    if (pointer->type->space == IR_SPACE_SHARED) {
+        c->out->shared += times * p.passes * wide * BANKS * 4;
+        return;
+    }
+    if (pointer->type->space != IR_SPACE_GLOBAL) return;
+    double moved = times * p.sectors * SECTOR;
+    c->out->l2 += moved;
+    int param = param_of(c, pointer);
+    if (param >= 0) *(writes ? &c->params[param].written : &c->params[param].read) += moved;
+    if (writes) {
+        wait_for_loads(c);
+    } else if (p.active > 0) {
+        c->run += c->unrolled * bytes * p.active / (double)c->threads;
+        c->run_times = c->times / c->unrolled;
+    }
+}
+
+/* ---- Walking ---- */
+
+static bool walk(Count *c, const IrBlock *block);
+
+static double weight(const IrOp *op) {
+    if (!op->result_count || op->results[0].type->kind != IR_TYPE_SCALAR) return 0;
+    const IrType *t = op->results[0].type;
+    bool slow = op->opcode == IR_DIV || op->opcode == IR_SQRT || op->opcode == IR_FLOORDIV ||
+                op->opcode == IR_MOD;
+    switch (op->opcode) {
+    case IR_CONST:
+    case IR_SPECIAL:
+    case IR_FRAG_GET:
+    case IR_PACK:
+    case IR_EXTRACT:
+    case IR_SHARED_PTR:
+    case IR_BITCAST:
+        return 0;
+    default: /* index arithmetic is half hoisted or folded into addresses */
+        return (t->is_index ? 0.5 : 1) * (slow ? 10 : 1) * (t->width ? t->width : 1);
+    }
+}
+
+static double active_part(const Count *c) {
+    double n = 0;
+    for (size_t i = 0; i < c->threads; i++) n += c->active[i];
+    return n / (double)c->threads;
+}
+
+static bool walk_for(Count *c, const IrOp *op) {
+    const Lanes *bounds[3];
+    for (int i = 0; i < 3; i++) {
+        bounds[i] = lanes_of(c, op->operands[i]);
+        if (!bounds[i]->known) return false;
+    }
+    /* The longest of the threads. */
+    double trips = 0;
+    for (size_t i = 0; i < c->threads; i++) {
+        int64_t step = bounds[2]->lanes[i],
+                n = step > 0 ? floor_div(bounds[1]->lanes[i] - bounds[0]->lanes[i] + step - 1, step)
+                             : 0;
+        if (c->active[i] && (double)n > trips) trips = (double)n;
+    }
+    if (trips < 1) return true;
+    const IrBlock *body = op->regions[0];
+    int64_t *v = set_lanes(c, body->args[0]);
+    for (size_t i = 0; i < c->threads; i++)
+        v[i] = bounds[0]->lanes[i] + (int64_t)((trips - 1) / 2) * bounds[2]->lanes[i];
+    double times = c->times, unrolled = c->unrolled;
+    bool barrier = c->barrier, whole = ir_attr_int(op, "unroll", 0) < 0;
+    c->times *= trips;
+    if (whole)
+        c->unrolled *= trips;
+    else
+        wait_for_loads(c);
+    c->barrier = false;
+    c->epoch++;
+    bool ok = walk(c, body);
+    if (!whole && c->run > 0 && !c->barrier) { /* compilers unroll loops of loads a little */
+        double more = trips < UNROLLED ? trips : UNROLLED;
+        c->run *= more;
+        c->run_times /= more;
+    }
+    if (!whole) wait_for_loads(c);
+    c->times = times;
+    c->unrolled = unrolled;
+    c->barrier = c->barrier || barrier;
+    return ok;
+}
+
+static bool walk_if(Count *c, const IrOp *op) {
+    const Lanes *condition = lanes_of(c, op->operands[0]);
+    bool ok = true;
+    if (!condition->known) return walk(c, op->regions[0]);
+    bool *before = c->active;
+    for (int region = 0; region < 2 && ok; region++) {
+        bool any = false;
+        bool *part = ARENA_ARRAY(c->arena, bool, c->threads);
+        for (size_t i = 0; i < c->threads; i++) {
+            part[i] = before[i] && (condition->lanes[i] != 0) == (region == 0);
+            any = any || part[i];
+        }
+        c->active = part;
+        if (any && op->regions[region]) ok = walk(c, op->regions[region]);
+    }
+    c->active = before;
+    return ok;
+}
+
+static bool walk_map(Count *c, const IrOp *op) {
+    const IrAttr *extents = ir_attr(op, "extents");
+    double count = 1;
+    for (size_t i = 0; extents && i < extents->count; i++) {
+        count *= (double)extents->ints[i];
+        set_all(c, op->regions[0]->args[i], 0);
+    }
+    for (unsigned i = 0; i < op->result_count; i++) {
+        const IrType *t = op->results[i].type;
+        int64_t registers = (int64_t)(dtype_size(t->dtype) + 3) / 4;
+        for (unsigned d = 0; d < t->rank; d++) registers *= ir_type_extent(t, d);
+        if (registers > c->fragments[0])
+            c->fragments[1] = c->fragments[0], c->fragments[0] = registers;
+        else if (registers > c->fragments[1])
+            c->fragments[1] = registers;
+    }
+    /* The inner axis index by index, so that sectors shared between them count once. */
+    int64_t inner = extents && extents->count ? extents->ints[extents->count - 1] : 1;
+    int64_t walked = inner < INNER ? inner : INNER;
+    double times = c->times, unrolled = c->unrolled;
+    bool ok = true;
+    c->times *= count / (double)walked;
+    c->unrolled *= count / (double)walked;
+    c->epoch++;
+    for (int64_t i = 0; i < walked && ok; i++) {
+        if (extents && extents->count) set_all(c, op->regions[0]->args[extents->count - 1], i);
+        ok = walk(c, op->regions[0]);
+    }
+    c->epoch++;
+    c->times = times;
+    c->unrolled = unrolled;
+    return ok;
+}
+
+static bool walk_op(Count *c, const IrOp *op) {
+    const IrValue *value;
+    switch (op->opcode) {
+    case IR_FOR:
+        return walk_for(c, op);
+    case IR_IF:
+        return walk_if(c, op);
+    case IR_MAP:
+        return walk_map(c, op);
+    case IR_MEM_LOAD:
+        value = &op->results[0];
+        access(
+            c, op, op->operands[0], op->operands[1], op->operand_count > 2 ? op->operands[2] : NULL,
+            (int64_t)dtype_size(value->type->dtype),
+            (double)dtype_size(value->type->dtype) * (value->type->width ? value->type->width : 1),
+            false);
+        return true;
+    case IR_MEM_STORE:
+        value = op->operands[0];
+        access(
+            c, op, op->operands[1], op->operands[2], op->operand_count > 3 ? op->operands[3] : NULL,
+            (int64_t)dtype_size(value->type->dtype),
+            (double)dtype_size(value->type->dtype) * (value->type->width ? value->type->width : 1),
+            true);
+        return true;
+    case IR_ASYNC_COPY:
+        access(c, op, op->operands[0], op->operands[1], NULL,
+               (int64_t)dtype_size(op->operands[0]->type->dtype),
+               (double)ir_attr_int(op, "bytes", 16), false);
+        return true;
+    case IR_BARRIER:
+    case IR_ASYNC_WAIT:
+    case IR_SHUFFLE_XOR:
+        wait_for_loads(c);
+        c->barrier = true;
+        c->out->instructions += c->times * c->blocks * (double)c->threads / WARP;
+        return true;
+    default:
+        c->out->instructions +=
+            c->times * c->blocks * active_part(c) * (double)c->threads / WARP * weight(op);
+        evaluate(c, op);
+        return true;
+    }
+}
+
+static bool walk(Count *c, const IrBlock *block) {
+    for (const IrOp *op = block->first; op; op = op->next)
+        if (!walk_op(c, op)) return false;
+    return true;
+}
+
+/* ---- A kernel ---- */
+
+static size_t count_values(const IrBlock *block) {
+    size_t n = block->arg_count;
+    for (const IrOp *op = block->first; op; op = op->next) {
+        n += 1 + op->result_count + op->operand_count;
+        for (unsigned i = 0; i < op->region_count; i++) n += count_values(op->regions[i]);
+    }
+    return n;
+}
+
+static bool symbol_leaf(void *ctx, const Aff *leaf, int64_t *value) {
+    Count *c = ctx;
+    return leaf->kind == AFF_SYM && c->symbol(c->ctx, leaf->name, value);
+}
+
+static bool attr_value(Count *c, const char *key, int64_t otherwise, int64_t *value) {
+    const IrAttr *a = ir_func_attr(c->f, key);
+    *value = a && a->kind == IR_ATTR_INT ? a->integer : otherwise;
+    return !a || a->kind != IR_ATTR_AFF || aff_eval(a->aff, symbol_leaf, c, value);
+}
+
+static bool bind_params(Count *c) {
+    for (unsigned i = 0; i < c->f->param_count; i++) {
+        const IrParam *p = &c->f->params[i];
+        int64_t value, elements = 1;
+        if (p->kind == IR_PARAM_SYMBOL && c->symbol(c->ctx, p->name, &value))
+            set_all(c, c->f->body->args[i], value);
+        const IrType *t = p->kind == IR_PARAM_TENSOR ? p->type : NULL;
+        for (unsigned d = 0; t && d < t->rank; d++)
+            elements = aff_eval(t->extents[d], symbol_leaf, c, &value) ? elements * value : 0;
+        if (p->kind == IR_PARAM_WORKSPACE && p->elements &&
+            aff_eval(p->elements, symbol_leaf, c, &value))
+            elements = value;
+        c->params[i].bytes =
+            (double)elements * (double)dtype_size(c->f->body->args[i]->type->dtype);
+    }
+    return true;
+}
+
+/* What of the traffic of a tensor has to come from device memory. */
+static double from_memory(const Count *c, const Traffic *t, double asked) {
+    if (!t->bytes || asked <= t->bytes) return asked;
+    double cache = 0.6 * (double)c->machine->l2_bytes;
+    if (t->bytes <= cache) return t->bytes;
+    double share = t->bytes / c->blocks; /* of one block, read again before others take its place */
+    CostEstimate e = cost_estimate(c->machine, c->out);
+    double resident = (double)(e.blocks_per_sm * c->machine->sms);
+    return share * (resident < c->blocks ? resident : c->blocks) <= cache ? t->bytes : asked;
+}
+
+static void sum_up(Count *c) {
+    CostLaunch *l = c->out;
+    for (unsigned i = 0; i < c->f->param_count; i++) {
+        l->read += from_memory(c, &c->params[i], c->params[i].read);
+        l->written += from_memory(c, &c->params[i], c->params[i].written);
+    }
+}
+
+bool cost_kernel(const CostMachine *machine, IrFunc *f, CostSymbol symbol, void *ctx,
+                 CostLaunch *launch) {
+    Count c = {.machine = machine,
+               .f = f,
+               .symbol = symbol,
+               .ctx = ctx,
+               .out = launch,
+               .times = 1,
+               .unrolled = 1};
+    int64_t grid[3], shared, warps = ir_func_attr_int(f, "num_warps", 1);
+    const IrAttr *cluster = ir_func_attr(f, "cluster");
+    *launch = (CostLaunch){.cluster = cluster && cluster->kind == IR_ATTR_INTS && cluster->count
+                                          ? cluster->ints[0]
+                                          : 1};
+    if (warps < 1 || warps > 32 || !attr_value(&c, "grid_x", 1, &grid[0]) ||
+        !attr_value(&c, "grid_y", 1, &grid[1]) || !attr_value(&c, "grid_z", 1, &grid[2]) ||
+        !attr_value(&c, "shared_bytes", 0, &shared))
+        return false;
+    c.blocks = (double)grid[0] * (double)grid[1] * (double)grid[2];
+    c.threads = (size_t)warps * WARP;
+    c.arena = arena_create();
+    if (!c.arena) return false;
+    launch->blocks = c.blocks;
+    launch->threads = (int64_t)c.threads;
+    launch->shared_bytes = shared;
+    c.slot_count = TABLE;
+    for (size_t values = count_values(f->body); c.slot_count < 2 * values;) c.slot_count *= 2;
+    c.slots = ARENA_ARRAY(c.arena, Slot, c.slot_count);
+    c.params = ARENA_ARRAY(c.arena, Traffic, f->param_count + 1);
+    c.active = ARENA_ARRAY(c.arena, bool, c.threads);
+    memset(c.active, 1, c.threads * sizeof *c.active);
+    bool ok = c.blocks <= 0 || (bind_params(&c) && walk(&c, f->body));
+    wait_for_loads(&c);
+    launch->registers = 24 + c.fragments[0] + c.fragments[1];
+    if (launch->registers > 255) launch->registers = 255;
+    if (ok) sum_up(&c);
+    arena_destroy(c.arena);
+    return ok;
+}
