@@ -589,6 +589,8 @@ static int dispatch(Driver *d) {
         return command_grammar(d);
     case COMMAND_CONFIG:
         return command_config(&d->line);
+    case COMMAND_DB:
+        return command_db(&d->line);
     case COMMAND_DOCSPEC:
         return command_docspec(d->arena, &d->line);
     case COMMAND_EXPLAIN:

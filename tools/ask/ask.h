@@ -10,6 +10,11 @@
 /* `line` and `compile` as read by the driver; `path` the file with the operator. */
 int command_propose(Arena *arena, const CommandLine *line, const sketchc_options *compile, const char *path,
                     uint64_t seed, double time_limit_s);
+struct Proposer;
+/* The search by rules; `more` is asked beside them, or null. */
+int command_search(const CommandLine *line, const sketchc_options *compile, const char *path, uint64_t seed,
+                   struct Proposer *more);
+int command_db(const CommandLine *line);
 int command_config(const CommandLine *line);
 int command_docspec(Arena *arena, const CommandLine *line);
 /* The text of the user's own target document of that name, or null. */

@@ -96,6 +96,8 @@ typedef struct {
 
 typedef struct {
     const CommandLine *line;
+    const sketchc_options *compile;
+    const char *path;
     JudgeOptions judge;
     Proposer *proposer;
     Str operator_name, operator_text, best, report;
@@ -317,14 +319,15 @@ static int run_all(Run *run, const LlmConfig *config) {
     Str error;
     str_init(&error);
     int status = 0;
-    if (!llm_wanted(config))
-        status = complain(SKETCHC_USAGE_ERROR,
-                          "no proposer is set: --preset=ollama --model=NAME, --endpoint=URL, or "
-                          "--proposer=command:PROGRAM");
-    else if (!(run->proposer = llm_proposer_create(config, &error)))
+    if (llm_wanted(config) && !(run->proposer = llm_proposer_create(config, &error)))
         status = complain(SKETCHC_USAGE_ERROR, "%s", error.data);
     str_release(&error);
     if (status) return status;
+    if (!run->proposer || option_given(run->line, OPTION_STRATEGY)) {
+        status = command_search(run->line, run->compile, run->path, run->judge.seed, run->proposer);
+        proposer_destroy(run->proposer);
+        return status;
+    }
     unsigned candidates = count_option(run->line, OPTION_CANDIDATES, 4),
              repairs = count_option(run->line, OPTION_REPAIRS, 3);
     search(run, candidates ? candidates : 1, repairs);
@@ -379,6 +382,8 @@ static int read_operator(Run *run, const char *path) {
 int command_propose(Arena *arena, const CommandLine *line, const sketchc_options *compile,
                     const char *path, uint64_t seed, double time_limit_s) {
     Run run = {.line = line,
+               .compile = compile,
+               .path = path,
                .judge = {.target = compile->target ? compile->target : "openmp",
                          .arch = compile->arch,
                          .target_file = compile->target_file,

@@ -1,0 +1,401 @@
+/* search.h: rounds of candidates, which workers judge side by side and which are taken in order. */
+#include "search_internal.h"
+
+#include "conductor.h"
+#include "rules.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+enum { PER_ROUND = 6, MIGRATION = 3, FINALISTS = 6, REMEASURED = 3 };
+
+static double now(void) {
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+typedef struct {
+    Search s;
+    SearchResult *result;
+    double start;
+    double pace; /* seconds that one round took at most */
+} Loop;
+
+static bool cancelled(const Loop *l) {
+    const atomic_int *flag = l->s.options->cancel;
+    return flag && atomic_load((atomic_int *)flag);
+}
+
+/* ---- Candidates ---- */
+
+static char *copy(const char *text, size_t size) {
+    char *result = malloc(size + 1);
+    if (!result) return NULL;
+    memcpy(result, text, size);
+    result[size] = '\0';
+    return result;
+}
+
+/* The sketch joined with the operator, in the one style. */
+static bool prepare(const Search *s, const char *sketch, Candidate *c) {
+    Str source, block;
+    char *text = NULL;
+    size_t size = 0;
+    str_init(&source);
+    str_init(&block);
+    str_printf(&source, "%s\n%s", s->operator_text, sketch);
+    sketchc_unit *unit = sketchc_unit_create("candidate.sketch", source.data, source.len);
+    bool ok = unit && sketchc_format(unit, &text, &size) == SKETCHC_OK &&
+              proposer_extract_sketch(text, size, &block, NULL);
+    if (ok) {
+        c->file = copy(text, size);
+        c->sketch = copy(block.data, block.len);
+        /* The same under another name is the same. */
+        const char *body = strstr(block.data, " implements ");
+        body = body ? body : block.data;
+        c->identity = hash128(body, strlen(body), (Hash128){0, 0});
+    }
+    sketchc_free(text);
+    sketchc_unit_destroy(unit);
+    str_release(&source);
+    str_release(&block);
+    return ok && c->file && c->sketch;
+}
+
+/* SIZE_MAX: it does not parse, or was there before. */
+static size_t add(Loop *l, const char *sketch, const char *source, size_t parent, unsigned arm,
+                  unsigned island) {
+    Search *s = &l->s;
+    Candidate c = {.source = source, .parent = parent, .arm = arm, .island = island};
+    l->result->last.tried++;
+    if (s->count == SEARCH_CANDIDATES || !prepare(s, sketch, &c)) {
+        free(c.file);
+        free(c.sketch);
+        return SIZE_MAX;
+    }
+    for (size_t i = 0; i < s->count; i++)
+        if (s->list[i].identity.lo == c.identity.lo && s->list[i].identity.hi == c.identity.hi) {
+            l->result->last.repeated++;
+            free(c.file);
+            free(c.sketch);
+            return SIZE_MAX;
+        }
+    s->list[s->count] = c;
+    return s->count++;
+}
+
+static ProposerRequest request_of(const Loop *l, const ProposerCandidate *parent,
+                                  unsigned attempt) {
+    const Search *s = &l->s;
+    return (ProposerRequest){.task = PROPOSE_DESIGN,
+                             .operator_name = s->name,
+                             .operator_text = s->operator_text,
+                             .target = s->options->target,
+                             .arch = s->options->arch ? s->options->arch : "",
+                             .parents = parent,
+                             .parent_count = parent ? 1 : 0,
+                             .seed = s->options->seed,
+                             .attempt = attempt,
+                             .cancel = s->options->cancel};
+}
+
+static size_t ask(Loop *l, Proposer *from, const ProposerRequest *r, const char *source,
+                  size_t parent, unsigned arm, unsigned island) {
+    ProposerReply reply;
+    proposer_reply_init(&reply);
+    from->propose(from, r, 1, &reply);
+    size_t at =
+        reply.sketch.len ? add(l, reply.sketch.data, source, parent, arm, island) : SIZE_MAX;
+    proposer_reply_release(&reply);
+    return at;
+}
+
+/* ---- Judging ---- */
+
+typedef struct {
+    Search *s;
+    size_t begin, end;
+    atomic_size_t next;
+    const atomic_int *cancel;
+} Batch;
+
+static void *work(void *context) {
+    Batch *b = context;
+    for (;;) {
+        size_t i = atomic_fetch_add(&b->next, 1);
+        if (i >= b->end || (b->cancel && atomic_load((atomic_int *)b->cancel))) return NULL;
+        search_evaluate(b->s, &b->s->list[i]);
+    }
+}
+
+/* What came of one candidate: into the store, and to the arm that made it. */
+static void account(Loop *l, Candidate *c) {
+    Search *s = &l->s;
+    if (!c->judged) return;
+    const Candidate *parent = c->parent == SIZE_MAX ? NULL : &s->list[c->parent];
+    if (candidate_runs(c)) l->result->last.verified++;
+    if (parent && c->arm < ARM_COUNT) {
+        double gain = candidate_runs(c) ? 1 - c->result.seconds / parent->result.seconds : 0;
+        s->arms[c->arm].tried++;
+        s->arms[c->arm].gain += gain > 0 ? gain : 0;
+    }
+    if (!s->options->store || c->stored) return;
+    StoreKey key = {s->operator_text, c->sketch, s->options->target,
+                    s->options->device ? s->options->device : "", s->case_name};
+    store_put(s->options->store, &key, &c->result, c->source, parent ? parent->sketch : NULL);
+}
+
+static void report(Loop *l, bool done) {
+    const Search *s = &l->s;
+    SearchProgress *p = &l->result->last;
+    size_t best = search_best(s, SEARCH_ISLANDS);
+    p->elapsed = now() - l->start;
+    p->best_seconds = best == SIZE_MAX ? 0 : s->list[best].result.seconds;
+    p->best_name = best == SIZE_MAX ? "" : s->list[best].source;
+    p->done = done;
+    if (s->options->progress) s->options->progress(s->options->context, p);
+}
+
+static void judge_new(Loop *l, size_t from) {
+    enum { MOST_WORKERS = 64 };
+    Search *s = &l->s;
+    pthread_t threads[MOST_WORKERS];
+    unsigned want = s->options->workers ? s->options->workers : 2, started = 0;
+    if (want > MOST_WORKERS) want = MOST_WORKERS;
+    Batch b = {.s = s, .begin = from, .end = s->count, .next = from, .cancel = s->options->cancel};
+    for (; started + 1 < want && started + 1 < s->count - from; started++)
+        if (pthread_create(&threads[started], NULL, work, &b)) break;
+    work(&b);
+    for (unsigned i = 0; i < started; i++) pthread_join(threads[i], NULL);
+    for (size_t i = from; i < s->count; i++) account(l, &s->list[i]);
+    report(l, false);
+}
+
+/* ---- The start ---- */
+
+/* The operator alone: what a designed file holds before its sketch. */
+static bool take_operator(Loop *l) {
+    const SearchOptions *o = l->s.options;
+    sketchc_options options = {.size = sizeof options, .target = o->target, .arch = o->arch};
+    sketchc_unit *unit = sketchc_unit_create(o->path, o->text, o->size);
+    char *text = NULL;
+    size_t size = 0;
+    bool ok = false;
+    for (size_t i = 0; unit && !ok && i < sketchc_design_count(); i++) {
+        sketchc_free(text);
+        text = NULL;
+        ok = sketchc_design(unit, &options, i, &text, &size) == SKETCHC_OK;
+    }
+    const char *sketch = ok ? strstr(text, "\nsketch ") : NULL,
+               *name = ok ? strstr(text, "operator ") : NULL;
+    if (sketch && name) {
+        l->s.operator_text = copy(text, (size_t)(sketch - text) + 1);
+        name += strlen("operator ");
+        snprintf(l->s.name, sizeof l->s.name, "%.*s", (int)strcspn(name, " {"), name);
+    } else if (unit) {
+        char *diagnostics = sketchc_diagnostics(unit, "text");
+        str_append(&l->result->error, diagnostics ? diagnostics : "the operator cannot be read\n");
+        sketchc_free(diagnostics);
+    }
+    sketchc_free(text);
+    sketchc_unit_destroy(unit);
+    return l->s.operator_text != NULL;
+}
+
+/* The baseline: the first naive design that compiles and runs. Chooses the case. */
+static bool take_naive(Loop *l, Proposer *rules) {
+    for (unsigned i = 0; i < sketchc_design_count() && sketchc_design_is_naive(i); i++) {
+        ProposerRequest r = request_of(l, NULL, i);
+        size_t at = ask(l, rules, &r, sketchc_design_name(i), SIZE_MAX, ARM_DESIGN, 0);
+        if (at == SIZE_MAX || !search_choose_case(&l->s, &l->s.list[at])) continue;
+        l->s.list[at].naive = true;
+        search_evaluate(&l->s, &l->s.list[at]);
+        account(l, &l->s.list[at]);
+        l->result->last.naive_seconds = l->s.list[at].result.seconds;
+        snprintf(l->result->case_name, sizeof l->result->case_name, "%s", l->s.case_name);
+        if (candidate_runs(&l->s.list[at])) return true;
+    }
+    str_append(&l->result->error, "no naive sketch of the operator runs here\n");
+    return false;
+}
+
+static void take_designs(Loop *l, Proposer *rules) {
+    size_t from = l->s.count;
+    for (unsigned i = 0; i < sketchc_design_count(); i++) {
+        ProposerRequest r = request_of(l, NULL, i);
+        if (!sketchc_design_is_naive(i))
+            ask(l, rules, &r, sketchc_design_name(i), SIZE_MAX, ARM_DESIGN, i % SEARCH_ISLANDS);
+    }
+    for (unsigned i = 0; l->s.options->more && i < PER_ROUND; i++) {
+        ProposerRequest r = request_of(l, NULL, i);
+        ask(l, l->s.options->more, &r, l->s.options->more->name, SIZE_MAX, ARM_MORE,
+            i % SEARCH_ISLANDS);
+    }
+    judge_new(l, from);
+}
+
+/* ---- Rounds ---- */
+
+static void migrate(Loop *l) {
+    size_t elite[SEARCH_ISLANDS];
+    for (unsigned i = 0; i < SEARCH_ISLANDS; i++) elite[i] = search_best(&l->s, i);
+    for (unsigned i = 0; i < SEARCH_ISLANDS; i++)
+        if (elite[i] != SIZE_MAX) l->s.list[elite[i]].island = (i + 1) % SEARCH_ISLANDS;
+}
+
+static void one_round(Loop *l, Proposer *rules) {
+    Search *s = &l->s;
+    size_t from = s->count;
+    unsigned limit = s->options->max_candidates ? s->options->max_candidates : 48;
+    for (unsigned i = 0; i < 4 * PER_ROUND && s->count - from < PER_ROUND && s->count < limit;
+         i++) {
+        unsigned island = i % SEARCH_ISLANDS, arm = strategy_arm(s);
+        size_t parent = strategy_parent(s, island);
+        if (parent == SIZE_MAX) break;
+        Candidate *p = &s->list[parent];
+        ProposerCandidate shown = {.sketch = p->sketch,
+                                   .outcome = p->result.status,
+                                   .verified = true,
+                                   .seconds = p->result.seconds};
+        ProposerRequest r = request_of(l, &shown, (unsigned)mutate_random(&s->random));
+        bool more = s->options->more && i % 3 == 2;
+        if (!more) r.strategy = mutation_name((Mutation)arm);
+        size_t at =
+            more ? ask(l, s->options->more, &r, s->options->more->name, parent, ARM_MORE, island)
+                 : ask(l, rules, &r, r.strategy, parent, arm, island);
+        if (at != SIZE_MAX) s->list[parent].children++;
+    }
+    if (++l->result->last.round % MIGRATION == 0) migrate(l);
+    judge_new(l, from);
+}
+
+static bool enough(const Loop *l, unsigned idle) {
+    const SearchOptions *o = l->s.options;
+    const SearchProgress *p = &l->result->last;
+    double limit = o->time_limit_s > 0 ? o->time_limit_s : 40;
+    bool fast = o->target_speedup > 0 && p->best_seconds > 0 &&
+                p->naive_seconds / p->best_seconds >= o->target_speedup;
+    return cancelled(l) || fast || l->s.count >= (o->max_candidates ? o->max_candidates : 48) ||
+           idle >= (o->plateau ? o->plateau : 4) || now() - l->start + l->pace > limit;
+}
+
+static void improve(Loop *l, Proposer *rules) {
+    unsigned idle = 0;
+    double best = l->result->last.best_seconds;
+    while (!enough(l, idle)) {
+        double begin = now();
+        size_t before = l->s.count;
+        one_round(l, rules);
+        double took = now() - begin, reached = l->result->last.best_seconds;
+        if (took > l->pace) l->pace = took;
+        idle = reached > 0 && (best <= 0 || reached < 0.97 * best) ? 0 : idle + 1;
+        best = reached;
+        if (l->s.count == before && idle > 2) break;
+    }
+}
+
+/* ---- The end ---- */
+
+/* Median of three. */
+static double middle(double *v) {
+    for (int i = 0; i < REMEASURED; i++)
+        for (int k = i + 1; k < REMEASURED; k++)
+            if (v[k] < v[i]) {
+                double x = v[i];
+                v[i] = v[k];
+                v[k] = x;
+            }
+    return v[REMEASURED / 2];
+}
+
+/* Winner and baseline again, in turns, so that what else the machine does meets both. */
+static void remeasure(Loop *l, Candidate *naive, Candidate *winner) {
+    double times[2][REMEASURED] = {{0}}, noise;
+    char status[32];
+    for (int i = 0; i < REMEASURED && !cancelled(l); i++) {
+        times[0][i] = search_time(&l->s, naive, 9, &noise, status, sizeof status);
+        times[1][i] = search_time(&l->s, winner, 9, &noise, status, sizeof status);
+    }
+    l->result->naive_seconds =
+        times[0][REMEASURED - 1] > 0 ? middle(times[0]) : naive->result.seconds;
+    l->result->best_seconds =
+        times[1][REMEASURED - 1] > 0 ? middle(times[1]) : winner->result.seconds;
+}
+
+static Candidate *fastest_left(Search *s, bool naive) {
+    Candidate *best = NULL;
+    for (size_t i = 0; i < s->count; i++) {
+        Candidate *c = &s->list[i];
+        if (!candidate_runs(c) || (naive && !c->naive)) continue;
+        if (!best || c->result.seconds < best->result.seconds) best = c;
+    }
+    return best;
+}
+
+static void keep(Loop *l, const Candidate *c) {
+    str_append(&l->result->file, c->file);
+    snprintf(l->result->winner, sizeof l->result->winner, "%s", c->source);
+    l->result->found = true;
+    l->result->complete = c->result.complete;
+}
+
+/* The fastest that is verified completely. A search that was cancelled gives what it has. */
+static void finish(Loop *l) {
+    Search *s = &l->s;
+    Candidate *naive = fastest_left(s, true), *c;
+    for (int i = 0; (c = fastest_left(s, false)); i++) {
+        bool last = cancelled(l) || i == FINALISTS;
+        if (!last && !search_verify_all(s, c)) {
+            if (strcmp(c->result.status, "ok") == 0)
+                snprintf(c->result.status, sizeof c->result.status, "wrong");
+            c->stored = false;
+            account(l, c);
+            continue;
+        }
+        c->stored = false;
+        account(l, c);
+        if (naive && !last && c != naive) remeasure(l, naive, c);
+        if (l->result->naive_seconds <= 0 && naive)
+            l->result->naive_seconds = naive->result.seconds;
+        if (l->result->best_seconds <= 0) l->result->best_seconds = c->result.seconds;
+        if (naive && c != naive && l->result->best_seconds > l->result->naive_seconds &&
+            search_verify_all(s, naive)) {
+            c = naive; /* measured beside each other, nothing was gained */
+            l->result->best_seconds = l->result->naive_seconds;
+        }
+        keep(l, c);
+        return;
+    }
+    str_append(&l->result->error, "no candidate was verified\n");
+}
+
+void search_run(const SearchOptions *options, SearchResult *result) {
+    *result = (SearchResult){0};
+    str_init(&result->file);
+    str_init(&result->error);
+    Loop l = {.s = {.options = options, .random = options->seed}, .result = result, .start = now()};
+    l.s.list = calloc(SEARCH_CANDIDATES, sizeof *l.s.list);
+    Proposer *rules = proposer_rules_create();
+    pthread_mutex_init(&l.s.timing, NULL);
+    if (l.s.list && rules && take_operator(&l) && take_naive(&l, rules)) {
+        take_designs(&l, rules);
+        improve(&l, rules);
+        finish(&l);
+        report(&l, true);
+    }
+    for (size_t i = 0; i < l.s.count; i++) {
+        free(l.s.list[i].sketch);
+        free(l.s.list[i].file);
+    }
+    proposer_destroy(rules);
+    pthread_mutex_destroy(&l.s.timing);
+    free(l.s.list);
+    free(l.s.operator_text);
+}
+
+void search_result_release(SearchResult *result) {
+    str_release(&result->file);
+    str_release(&result->error);
+}

@@ -1,0 +1,50 @@
+/* The search: candidates from proposers, judged by compiler, verifier and clock, until a limit. What is best is
+ * verified in all cases and ragged sizes before it is given out. Given the same results of measurement (a store
+ * repeats them) a seed gives the same search. */
+#ifndef SEARCH_SEARCH_H
+#define SEARCH_SEARCH_H
+
+#include "proposer.h"
+#include "store.h"
+
+typedef struct {
+    unsigned tried, verified, repeated, round;
+    double best_seconds, naive_seconds, elapsed;
+    const char *best_name;  /* of the proposer's way: a style or mutation */
+    bool done;
+} SearchProgress;
+
+typedef struct {
+    const char *path, *text; /* the file with the operator */
+    size_t size;
+    const char *target, *arch;
+    const char *strategy;    /* a row of strategies.def; null: islands */
+    uint64_t seed;
+    unsigned max_candidates; /* 0: 48 */
+    unsigned workers;        /* compile at one time; 0: 2 */
+    unsigned plateau;        /* rounds without a better one that end it; 0: 4 */
+    double time_limit_s;     /* 0: 40; what is being judged is ended first */
+    double target_speedup;   /* over the naive sketch; 0: none */
+    Proposer *more;          /* asked beside the rules; null */
+    Store *store;            /* null: nothing is kept */
+    const char *device;      /* key of the store */
+    const atomic_int *cancel;/* may be null */
+    void (*progress)(void *context, const SearchProgress *progress);
+    void *context;
+} SearchOptions;
+
+typedef struct {
+    bool found, complete;    /* complete: verified in all cases */
+    Str file;                /* operator and winner, formatted: compiles and verifies by itself */
+    Str error;
+    char case_name[64], winner[64];
+    double naive_seconds, best_seconds; /* interleaved at the end, at the largest case */
+    SearchProgress last;
+} SearchResult;
+
+bool search_strategy_known(const char *name);
+/* `result` is initialised here and released by search_result_release. */
+void search_run(const SearchOptions *options, SearchResult *result);
+void search_result_release(SearchResult *result);
+
+#endif

@@ -1,0 +1,56 @@
+/* Shared by the files of the search. */
+#ifndef SEARCH_SEARCH_INTERNAL_H
+#define SEARCH_SEARCH_INTERNAL_H
+
+#include "mutate.h"
+#include "search.h"
+#include "sketchc.h"
+
+#include <pthread.h>
+
+enum { SEARCH_CANDIDATES = 4096, SEARCH_ISLANDS = 2, ARM_DESIGN = MUTATION_COUNT, ARM_MORE, ARM_COUNT };
+
+typedef struct {
+    char *sketch;     /* the block in the one style; malloc'ed */
+    char *file;       /* operator and block; malloc'ed */
+    Hash128 identity;
+    const char *source; /* a style, a mutation, a proposer's name; static */
+    size_t parent;      /* SIZE_MAX: none */
+    unsigned arm, children, island;
+    bool naive, judged, stored;
+    StoreResult result; /* status "ok": compiled, small cases right, timed */
+} Candidate;
+
+typedef struct {
+    const SearchOptions *options;
+    char *operator_text;
+    char name[64]; /* the operator's */
+    char case_name[64];
+    Candidate *list;
+    size_t count;
+    uint64_t random;
+    pthread_mutex_t timing; /* launches of one search are timed one at a time */
+    struct {
+        unsigned tried;
+        double gain;
+    } arms[ARM_COUNT];
+} Search;
+
+bool candidate_runs(const Candidate *c);
+/* The fastest that runs, of one island or of all (SEARCH_ISLANDS); SIZE_MAX: none. */
+size_t search_best(const Search *s, unsigned island);
+
+/* strategies.c */
+size_t strategy_parent(Search *s, unsigned island);
+unsigned strategy_arm(Search *s);
+
+/* evaluate.c: compiles, checks small cases, times; what is found in the store is not run. Thread-safe for
+ * different candidates; timing is exclusive. */
+void search_evaluate(Search *s, Candidate *c);
+/* All declared cases and ragged sizes. */
+bool search_verify_all(Search *s, Candidate *c);
+double search_time(Search *s, const Candidate *c, unsigned samples, double *noise, char *status, size_t size);
+/* The case with the most bytes, by one launch of each. */
+bool search_choose_case(Search *s, Candidate *c);
+
+#endif

@@ -1,0 +1,85 @@
+#!/usr/bin/env python3
+"""A search by rules on a small operator: the winner's file verifies by itself, a search that finds its results in
+the store repeats exactly, an interrupted one ends in time and keeps what it has.
+
+    search.py SKETCHC [STORE]     STORE: the build has one"""
+import json
+import pathlib
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+
+OPERATOR = """operator add_one {
+    symbols: N;
+    tensors: X[N]: f32, Y[N]: f32;
+    Y = X + 1
+    case ragged { N=33; X: normal(0, 1) }
+    case large { N=30000; X: normal(0, 1) }
+}
+"""
+
+
+def propose(sketchc: str, folder: pathlib.Path, out: str, *options: str) -> tuple[int, list[dict]]:
+    done = subprocess.run([sketchc, "-q", "--propose", folder / "op.sketch", "-t", "openmp", "-o", folder / out,
+                           "--progress=json", "--json", "--seed=3", *options],
+                          text=True, check=False, capture_output=True)
+    lines = [json.loads(line) for line in (done.stderr + done.stdout).splitlines() if line.startswith("{")]
+    return done.returncode, lines
+
+
+def verified(sketchc: str, file: pathlib.Path) -> bool:
+    return subprocess.run([sketchc, "-q", "verify", file, "-t", "openmp", "--no-ragged"], check=False,
+                          stdout=subprocess.DEVNULL).returncode == 0
+
+
+def interrupted(sketchc: str, folder: pathlib.Path) -> list[str]:
+    """Interrupted as soon as something runs."""
+    search = subprocess.Popen([sketchc, "--propose", folder / "op.sketch", "-t", "openmp", "-o", folder / "kept.sketch",
+                               "--progress=json", "--search-time=120", "--candidates=400"],
+                              text=True, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL)
+    for line in search.stderr:
+        if line.startswith("{") and json.loads(line)["best_s"] > 0:
+            break
+    begin = time.monotonic()
+    search.send_signal(signal.SIGINT)
+    search.stderr.read()
+    status, took = search.wait(), time.monotonic() - begin
+    problems = [] if status == 130 else [f"interrupted: status {status}"]
+    if took > 10:  # 2 s on a machine that does nothing else
+        problems.append(f"interrupted: {took:.1f} s")
+    if not verified(sketchc, folder / "kept.sketch"):
+        problems.append("interrupted: what was kept does not verify")
+    return problems
+
+
+def main() -> int:
+    sketchc, *store = sys.argv[1:]
+    problems = []
+    with tempfile.TemporaryDirectory() as name:
+        folder = pathlib.Path(name)
+        (folder / "op.sketch").write_text(OPERATOR)
+        kept = [f"--store={folder / 'a.db'}"] if store else []
+        limits = ["--candidates=8", "--search-time=60"]
+        status, first = propose(sketchc, folder, "one.sketch", *limits, *kept)
+        if status or not first or first[-1].get("kind") != "search" or not first[-1]["verified"]:
+            problems.append(f"status {status}: {first[-1:]}")
+        if not problems and not verified(sketchc, folder / "one.sketch"):
+            problems.append("the winner's file does not verify")
+        if store and not problems:
+            status, second = propose(sketchc, folder, "two.sketch", *limits, *kept)
+            same = [[{k: v for k, v in line.items() if k not in ("elapsed_s", "naive_s", "best_s")} for line in lines
+                     if line["kind"] == "progress"] for lines in (first, second)]
+            if status or same[0] != same[1] or len(same[0]) < 2:
+                problems.append(f"with the results in the store the search went another way:\n{same[0]}\n{same[1]}")
+            best = subprocess.run([sketchc, "db", "best", "--json", *kept], text=True, check=False, capture_output=True)
+            if best.returncode or json.loads(best.stdout)["operator"] != "add_one":
+                problems.append(f"db best: {best.stdout}{best.stderr}")
+        problems += interrupted(sketchc, folder)
+    print("\n".join(problems) if problems else "searched, repeated, interrupted")
+    return 1 if problems else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
