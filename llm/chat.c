@@ -8,6 +8,9 @@
 
 static const JsonLimits limits = {.bytes = REPLY_LIMIT + (64 << 10), .depth = 32, .values = 20000};
 
+/* More pieces than an answer of REPLY_LIMIT bytes has tokens carry nothing. */
+enum { EVENT_COUNT_LIMIT = 500000 };
+
 static bool on_event(void *context, const char *data, size_t size);
 
 void chat_init(ChatAnswer *a) {
@@ -103,7 +106,10 @@ static bool read_completion(ChatAnswer *a, const char *data, size_t size) {
 
 static bool on_event(void *context, const char *data, size_t size) {
     ChatAnswer *a = context;
-    a->events++;
+    if (++a->events > EVENT_COUNT_LIMIT) {
+        a->full = true;
+        return false;
+    }
     if (size == 6 && memcmp(data, "[DONE]", 6) == 0) {
         a->done = true;
         return false;

@@ -10,6 +10,9 @@ import subprocess
 import sys
 import tempfile
 
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
+import schema_check
+
 SKETCHC = str(pathlib.Path(sys.argv[1]).resolve())
 ROOT = pathlib.Path(sys.argv[2]).resolve()
 KEY = "sk-MARKER-8c2f"
@@ -50,6 +53,13 @@ else:
 """
 
 
+def fits(value, name: str) -> None:
+    schema = json.loads((ROOT / "docs/schemas" / name).read_text())
+    parts = schema["oneOf"] if "oneOf" in schema else [schema]
+    problems = [schema_check.check(value, part, schema) for part in parts]
+    assert any(not p for p in problems), (name, min(problems, key=len))
+
+
 class Home:
     def __init__(self, folder: str, mode: str = ""):
         self.path = pathlib.Path(folder)
@@ -68,7 +78,9 @@ class Home:
         return result
 
     def propose(self, *args: str, status: int | None = 0) -> dict:
-        return json.loads(self.run("--propose", "op.sketch", "-t", "openmp", "--json", *args, status=status).stdout)
+        report = json.loads(self.run("--propose", "op.sketch", "-t", "openmp", "--json", *args, status=status).stdout)
+        fits(report, "propose.schema.json")
+        return report
 
     def calls(self) -> list[str]:
         return [f.read_text() for f in sorted((self.path / "calls").iterdir())]
@@ -91,6 +103,8 @@ def repairs_and_recordings(folder: str) -> None:
     h.run("verify", "-t", "openmp", "best.sketch", "-q")
     tape = (h.path / "tape").read_text()
     assert [json.loads(line)["kind"] for line in tape.splitlines()] == ["fixed", "call", "call"]
+    for line in tape.splitlines():
+        fits(json.loads(line), "cassette.schema.json")
     assert (h.path / "tape").stat().st_mode & 0o777 == 0o600
     # Without the program, and without a network there never was, the same comes out.
     (h.path / "agent").unlink()

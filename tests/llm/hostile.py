@@ -212,6 +212,7 @@ class Server:
         self.counts: dict[str, int] = {}
         self.bodies: dict[str, list[bytes]] = {}
         self.lock = threading.Lock()
+        self.together = threading.Barrier(4)
         self.names = list(CASES)
         threading.Thread(target=self.accept, daemon=True).start()
 
@@ -238,6 +239,10 @@ class Server:
         try:
             path, top, body = self.read_request(c)
             if not path:
+                return
+            if path.startswith("/together/"):  # nobody is answered before all four have asked
+                self.together.wait(20)
+                c.sendall(head() + stream())
                 return
             name = self.names[int(path.split("/")[1])]
             with self.lock:
@@ -299,6 +304,16 @@ def run_case(sketchc: str, server: Server, index: int, folder: pathlib.Path, mem
     return [f"{name}: {p}" for p in problems]
 
 
+def check_parallel(sketchc: str, server: Server, folder: pathlib.Path) -> list[str]:
+    (folder / "op.sketch").write_text(OPERATOR)
+    env = {"PATH": os.environ["PATH"], "HOME": str(folder)}
+    run = subprocess.run([sketchc, "--propose", "op.sketch", "-t", "openmp", "--json", "--candidates=8", "--repairs=0", "--model=m",
+                          f"--endpoint=http://127.0.0.1:{server.port}/together/v1", "--set=parallel=4", "--set=retries=0"],
+                         cwd=folder, env=env, capture_output=True, text=True, timeout=100)
+    replies = [c["reply"] for c in json.loads(run.stdout)["candidates"]]
+    return [] if replies == ["nothing"] * 8 else [f"side by side: {replies} {run.stderr[-300:]}"]
+
+
 def check_prompts(server: Server) -> list[str]:
     """The same operator gives every case the same prompt; nothing of the key is in a body."""
     bodies = {b for bodies in server.bodies.values() for b in bodies}
@@ -316,6 +331,7 @@ def main() -> int:
         jobs = [pool.submit(run_case, str(pathlib.Path(args.sketchc).resolve()), server, i, pathlib.Path(folder),
                             not args.no_memory) for i in range(len(server.names))]
         problems = [p for job in jobs for p in job.result()]
+        problems += check_parallel(str(pathlib.Path(args.sketchc).resolve()), server, pathlib.Path(folder))
     problems += check_prompts(server)
     print("\n".join(problems))
     print(f"figure: hostile_cases {len(CASES)} cases")
