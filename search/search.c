@@ -135,8 +135,10 @@ static void account(Loop *l, Candidate *c) {
     Search *s = &l->s;
     if (!c->judged) return;
     const Candidate *parent = c->parent == SIZE_MAX ? NULL : &s->list[c->parent];
-    if (candidate_runs(c)) l->result->last.verified++;
-    if (parent && c->arm < ARM_COUNT) {
+    bool first = !c->counted;
+    c->counted = true;
+    if (first && candidate_runs(c)) l->result->last.verified++;
+    if (first && parent && c->arm < ARM_COUNT) {
         double gain = candidate_runs(c) ? 1 - c->result.seconds / parent->result.seconds : 0;
         s->arms[c->arm].tried++;
         s->arms[c->arm].gain += gain > 0 ? gain : 0;

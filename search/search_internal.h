@@ -17,7 +17,7 @@ typedef struct {
     const char *source; /* a style, a mutation, a proposer's name; static */
     size_t parent;      /* SIZE_MAX: none */
     unsigned arm, children, island;
-    bool naive, judged, stored;
+    bool naive, judged, stored, counted;
     StoreResult result; /* status "ok": compiled, small cases right, timed */
 } Candidate;
 
