@@ -26,7 +26,8 @@ typedef struct {
     LayoutCtx *layouts;
     int64_t warps;
     int64_t vector_bytes;
-    unsigned smallest; /* bytes of the smallest element in memory */
+    unsigned widest; /* bytes of the widest element in memory, of the largest tiles there ... */
+    int64_t widest_elements; /* ... which have so many */
     bool changed, failed;
     /* search for the next seed */
     IrValue *largest;
@@ -115,7 +116,7 @@ static const Layout *blocked(Assign *s, const IrValue *v) {
     int64_t extents[LAYOUT_RANK_LIMIT] = {0};
     unsigned vec[LAYOUT_RANK_LIMIT], lanes[LAYOUT_RANK_LIMIT], warps[LAYOUT_RANK_LIMIT];
     unsigned fastest = rank ? contiguous_axis(v) : 0, n = 0;
-    int64_t piece = s->vector_bytes / s->smallest;
+    int64_t piece = s->vector_bytes / s->widest;
     for (unsigned a = rank; a-- > 0;) {
         if (n == 0) order[n++] = fastest;
         if (a != fastest) order[n++] = a;
@@ -384,12 +385,18 @@ static void reconcile(void *ctx, IrOp *op) {
 
 /* ---- Functions ---- */
 
-static void smallest_element(void *ctx, IrOp *op) {
+/* A warp's access of the widest elements in memory should be of neighbouring 16-byte pieces; narrower ones
+ * then take smaller pieces. Small tiles do not count. */
+static void widest_element(void *ctx, IrOp *op) {
     Assign *s = ctx;
     if (op->opcode != IR_TILE_LOAD && op->opcode != IR_TILE_STORE) return;
-    const IrType *tensor = op->operands[op->opcode == IR_TILE_STORE]->type;
-    unsigned bytes = (unsigned)dtype_size(tensor->dtype);
-    if (!s->smallest || bytes < s->smallest) s->smallest = bytes;
+    bool store = op->opcode == IR_TILE_STORE;
+    const IrValue *tile = store ? op->operands[0] : &op->results[0];
+    int64_t elements = is_tile(tile) ? tile_elements(tile) : 0;
+    unsigned bytes = (unsigned)dtype_size(op->operands[store]->type->dtype);
+    if (elements < s->widest_elements || (elements == s->widest_elements && bytes < s->widest)) return;
+    s->widest = bytes;
+    s->widest_elements = elements;
 }
 
 static void note_cooperation(void *ctx, IrOp *op) {
@@ -403,7 +410,7 @@ static void note_cooperation(void *ctx, IrOp *op) {
 static int64_t choose_warps(const Assign *s) {
     bool cooperates = false;
     ir_walk(s->func->body, note_cooperation, &cooperates);
-    int64_t each = cooperates ? 16 : 16 / s->smallest, most = cooperates ? 16 : 8, warps = 1;
+    int64_t each = cooperates ? 16 : 16 / s->widest, most = cooperates ? 16 : 8, warps = 1;
     while (warps < most && warps * 2 * 32 * each <= s->largest_elements / 2) warps *= 2;
     return warps;
 }
@@ -420,10 +427,10 @@ static void check_assigned(void *ctx, IrOp *op) {
 static bool assign_func(PassContext *ctx, IrFunc *f) {
     if (!check_ranks(ctx, f)) return false;
     Assign s = {.ctx = ctx, .module = ctx->module, .func = f, .layouts = ir_module_layouts(ctx->module)};
-    ir_walk(f->body, smallest_element, &s);
-    if (!s.smallest) s.smallest = 4;
+    ir_walk(f->body, widest_element, &s);
+    if (!s.widest) s.widest = 4;
     s.vector_bytes = ir_func_attr_int(f, "vector_bytes", 16);
-    if (s.vector_bytes < s.smallest) s.vector_bytes = s.smallest;
+    if (s.vector_bytes < s.widest) s.vector_bytes = s.widest;
     ir_walk(f->body, consider_op, &s);
     s.warps = ir_func_attr_int(f, "num_warps", 0);
     if (!s.warps) s.warps = choose_warps(&s);

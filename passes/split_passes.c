@@ -242,7 +242,7 @@ static bool make_row(PassContext *ctx, IrFunc *f, const RowClass *row, size_t in
     /* How many clusters run at once depends on how the device groups its multiprocessors: those do not take turns. */
     if (fit <= 1 && row->cluster == 1) ir_func_attr_set_int(f, "resident", ctx->target->sms);
     /* What was planned with: neither more registers, nor spills for the sake of further blocks. */
-    if (row->held >= 32) ir_func_attr_set_int(f, "min_blocks", fit < 1 ? 1 : fit);
+    if (row->held >= 48) ir_func_attr_set_int(f, "min_blocks", fit < 1 ? 1 : fit);
     return make_static(ctx, f);
 }
 
