@@ -113,6 +113,16 @@ static void check_environment(void) {
     r = shell(script, (SubprocessSpec){0});
     CHECK_STR(r.out.data, "yes,secret\n");
     subprocess_release(&r);
+    /* Keys reach no child, asked for or not. */
+    const char *const key[] = {"PATH", "SKETCHC_API_KEY", NULL};
+    setenv("SKETCHC_API_KEY", "secret", 1);
+    r = shell("echo x$SKETCHC_API_KEY", (SubprocessSpec){.env_keep = key});
+    CHECK_STR(r.out.data, "x\n");
+    subprocess_release(&r);
+    r = shell("echo x$SKETCHC_API_KEY", (SubprocessSpec){0});
+    CHECK_STR(r.out.data, "x\n");
+    subprocess_release(&r);
+    unsetenv("SKETCHC_API_KEY");
 }
 
 /* No descriptor of ours reaches the child but the three standard ones. */
