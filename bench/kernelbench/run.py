@@ -276,6 +276,7 @@ class Run:
         with torch.no_grad():
             calls["eager"] = lambda: reference(*inputs.values())
             if self.options.compile:
+                torch._dynamo.reset()  # its limit of recompilations counts over problems
                 compiled = torch.compile(reference, dynamic=False)
                 calls["compile"] = lambda: compiled(*inputs.values())
                 compiled(*inputs.values())
