@@ -160,6 +160,8 @@ def settings(folder: str) -> None:
     with (h.path / ".config/sketchc/config").open("a") as f:
         f.write(f"trusted_projects = /elsewhere:{h.path.resolve()}\n")
     h.run("config")
+    meant = h.run("config", "-v").stdout
+    assert all(f"| `{line.split(' ')[0]}` |" in meant for line in h.run("config").stdout.splitlines())
 
 
 def documents(folder: str) -> None:

@@ -76,7 +76,10 @@ int command_config(const CommandLine *line) {
     if (!config) return SKETCHC_USAGE_ERROR;
     Str out;
     str_init(&out);
-    llm_config_show(config, option_given(line, OPTION_SHOW_ORIGIN), &out);
+    if (option_given(line, OPTION_VERBOSE))
+        llm_settings_reference(&out);
+    else
+        llm_config_show(config, option_given(line, OPTION_SHOW_ORIGIN), &out);
     fputs(out.data, stdout);
     str_release(&out);
     llm_config_destroy(config);
