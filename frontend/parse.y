@@ -245,6 +245,7 @@ expr: NAME { $$ = expr_name(p, @$, $1); }
    | '[' opt_exprs ']' { $$ = expr_list(p, @$, EXPR_LIST, $2); }
    | NAME '(' args ')' { $$ = expr_call(p, @$, $1, @1, $3); }
    | expr '[' subscripts ']' { $$ = expr_index(p, @$, $1, $3); }
+   | expr '[' ']' { $$ = expr_index(p, @$, $1, vec_make(p, NULL)); }
    | '-' expr %prec UNARY { $$ = expr_unary(p, @$, OPER_NEG, @1, $2); }
    | '+' expr %prec UNARY { $$ = expr_unary(p, @$, OPER_PLUS, @1, $2); }
    | '~' expr %prec UNARY { $$ = expr_unary(p, @$, OPER_BIT_NOT, @1, $2); }

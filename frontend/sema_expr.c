@@ -128,6 +128,7 @@ const Type *sema_expr(Sema *s, Expr *e) {
         sema_call(s, e);
         break;
     case EXPR_INDEX:
+        if (sema_unwrap_whole(e)) return sema_expr(s, e);
         check_index(s, e);
         break;
     case EXPR_SLICE:

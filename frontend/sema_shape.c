@@ -252,6 +252,14 @@ void sema_whole_slice(Sema *s, Expr *e) {
     sema_slice(s, e);
 }
 
+bool sema_unwrap_whole(Expr *e) {
+    if (e->kind != EXPR_INDEX || e->u.index.count || e->u.index.base->kind != EXPR_NAME) return false;
+    Expr base = *e->u.index.base;
+    base.span = e->span;
+    *e = base;
+    return true;
+}
+
 /* ---- Does a slice fit a tile? ---- */
 
 /* The slice is what is left of the tensor from its start, up to the tile's extent. */

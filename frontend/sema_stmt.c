@@ -622,6 +622,7 @@ static void check_equation(Sema *s, Stmt *stmt) {
             sema_error(s, DIAG_bad_target, stmt->span, "as many names as values are needed");
         return;
     }
+    sema_unwrap_whole(target);
     if (target->kind == EXPR_INDEX) {
         Expr *base = target->u.index.base;
         Decl *d = base->kind == EXPR_NAME ? sema_find(s, base->u.name.name) : NULL;
