@@ -54,10 +54,10 @@ static bool slice_axis(Build *c, const Expr *e, unsigned at, SliceOperands *s) {
 }
 
 /* A view stands before each access of its own, so that every kernel has what it needs. */
-static IrValue *build_view(Build *c, const Decl *d, Span span) {
+static IrValue *build_view(Build *c, const Decl *d, Span span, bool stores) {
     if (d->base->kind != DECL_TENSOR)
         return build_unsupported(c, span, "a view of a view or of a workspace");
-    if (d->base->direction != DIR_IN)
+    if (!stores && d->base->direction != DIR_IN)
         return build_unsupported(c, span, "loads through a view of a tensor that the sketch stores to");
     IrValue *base = build_get(c, d->base), *at[AST_MAX_RANK];
     const IrType *t = build_type(c, &d->type, d->type.dtype, d->span);
@@ -82,12 +82,12 @@ static IrValue *build_view(Build *c, const Decl *d, Span span) {
 
 static bool slice_operands(Build *c, const Expr *e, SliceOperands *s) {
     bool memory = e->decl && (e->decl->kind == DECL_TENSOR || e->decl->is_workspace);
-    bool view = e->decl && e->decl->kind == DECL_VIEW && s->count == 0;
+    bool view = e->decl && e->decl->kind == DECL_VIEW, stores = s->count > 0;
     if (e->kind != EXPR_INDEX || (!memory && !view)) {
-        build_unsupported(c, e->span, "stores to views");
+        build_unsupported(c, e->span, "this access");
         return false;
     }
-    IrValue *tensor = view ? build_view(c, e->decl, e->span) : build_get(c, e->decl);
+    IrValue *tensor = view ? build_view(c, e->decl, e->span, stores) : build_get(c, e->decl);
     if (!tensor) return false;
     s->operands[s->count++] = tensor;
     for (size_t i = 0; i < e->axis_count; i++)

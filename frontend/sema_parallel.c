@@ -138,8 +138,14 @@ static bool axis_separates(Sema *s, const Access *a, const Access *b, size_t axi
            stay_apart(s, loop, y_max, wy, x_min, stride);
 }
 
+/* Elements of a view are elements of its tensor; of one that is stored to, each is another one. */
+static const Decl *memory_of(const Access *a) {
+    const Decl *d = a->slice->decl;
+    return d->kind == DECL_VIEW ? d->base : d;
+}
+
 static bool separates(Sema *s, const Access *a, const Access *b, size_t level) {
-    if (a->slice->decl->kind == DECL_VIEW) return false;
+    if (a->slice->decl != b->slice->decl) return false;
     for (size_t i = 0; i < a->slice->axis_count && i < b->slice->axis_count; i++)
         if (axis_separates(s, a, b, i, level)) return true;
     return false;
@@ -178,7 +184,7 @@ static void report_conflict(Sema *s, const Access *a, const Access *b, Stmt *loo
 }
 
 static void compare(Sema *s, const Access *a, const Access *b) {
-    if (a->slice->decl != b->slice->decl || is_exempt(s, a, b)) return;
+    if (memory_of(a) != memory_of(b) || is_exempt(s, a, b)) return;
     for (size_t i = 0; i < a->loop_count && i < b->loop_count && a->loops[i] == b->loops[i]; i++) {
         Stmt *loop = (Stmt *)a->loops[i];
         if (separates(s, a, b, i)) continue;
@@ -186,6 +192,17 @@ static void compare(Sema *s, const Access *a, const Access *b) {
         loop->loop->proved_parallel = false;
         if (first && loop->loop->parallel) report_conflict(s, a, b, loop);
     }
+}
+
+/* The compiler keeps accesses of one memory in order where they name it alike. */
+static bool reaches_once(Sema *s, const Access *a, const Access *b) {
+    const Decl *view = a->slice->decl;
+    if (!a->is_store || view->kind != DECL_VIEW || memory_of(b) != view->base) return true;
+    if (b->is_store && b->slice->decl == view) return true;
+    Diag *d = diag_report(s->diags, DIAG_view_store, a->slice->span, view->name,
+                         "the sketch reaches its tensor in another way too");
+    diag_note(s->diags, d, b->slice->span, "here");
+    return false;
 }
 
 static void report_carried(Sema *s, const Stmt *stmt) {
@@ -205,8 +222,9 @@ void sema_parallel(Sema *s, Block *sketch) {
         const Access *a = &p.accesses.data[i];
         for (size_t k = 0; a->is_store && k < p.accesses.len; k++) {
             const Access *b = &p.accesses.data[k];
+            if (!reaches_once(s, a, b)) return;
             if (b->is_store && k < i) continue;
-            if (a->slice->decl == b->slice->decl && ++pairs > PAIRS_MAX) {
+            if (memory_of(a) == memory_of(b) && ++pairs > PAIRS_MAX) {
                 diag_report(s->diags, DIAG_flow_limit, a->stmt->span);
                 return;
             }

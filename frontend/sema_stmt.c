@@ -237,6 +237,15 @@ static void check_store(Sema *s, Stmt *stmt, Expr *call, const CallInfo *info) {
     into->direction = into->direction == DIR_IN || into->direction == DIR_INOUT || first_updates
                           ? DIR_INOUT
                           : DIR_OUT;
+    if (into->kind == DECL_VIEW) {
+        into->base->direction = into->direction;
+        if (!sema_view_is_injective(s, into)) {
+            Diag *d = diag_report(s->diags, DIAG_view_store, target->span, into->name,
+                                 "two elements of it may be the same element of the tensor");
+            diag_note(s->diags, d, into->span, "`%s` is declared here", into->name);
+            return;
+        }
+    }
     if (!sema_slice_fits(s, target, tile, value->span)) return;
     if (tile->type.dtype == DTYPE_NONE) tile->type.dtype = DTYPE_F32;
     if (into->type.dtype == DTYPE_NONE) into->type.dtype = tile->type.dtype;

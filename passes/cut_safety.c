@@ -25,7 +25,7 @@ static bool read_access(const Cut *c, IrOp *op, Access *a) {
     IrModule *m = c->ctx->module;
     *a = (Access){.op = op, .stores = op->opcode == IR_TILE_STORE};
     a->tile = a->stores ? op->operands[0] : &op->results[0];
-    a->tensor = op->operands[a->stores];
+    a->tensor = memory_of(op->operands[a->stores]);
     int axis = axes_find(c->axes, a->tile, c->index);
     a->along = axis >= 0 && slice_operand(op, (unsigned)axis, &a->operand, &a->tensor_axis);
     if (!a->along) return true;

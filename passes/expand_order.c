@@ -2,6 +2,7 @@
  * thread may touch an element that another thread of the block wrote, or write one that another
  * reads, a barrier stands before the access. */
 #include "expand_internal.h"
+#include "passes_internal.h"
 
 #include <string.h>
 
@@ -112,19 +113,30 @@ static bool commutes(const IrOp *a, const IrOp *b) {
            strcmp(mode, ir_attr_str(b, "mode", "set")) == 0;
 }
 
-static bool needs_order(Expand *x, const IrValue *tensor) {
-    const IrOp *first = NULL;
-    bool stored = false, loaded = false, same = true;
+typedef struct {
+    Expand *x;
+    const IrOp *first;
+    bool stored, loaded, same;
+} Order;
+
+/* The accesses of a tensor, and those through views of it. */
+static void note_accesses(Order *o, const IrValue *tensor) {
     for (const IrUse *u = tensor->uses; u; u = u->next) {
+        if (u->op->opcode == IR_VIEW) note_accesses(o, &u->op->results[0]);
         if (!is_access(u)) continue;
-        if (!first) first = u->op;
-        stored = stored || u->op->opcode == IR_TILE_STORE;
-        loaded = loaded || u->op->opcode != IR_TILE_STORE;
-        bool free = !x->ctx->deterministic && commutes(first, u->op);
-        same = same && (free || ((u->op == first || same_elements(u->op, first)) &&
-                                 keeps_to_itself(x, u->op)));
+        if (!o->first) o->first = u->op;
+        o->stored = o->stored || u->op->opcode == IR_TILE_STORE;
+        o->loaded = o->loaded || u->op->opcode != IR_TILE_STORE;
+        bool free = !o->x->ctx->deterministic && commutes(o->first, u->op);
+        o->same = o->same && (free || ((u->op == o->first || same_elements(u->op, o->first)) &&
+                                       keeps_to_itself(o->x, u->op)));
     }
-    return stored && (!same || (loaded && holds_copies(first)));
+}
+
+static bool needs_order(Expand *x, IrValue *tensor) {
+    Order o = {.x = x, .same = true};
+    note_accesses(&o, memory_of(tensor));
+    return o.stored && (!o.same || (o.loaded && holds_copies(o.first)));
 }
 
 void expand_order(Expand *x, const IrOp *op) {

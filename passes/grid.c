@@ -42,9 +42,7 @@ static const Aff *trips_of(IrModule *m, const IrOp *loop) {
 }
 
 static bool reads_constant_data(const IrOp *load) {
-    for (IrUse *use = load->operands[0]->uses; use; use = use->next)
-        if (use->op->opcode == IR_TILE_STORE && use->index == 1) return false;
-    return true;
+    return !is_stored_to(load->operands[0]);
 }
 
 /* The only `parallel` of a block whose other ops can be repeated; null when it is no such block. */

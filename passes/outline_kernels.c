@@ -31,7 +31,7 @@ enum { FREE = UINT32_MAX };
 
 static bool stores_to(IrBlock *block, const IrValue *tensor) {
     for (IrOp *op = block->first; op; op = op->next) {
-        if (op->opcode == IR_TILE_STORE && op->operands[1] == tensor) return true;
+        if (op->opcode == IR_TILE_STORE && memory_of(op->operands[1]) == tensor) return true;
         for (unsigned r = 0; r < op->region_count; r++)
             if (stores_to(op->regions[r], tensor)) return true;
     }
@@ -40,7 +40,7 @@ static bool stores_to(IrBlock *block, const IrValue *tensor) {
 
 /* What may be copied into every kernel that uses it. */
 static bool is_shareable(const Outline *o, const IrOp *op) {
-    if (op->opcode == IR_TILE_LOAD) return !stores_to(o->func->body, op->operands[0]);
+    if (op->opcode == IR_TILE_LOAD) return !stores_to(o->func->body, memory_of(op->operands[0]));
     return ir_has_trait(op, IR_PURE) && !op->region_count;
 }
 

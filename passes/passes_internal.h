@@ -35,6 +35,10 @@ bool is_unused(const IrOp *op); /* it has results, and nobody uses them */
 /* Removes ops whose results nobody uses and that only compute or load. */
 void remove_unused(Arena *scratch, IrBlock *block);
 
+/* The tensor behind a view, else the tensor itself. */
+IrValue *memory_of(IrValue *tensor);
+/* Does any op store to it, directly or through a view? */
+bool is_stored_to(IrValue *tensor);
 /* Operand position of the begin of range axis `tile_axis` of a tile.load or tile.store (its end is
  * the next operand) and the tensor axis; false when there is no such axis. */
 bool slice_operand(const IrOp *op, unsigned tile_axis, unsigned *operand, unsigned *tensor_axis);

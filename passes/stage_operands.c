@@ -11,14 +11,7 @@ int64_t stage_matrices(const IrType *tile) {
 
 /* ---- How a factor gets there ---- */
 
-/* A load is done earlier than it stands: nobody may write its tensor. */
-static bool is_stored_to(const IrValue *tensor) {
-    for (const IrUse *u = tensor->uses; u; u = u->next)
-        if (u->op->opcode == IR_TILE_STORE && u->index == 1) return true;
-    return false;
-}
-
-/* Copies fill with zeros, and leave slices by index tiles out. */
+/* Copies fill with zeros, stand earlier than the load (nobody may write its tensor), and leave slices by index tiles out. */
 static bool is_plain_load(const IrOp *load) {
     const IrAttr *pad = ir_attr(load, "pad");
     const char *axes = ir_attr_str(load, "axes", "");

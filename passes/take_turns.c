@@ -35,12 +35,6 @@ typedef struct {
     const Aff *iterations;
 } Turns;
 
-static bool is_stored_to(const IrValue *tensor) {
-    for (const IrUse *use = tensor->uses; use; use = use->next)
-        if (use->op->opcode == IR_TILE_STORE && use->index == 1) return true;
-    return false;
-}
-
 /* The loads before the first reduction of the row; false when the body is not one plain iteration. */
 static bool read_body(Turns *t) {
     int64_t lanes = ir_func_attr_int(t->func, "row_lanes", 0);

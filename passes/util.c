@@ -77,6 +77,19 @@ bool is_scalar_arithmetic(const IrOp *op) {
     return true;
 }
 
+IrValue *memory_of(IrValue *tensor) {
+    return tensor->def && tensor->def->opcode == IR_VIEW ? tensor->def->operands[0] : tensor;
+}
+
+bool is_stored_to(IrValue *tensor) {
+    for (const IrUse *u = memory_of(tensor)->uses; u; u = u->next) {
+        if (u->op->opcode == IR_TILE_STORE && u->index == 1) return true;
+        for (const IrUse *v = u->op->opcode == IR_VIEW ? u->op->results[0].uses : NULL; v; v = v->next)
+            if (v->op->opcode == IR_TILE_STORE && v->index == 1) return true;
+    }
+    return false;
+}
+
 bool is_repeatable(const IrOp *op) {
     return ir_has_trait(op, IR_PURE) || op->opcode == IR_TILE_LOAD;
 }
