@@ -239,8 +239,8 @@ static bool make_row(PassContext *ctx, IrFunc *f, const RowClass *row, size_t in
     ir_func_attr_set_int(f, "row_lanes", row->cap);
     if (row->warps) ir_func_attr_set_int(f, "num_warps", row->warps);
     int64_t fit = ctx->target->registers_sm / ((row->held + REGISTERS_BESIDE) * 32 * row->warps);
-    /* How many clusters run at once depends on how the device groups its multiprocessors: those do not take turns. */
-    if (fit <= 1 && row->cluster == 1) ir_func_attr_set_int(f, "resident", ctx->target->sms);
+    int64_t resident = row->cluster == 1 ? ctx->target->sms : row->cluster == 8 ? ctx->target->clusters : 0;
+    if (fit <= 1 && resident) ir_func_attr_set_int(f, "resident", resident);
     /* What was planned with: neither more registers, nor spills for the sake of further blocks. */
     if (row->held >= 48) ir_func_attr_set_int(f, "min_blocks", fit < 1 ? 1 : fit);
     return make_static(ctx, f);
