@@ -588,7 +588,11 @@ bool cost_kernel(const CostMachine *machine, IrFunc *f, CostSymbol symbol, void 
     bool ok = c.blocks <= 0 || (bind_params(&c) && walk(&c, f->body));
     wait_for_loads(&c);
     launch->registers = 24 + c.fragments[0] + c.fragments[1];
-    if (launch->registers > 255) launch->registers = 255;
+    /* The assembler keeps to what lets as many blocks fit as were promised, one at least. */
+    int64_t promised = ir_func_attr_int(f, "min_blocks", 1);
+    int64_t most = machine->registers_sm / ((int64_t)c.threads * (promised > 0 ? promised : 1)) / 8 * 8;
+    if (most > 255) most = 255;
+    if (launch->registers > most) launch->registers = most;
     if (ok) sum_up(&c);
     arena_destroy(c.arena);
     return ok;
