@@ -19,6 +19,9 @@ NOT_FORMATTED = {  # the formatter writes one statement a line, and a case as on
     ("top", (";",)), ("item", (";",)), ("stmt", (";",)), ("item", ("simple", ";")), ("stmt", ("simple", ";")),
     ("suite", ("inline", "NEWLINE")), ("setting", ("NEWLINE",)), ("line_end", (";",)),
 }
+# A word that opens a declaration where a `:` follows is no name here, as a line that begins with it would have two
+# meanings; but for one that is an argument of gemm.
+NAMES_TOO = {"precision"}
 START, MID = "start", "mid"  # at the start of a line, before its margin; within a line
 
 # ---- Expressions: ("lit", text) ("class", negated, ranges) ("ref", name) ("seq", ...) ("alt", ...) ("opt"|"star"|"plus", x)
@@ -123,8 +126,8 @@ def read_scanner(text):
         x = Re2c(pattern, names).alternatives()
         tokens.setdefault(kind[-1], []).append(x)
         words = [p[1] for p in (x[1:] if x[0] == "alt" else [x]) if p[0] == "lit" and p[1].isalpha()]
-        if " / " not in pattern:
-            reserved.update(words)
+        if " / " not in pattern or pattern.endswith('":"'):
+            reserved.update(set(words) - NAMES_TOO)
     return {k: alt(*v) for k, v in tokens.items()}, reserved, names["name"]
 
 
@@ -349,7 +352,10 @@ class Grammar:
             elif rhs[0] != a and rhs[-1] != a:
                 atoms.extend(v for v in self.variants(rhs))
         post = factored([self.sequence(v, inside, (self.p.last[a], True)) for rhs in posts for v in self.variants(rhs)])
-        return seq(factored([self.sequence(v, inside) for v in atoms]), ("star", post))
+        # The formatter keeps a blank between a constant and its subscript.
+        others = factored([self.sequence(v, inside) for v in atoms if v != ("CONST",)])
+        const = seq(self.symbol("CONST", inside), ("opt", seq(("lit", " "), post, ("star", post))))
+        return alt(seq(others, ("star", post)), const)
 
     def chain(self, a, inside, used):
         """`used`: the levels of operators that do not associate and were met since an operator of a lower level."""
