@@ -37,12 +37,12 @@ static const char *swap_text(CPrinter *p, Dtype t, const char *to, const char *s
                         next);
 }
 
-/* The region's value is put in until nobody came between. */
+/* The region's value is put in until nobody came between. Its names are the block's: the next update may
+ * stand in the same one. */
 static void repeated(CPrinter *p, const IrOp *op) {
     const IrBlock *body = op->regions[0];
     Dtype t = op->operands[0]->type->dtype;
     c_materialise(p, op->operands[2]);
-    size_t names = name_mark(&p->names);
     const char *to = element_of(p, op), *type = c_type(p, t);
     const char *seen = name_claim(&p->names, "seen"), *next = name_claim(&p->names, "next");
     c_line(p, "%s %s, %s;", type, seen, next);
@@ -61,7 +61,6 @@ static void repeated(CPrinter *p, const IrOp *op) {
     name_release(&p->names, inside);
     p->indent--;
     c_statement(p, "} while (!%s);", swap_text(p, t, to, seen, next));
-    name_release(&p->names, names);
 }
 
 void c_atomic(CPrinter *p, const IrOp *op) {

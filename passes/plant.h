@@ -11,8 +11,10 @@
 #if SKETCHC_PLANT < 0
 #include <stdlib.h>
 static inline int planted_number(void) {
-    const char *number = getenv("SKETCHC_PLANT");
-    return number ? atoi(number) : 0;
+    static int kept = -1;
+    const char *number = kept < 0 ? getenv("SKETCHC_PLANT") : NULL;
+    if (kept < 0) kept = number ? atoi(number) : 0;
+    return kept;
 }
 #define PLANTED(n) (planted_number() == (n))
 #else

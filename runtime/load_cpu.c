@@ -89,6 +89,7 @@ static RtError make_command(Arena *arena, const char *arch, Command *c) {
     push(c, "-fopenmp");
     push(c, "-fPIC");
     push(c, "-shared");
+    push(c, "-Wl,-Bsymbolic"); /* a kernel may be named like a function of the C library */
     return rt_ok();
 }
 

@@ -110,7 +110,7 @@ static void tally_element(const Compare *c, Tally *t, int64_t index, const EvalR
     t->paper_off += paper_off(got, value, compare_paper_tau(dtype));
     t->allclose_off += allclose_off(got, value, dtype);
     t->inexact += want->bound[at] > 0 || want->undecided[at];
-    if (c->poisoned && !poison_is_distinctive(dtype) && error > want->bound[at])
+    if (c->poisoned && !poison_is_distinctive(dtype) && error > want->bound[at] && !want->undecided[at])
         t->unwritten += poison_at(dtype, memory);
     t->undecided += want->undecided[at];
     if (isfinite(want->bound[at])) tally_ratio(t, error, want->bound[at], got, value, index);

@@ -44,7 +44,7 @@ static RtError build_library(Item *items, size_t count, const CheckOptions *opti
     size_t n = 0;
     static const char *const flags[] = {"-std=c17", "-march=x86-64-v3", "-ffp-contract=off",
                                         "-fno-math-errno", "-fno-trapping-math", "-fopenmp",
-                                        "-fPIC", "-shared", "-o"};
+                                        "-fPIC", "-shared", "-Wl,-Bsymbolic", "-o"};
     argv[n++] = "/usr/bin/cc";
     argv[n++] = options->optimise;
     for (size_t i = 0; i < COUNT_OF(flags); i++) argv[n++] = flags[i];

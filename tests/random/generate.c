@@ -241,8 +241,12 @@ static void add_call(RandomProgram *p, Rng *rng) {
     Form with = {0};
     for (unsigned i = 0; i < op->operand_count; i++) {
         bool condition = op->rule == RULE_WHERE && i == 0;
-        if (!pick_value(p, rng, i ? &with : NULL, condition ? KINDS_NUMBER : op->kinds, &operands[i]))
-            return;
+        const Form *lining = i ? &with : NULL;
+        if (!pick_value(p, rng, lining, condition ? KINDS_NUMBER : op->kinds, &operands[i])) {
+            if (op->kinds != KINDS_BOOL || !has_room(p, 8)) return;
+            make_condition(p, rng, lining, &operands[i]);
+            if (p->nodes[operands[i]].dtype != DTYPE_BOOL) return;
+        }
         if (condition) make_condition(p, rng, NULL, &operands[0]);
         if (condition && p->nodes[operands[0]].dtype != DTYPE_BOOL) return;
         bool real = i && dtype_is_float(p->nodes[operands[i ? i - 1 : 0]].dtype);
@@ -307,12 +311,14 @@ static void add_fold(RandomProgram *p, Rng *rng) {
 /* A builtin that works along an axis in place (softmax): the axis must be whole. */
 static void add_along(RandomProgram *p, Rng *rng) {
     unsigned a = 0, dims[MAX_DOMAIN], count = 0;
-    if (!has_room(p, 8) || !pick_value(p, rng, NULL, KINDS_NUMBER, &a)) return;
-    const Form *form = &p->nodes[a].form;
-    for (unsigned i = 0; i < form->rank; i++)
-        if (form->dims[i].full && p->axes[form->dims[i].axis].walk == WALK_WHOLE) dims[count++] = i;
+    for (unsigned tries = 0; tries < 4 && !count; tries++) {
+        if (!has_room(p, 8) || !pick_value(p, rng, NULL, KINDS_NUMBER, &a)) return;
+        const Form *form = &p->nodes[a].form;
+        for (unsigned i = 0; i < form->rank; i++)
+            if (form->dims[i].full && p->axes[form->dims[i].axis].walk == WALK_WHOLE) dims[count++] = i;
+    }
     if (!count) return;
-    unsigned axis = form->dims[dims[rng_below(rng, count)]].axis;
+    unsigned axis = p->nodes[a].form.dims[dims[rng_below(rng, count)]].axis;
     const Axis *along = &p->axes[axis];
     bool bounded = along->constant ? along->extent <= 64 : along->most && along->most <= 64;
     const Operation *op = random_along(rng, bounded, along->constant);
@@ -356,7 +362,10 @@ static void add_product(RandomProgram *p, Rng *rng) {
               .axis = p->axis_count++, .trans_a = rng_chance(rng, 25),
               .trans_b = rng_chance(rng, 35), .magnitude = 64,
               .batched_b = rng_chance(rng, 60), .padded = rng_chance(rng, 20)};
-    if (n.dtype == DTYPE_I8) n.magnitude = 4096;
+    if (n.dtype == DTYPE_I8) { /* factors of 8 bits, summed in 32 */
+        n.dtype = DTYPE_I32;
+        n.magnitude = 4096;
+    }
     for (unsigned i = 0; i < p->rank; i++) n.form.dims[n.form.rank++] = (Dim){i, true};
     add_node(p, rng, &n);
 }
@@ -380,6 +389,8 @@ static bool is_result(const RandomProgram *p, unsigned node) {
 
 /* The type of a result: a narrower one where it holds the values. */
 static Dtype result_dtype(Rng *rng, const Node *n) {
+    if (dtype_is_float(n->dtype) && n->magnitude > dtype_max(n->dtype) / 2 && !node_is_indexed(n))
+        return n->dtype == DTYPE_F64 ? DTYPE_F64 : DTYPE_F32;
     if (!dtype_is_float(n->dtype) || node_is_indexed(n) || !rng_chance(rng, 25)) return n->dtype;
     Dtype dtype = random_dtype(rng);
     return n->magnitude > fmin(1e4, dtype_max(dtype)) ? n->dtype : dtype;

@@ -50,6 +50,10 @@ static void add_gather(RandomProgram *p, Rng *rng) {
               .number = rng_below(rng, 4)};
     at.data = ~0u;
     choose_data(rng, &n);
+    if (p->rank - count + 1 < 2) { /* the table's rank */
+        n.data = 0;
+        n.magnitude = 8;
+    }
     n.least = 0;
     n.padded = n.number != 0;
     n.operands[0] = add_node(p, rng, &at);
@@ -135,6 +139,7 @@ static void add_count(RandomProgram *p, Rng *rng) {
     unsigned a = 0;
     if (!pick_value(p, rng, NULL, KINDS_REAL, &a)) return;
     const Form *form = &p->nodes[a].form;
+    if (dtype_size(p->nodes[a].dtype) < 4) return;
     for (unsigned i = 0; i < form->rank; i++) {
         if (!whole_dim(p, form, i, false)) continue;
         Node n = {.kind = NODE_COUNT, .dtype = DTYPE_I32, .axis = form->dims[i].axis, .operand_count = 1,
@@ -146,9 +151,29 @@ static void add_count(RandomProgram *p, Rng *rng) {
 
 /* ---- Movements ---- */
 
+/* One of the values that fit: a random one may have no such dim. */
+static bool find_value(const RandomProgram *p, Rng *rng, bool (*fits)(const RandomProgram *, const Node *),
+                       unsigned *found) {
+    unsigned fitting = 0;
+    for (unsigned i = 0; i < p->node_count; i++)
+        if (!node_is_bare(&p->nodes[i]) && fits(p, &p->nodes[i]) && rng_below(rng, ++fitting) == 0)
+            *found = i;
+    return fitting > 0;
+}
+
+static bool has_constant_dim(const RandomProgram *p, const Node *n) {
+    for (unsigned i = 0; i < n->form.rank; i++)
+        if (n->dtype != DTYPE_BOOL && whole_dim(p, &n->form, i, true)) return true;
+    return false;
+}
+
+static bool is_vector(const RandomProgram *p, const Node *n) {
+    return n->dtype == DTYPE_F32 && n->form.rank == 1 && whole_dim(p, &n->form, 0, false);
+}
+
 static void add_topk(RandomProgram *p, Rng *rng) {
     unsigned a = 0;
-    if (p->axis_count == MAX_AXES || !pick_value(p, rng, NULL, KINDS_NUMBER, &a)) return;
+    if (p->axis_count == MAX_AXES || !find_value(p, rng, has_constant_dim, &a)) return;
     const Form *form = &p->nodes[a].form;
     for (unsigned i = 0; i < form->rank; i++) {
         if (!whole_dim(p, form, i, true)) continue;
@@ -271,11 +296,8 @@ static void add_matmul(RandomProgram *p, Rng *rng) {
 
 static void add_dot(RandomProgram *p, Rng *rng) {
     unsigned a = 0, b = 0;
-    if (!pick_value(p, rng, NULL, KINDS_REAL, &a) || p->nodes[a].form.rank != 1) return;
-    if (!whole_dim(p, &p->nodes[a].form, 0, false) || p->nodes[a].dtype != DTYPE_F32) return;
-    if (!pick_value(p, rng, &p->nodes[a].form, KINDS_REAL, &b) || p->nodes[b].dtype != DTYPE_F32 ||
-        !form_same(&p->nodes[a].form, &p->nodes[b].form))
-        b = a;
+    if (!find_value(p, rng, is_vector, &a) || !find_value(p, rng, is_vector, &b)) return;
+    if (!form_same(&p->nodes[a].form, &p->nodes[b].form)) b = a;
     Node n = {.kind = NODE_DOT, .op = BUILTIN_DOT, .dtype = DTYPE_F32, .operand_count = 2,
               .operands = {a, b}, .axis = p->nodes[a].form.dims[0].axis,
               .magnitude = 64 * p->nodes[a].magnitude * p->nodes[b].magnitude};
@@ -305,6 +327,8 @@ static void store_by_mode(RandomProgram *p, Rng *rng, Result *r) {
     for (unsigned i = 0; i < n->form.rank; i++) {
         Dim d = n->form.dims[i];
         bool drops = d.full && n->strict & 1u << d.axis && rng_chance(rng, 50);
+        /* Sums over several dims are bounded one by one; updates of memory round all in one row. */
+        if (dtype_is_float(n->dtype) && r->dropped) drops = false;
         if (drops) r->dropped |= 1u << d.axis;
         kept += !drops;
     }

@@ -142,7 +142,7 @@ void print_own_tensors(const RandomProgram *p, unsigned node, Str *out) {
             form = product_form(n, second);
             str_printf(out, "        P%u%c[", node, second ? 'b' : 'a');
             print_dims(p, &form, out);
-            str_printf(out, "]: %s\n", dtype_name(n->dtype));
+            str_printf(out, "]: %s\n", dtype_name(n->dtype == DTYPE_I32 ? DTYPE_I8 : n->dtype));
         }
         break;
     case NODE_MATMUL:

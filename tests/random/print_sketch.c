@@ -369,17 +369,13 @@ static const char *load_operand(Sketch *s, unsigned node, bool second) {
 static const char *make_product(Sketch *s, unsigned node) {
     const Node *n = &s->p->nodes[node];
     bool loop = s->p->axes[n->axis].walk == WALK_TILES;
-    bool whole_numbers = n->dtype == DTYPE_I8;
-    const char *acc = declare(s, n, whole_numbers ? DTYPE_I32 : DTYPE_F32, "0");
+    const char *acc = declare(s, n, n->dtype == DTYPE_I32 ? DTYPE_I32 : DTYPE_F32, "0");
     if (loop) open_loop(s, n->axis, false);
     const char *a = load_operand(s, node, false), *b = load_operand(s, node, true);
     line(s, "gemm(%s, %s, %s%s%s)", a, b, acc, n->trans_a ? ", trans_a=true" : "",
          n->trans_b ? ", trans_b=true" : "");
     if (loop) close_loop(s, n->axis);
-    if (!whole_numbers) return acc;
-    const char *name = new_name(s);
-    line(s, "%s = cast(%s, dtype=i8)", name, acc);
-    return name;
+    return acc;
 }
 
 static const char *make_value(Sketch *s, unsigned node) {
