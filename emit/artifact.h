@@ -15,6 +15,7 @@
 enum {
     ARTIFACT_FORMAT = 1, /* version of the on-disk format; another one is refused */
     ARTIFACT_MAX_RANK = 8,
+    ARTIFACT_MAP_RANK = 5,
     ARTIFACT_MAX_PARAMS = 256,
     ARTIFACT_MAX_STEPS = 1024,
     ARTIFACT_MAX_VERSIONS = 4,
@@ -29,6 +30,7 @@ typedef enum {
     ARTIFACT_SYMBOL,
     ARTIFACT_SCALAR,
     ARTIFACT_WORKSPACE,
+    ARTIFACT_MAP, /* a tensor map, which the runtime makes at launch */
     ARTIFACT_PARAM_KIND_COUNT
 } ArtifactParamKind;
 enum { ARTIFACT_IN = 1, ARTIFACT_OUT = 2, ARTIFACT_INOUT = 3 };
@@ -53,6 +55,10 @@ typedef struct {
     const Aff *derived;  /* SYMBOL computed from others; itself for num_sms, num_cores; else null */
     const Aff *elements; /* WORKSPACE */
     double fallback;     /* SCALAR: its default; NaN: none, the caller must give it */
+    /* MAP: of tensor number `tensor`, read in boxes of `box` elements along its `rank` axes, in its dtype;
+     * 16-byte pieces permuted within `swizzle` bytes; zero outside of the tensor. */
+    unsigned tensor, swizzle;
+    unsigned box[ARTIFACT_MAP_RANK];
 } ArtifactParam;
 
 typedef struct {
@@ -67,7 +73,8 @@ typedef struct {
 } ArtifactConstexpr;
 
 /* One compiled form of a kernel step. Its arguments are passed by value in order: pointers for
- * tensors and workspaces, int64_t for symbols, the scalar's own dtype for scalars. */
+ * tensors and workspaces, int64_t for symbols, the scalar's own dtype for scalars, 128 bytes aligned to
+ * 64 for tensor maps. */
 typedef struct {
     const char *entry;
     const Aff *guard;   /* may run when > 0; null: always */
@@ -113,7 +120,7 @@ typedef struct Artifact {
     size_t constexpr_count;
     ArtifactConstexpr *constexprs;
     size_t param_count;
-    ArtifactParam *params; /* in declared order: tensors, symbols, scalars, workspaces */
+    ArtifactParam *params; /* in declared order: tensors, symbols, scalars, workspaces, maps */
     size_t constraint_count;
     ArtifactConstraint *constraints;
     size_t step_count;

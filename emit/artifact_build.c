@@ -68,11 +68,21 @@ static void build_tensor(Build *b, const IrFunc *f, unsigned i, ArtifactParam *p
         p->extents[d] = move_formula(b, type->extents[d], p->name);
 }
 
+static void build_map(Build *b, const IrTensorMap *from, ArtifactParam *p) {
+    for (size_t i = 0; i < b->params.len; i++)
+        if (b->params.data[i].kind == ARTIFACT_TENSOR && strcmp(b->params.data[i].name, from->tensor) == 0)
+            p->tensor = (unsigned)i;
+    p->rank = from->rank;
+    p->swizzle = from->swizzle;
+    for (unsigned d = 0; d < from->rank; d++) p->box[d] = (unsigned)from->box[d];
+}
+
 static void build_param(Build *b, const IrFunc *f, unsigned i) {
     static const ArtifactParamKind kinds[] = {[IR_PARAM_TENSOR] = ARTIFACT_TENSOR,
                                               [IR_PARAM_SYMBOL] = ARTIFACT_SYMBOL,
                                               [IR_PARAM_SCALAR] = ARTIFACT_SCALAR,
-                                              [IR_PARAM_WORKSPACE] = ARTIFACT_WORKSPACE};
+                                              [IR_PARAM_WORKSPACE] = ARTIFACT_WORKSPACE,
+                                              [IR_PARAM_MAP] = ARTIFACT_MAP};
     const IrParam *from = &f->params[i];
     ArtifactParam p = {.kind = kinds[from->kind],
                        .name = arena_strdup(b->arena, from->name),
@@ -82,6 +92,7 @@ static void build_param(Build *b, const IrFunc *f, unsigned i) {
     if (p.kind == ARTIFACT_SYMBOL) p.derived = move_formula(b, from->derived, p.name);
     if (p.kind == ARTIFACT_SCALAR) p.fallback = from->fallback;
     if (p.kind == ARTIFACT_WORKSPACE) p.elements = move_formula(b, from->elements, p.name);
+    if (p.kind == ARTIFACT_MAP) build_map(b, &from->map, &p);
     VEC_PUSH(b->arena, &b->params, p);
 }
 
@@ -93,7 +104,7 @@ static bool has_param(const Build *b, const char *name) {
 
 /* The union over all kernels, kind by kind, each in declared order. */
 static void build_params(Build *b) {
-    for (unsigned kind = IR_PARAM_TENSOR; kind <= IR_PARAM_WORKSPACE; kind++)
+    for (unsigned kind = IR_PARAM_TENSOR; kind <= IR_PARAM_MAP; kind++)
         for (const IrFunc *f = next_kernel(b->spec->kernels->first); f; f = next_kernel(f->next))
             for (unsigned i = 0; i < f->param_count; i++)
                 if (f->params[i].kind == (IrParamKind)kind && !has_param(b, f->params[i].name))

@@ -67,6 +67,21 @@ static void need_formula(Check *c, const Aff *e, const char *what) {
         check_formula(c, e, what, SIZE_MAX);
 }
 
+/* The machine's limits: what passes makes a map wherever the addresses are aligned. */
+static void check_map(Check *c, const ArtifactParam *p) {
+    const ArtifactParam *t = p->tensor < c->a->param_count ? &c->a->params[p->tensor] : NULL;
+    if (!t || t->kind != ARTIFACT_TENSOR || t->rank != p->rank || t->dtype != p->dtype || !p->rank) {
+        fail(c, "the map '%s' is of no tensor of its rank and dtype", p->name);
+        return;
+    }
+    bool swizzle = p->swizzle == 0 || p->swizzle == 32 || p->swizzle == 64 || p->swizzle == 128;
+    size_t bytes = p->box[p->rank - 1] * dtype_size(p->dtype);
+    if (!swizzle || bytes % 16 || (p->swizzle && bytes > p->swizzle))
+        fail(c, "the map '%s' has rows that do not fit its swizzle", p->name);
+    for (unsigned i = 0; i < p->rank; i++)
+        if (p->box[i] < 1 || p->box[i] > 256) fail(c, "the box of the map '%s' is out of range", p->name);
+}
+
 static void check_param(Check *c, size_t index) {
     const ArtifactParam *p = &c->a->params[index];
     if (!is_identifier(p->name)) {
@@ -82,7 +97,7 @@ static void check_param(Check *c, size_t index) {
     if (artifact_is_launch_constant(p->name) && !of_launch)
         fail(c, "parameter '%s' has a reserved name", p->name);
     if (index > 0 && c->a->params[index - 1].kind > p->kind)
-        fail(c, "parameter '%s' is out of order (tensors, symbols, scalars, workspaces)", p->name);
+        fail(c, "parameter '%s' is out of order (tensors, symbols, scalars, workspaces, maps)", p->name);
     if (p->graph_name && !is_identifier(p->graph_name))
         fail(c, "parameter '%s' has no valid name in the operator", p->name);
     bool typed = p->kind != ARTIFACT_SYMBOL;
@@ -98,6 +113,7 @@ static void check_param(Check *c, size_t index) {
     if (p->kind == ARTIFACT_SYMBOL && p->derived)
         check_formula(c, p->derived, "a derived symbol", index);
     if (p->kind == ARTIFACT_WORKSPACE) need_formula(c, p->elements, "a workspace's size");
+    if (p->kind == ARTIFACT_MAP) check_map(c, p);
 }
 
 static void check_version(Check *c, const ArtifactStep *s, const ArtifactVersion *v) {

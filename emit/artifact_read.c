@@ -120,6 +120,14 @@ static void read_tensor(Reader *r, const Json *item, ArtifactParam *p) {
         p->extents[p->rank++] = to_formula(r, e, "extents");
 }
 
+static void read_map(Reader *r, const Json *item, ArtifactParam *p) {
+    size_t count;
+    const Json *box = get_array(r, item, "box", ARTIFACT_MAP_RANK, &count), *e;
+    p->tensor = (unsigned)get_uint(r, item, "tensor", ARTIFACT_MAX_PARAMS);
+    p->swizzle = (unsigned)get_uint(r, item, "swizzle", 128);
+    for (e = json_first(box); e; e = json_next(e)) p->box[p->rank++] = (unsigned)to_uint(r, e, "box", 256);
+}
+
 static void read_param(Reader *r, const Json *item, ArtifactParam *p) {
     p->kind = to_param_kind(r, get_string(r, item, "kind", false));
     p->name = get_string(r, item, "name", false);
@@ -132,6 +140,7 @@ static void read_param(Reader *r, const Json *item, ArtifactParam *p) {
     if (p->kind == ARTIFACT_TENSOR) read_tensor(r, item, p);
     if (p->kind == ARTIFACT_SYMBOL) p->derived = get_formula(r, item, "derived", true);
     if (p->kind == ARTIFACT_WORKSPACE) p->elements = get_formula(r, item, "elements", false);
+    if (p->kind == ARTIFACT_MAP) read_map(r, item, p);
     if (p->kind == ARTIFACT_SCALAR) {
         const char *text = get_string(r, item, "default", true);
         if (text && !parse_double(text, &p->fallback))

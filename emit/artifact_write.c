@@ -69,6 +69,11 @@ static void put_param(Str *s, const ArtifactParam *p) {
         str_append_char(s, ',');
         put_formula(s, "elements", p->elements);
     }
+    if (p->kind == ARTIFACT_MAP) {
+        str_printf(s, ",\"tensor\":%u,\"swizzle\":%u,\"box\":[", p->tensor, p->swizzle);
+        for (unsigned i = 0; i < p->rank; i++) str_printf(s, "%s%u", i ? "," : "", p->box[i]);
+        str_append_char(s, ']');
+    }
     if (p->kind == ARTIFACT_SCALAR && !isnan(p->fallback)) {
         str_append(s, ",\"default\":\"");
         str_append_double(s, p->fallback);

@@ -33,8 +33,97 @@ bool atom_next_class(const char **text, AtomClass *cls) {
     word[n] = 0;
     if (strcmp(word, "shared") == 0)
         cls->shared = true;
+    else if (strcmp(word, "map") == 0)
+        cls->map = true, cls->dtype = DTYPE_U64;
     else if (!dtype_find(word, &cls->dtype))
         return false;
     *text = s;
     return true;
+}
+
+/* ---- Ops that are one instruction ---- */
+
+static const struct {
+    IrOpcode opcode;
+    unsigned axes;
+    AtomInfo info;
+} asyncs[] = {
+#define ASYNC(op, axes, operands, ptx) {IR_##op, axes, {#op, "", operands, ptx, true}},
+#include "async.def"
+#undef ASYNC
+};
+
+const AtomInfo *async_find(const IrOp *op) {
+    unsigned axes = op->opcode == IR_TMA_LOAD ? op->operand_count - 5 : 0;
+    for (size_t i = 0; i < COUNT_OF(asyncs); i++)
+        if (asyncs[i].opcode == op->opcode && asyncs[i].axes == axes) return &asyncs[i].info;
+    return NULL;
+}
+
+bool async_attribute(const IrOp *op, int64_t *value) {
+    const char *key = op->opcode == IR_MBAR_INIT ? "arrivals" : op->opcode == IR_MBAR_EXPECT ? "bytes" : NULL;
+    if (key) *value = ir_attr_int(op, key, 0);
+    return key;
+}
+
+/* ---- wgmma ---- */
+
+WgmmaForm wgmma_form(const IrOp *op) {
+    const IrType *acc = op->results[0].type;
+    WgmmaForm form = {.wait = op->opcode == IR_WGMMA_WAIT, .registers = 1};
+    for (unsigned i = 0; i < acc->rank; i++) form.registers *= (unsigned)ir_type_extent(acc, i);
+    form.pending = (unsigned)ir_attr_int(op, "pending", 0);
+    if (form.wait && form.pending) form.registers = 0; /* what is in flight may not be touched */
+    if (form.wait) return form;
+    form.factors = op->operands[0]->type->dtype;
+    form.trans[0] = ir_attr_bool(op, "trans_a");
+    form.trans[1] = ir_attr_bool(op, "trans_b");
+    return form;
+}
+
+const char *wgmma_name(Arena *arena, WgmmaForm form) {
+    if (form.wait && !form.registers) return arena_printf(arena, "wgmma_wait_%u", form.pending);
+    if (form.wait) return arena_printf(arena, "wgmma_wait_all_%u", form.registers);
+    return arena_printf(arena, "wgmma_m64n%uk16_f32_%s%s%s", 2 * form.registers, dtype_name(form.factors),
+                        form.trans[0] ? "_ta" : "", form.trans[1] ? "_tb" : "");
+}
+
+const char *wgmma_text(Arena *arena, WgmmaForm form, char mark, unsigned descriptors) {
+    Str s;
+    str_init(&s);
+    if (form.wait) {
+        str_printf(&s, "wgmma.wait_group.sync.aligned %u;", form.pending);
+    } else {
+        const char *type = dtype_name(form.factors);
+        str_printf(&s, "wgmma.mma_async.sync.aligned.m64n%uk16.f32.%s.%s {", 2 * form.registers, type, type);
+        for (unsigned i = 0; i < form.registers; i++) str_printf(&s, "%s%c%u", i ? "," : "", mark, i);
+        str_printf(&s, "}, %c%u, %c%u, 1, 1, 1, %d, %d;", mark, descriptors, mark, descriptors + 1, form.trans[0],
+                   form.trans[1]);
+    }
+    const char *text = arena_strdup(arena, s.data);
+    str_release(&s);
+    return text;
+}
+
+/* PTX ISA, "Matrix descriptor": all lengths in 16 bytes; eight rows make a pattern. */
+uint64_t wgmma_descriptor(const IrOp *op, unsigned which) {
+    enum { LEAD = 16, STRIDE = 32, MODE = 62, ROWS = 8 };
+    uint64_t swizzle = (uint64_t)ir_attr(op, "swizzle")->ints[which], lead = (uint64_t)ir_attr(op, "lead")->ints[which];
+    uint64_t mode = swizzle == 128 ? 1 : swizzle == 64 ? 2 : 3;
+    return lead / 16 << LEAD | swizzle * ROWS / 16 << STRIDE | mode << MODE;
+}
+
+static void widest_align(const IrBlock *block, int64_t *align) {
+    for (const IrOp *op = block->first; op; op = op->next) {
+        int64_t own = op->opcode == IR_SHARED_PTR ? ir_attr_int(op, "align", 0) : 0;
+        if (own > *align) *align = own;
+        for (unsigned r = 0; r < op->region_count; r++) widest_align(op->regions[r], align);
+    }
+}
+
+int64_t module_shared_align(const IrModule *m) {
+    int64_t align = 128;
+    for (const IrFunc *f = m->first; f; f = f->next)
+        if (f->level == IR_LEVEL_KERNEL) widest_align(f->body, &align);
+    return align;
 }

@@ -6,6 +6,7 @@
 
 static const char *param_type(CPrinter *p, const IrFunc *f, unsigned i, bool restricted) {
     const IrValue *v = f->body->args[i];
+    if (f->params[i].kind == IR_PARAM_MAP) return "const __grid_constant__ TensorMap";
     if (v->type->kind != IR_TYPE_PTR)
         return v->type->is_index ? p->dialect->index_type : c_type(p, v->type->dtype);
     return arena_printf(p->arena, "%s%s *%s", param_is_read_only(f, i) ? "const " : "",
@@ -16,6 +17,8 @@ CList c_parameters(CPrinter *p, const IrFunc *f, bool restricted, const char *ex
     const char **items = ARENA_ARRAY(p->arena, const char *, f->body->arg_count + 1);
     size_t n = 0;
     for (unsigned i = 0; i < f->body->arg_count; i++) {
+        if (f->params[i].kind == IR_PARAM_MAP) p->tensor_maps = true;
+        if (f->params[i].kind == IR_PARAM_MAP && !restricted) continue; /* the launcher makes it */
         const char *type = param_type(p, f, i, restricted), *name = c_use(p, f->body->args[i]).text;
         bool tight = type[strlen(type) - 1] == '*';
         items[n++] = arena_printf(p->arena, "%s%s%s", type, tight ? "" : " ", name);
@@ -107,7 +110,7 @@ static bool has_parallel(const IrBlock *block) {
 void c_print_body(CPrinter *p, const IrFunc *f) {
     c_plan(p, f);
     if (p->dialect->gpu && block_uses_shared(f->body)) {
-        c_line(p, "extern __shared__ __align__(128) unsigned char smem[];");
+        c_line(p, "extern __shared__ __align__(%lld) unsigned char smem[];", (long long)module_shared_align(p->module));
         p->smem_declared = true;
     } else if (!p->dialect->gpu && !has_parallel(f->body) && block_uses_shared(f->body)) {
         c_line(p, "_Alignas(64) unsigned char smem[%lld];",

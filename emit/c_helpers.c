@@ -162,7 +162,7 @@ static void atom_arguments(CPrinter *p, const AtomInfo *atom, Str *out) {
         str_printf(out, "%s%s *%s", comma, c_type(p, cls.dtype), name);
     name[0] = 'a';
     for (text = atom->operands; atom_next_class(&text, &cls); name[0]++, comma = ", ") {
-        if (cls.shared)
+        if (cls.shared || cls.map)
             str_printf(out, "%sconst void *%s", comma, name);
         else
             str_printf(out, cls.vector ? "%sconst %s *%s" : "%sconst %s %s", comma,
@@ -173,7 +173,7 @@ static void atom_arguments(CPrinter *p, const AtomInfo *atom, Str *out) {
 const char *c_atom_name(CPrinter *p, const AtomInfo *atom) {
     char *name = arena_strdup(p->arena, atom->name);
     for (char *c = name; *c; c++)
-        if (*c == '.') *c = '_';
+        *c = (char)(*c == '.' ? '_' : *c >= 'A' && *c <= 'Z' ? *c - 'A' + 'a' : *c);
     return name;
 }
 
@@ -207,4 +207,5 @@ void c_print_helpers(CPrinter *p, Str *out) {
         str_append_char(out, '\n');
     }
     for (size_t i = 0; i < p->atoms.len; i++) print_atom(p, p->atoms.data[i], out);
+    c_print_wgmmas(p, out);
 }

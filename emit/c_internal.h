@@ -105,6 +105,8 @@ typedef struct CPrinter {
     VEC(CGroup) groups;
     VEC(CHelperUse) helpers;
     VEC(const AtomInfo *) atoms;
+    VEC(WgmmaForm) wgmmas;
+    bool tensor_maps; /* some kernel has one */
     uint32_t types_used;   /* bit per Dtype */
     const char *comment;   /* to be printed before the next line */
     VEC(uint64_t) seen;    /* lines that have had their comment, with their file */
@@ -182,6 +184,14 @@ void c_if(CPrinter *p, const IrOp *op);
 void c_map(CPrinter *p, const IrOp *op);
 bool c_makes_zeros(const IrOp *op); /* a map that fills one fragment with zeros */
 
+/* The array of `v`, which an instruction makes of that of `from` in place: the same, or a copy. */
+const char *c_change_array(CPrinter *p, const IrValue *v, const IrValue *from);
+
+/* c_async.c */
+void c_instruction(CPrinter *p, const IrOp *op); /* of async.def */
+void c_wgmma(CPrinter *p, const IrOp *op);       /* wgmma and its wait */
+void c_print_wgmmas(CPrinter *p, Str *out);      /* their functions */
+
 /* c_plan.c */
 void c_plan(CPrinter *p, const IrFunc *f); /* what is deferrable, shared arrays */
 
@@ -213,6 +223,7 @@ bool c_emit(const IrModule *m, const CDialect *dialect, const EmitOptions *optio
             DiagList *diags);
 
 /* c_launch.c */
+extern const char c_make_map_text[]; /* the host function that makes a tensor map */
 void c_print_launchers(CPrinter *p);
 
 #endif

@@ -95,6 +95,81 @@ static const char *print_grid(CPrinter *p, const IrFunc *f) {
     return grid;
 }
 
+const char c_make_map_text[] =
+    "#ifndef __CUDACC_RTC__\n"
+    "static cudaError_t make_map(TensorMap *map, int dtype, int rank, const void *base,\n"
+    "                            const unsigned long long *extents, const unsigned int *box,\n"
+    "                            unsigned long long bytes, int swizzle) {\n"
+    "    void *entry = nullptr;\n"
+    "    cudaDriverEntryPointQueryResult found;\n"
+    "    unsigned long long strides[5];\n"
+    "    const unsigned int ones[5] = {1, 1, 1, 1, 1};\n"
+    "    cudaError_t error = cudaGetDriverEntryPointByVersion(\"cuTensorMapEncodeTiled\", &entry, 12000,\n"
+    "                                                         cudaEnableDefault, &found);\n"
+    "    if (error != cudaSuccess) return error;\n"
+    "    for (int i = 0; i < rank; ++i) {\n"
+    "        if (extents[i] == 0) return cudaSuccess; // nothing is read\n"
+    "        strides[i] = bytes *= extents[i];\n"
+    "    }\n"
+    "    const CUresult result = ((decltype(&cuTensorMapEncodeTiled))entry)(\n"
+    "        (CUtensorMap *)map, (CUtensorMapDataType)dtype, rank, (void *)base,\n"
+    "        (const cuuint64_t *)extents, (const cuuint64_t *)strides, box, ones,\n"
+    "        CU_TENSOR_MAP_INTERLEAVE_NONE, (CUtensorMapSwizzle)swizzle,\n"
+    "        CU_TENSOR_MAP_L2_PROMOTION_L2_256B, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);\n"
+    "    return result == CUDA_SUCCESS ? cudaSuccess : cudaErrorInvalidValue;\n"
+    "}\n"
+    "#endif\n\n";
+
+static const char *map_dtype(Dtype t) {
+    switch (t) {
+    case DTYPE_F16: return "CU_TENSOR_MAP_DATA_TYPE_FLOAT16";
+    case DTYPE_BF16: return "CU_TENSOR_MAP_DATA_TYPE_BFLOAT16";
+    case DTYPE_F32: return "CU_TENSOR_MAP_DATA_TYPE_FLOAT32";
+    case DTYPE_F64: return "CU_TENSOR_MAP_DATA_TYPE_FLOAT64";
+    default: break;
+    }
+    static const char *const words[] = {"CU_TENSOR_MAP_DATA_TYPE_UINT8", "CU_TENSOR_MAP_DATA_TYPE_UINT16",
+                                        "CU_TENSOR_MAP_DATA_TYPE_UINT32", "CU_TENSOR_MAP_DATA_TYPE_UINT64"};
+    return words[__builtin_ctzll(dtype_size(t))];
+}
+
+/* A map of tensor `t`, its axes from the innermost one outwards. */
+static void print_map(CPrinter *p, const IrFunc *f, unsigned at, unsigned t) {
+    const IrTensorMap *map = &f->params[at].map;
+    const IrType *tensor = f->params[t].type;
+    const char *name = c_use(p, f->body->args[at]).text, *extents = "", *box = "";
+    for (unsigned a = map->rank; a-- > 0;) {
+        const char *comma = *extents ? ", " : "";
+        extents = arena_printf(p->arena, "%s%s(unsigned long long)%s", extents, comma,
+                               c_text(p, c_aff(p, tensor->extents[a]), C_PREC_UNARY));
+        box = arena_printf(p->arena, "%s%s%lld", box, comma, (long long)map->box[a]);
+    }
+    const char *sizes = name_claim(&p->names, arena_printf(p->arena, "%s_extents", map->tensor));
+    const char *boxes = name_claim(&p->names, arena_printf(p->arena, "%s_box", map->tensor));
+    const char *error = name_claim(&p->names, "error");
+    int swizzle = map->swizzle == 128 ? 3 : map->swizzle == 64 ? 2 : map->swizzle == 32 ? 1 : 0;
+    c_line(p, "TensorMap %s = {};", name);
+    c_line(p, "const unsigned long long %s[] = {%s};", sizes, extents);
+    c_line(p, "const unsigned int %s[] = {%s};", boxes, box);
+    const char *items[] = {arena_printf(p->arena, "&%s", name),
+                           map_dtype(tensor->dtype),
+                           c_int_text(p, map->rank),
+                           c_use(p, f->body->args[t]).text,
+                           sizes,
+                           boxes,
+                           c_int_text(p, (int64_t)dtype_size(tensor->dtype)),
+                           c_int_text(p, swizzle)};
+    c_print_call(p, arena_printf(p->arena, "const cudaError_t %s =", error), "make_map", (CList){items, COUNT_OF(items)},
+                 ");", false);
+    c_line(p, "if (%s != cudaSuccess) return %s;", error, error);
+}
+
+static void print_maps(CPrinter *p, const IrFunc *f) {
+    for (unsigned i = 0; i < f->param_count; i++)
+        for (unsigned t = 0; f->params[i].kind == IR_PARAM_MAP && t < i; t++)
+            if (strcmp(f->params[t].name, f->params[i].map.tensor) == 0) print_map(p, f, i, t);
+}
+
 static void print_launch(CPrinter *p, const IrFunc *f) {
     const char *grid = print_grid(p, f), *entry = emit_entry_name(p->arena, f);
     const Aff *shared = c_func_aff(p, f, "shared_bytes", 0);
@@ -102,6 +177,7 @@ static void print_launch(CPrinter *p, const IrFunc *f) {
     int64_t constant;
     /* up to 48 KiB need no attribute */
     if (!aff_is_const(shared, &constant) || constant > 49152) print_shared(p, entry, bytes);
+    print_maps(p, f);
     const char *launch = arena_printf(p->arena, "%s<<<%s, %lld, %s, stream>>>", entry, grid,
                                       (long long)func_threads(f), bytes);
     c_print_call(p, "", launch, c_arguments(p, f), ");", false);

@@ -135,6 +135,17 @@ static const char *bind_array(CPrinter *p, const IrValue *v, const char *hint) {
     return c->home;
 }
 
+const char *c_change_array(CPrinter *p, const IrValue *v, const IrValue *from) {
+    const char *old = c_value(p, from)->home;
+    if (!old) {
+        c_fail(p, from->def, "a fragment that was not made");
+        return "";
+    }
+    const char *array = bind_array(p, v, "acc");
+    if (strcmp(array, old) != 0) copy_array(p, array, old, v->type);
+    return array;
+}
+
 static void bind_vec_array(CPrinter *p, const IrValue *v, const char *array) {
     CValue *c = c_value(p, v);
     c->address = array;
@@ -383,6 +394,15 @@ static void result_begin(CPrinter *p, const IrValue *v) {
     }
 }
 
+/* Whether the results lie where the region's values are already. */
+static bool yields_in_place(CPrinter *p, const IrOp *op, const IrBlock *region) {
+    for (unsigned i = 0; i < op->result_count; i++) {
+        const char *to = c_value(p, &op->results[i])->home, *from = c_value(p, region->last->operands[i])->home;
+        if (op->results[i].type->kind != IR_TYPE_FRAG || !to || !from || strcmp(to, from) != 0) return false;
+    }
+    return true;
+}
+
 void c_if(CPrinter *p, const IrOp *op) {
     IrValue **targets = ARENA_ARRAY(p->arena, IrValue *, op->result_count);
     for (unsigned i = 0; i < op->result_count; i++) {
@@ -391,8 +411,7 @@ void c_if(CPrinter *p, const IrOp *op) {
     }
     const char *cond = c_use(p, op->operands[0]).text;
     const IrBlock *otherwise = op->region_count > 1 ? op->regions[1] : NULL;
-    bool has_else =
-        otherwise && otherwise->first && (op->result_count || otherwise->first != otherwise->last);
+    bool has_else = otherwise && otherwise->first && (otherwise->first != otherwise->last || !yields_in_place(p, op, otherwise));
     size_t names = name_mark(&p->names);
     CBody b;
     if (has_else) {
@@ -413,6 +432,7 @@ void c_if(CPrinter *p, const IrOp *op) {
     } else {
         c_body_begin(p, &b, arena_printf(p->arena, "if (%s)", cond));
         c_block(p, op->regions[0]);
+        yields(p, op->regions[0], targets, op->result_count);
         c_body_end(p, &b);
     }
 }

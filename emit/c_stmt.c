@@ -557,6 +557,19 @@ static void statement(CPrinter *p, const IrOp *op) {
     case IR_BARRIER:
         synchronise(p, op);
         return;
+    case IR_MBAR_INIT:
+    case IR_MBAR_DROP:
+    case IR_MBAR_EXPECT:
+    case IR_MBAR_WAIT:
+    case IR_TMA_LOAD:
+    case IR_WGMMA_FENCE:
+    case IR_WGMMA_COMMIT:
+        c_instruction(p, op);
+        return;
+    case IR_WGMMA:
+    case IR_WGMMA_WAIT:
+        c_wgmma(p, op);
+        return;
     case IR_YIELD:
     case IR_RETURN:
         return;

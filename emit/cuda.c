@@ -33,7 +33,11 @@ static void print_head(CPrinter *p, Str *head) {
     str_append(head, "// nvcc -fmad=false -ftz=false -prec-div=true -prec-sqrt=true\n");
     if (p->types_used & 1u << DTYPE_BF16) str_append(head, "#include <cuda_bf16.h>\n");
     if (p->types_used & 1u << DTYPE_F16) str_append(head, "#include <cuda_fp16.h>\n");
+    if (p->tensor_maps && !p->options->no_launcher)
+        str_append(head, "#ifndef __CUDACC_RTC__\n#include <cuda.h>\n#endif\n");
     str_append_char(head, '\n');
+    if (p->tensor_maps) str_append(head, "struct alignas(64) TensorMap { unsigned char bytes[128]; };\n\n");
+    if (p->tensor_maps && !p->options->no_launcher) str_append(head, c_make_map_text);
 }
 
 const CDialect c_dialect_cuda = {

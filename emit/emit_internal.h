@@ -40,13 +40,33 @@ typedef struct {
     const char *ptx;
     bool is_volatile;
 } AtomInfo;
+/* The instruction that an op of async.def is; null when it is none. */
+const AtomInfo *async_find(const IrOp *op);
+/* Its i-th attribute operand, behind the op's own operands; false when there is none. */
+bool async_attribute(const IrOp *op, int64_t *value);
+/* wgmma with accumulators of `registers` each, or the wait for them. */
+typedef struct {
+    bool wait;
+    unsigned registers, pending; /* pending: of the wait; then it has no registers */
+    Dtype factors;
+    bool trans[2]; /* k runs across the rows: the instruction's transposition */
+} WgmmaForm;
+WgmmaForm wgmma_form(const IrOp *op);
+const char *wgmma_name(Arena *arena, WgmmaForm form); /* of a function */
+/* Its PTX: `mark` and a number stands for a register, the accumulators' from 0, the descriptors' of a and b
+ * from `descriptors` on. */
+const char *wgmma_text(Arena *arena, WgmmaForm form, char mark, unsigned descriptors);
+/* Bits of a factor's descriptor beside its address. */
+uint64_t wgmma_descriptor(const IrOp *op, unsigned which);
+/* Bytes that the shared memory of the module's kernels must be aligned to. */
+int64_t module_shared_align(const IrModule *m);
 const AtomInfo *atom_find(const char *name); /* null when there is none */
 
 /* One operand class of an atom: `count` registers of `dtype`; shared: a (pointer, offset) pair. */
 typedef struct {
     unsigned count;
     Dtype dtype;
-    bool vector, shared;
+    bool vector, shared, map;
 } AtomClass;
 /* Reads the next class from *text and advances it; false at the end. */
 bool atom_next_class(const char **text, AtomClass *cls);

@@ -1,5 +1,7 @@
 #include "emit_internal.h"
 
+#include <string.h>
+
 static int64_t saturate(bool overflow, int64_t value, bool high) {
     if (overflow) return high ? INT64_MAX : INT64_MIN;
     return value;
@@ -150,6 +152,8 @@ bool param_is_read_only(const IrFunc *f, unsigned index) {
 size_t param_access_bytes(const IrFunc *f, unsigned index) {
     const IrValue *p = f->body->args[index];
     size_t widest = dtype_size(p->type->dtype);
+    for (unsigned i = 0; i < f->param_count; i++)
+        if (f->params[i].kind == IR_PARAM_MAP && strcmp(f->params[i].map.tensor, f->params[index].name) == 0) widest = 16;
     for (const IrUse *use = p->uses; use; use = use->next) {
         const IrOp *op = use->op;
         size_t bytes = 0;

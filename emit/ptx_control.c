@@ -369,6 +369,19 @@ static void visit(Ptx *p, const IrOp *op) {
     case IR_ATOM:
         ptx_atom(p, op);
         return;
+    case IR_MBAR_INIT:
+    case IR_MBAR_DROP:
+    case IR_MBAR_EXPECT:
+    case IR_MBAR_WAIT:
+    case IR_TMA_LOAD:
+    case IR_WGMMA_FENCE:
+    case IR_WGMMA_COMMIT:
+        ptx_instruction(p, op);
+        return;
+    case IR_WGMMA:
+    case IR_WGMMA_WAIT:
+        ptx_wgmma(p, op);
+        return;
     case IR_YIELD:
     case IR_RETURN:
         return;
@@ -385,7 +398,7 @@ void ptx_block(Ptx *p, const IrBlock *block) {
 /* ---- Functions ---- */
 
 static LLVMTypeRef param_type(Ptx *p, const IrType *t) {
-    if (t->kind == IR_TYPE_PTR) return LLVMPointerTypeInContext(p->context, PTX_GLOBAL);
+    if (t->kind == IR_TYPE_PTR) return LLVMPointerTypeInContext(p->context, t->space == IR_SPACE_MAP ? 0 : PTX_GLOBAL);
     return ptx_type(p, t->dtype);
 }
 
@@ -404,6 +417,16 @@ static void number_attribute(Ptx *p, LLVMValueRef f, const char *key, int64_t va
     text_attribute(p, f, key, arena_printf(p->arena, "%lld", (long long)value));
 }
 
+/* A tensor map is passed by value, in memory that the kernel does not change. */
+static void map_attributes(Ptx *p, LLVMAttributeIndex at) {
+    enum { MAP_BYTES = 128, MAP_ALIGN = 64 };
+    LLVMTypeRef bytes = LLVMArrayType2(LLVMInt8TypeInContext(p->context), MAP_BYTES);
+    unsigned by_value = LLVMGetEnumAttributeKindForName("byval", 5), align = LLVMGetEnumAttributeKindForName("align", 5);
+    LLVMAddAttributeAtIndex(p->function, at, LLVMCreateTypeAttribute(p->context, by_value, bytes));
+    LLVMAddAttributeAtIndex(p->function, at, LLVMCreateEnumAttribute(p->context, align, MAP_ALIGN));
+    LLVMAddAttributeAtIndex(p->function, at, LLVMCreateStringAttribute(p->context, "nvvm.grid_constant", 18, "", 0));
+}
+
 static void bind_params(Ptx *p, const IrFunc *f) {
     for (unsigned i = 0; i < f->body->arg_count; i++) {
         const IrValue *v = f->body->args[i];
@@ -412,6 +435,10 @@ static void bind_params(Ptx *p, const IrFunc *f) {
         if (i < f->param_count && f->params[i].kind == IR_PARAM_SYMBOL)
             ptx_value(p, v)->range = (Range){0, INT64_MAX};
         if (v->type->kind != IR_TYPE_PTR) continue;
+        if (v->type->space == IR_SPACE_MAP) {
+            map_attributes(p, i + 1);
+            continue;
+        }
         attribute(p, p->function, i + 1, "noalias");
         if (param_is_read_only(f, i)) attribute(p, p->function, i + 1, "readonly");
     }

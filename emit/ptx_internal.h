@@ -66,6 +66,8 @@ void ptx_cluster_barrier(Ptx *p);
 void ptx_async(Ptx *p, const IrOp *op);
 void ptx_shuffle(Ptx *p, const IrOp *op);
 void ptx_atom(Ptx *p, const IrOp *op);
+void ptx_instruction(Ptx *p, const IrOp *op); /* of async.def */
+void ptx_wgmma(Ptx *p, const IrOp *op);       /* wgmma and its wait */
 LLVMValueRef ptx_asm(Ptx *p, LLVMTypeRef result, unsigned count, LLVMValueRef *args,
                      const char *text, const char *constraints, bool effects);
 

@@ -286,6 +286,14 @@ static LLVMValueRef frag_place(Ptx *p, LLVMValueRef frag, const IrType *t, LLVMV
     return LLVMBuildInBoundsGEP2(p->b, ptx_frag_type(p, t), frag, at, t->rank + 1, "");
 }
 
+/* The address of element `at`, counted in row-major order. */
+static LLVMValueRef frag_element(Ptx *p, LLVMValueRef frag, const IrType *t, unsigned at) {
+    LLVMValueRef indices[8];
+    for (unsigned i = t->rank; i-- > 0; at /= (unsigned)ir_type_extent(t, i))
+        indices[i] = ptx_index(p, at % (unsigned)ir_type_extent(t, i));
+    return frag_place(p, frag, t, indices, 0);
+}
+
 void ptx_frag_set(Ptx *p, LLVMValueRef frag, const IrType *t, LLVMValueRef *indices,
                   const IrType *value_type, LLVMValueRef value) {
     for (unsigned l = 0; l < value_type->width; l++) {
@@ -322,6 +330,8 @@ void ptx_shared_pointer(Ptx *p, const IrOp *op) {
         p->smem = LLVMAddGlobalInAddressSpace(p->llvm, bytes, "smem", PTX_SHARED);
         LLVMSetAlignment(p->smem, 128);
     }
+    int64_t align = ir_attr_int(op, "align", 0);
+    if (align > LLVMGetAlignment(p->smem)) LLVMSetAlignment(p->smem, (unsigned)align);
     LLVMValueRef at = ptx_index(p, ir_attr_int(op, "offset", 0));
     ptx_bind(p, &op->results[0],
              LLVMBuildGEP2(p->b, LLVMInt8TypeInContext(p->context), p->smem, &at, 1, ""));
@@ -463,4 +473,76 @@ void ptx_atom(Ptx *p, const IrOp *op) {
         }
         ptx_bind(p, &op->results[k], v);
     }
+}
+
+/* ---- The copy engine, its barriers, wgmma ---- */
+
+static LLVMValueRef as_word(Ptx *p, LLVMValueRef x) {
+    LLVMTypeRef word = LLVMInt32TypeInContext(p->context);
+    return LLVMTypeOf(x) == word ? x : LLVMBuildTrunc(p->b, x, word, "");
+}
+
+void ptx_instruction(Ptx *p, const IrOp *op) {
+    const AtomInfo *atom = async_find(op);
+    LLVMValueRef args[16];
+    unsigned count = 0;
+    const char *constraints = "";
+    for (unsigned i = 0; i < op->operand_count;) {
+        const IrType *t = op->operands[i]->type;
+        bool shared = t->kind == IR_TYPE_PTR && t->space == IR_SPACE_SHARED, map = t->kind == IR_TYPE_PTR && !shared;
+        args[count++] = shared ? shared_address(p, op->operands[i], op->operands[i + 1])
+                        : map  ? LLVMBuildPtrToInt(p->b, ptx_use(p, op->operands[i]), LLVMInt64TypeInContext(p->context), "")
+                               : as_word(p, ptx_use(p, op->operands[i]));
+        constraints = arena_printf(p->arena, "%s%c,", constraints, map ? 'l' : 'r');
+        i += shared ? 2 : 1;
+    }
+    int64_t attribute;
+    if (async_attribute(op, &attribute)) {
+        args[count++] = ptx_int(p, DTYPE_I32, attribute);
+        constraints = arena_printf(p->arena, "%sr,", constraints);
+    }
+    constraints = arena_printf(p->arena, "%s~{memory}", constraints);
+    LLVMValueRef call = ptx_asm(p, LLVMVoidTypeInContext(p->context), count, args, atom->ptx, constraints, true);
+    call_attribute(p, call, "convergent");
+}
+
+static LLVMValueRef factor_descriptor(Ptx *p, const IrOp *op, unsigned which) {
+    LLVMValueRef at = shared_address(p, op->operands[2 * which], op->operands[2 * which + 1]);
+    at = LLVMBuildAnd(p->b, at, ptx_int(p, DTYPE_I32, 0x3ffff), "");
+    at = LLVMBuildLShr(p->b, at, ptx_int(p, DTYPE_I32, 4), "");
+    at = LLVMBuildZExt(p->b, at, LLVMInt64TypeInContext(p->context), "");
+    return LLVMBuildOr(p->b, at, ptx_int(p, DTYPE_I64, (int64_t)wgmma_descriptor(op, which)), "");
+}
+
+/* The accumulators stay in their registers: each result is tied to its operand. */
+void ptx_wgmma(Ptx *p, const IrOp *op) {
+    WgmmaForm form = wgmma_form(op);
+    const IrType *t = op->results[0].type;
+    unsigned n = form.registers, count = n;
+    LLVMValueRef *args = ARENA_ARRAY(p->arena, LLVMValueRef, n + 2), from = ptx_use(p, op->operands[op->operand_count - 1]);
+    LLVMTypeRef f32 = ptx_type(p, t->dtype);
+    Str constraints;
+    str_init(&constraints);
+    for (unsigned i = 0; i < n; i++) {
+        args[i] = LLVMBuildLoad2(p->b, f32, frag_element(p, from, t, i), "");
+        str_printf(&constraints, "=f,");
+    }
+    /* $n.. are the tied operands: descriptors come behind them. */
+    for (unsigned i = 0; i < n; i++) str_printf(&constraints, "%u,", i);
+    if (!form.wait) {
+        for (unsigned i = 0; i < 2; i++) args[count++] = factor_descriptor(p, op, i);
+        str_append(&constraints, "l,l,");
+    }
+    str_append(&constraints, "~{memory}");
+    LLVMTypeRef type = n ? registers_type(p, f32, n) : LLVMVoidTypeInContext(p->context);
+    LLVMValueRef r = ptx_asm(p, type, count, args, wgmma_text(p->arena, form, '$', 2 * n), constraints.data, true);
+    call_attribute(p, r, "convergent");
+    str_release(&constraints);
+    if (!n) {
+        ptx_bind(p, &op->results[0], from);
+        return;
+    }
+    LLVMValueRef to = ptx_frag_new(p, t);
+    for (unsigned i = 0; i < n; i++) LLVMBuildStore(p->b, member(p, r, i, n), frag_element(p, to, t, i));
+    ptx_bind(p, &op->results[0], to);
 }

@@ -30,7 +30,9 @@ static const IrType *infer_one(IrModule *m, IrOpcode opcode, unsigned count,
     case IR_BUF_GEMM: return operands[4]->type;
     case IR_TILE_COUNT:
     case IR_SPECIAL: return ir_type_index(m);
-    case IR_BUF_COPY: return ir_type_token(m);
+    case IR_BUF_COPY:
+    case IR_TMA_COPY: return ir_type_token(m);
+    case IR_WGMMA: return operands[4]->type;
     case IR_FRAG_GET:
     case IR_MEM_LOAD:
     case IR_EXTRACT:
@@ -41,6 +43,7 @@ static const IrType *infer_one(IrModule *m, IrOpcode opcode, unsigned count,
     case IR_GRAPH_FLIP:
     case IR_TILE_FLIP:
     case IR_TILE_INSERT:
+    case IR_WGMMA_WAIT:
     case IR_SHUFFLE_XOR: return operands[0]->type;
     case IR_PACK: return ir_type_vec(m, operands[0]->type->dtype, count);
     default: return NULL;

@@ -36,7 +36,8 @@ typedef enum {
     IR_TYPE_TOKEN   /* an async operation in flight */
 } IrTypeKind;
 
-typedef enum { IR_SPACE_GLOBAL, IR_SPACE_SHARED, IR_SPACE_LOCAL, IR_SPACE_CLUSTER } IrSpace;
+/* MAP: a tensor map, which only tma.load reads; its pointer has the tensor's dtype. */
+typedef enum { IR_SPACE_GLOBAL, IR_SPACE_SHARED, IR_SPACE_LOCAL, IR_SPACE_CLUSTER, IR_SPACE_MAP } IrSpace;
 
 struct IrType {
     IrTypeKind kind;
@@ -169,7 +170,19 @@ struct IrBlock {
     IrOp *first, *last;
 };
 
-typedef enum { IR_PARAM_TENSOR, IR_PARAM_SYMBOL, IR_PARAM_SCALAR, IR_PARAM_WORKSPACE } IrParamKind;
+typedef enum { IR_PARAM_TENSOR, IR_PARAM_SYMBOL, IR_PARAM_SCALAR, IR_PARAM_WORKSPACE, IR_PARAM_MAP } IrParamKind;
+
+/* How the machine's copy engine sees a tensor of the function: in boxes of so many elements along each of
+ * its axes (1 to 256, at most 5 axes), which land in shared memory with their 16-byte pieces permuted within
+ * `swizzle` bytes (32, 64, 128; 0: not); what lies outside of the tensor is zero. */
+enum { IR_MAP_RANK = 5 };
+typedef struct {
+    const char *tensor;
+    unsigned rank;
+    int64_t box[IR_MAP_RANK];
+    unsigned swizzle;
+} IrTensorMap;
+
 typedef enum { IR_DIR_IN = 1, IR_DIR_OUT = 2, IR_DIR_INOUT = 3 } IrDirection;
 typedef struct {
     IrParamKind kind;
@@ -182,6 +195,7 @@ typedef struct {
     const Aff *derived;    /* SYMBOL computed from others (never bound by a tensor); itself: a
                               constant of the launch such as num_sms; else null */
     double fallback;       /* SCALAR: its default, NaN when it has none */
+    IrTensorMap map;       /* MAP */
 } IrParam;
 
 /* What must hold of the symbols at launch: expr == 0 when equal, else expr >= 0. */
@@ -192,7 +206,7 @@ typedef struct {
 } IrConstraint;
 
 /* Arguments of the body block are the parameters, in order: tensors (kernel level: pointers), then
- * symbols (index), then scalars, then workspaces. */
+ * symbols (index), then scalars, then workspaces, then tensor maps. */
 struct IrFunc {
     IrModule *module;
     const char *name;

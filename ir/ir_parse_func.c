@@ -37,13 +37,13 @@ bool ir_parse_definition(Parser *p, Token *name, unsigned *storage) {
 /* ---- Parameters ---- */
 
 static bool parse_param_kind(Parser *p, IrParamKind *kind) {
-    static const char *const names[] = {"tensor", "symbol", "scalar", "workspace"};
+    static const char *const names[] = {"tensor", "symbol", "scalar", "workspace", "map"};
     for (unsigned i = 0; i < COUNT_OF(names); i++) {
         if (!ir_accept_name(p, names[i])) continue;
         *kind = (IrParamKind)i;
         return true;
     }
-    return ir_expected(p, "a parameter (tensor, symbol, scalar or workspace)");
+    return ir_expected(p, "a parameter (tensor, symbol, scalar, workspace or map)");
 }
 
 static bool parse_direction(Parser *p, IrDirection *direction) {
@@ -54,8 +54,30 @@ static bool parse_direction(Parser *p, IrDirection *direction) {
     return true;
 }
 
+/* `of A [1, 64] swizzle 128` */
+static bool parse_map(Parser *p, IrTensorMap *map) {
+    int64_t swizzle = 0;
+    if (!ir_accept_name(p, "of")) return ir_expected(p, "`of` and the tensor of the map");
+    if (p->token.kind != TOKEN_NAME) return ir_expected(p, "the name of a tensor");
+    map->tensor = ir_intern_string(p->module, p->token.text);
+    ir_next(p);
+    if (!ir_expect(p, '[')) return false;
+    while (!ir_at(p, ']')) {
+        if (map->rank && !ir_expect(p, ',')) return false;
+        if (map->rank == IR_MAP_RANK) return ir_error(p, "a tensor map has at most %d axes", (int)IR_MAP_RANK);
+        if (!ir_parse_integer(p, &map->box[map->rank++])) return false;
+    }
+    ir_next(p);
+    if (!ir_accept_name(p, "swizzle")) return ir_expected(p, "`swizzle`");
+    if (!ir_parse_integer(p, &swizzle)) return false;
+    if (swizzle < 0 || swizzle > 128) return ir_error(p, "a swizzle is of 0, 32, 64 or 128 bytes");
+    map->swizzle = (unsigned)swizzle;
+    return true;
+}
+
 static bool parse_param_tail(Parser *p, IrParam *param) {
     if (param->kind == IR_PARAM_TENSOR && !parse_direction(p, &param->direction)) return false;
+    if (param->kind == IR_PARAM_MAP) return parse_map(p, &param->map);
     if (ir_accept_name(p, "of") && !(param->type = ir_parse_type(p))) return false;
     if (param->kind == IR_PARAM_SYMBOL && ir_accept(p, '='))
         return (param->derived = ir_parse_aff(p)) != NULL;
@@ -74,7 +96,7 @@ static bool parse_param(Parser *p) {
     IrFunc *f = p->func;
     if (f->param_count && f->params[f->param_count - 1].kind > param.kind)
         return ir_error_at(p, (Span){p->file, name.begin, name.end},
-                           "parameters stand in the order tensors, symbols, scalars, workspaces");
+                           "parameters stand in the order tensors, symbols, scalars, workspaces, maps");
     if (f->param_count == IR_MAX_LIST) return ir_error(p, "too many parameters");
     if (!ir_expect(p, ':')) return false;
     const IrType *type = ir_parse_type(p);

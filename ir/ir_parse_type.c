@@ -38,7 +38,7 @@ static bool parse_count(Parser *p, unsigned *count, int64_t limit) {
 
 static bool parse_space(Parser *p, IrSpace *space) {
     if (p->token.kind != TOKEN_NAME || !ir_space_find(p->token.text, space))
-        return ir_expected(p, "a memory space (global, shared, local)");
+        return ir_expected(p, "a memory space (global, shared, local, cluster, map)");
     ir_next(p);
     return true;
 }

@@ -257,8 +257,14 @@ static const char *level_name(unsigned level) {
     return level == IR_LEVEL_GRAPH ? "graph" : level == IR_LEVEL_TILE ? "tile" : "kernel";
 }
 
+static void print_map(const IrTensorMap *map, Str *out) {
+    str_printf(out, " of %s [", map->tensor);
+    for (unsigned i = 0; i < map->rank; i++) str_printf(out, i ? ", %lld" : "%lld", (long long)map->box[i]);
+    str_printf(out, "] swizzle %u", map->swizzle);
+}
+
 static void print_param(Printer *p, const IrParam *param, const IrValue *arg) {
-    static const char *const kinds[] = {"tensor", "symbol", "scalar", "workspace"};
+    static const char *const kinds[] = {"tensor", "symbol", "scalar", "workspace", "map"};
     static const char *const directions[] = {"", " in", " out", " inout"};
     str_printf(p->out, "%s ", kinds[param->kind]);
     print_definition(p, arg);
@@ -281,6 +287,7 @@ static void print_param(Printer *p, const IrParam *param, const IrValue *arg) {
         str_append(p->out, " elements ");
         aff_print(param->elements, p->out);
     }
+    if (param->kind == IR_PARAM_MAP) print_map(&param->map, p->out);
 }
 
 static void print_conditions(const IrFunc *f, Str *out) {

@@ -6,6 +6,7 @@
 static unsigned first_operand(const IrOp *op, unsigned *base) {
     *base = op->opcode == IR_TILE_STORE;
     if (op->opcode == IR_BUF_COPY) return 3;
+    if (op->opcode == IR_TMA_COPY) return 5;
     return op->opcode == IR_TILE_STORE || op->opcode == IR_TILE_INSERT ? 2 : 1;
 }
 

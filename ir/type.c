@@ -144,7 +144,7 @@ bool ir_type_is_index(const IrType *t) { return t->kind == IR_TYPE_SCALAR && t->
 
 bool ir_type_is_bool(const IrType *t) { return ir_type_is_scalar(t) && t->dtype == DTYPE_BOOL; }
 
-static const char *const space_names[] = {"global", "shared", "local", "cluster"};
+static const char *const space_names[] = {"global", "shared", "local", "cluster", "map"};
 
 const char *ir_space_name(IrSpace space) { return space_names[space]; }
 

@@ -81,6 +81,7 @@ static bool check_counts(Verifier *v, const IrOp *op, const IrOpInfo *info) {
 static bool check_level(Verifier *v, const IrOp *op, const IrOpInfo *info) {
     NEED(v, op, info->levels & v->func->level, "this op does not exist at the function's level");
     bool staged = strncmp(info->name, "buf.", 4) == 0 || strncmp(info->name, "async.", 6) == 0 ||
+                  strncmp(info->name, "mbar.", 5) == 0 || strncmp(info->name, "tma.", 4) == 0 || strncmp(info->name, "wgmma", 5) == 0 ||
                   op->opcode == IR_BARRIER || op->opcode == IR_TILE_CONVERT;
     bool before_mapping = v->func->level == IR_LEVEL_TILE && v->func->state != IR_STATE_MAPPED;
     NEED(v, op, !staged || !before_mapping, "this op exists in state mapped only");
@@ -118,7 +119,7 @@ static IrUniformity control_uniformity(Verifier *v, IrOp *op) {
 
 static bool check_collective(Verifier *v, const IrOp *op) {
     const char *scope = op->opcode == IR_BARRIER    ? ir_attr_str(op, "scope", "")
-                        : op->opcode == IR_BUF_GEMM ? "block"
+                        : op->opcode == IR_BUF_GEMM || strncmp(ir_op_info(op->opcode)->name, "wgmma", 5) == 0 ? "block"
                                                     : "warp";
     IrUniformity allowed = strcmp(scope, "cluster") == 0 ? IR_UNIFORM_CLUSTER
                            : strcmp(scope, "block") == 0 ? IR_UNIFORM_BLOCK
@@ -196,6 +197,7 @@ static bool check_param_type(Verifier *v, const IrParam *p, const IrType *t) {
     case IR_PARAM_WORKSPACE:
         return kernel ? t->kind == IR_TYPE_PTR && t->space == IR_SPACE_GLOBAL
                       : t->kind == IR_TYPE_TENSOR;
+    case IR_PARAM_MAP: return kernel && t->kind == IR_TYPE_PTR && t->space == IR_SPACE_MAP;
     }
     return false;
 }
@@ -208,6 +210,29 @@ static bool name_is_fine(const char *name) {
                length;
 }
 
+/* Of a tensor of the function; the machine's limits. */
+static bool check_map_param(Verifier *v, const IrParam *p, const IrType *t) {
+    const IrFunc *f = v->func;
+    const IrTensorMap *map = &p->map;
+    unsigned at = 0;
+    while (at < f->param_count && (f->params[at].kind != IR_PARAM_TENSOR || !map->tensor ||
+                                   strcmp(f->params[at].name, map->tensor) != 0))
+        at++;
+    NEED(v, NULL, at < f->param_count, "the map %s is of no tensor of the function", p->name);
+    const IrType *tensor = f->params[at].type;
+    NEED(v, NULL, f->body->args[at]->type->dtype == t->dtype, "the map %s has another dtype than its tensor", p->name);
+    NEED(v, NULL, !tensor || tensor->kind != IR_TYPE_TENSOR || tensor->rank == map->rank,
+         "the map %s has another rank than its tensor", p->name);
+    NEED(v, NULL, map->rank >= 1 && (!map->swizzle || map->swizzle == 32 || map->swizzle == 64 || map->swizzle == 128),
+         "the map %s has from 1 to 5 axes and a swizzle of 0, 32, 64 or 128 bytes", p->name);
+    for (unsigned a = 0; a < map->rank; a++)
+        NEED(v, NULL, map->box[a] >= 1 && map->box[a] <= 256, "the box of the map %s is from 1 to 256 along an axis", p->name);
+    int64_t bytes = map->box[map->rank - 1] * (int64_t)dtype_size(t->dtype);
+    NEED(v, NULL, bytes % 16 == 0 && (!map->swizzle || bytes <= (int64_t)map->swizzle),
+         "a row of the box of the map %s is a multiple of 16 bytes, and within the swizzle", p->name);
+    return true;
+}
+
 static bool check_param(Verifier *v, unsigned i) {
     const IrFunc *f = v->func;
     const IrParam *p = &f->params[i];
@@ -218,6 +243,7 @@ static bool check_param(Verifier *v, unsigned i) {
     NEED(v, NULL, !i || f->params[i - 1].kind <= p->kind, "parameter %s is out of order", p->name);
     NEED(v, NULL, check_param_type(v, p, f->body->args[i]->type),
          "parameter %s has a type of the wrong kind", p->name);
+    if (p->kind == IR_PARAM_MAP && !check_map_param(v, p, f->body->args[i]->type)) return false;
     NEED(v, NULL,
          p->kind != IR_PARAM_TENSOR || (p->direction >= IR_DIR_IN && p->direction <= IR_DIR_INOUT),
          "parameter %s has no direction", p->name);

@@ -155,6 +155,43 @@ static bool check_async_copy(Verifier *v, const IrOp *op) {
     return true;
 }
 
+/* ---- The copy engine, products of warpgroups ---- */
+
+static bool is_shared(const IrOp *op, unsigned at) {
+    const IrType *t = op->operands[at]->type;
+    return t->kind == IR_TYPE_PTR && t->space == IR_SPACE_SHARED && ir_type_is_index(op->operands[at + 1]->type);
+}
+
+static bool check_tma_load(Verifier *v, const IrOp *op) {
+    const IrValue *map = op->operands[0];
+    bool is_map = map->type->kind == IR_TYPE_PTR && map->type->space == IR_SPACE_MAP && !map->def;
+    NEED(v, op, is_map, "reads through a tensor map of the function");
+    NEED(v, op, op->operand_count == 5 + v->func->params[map->index].map.rank, "has a coordinate for each axis of the tensor");
+    NEED(v, op, is_shared(op, 1) && op->operands[1]->type->dtype == map->type->dtype, "copies into shared memory of the tensor's dtype");
+    NEED(v, op, is_shared(op, 3) && op->operands[3]->type->dtype == DTYPE_U64, "names a barrier by a shared pointer to u64 and an offset");
+    return ir_check_index_operands(v, op, 5);
+}
+
+static bool check_wgmma(Verifier *v, const IrOp *op) {
+    const IrType *acc = op->results[0].type;
+    const IrAttr *swizzle = ir_attr(op, "swizzle"), *lead = ir_attr(op, "lead");
+    NEED(v, op, is_shared(op, 0) && is_shared(op, 2) && op->operands[0]->type->dtype == op->operands[2]->type->dtype,
+         "the factors are of one dtype, in shared memory");
+    NEED(v, op, acc->kind == IR_TYPE_FRAG && op->operands[4]->type == acc, "the result has the accumulators' type");
+    int64_t registers = 1;
+    for (unsigned i = 0; i < acc->rank; i++) registers *= ir_type_extent(acc, i);
+    NEED(v, op, registers >= 4 && registers <= 128 && registers % 4 == 0, "n is a multiple of 8 up to 256");
+    Dtype in = op->operands[0]->type->dtype;
+    NEED(v, op, (in == DTYPE_F16 || in == DTYPE_BF16) && acc->dtype == DTYPE_F32, "multiplies f16 or bf16 into f32");
+    NEED(v, op, swizzle->count == 2 && lead->count == 2, "swizzle and lead are of a and of b");
+    for (unsigned i = 0; i < 2; i++) {
+        int64_t s = swizzle->ints[i], l = lead->ints[i];
+        NEED(v, op, s == 32 || s == 64 || s == 128, "a swizzle is of 32, 64 or 128 bytes");
+        NEED(v, op, l >= 0 && l % 16 == 0 && l < 1 << 18, "blocks are a multiple of 16 bytes apart, below 2^18");
+    }
+    return true;
+}
+
 /* ---- Lanes and threads ---- */
 
 static bool check_shuffle(Verifier *v, const IrOp *op) {
@@ -261,6 +298,7 @@ IrCheck ir_kernel_check(IrOpcode opcode) {
         [IR_ATOM] = check_atom,             [IR_PACK] = check_pack,
         [IR_CLUSTER_PTR] = check_cluster_ptr,
         [IR_EXTRACT] = check_extract,       [IR_MEM_ATOMIC] = check_mem_atomic,
+        [IR_TMA_LOAD] = check_tma_load,     [IR_WGMMA] = check_wgmma,
     };
     return checks[opcode];
 }

@@ -172,6 +172,20 @@ static bool check_buf_gemm_shape(Verifier *v, const IrOp *op, const IrType *a, c
     return true;
 }
 
+static bool is_wgmma(const IrOp *op) {
+    return op->opcode == IR_BUF_GEMM && strncmp(ir_attr_str(op, "atom", ""), "wgmma.", 6) == 0;
+}
+
+/* Accumulators in flight: nobody looks at them before they have been waited for. */
+static bool check_in_flight(Verifier *v, const IrOp *op) {
+    for (const IrUse *u = op->results[0].uses; u; u = u->next) {
+        bool chained = is_wgmma(u->op) && u->index == 4;
+        NEED(v, op, chained || u->op->opcode == IR_WGMMA_WAIT || u->op->opcode == IR_YIELD,
+             "accumulators in flight are used by %s", ir_op_info(u->op->opcode)->name);
+    }
+    return true;
+}
+
 static bool check_buf_gemm(Verifier *v, const IrOp *op) {
     const IrType *a = op->operands[0]->type, *b = op->operands[2]->type, *acc = op->results[0].type;
     NEED(v, op, a->kind == IR_TYPE_BUF && b->kind == IR_TYPE_BUF, "the factors are buffers");
@@ -186,7 +200,7 @@ static bool check_buf_gemm(Verifier *v, const IrOp *op) {
          "each letter of `bounds` has a lower and an upper bound");
     for (unsigned i = 5; i < op->operand_count; i++)
         NEED(v, op, ir_type_is_index(op->operands[i]->type), "bounds are index values");
-    return check_buf_gemm_shape(v, op, a, b, acc);
+    return check_buf_gemm_shape(v, op, a, b, acc) && (!is_wgmma(op) || check_in_flight(v, op));
 }
 
 static bool check_contract_side(Verifier *v, const IrOp *op, unsigned side, const IrAttr **batch,
@@ -379,6 +393,37 @@ static bool check_stage(Verifier *v, const IrOp *op, unsigned buf) {
     return true;
 }
 
+/* A ring of barriers and one of its stages. */
+static bool check_barriers(Verifier *v, const IrOp *op, unsigned buf) {
+    const IrType *t = op->operands[buf]->type;
+    NEED(v, op, t->kind == IR_TYPE_BUF && t->dtype == DTYPE_U64 && t->rank == 1 && ir_type_extent(t, 0) == 1,
+         "operand %u is no ring of barriers", buf);
+    return check_stage(v, op, buf);
+}
+
+static bool check_mbar_alloc(Verifier *v, const IrOp *op) {
+    const IrType *t = op->results[0].type;
+    NEED(v, op, t->kind == IR_TYPE_BUF && t->dtype == DTYPE_U64 && t->space == IR_SPACE_SHARED && t->rank == 1 &&
+             ir_type_extent(t, 0) == 1, "gives a ring of barriers, buf<S x [1] x u64, shared>");
+    NEED(v, op, ir_attr_int(op, "arrivals", 0) >= 1, "a phase has an arrival at least");
+    return true;
+}
+
+static bool check_tma_copy(Verifier *v, const IrOp *op) {
+    unsigned kept = 0;
+    const IrType *tensor = op->operands[0]->type, *buf = op->operands[1]->type;
+    const IrAttr *extents = ir_attr(op, "extents");
+    NEED(v, op, tensor->kind == IR_TYPE_TENSOR && tensor->rank <= IR_MAP_RANK, "slices a tensor of at most 5 axes");
+    if (!check_stage(v, op, 1) || !check_barriers(v, op, 3) || !ir_check_slice(v, op, tensor, &kept)) return false;
+    const char *axes = ir_attr_str(op, "axes", "");
+    NEED(v, op, buf->rank == kept && buf->dtype == tensor->dtype, "the buffer has the slice's rank and the tensor's dtype");
+    NEED(v, op, strspn(axes, "rp") == tensor->rank && axes[tensor->rank - 1] == 'r', "the slice runs along the tensor's last axis");
+    NEED(v, op, extents->count == kept, "extents has an entry per axis of the slice");
+    for (unsigned i = 0; i < kept; i++)
+        NEED(v, op, extents->ints[i] == ir_type_extent(buf, i), "a copy fills its stage");
+    return true;
+}
+
 static bool check_copy(Verifier *v, const IrOp *op) {
     unsigned kept = 0;
     const IrType *tensor = op->operands[0]->type, *buf = op->operands[1]->type;
@@ -418,6 +463,35 @@ static bool check_buf_load(Verifier *v, const IrOp *op) {
     return true;
 }
 
+/* ---- Barriers: a ring and a stage, or at kernel level a pointer and an offset ---- */
+
+static bool check_mbar(Verifier *v, const IrOp *op) {
+    bool whole = op->opcode == IR_MBAR_DROP && op->operand_count == 1;
+    if (v->func->level == IR_LEVEL_TILE) {
+        NEED(v, op, whole == (op->opcode == IR_MBAR_DROP), "names a ring of barriers");
+        if (whole) NEED(v, op, op->operands[0]->type->kind == IR_TYPE_BUF, "operand 0 is no ring of barriers");
+        else if (!check_barriers(v, op, 0)) return false;
+    } else {
+        const IrType *t = op->operands[0]->type;
+        NEED(v, op, !whole && t->kind == IR_TYPE_PTR && t->space == IR_SPACE_SHARED && t->dtype == DTYPE_U64 &&
+                 ir_type_is_index(op->operands[1]->type), "names a barrier by a shared pointer to u64 and an offset");
+    }
+    NEED(v, op, op->opcode != IR_MBAR_WAIT || ir_type_is_index(op->operands[2]->type), "the parity is an index");
+    NEED(v, op, op->opcode != IR_MBAR_INIT || ir_attr_int(op, "arrivals", 0) >= 1, "a phase has an arrival at least");
+    int64_t bytes = ir_attr_int(op, "bytes", 0);
+    NEED(v, op, bytes >= 0 && bytes < 1 << 20, "a phase counts less than 2^20 bytes");
+    return true;
+}
+
+static bool check_wgmma_wait(Verifier *v, const IrOp *op) {
+    int64_t pending = ir_attr_int(op, "pending", -1);
+    const IrType *t = op->operands[0]->type;
+    NEED(v, op, pending >= 0 && pending < 8, "pending is from 0 to 7");
+    NEED(v, op, t == op->results[0].type && (t->kind == IR_TYPE_TILE || t->kind == IR_TYPE_FRAG),
+         "gives the accumulators that it waits for");
+    return !pending || check_in_flight(v, op);
+}
+
 IrCheck ir_tensor_check(IrOpcode opcode) {
     static const IrCheck checks[IR_OP_COUNT] = {
         [IR_GRAPH_BROADCAST] = check_broadcast, [IR_GRAPH_REDUCE] = check_reduce,
@@ -432,6 +506,10 @@ IrCheck ir_tensor_check(IrOpcode opcode) {
             [IR_BUF_ALLOC] = check_alloc,
         [IR_BUF_COPY] = check_copy,             [IR_BUF_STORE] = check_buf_store,
         [IR_BUF_LOAD] = check_buf_load,         [IR_BUF_GEMM] = check_buf_gemm,
+        [IR_MBAR_ALLOC] = check_mbar_alloc,     [IR_TMA_COPY] = check_tma_copy,
+        [IR_MBAR_DROP] = check_mbar,            [IR_MBAR_EXPECT] = check_mbar,
+        [IR_MBAR_WAIT] = check_mbar,            [IR_MBAR_INIT] = check_mbar,
+        [IR_WGMMA_WAIT] = check_wgmma_wait,
     };
     return checks[opcode];
 }

@@ -151,7 +151,9 @@ static const Layout *accumulator(Assign *s, const IrOp *op) {
     const IrType *acc = op->results[0].type;
     int64_t extents[LAYOUT_RANK_LIMIT] = {plan.pad_m, plan.pad_n};
     unsigned vec[2] = {1, 4}, lanes[2] = {4, 8}, warps[2] = {(unsigned)plan.wm, (unsigned)plan.wn}, order[2] = {1, 0};
-    const Layout *l = gemm_plan_is_mma(&plan)
+    const Layout *l = gemm_plan_is_wgmma(&plan)
+                          ? layout_wgmma_c(s->layouts, plan.pad_m, plan.pad_n, warps[0] / 4)
+                      : gemm_plan_is_mma(&plan)
                           ? layout_mma(s->layouts, LAYOUT_MMA_C, 16, plan.pad_m, plan.pad_n, warps[0], warps[1])
                           : layout_blocked(s->layouts, 2, extents, vec, lanes, warps, order);
     if (acc->rank == 2 || !l) return l;
@@ -292,6 +294,7 @@ static void propagate(void *ctx, IrOp *op) {
         unify(s, (IrValue *[]){result, op->operands[0]}, 2);
         return;
     }
+    if (op->opcode == IR_WGMMA_WAIT) unify(s, (IrValue *[]){result, op->operands[0]}, 2);
     if (ir_has_trait(op, IR_ALONG)) { /* through memory: any layout would do, one saves a conversion */
         IrValue *tied[3] = {result, op->operands[0], op->result_count > 1 ? &op->results[1] : NULL};
         unify(s, tied, op->result_count + 1);
@@ -373,6 +376,7 @@ static void reconcile(void *ctx, IrOp *op) {
         return;
     }
     case IR_BUF_GEMM: require(s, op, 4, layout_of(result)); return;
+    case IR_WGMMA_WAIT: require(s, op, 0, layout_of(result)); return;
     default: break;
     }
     for (unsigned r = 0; r < op->region_count; r++) {

@@ -9,7 +9,8 @@
  * source: copy coalescing when leaving SSA.
  *
  *   %r = for(..., %init) (%i, %acc) { %next = map { frag.get(%acc, own index) ... } yield(%next) }
- *   %init, %acc, %next and %r get storage 1.
+ *   %init, %acc, %next and %r get storage 1. So do accumulators that an instruction changes in place, and the
+ *   results of a branch around such a loop.
  */
 #include "passes.h"
 #include "plant.h"
@@ -65,6 +66,7 @@ static bool may_overwrite(Coalesce *c, const IrValue *old, const IrOp *writer, u
             if (writer->opcode == IR_MAP && reads_what_it_writes(c->func->module, top, writer, r)) continue;
             return false;
         }
+        if (top == writer) continue;
         while (top->block != writer->block && top->block->parent) top = top->block->parent;
         if (top->block != writer->block || !is_before(top, writer)) return false;
     }
@@ -112,11 +114,53 @@ static void coalesce_loop(Coalesce *c, IrOp *loop) {
     }
 }
 
+/* Instructions that change the registers they are given: the last operand's. */
+static void coalesce_in_place(Coalesce *c, IrOp *op) {
+    IrValue *operand = op->operands[op->operand_count - 1];
+    if (may_overwrite(c, operand, op, 0)) share(c, operand, &op->results[0]);
+}
+
+static bool is_in_place(const IrOp *op) {
+    return op && (op->opcode == IR_WGMMA || op->opcode == IR_WGMMA_WAIT);
+}
+
+/* Is `old`, which the loop in one branch goes on from and the other branch leaves as it is, read by nobody else
+ * from there on? */
+static bool only_loop_reads(const IrOp *branch, const IrValue *old, const IrOp *loop) {
+    for (const IrUse *u = old->uses; u; u = u->next) {
+        const IrOp *top = u->op;
+        if (top == loop || top == branch->regions[1]->last) continue;
+        while (top->block != branch->block && top->block->parent) top = top->block->parent;
+        if (top->block != branch->block || !is_before(top, branch)) return false;
+    }
+    return true;
+}
+
+/* if (...) { %l = for(..., %old); %w = wait(%l); yield(%w) } { yield(%old) }: all of them are one; so too where each
+ * branch makes its own start. */
+static void coalesce_if(Coalesce *c, IrOp *op) {
+    for (unsigned r = 0; r < op->result_count; r++) {
+        if (!is_frag(&op->results[r])) continue;
+        IrValue *changed = op->regions[0]->last->operands[r], *old = op->regions[1]->last->operands[r];
+        const IrValue *from = is_in_place(changed->def) ? changed->def->operands[changed->def->operand_count - 1] : changed;
+        const IrOp *loop = from->def;
+        if (!loop || loop->opcode != IR_FOR || loop->block != op->regions[0]) continue;
+        if (!from->storage || from->storage != changed->storage) continue;
+        const IrValue *start = loop->operands[3 + from->index];
+        bool inside = home(start) == op->regions[0] && home(old) == op->regions[1] && !old->storage;
+        if (!inside && (start != old || home(old) != op->block || !only_loop_reads(op, old, loop))) continue;
+        share(c, &op->results[r], changed);
+        share(c, changed, old);
+    }
+}
+
 static void coalesce_block(Coalesce *c, IrBlock *block) {
     for (IrOp *op = block->first; op; op = op->next) {
         for (unsigned r = 0; r < op->region_count; r++)
             if (op->regions[r]) coalesce_block(c, op->regions[r]);
         if (op->opcode == IR_FOR) coalesce_loop(c, op);
+        if (op->opcode == IR_IF) coalesce_if(c, op);
+        if (is_in_place(op)) coalesce_in_place(c, op);
     }
 }
 

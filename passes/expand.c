@@ -466,6 +466,12 @@ static void expand_op(Expand *x, IrOp *op) {
     case IR_BARRIER:
     case IR_ASYNC_COMMIT:
     case IR_ASYNC_WAIT: expand_buf_op(x, op); return;
+    case IR_MBAR_ALLOC:
+    case IR_MBAR_DROP:
+    case IR_MBAR_EXPECT:
+    case IR_MBAR_WAIT:
+    case IR_TMA_COPY:
+    case IR_WGMMA_WAIT: expand_box_op(x, op); return;
     default: break;
     }
     if (ir_has_trait(op, IR_ELEMENTWISE)) expand_elementwise(x, op);
@@ -490,6 +496,7 @@ static void create_params(Expand *x) {
         if (type->kind == IR_TYPE_TENSOR) type = ir_type_ptr(x->module, type->dtype, IR_SPACE_GLOBAL);
         IrValue *param = ir_func_add_param(x->to, p->kind, p->name, type, p->direction);
         x->to->params[i] = *p;
+        if (p->kind == IR_PARAM_TENSOR && !p->type) x->to->params[i].type = arg->type;
         expand_bind_scalar(x, arg, param);
     }
     x->to->attrs = x->from->attrs;

@@ -447,10 +447,14 @@ static void expand_sync(Expand *x, IrOp *op) {
 
 void expand_buf_op(Expand *x, IrOp *op) {
     switch (op->opcode) {
-    case IR_BUF_ALLOC: expand_alloc(x, op); return;
+    case IR_BUF_ALLOC: (ir_attr(op, "tma") ? expand_box_alloc : expand_alloc)(x, op); return;
     case IR_BUF_COPY: expand_copy(x, op); return;
     case IR_BUF_STORE: expand_buf_store(x, op); return;
-    case IR_BUF_GEMM: expand_buf_gemm(x, op); return;
+    case IR_BUF_GEMM: {
+        GemmPlan plan = gemm_plan_get(op);
+        (gemm_plan_is_wgmma(&plan) ? expand_box_gemm : expand_buf_gemm)(x, op);
+        return;
+    }
     case IR_BARRIER:
     case IR_ASYNC_COMMIT:
     case IR_ASYNC_WAIT: expand_sync(x, op); return;

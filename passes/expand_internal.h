@@ -38,6 +38,7 @@ typedef struct {
         IrOp **data;
         size_t len, cap;
     } scratch_pointers;
+    IrOp *elected; /* the last `if` of one thread: more may go there */
     bool gpu, failed;
 } Expand;
 
@@ -124,6 +125,9 @@ void expand_arg(Expand *x, IrOp *op);
 void expand_sort(Expand *x, IrOp *op);  /* expand_sort.c */
 void expand_gemm(Expand *x, IrOp *op);      /* on fragments: CPU */
 void expand_buf_op(Expand *x, IrOp *op);    /* staged buffers: GPU */
+void expand_box_op(Expand *x, IrOp *op);    /* the copy engine, its barriers, wgmma (expand_boxes.c) */
+void expand_box_alloc(Expand *x, IrOp *op); /* a buffer of the copy engine's */
+void expand_box_gemm(Expand *x, IrOp *op);  /* a product of two of them */
 /* Of lanes and warps that hold copies, the first; null: there are none. */
 IrValue *owner_mask(Expand *x, const Dist *dist);
 
@@ -168,6 +172,9 @@ IrValue *expand_thread(Expand *x);
 IrValue *expand_shuffle(Expand *x, IrBuilder *b, IrValue *v, int64_t mask);
 /* The neutral element of a reduction or scan kind, and what it combines by; null: no such kind. */
 IrValue *expand_identity(Expand *x, IrBuilder *b, const char *kind, Dtype dtype, IrOpcode *combine);
+/* Shared memory of the kernel's own, aligned to SHARED_ALIGN bytes or to a larger power of two. */
+enum { SHARED_ALIGN = 128 };
 IrValue *expand_shared(Expand *x, Dtype dtype, int64_t elements, const char *name);
+IrValue *expand_shared_aligned(Expand *x, Dtype dtype, int64_t elements, int64_t align, const char *name);
 
 #endif

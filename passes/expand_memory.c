@@ -307,13 +307,19 @@ void expand_store(Expand *x, IrOp *op) {
 }
 
 IrValue *expand_shared(Expand *x, Dtype dtype, int64_t elements, const char *name) {
+    return expand_shared_aligned(x, dtype, elements, SHARED_ALIGN, name);
+}
+
+IrValue *expand_shared_aligned(Expand *x, Dtype dtype, int64_t elements, int64_t align, const char *name) {
     const IrType *type = ir_type_ptr(x->module, dtype, IR_SPACE_SHARED);
     IrBuilder entry = ir_builder_before(x->anchor);
     IrOp *op = ir_op_create(&entry, IR_SHARED_PTR, 0, NULL, 1, &type);
     int64_t bytes = elements * (int64_t)dtype_size(dtype);
+    x->shared_bytes = (x->shared_bytes + align - 1) / align * align;
     ir_attr_set_int(op, "offset", x->shared_bytes);
+    if (align > SHARED_ALIGN) ir_attr_set_int(op, "align", align);
     ir_attr_set_int(op, "bytes", bytes);
     ir_attr_set_str(op, "name", name);
-    x->shared_bytes += (bytes + 127) / 128 * 128;
+    x->shared_bytes += (bytes + SHARED_ALIGN - 1) / SHARED_ALIGN * SHARED_ALIGN;
     return ir_result(op, 0);
 }

@@ -7,17 +7,27 @@
 /* What multiplies: rows and columns that one warp covers at least, the depth of a step. The first
  * row that fits is taken. */
 static const GemmAtom atoms[] = {
-    {"mma.m16n8k16.f32.f16", DTYPE_F16, DTYPE_F32, 16, 16, 16, false},
-    {"mma.m16n8k16.f32.bf16", DTYPE_BF16, DTYPE_F32, 16, 16, 16, false},
-    {"mma.m16n8k32.s32.s8", DTYPE_I8, DTYPE_I32, 16, 16, 32, true},
-    {"mma.m16n8k32.s32.u8", DTYPE_U8, DTYPE_I32, 16, 16, 32, true},
+    {"mma.m16n8k16.f32.f16", DTYPE_F16, DTYPE_F32, 16, 16, 16, false, TARGET_MMA},
+    {"mma.m16n8k16.f32.bf16", DTYPE_BF16, DTYPE_F32, 16, 16, 16, false, TARGET_MMA},
+    {"mma.m16n8k32.s32.s8", DTYPE_I8, DTYPE_I32, 16, 16, 32, true, TARGET_MMA},
+    {"mma.m16n8k32.s32.u8", DTYPE_U8, DTYPE_I32, 16, 16, 32, true, TARGET_MMA},
 };
-static const GemmAtom fma_atom = {"fma", DTYPE_NONE, DTYPE_NONE, 4, 32, 4, false};
+/* The same for warpgroups, whose warps lie one below the other. */
+static const GemmAtom wide_atoms[] = {
+    {"wgmma.f32.f16", DTYPE_F16, DTYPE_F32, 16, 8, 16, false, TARGET_WGMMA | TARGET_TMA},
+    {"wgmma.f32.bf16", DTYPE_BF16, DTYPE_F32, 16, 8, 16, false, TARGET_WGMMA | TARGET_TMA},
+};
+static const GemmAtom fma_atom = {"fma", DTYPE_NONE, DTYPE_NONE, 4, 32, 4, false, 0};
+
+static const GemmAtom *find_atom(const GemmAtom *list, size_t count, const Target *target, Dtype in, Dtype acc) {
+    for (size_t i = 0; i < count; i++)
+        if (list[i].in == in && list[i].acc == acc && target_has(target, list[i].features)) return &list[i];
+    return NULL;
+}
 
 const GemmAtom *gemm_atom(const Target *target, Dtype in, Dtype acc) {
-    for (size_t i = 0; i < COUNT_OF(atoms) && target_has(target, TARGET_MMA); i++)
-        if (atoms[i].in == in && atoms[i].acc == acc) return &atoms[i];
-    return &fma_atom;
+    const GemmAtom *atom = find_atom(atoms, COUNT_OF(atoms), target, in, acc);
+    return atom ? atom : &fma_atom;
 }
 
 static int64_t round_up(int64_t value, int64_t step) { return (value + step - 1) / step * step; }
@@ -46,8 +56,7 @@ GemmShape gemm_shape(const IrOp *gemm) {
     return s;
 }
 
-static GemmPlan divided(const Target *target, const GemmShape *s, int64_t warps, int64_t wm) {
-    const GemmAtom *atom = gemm_atom(target, s->in, s->acc);
+static GemmPlan divided(const GemmAtom *atom, const GemmShape *s, int64_t warps, int64_t wm) {
     GemmPlan plan = {.atom = atom->name, .m = s->m, .n = s->n, .k = s->k};
     plan.warps = warps, plan.wm = wm, plan.wn = warps / wm;
     plan.pad_m = pad_extent(s->m, atom->rows * wm);
@@ -86,7 +95,7 @@ static int64_t choose_height(const Gemms *g, int64_t warps, int64_t m) {
         int64_t cost = 0;
         for (unsigned i = 0; i < g->count; i++) {
             if (g->shapes[i].m != m) continue;
-            GemmPlan plan = divided(g->target, &g->shapes[i], warps, wm);
+            GemmPlan plan = divided(gemm_atom(g->target, g->shapes[i].in, g->shapes[i].acc), &g->shapes[i], warps, wm);
             cost += plan_cost(&plan, g->shapes[i].lead, g->folded);
         }
         if (cost >= best) continue;
@@ -122,12 +131,36 @@ GemmWarps gemm_warps(PassContext *ctx, IrFunc *f) {
 GemmPlan gemm_plan(const Target *target, GemmShape shape, const GemmWarps *warps) {
     unsigned at;
     int64_t wm = find_height(warps, shape.m, &at) ? warps->wm[at] : 1;
-    return divided(target, &shape, warps->all, wm);
+    const GemmAtom *wide = warps->wgmma ? find_atom(wide_atoms, COUNT_OF(wide_atoms), target, shape.in, shape.acc) : NULL;
+    return divided(wide ? wide : gemm_atom(target, shape.in, shape.acc), &shape, warps->all, wm);
 }
+
+/* ---- Warpgroups ---- */
+
+enum { WARPGROUP_ROWS = 64, MAX_COLUMNS = 256 };
+
+bool gemm_fits_wgmma(const Target *target, GemmShape s) {
+    const GemmAtom *atom = find_atom(wide_atoms, COUNT_OF(wide_atoms), target, s.in, s.acc);
+    bool rows = s.m == WARPGROUP_ROWS || s.m == 2 * WARPGROUP_ROWS || s.m == 4 * WARPGROUP_ROWS;
+    bool registers = s.m < 4 * WARPGROUP_ROWS || s.n <= MAX_COLUMNS / 2; /* of 512 threads */
+    return atom && s.lead == 1 && rows && registers && s.n <= MAX_COLUMNS && s.n % atom->columns == 0 &&
+           layout_pad_extent(s.n) == s.n && s.k % atom->depth == 0;
+}
+
+GemmWarps gemm_warps_wgmma(int64_t m) {
+    int64_t warps = m / 16;
+    return (GemmWarps){.all = warps, .wgmma = true, .count = 1, .m = {m}, .wm = {warps}};
+}
+
+/* ---- Plans ---- */
 
 bool gemm_plan_is_mma(const GemmPlan *plan) { return strcmp(plan->atom, "fma") != 0; }
 
+bool gemm_plan_is_wgmma(const GemmPlan *plan) { return strncmp(plan->atom, "wgmma.", 6) == 0; }
+
 int64_t gemm_plan_depth(const GemmPlan *plan) {
+    for (size_t i = 0; i < COUNT_OF(wide_atoms); i++)
+        if (strcmp(plan->atom, wide_atoms[i].name) == 0) return wide_atoms[i].depth;
     for (size_t i = 0; i < COUNT_OF(atoms); i++)
         if (strcmp(plan->atom, atoms[i].name) == 0) return atoms[i].depth;
     return 1;

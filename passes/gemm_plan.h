@@ -16,6 +16,7 @@ typedef struct {
     Dtype in, acc;
     int64_t rows, columns, depth; /* what a warp covers at least; a step along k */
     bool k_major; /* both factors must be contiguous along k */
+    unsigned features; /* TARGET_* that it needs */
 } GemmAtom;
 /* What multiplies factors of type `in` into accumulators of type `acc`. */
 const GemmAtom *gemm_atom(const Target *target, Dtype in, Dtype acc);
@@ -32,13 +33,20 @@ GemmShape gemm_shape(const IrOp *gemm); /* of a tile.gemm */
 enum { GEMM_HEIGHTS = 8 };
 typedef struct {
     int64_t all; /* 0: the function has no gemm */
+    bool wgmma;  /* warpgroups of four multiply, 64 rows each */
     unsigned count;
     int64_t m[GEMM_HEIGHTS], wm[GEMM_HEIGHTS]; /* height of the tile, warps along it */
 } GemmWarps;
 GemmWarps gemm_warps(PassContext *ctx, IrFunc *f);
+/* Whether a warpgroup's instruction does this product as it is: of a tile of 64, 128 or 256 rows and at most
+ * 256 columns, in steps of the instruction's depth. */
+bool gemm_fits_wgmma(const Target *target, GemmShape shape);
+/* All gemms of a function, each of which fits and has `m` rows, done so. */
+GemmWarps gemm_warps_wgmma(int64_t m);
 
 GemmPlan gemm_plan(const Target *target, GemmShape shape, const GemmWarps *warps);
 bool gemm_plan_is_mma(const GemmPlan *plan);
+bool gemm_plan_is_wgmma(const GemmPlan *plan);
 int64_t gemm_plan_depth(const GemmPlan *plan); /* of a step along k; 1 for fma */
 /* The plan as attributes of a buf.gemm op, and back. */
 void gemm_plan_set(IrOp *op, const GemmPlan *plan);

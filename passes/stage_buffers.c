@@ -6,6 +6,8 @@
  * needs:  static extents, target cuda, gemms prepared.
  * keeps:  values; the order of k.
  * breaks: nothing; the function becomes `mapped`.
+ *         Where all gemms of a kernel fit a warpgroup's instruction and the copy engine can bring their
+ *         factors, stage_boxes.c makes the schedule.
  * source: multistage cp.async pipelines as in CUTLASS and Triton: wait, barrier, issue the copy that
  *         is S-1 ahead into the stage that was consumed last, compute. One barrier an iteration.
  *
@@ -47,13 +49,13 @@ static void emit_group(Staging *s, IrBuilder *b, const Ring *ring, IrValue *iter
 }
 
 /* The number of an iteration, from 0. */
-static IrValue *iteration_number(IrBuilder *b, const Ring *ring, IrValue *i) {
+IrValue *stage_number(IrBuilder *b, const Ring *ring, IrValue *i) {
     return ir_binary(b, IR_FLOORDIV, ir_binary(b, IR_SUB, i, ring->lower), ring->step);
 }
 
-static IrValue *stage_of(IrBuilder *b, const Ring *ring, IrValue *i, int64_t ahead) {
+IrValue *stage_of(IrBuilder *b, const Ring *ring, IrValue *i, int64_t ahead) {
     if (!ring->loop || ring->stages == 1) return ir_const_index(b, 0);
-    IrValue *number = iteration_number(b, ring, i);
+    IrValue *number = stage_number(b, ring, i);
     if (PLANTED(7)) ahead++;
     if (ahead) number = ir_binary(b, IR_ADD, number, ir_const_index(b, ahead));
     return ir_binary(b, IR_MOD, number, ir_const_index(b, ring->stages));
@@ -84,7 +86,7 @@ static void emit_steady(Staging *s, IrBuilder *b, const Ring *ring, IrValue *i) 
 
 /* ---- One block's gemms ---- */
 
-enum { MAX_STAGES = 8 };
+enum { MAX_STAGES = 8, ROW_PADDING = 16 /* elements, at most */ };
 
 static int64_t wanted_stages(const IrOp *loop) {
     if (!loop) return 1;
@@ -92,8 +94,8 @@ static int64_t wanted_stages(const IrOp *loop) {
     return stages > 1 ? (stages > MAX_STAGES ? MAX_STAGES : stages) : 2;
 }
 
-static int64_t operand_bytes(const Operand *o) {
-    return o->matrices * (o->rows * (o->columns + 16)) * (int64_t)dtype_size(o->value->type->dtype);
+static int64_t operand_bytes(const Operand *o, int64_t padding) {
+    return o->matrices * (o->rows * (o->columns + padding)) * (int64_t)dtype_size(o->value->type->dtype);
 }
 
 static GemmPlan plan_of(Staging *s, const IrOp *gemm) {
@@ -153,7 +155,7 @@ static void set_leading(IrOp *op, const char *key, const IrType *factor) {
 }
 
 /* Replaces a gemm; its operands are o[0] and o[1]. */
-static void replace_gemm(Staging *s, IrOp *gemm, const Operand *o, IrValue *stage) {
+static IrOp *replace_gemm(Staging *s, IrOp *gemm, const Operand *o, IrValue *stage) {
     IrBuilder b = ir_builder_before(gemm);
     b.span = gemm->span;
     GemmPlan plan = plan_of(s, gemm);
@@ -175,9 +177,10 @@ static void replace_gemm(Staging *s, IrOp *gemm, const Operand *o, IrValue *stag
     ir_result(op, 0)->name = gemm->results[0].name;
     ir_replace_uses(&gemm->results[0], ir_result(op, 0));
     ir_op_erase(gemm);
+    return op;
 }
 
-static IrOp *enclosing_for(IrBlock *block) {
+IrOp *stage_loop(IrBlock *block) {
     return block->parent && block->parent->opcode == IR_FOR ? block->parent : NULL;
 }
 
@@ -234,7 +237,7 @@ static void plan_ring(Staging *s, Ring *ring, IrBlock *block, IrOp *const *gemms
         for (unsigned i = 0; i < 2; i++) {
             Operand *o = &ring->operands[ring->count++];
             *o = operand_of(ring, block, gemms[0], gemms[g], &plan, i);
-            *(o->fill == FILL_AHEAD ? &ahead : &once) += operand_bytes(o);
+            *(o->fill == FILL_AHEAD ? &ahead : &once) += operand_bytes(o, s->warps.wgmma ? 0 : ROW_PADDING);
         }
     }
     int64_t room = (s->ctx->target->shared_bytes_block * 9 / 10 - once) / (ahead ? ahead : 1);
@@ -249,7 +252,8 @@ static void alloc_ring(Staging *s, IrBuilder *b, Ring *ring, IrOp *const *gemms)
         Operand *o = &ring->operands[k];
         share_operand(ring, o);
         if (o->fill == FILL_DONE) continue;
-        stage_alloc(s, b, o, o->fill == FILL_AHEAD ? ring->stages : 1, gemm_plan_is_mma(&plan));
+        if (s->warps.wgmma) stage_alloc_boxes(s, b, o, ring->stages);
+        else stage_alloc(s, b, o, o->fill == FILL_AHEAD ? ring->stages : 1, gemm_plan_is_mma(&plan));
     }
 }
 
@@ -257,7 +261,7 @@ static void stage_block(Staging *s, IrBlock *block) {
     IrOp *gemms[MAX_GEMMS];
     size_t count = collect_gemms(s, block, gemms);
     if (!count || count == SIZE_MAX) return;
-    Ring ring = {.loop = enclosing_for(block)};
+    Ring ring = {.loop = stage_loop(block)};
     if (ring.loop)
         ring.lower = ring.loop->operands[0], ring.upper = ring.loop->operands[1], ring.step = ring.loop->operands[2];
     plan_ring(s, &ring, block, gemms, count);
@@ -266,19 +270,23 @@ static void stage_block(Staging *s, IrBlock *block) {
     IrBuilder inside = ir_builder_before(ring.loop ? block->first : gemms[0]);
     IrValue *i = ring.loop ? block->args[0] : NULL;
     bool ahead = has_fill(&ring, FILL_AHEAD);
-    if (ahead && ring.loop && ring.stages > 1) emit_prologue(s, &outside, &ring);
+    bool boxes = s->warps.wgmma;
+    if (boxes) stage_boxes_prologue(s, &outside, &ring);
+    else if (ahead && ring.loop && ring.stages > 1) emit_prologue(s, &outside, &ring);
     if (ring.loop) store_operands(&outside, ring.operands, ring.count, FILL_BEFORE);
-    if (ahead) emit_steady(s, &inside, &ring, i);
+    if (ahead && !boxes) emit_steady(s, &inside, &ring, i);
     for (size_t g = 0; g < count; g++) {
         IrBuilder at = ir_builder_before(gemms[g]);
-        replace_gemm(s, gemms[g], &ring.operands[2 * g], stage_of(&at, &ring, i, 0));
+        gemms[g] = replace_gemm(s, gemms[g], &ring.operands[2 * g], stage_of(&at, &ring, i, 0));
     }
+    if (boxes) stage_boxes_iteration(s, &ring, gemms, count);
     for (size_t k = 0; k < ring.count; k++)
         if (ring.operands[k].fill == FILL_AHEAD) ir_op_erase(ring.operands[k].value->def);
     if (!ring.loop) return;
     IrBuilder after = ir_builder_after(ring.loop);
-    if (ahead) wait(&after, 0);
-    barrier(&after);
+    if (boxes) stage_boxes_epilogue(&ring);
+    if (ahead && !boxes) wait(&after, 0);
+    if (!boxes) barrier(&after);
 }
 
 static void stage_nested(Staging *s, IrBlock *block) {
@@ -295,6 +303,8 @@ bool pass_stage_buffers(PassContext *ctx) {
         if (f->level != IR_LEVEL_TILE) continue;
         f->state = IR_STATE_MAPPED;
         Staging s = {.ctx = ctx, .module = ctx->module, .warps = gemm_warps(ctx, f)};
+        int64_t rows = stage_wants_boxes(ctx, f);
+        if (rows) s.warps = gemm_warps_wgmma(rows);
         if (!s.warps.all) continue;
         ir_func_attr_set_int(f, "num_warps", s.warps.all);
         stage_nested(&s, f->body);

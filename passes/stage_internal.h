@@ -33,7 +33,9 @@ typedef struct {
 
 typedef struct {
     IrOp *loop; /* null: the gemm is in no loop */
+    IrValue *full; /* barriers on which the copy engine's copies arrive; null: cp.async */
     int64_t stages;
+    IrOp *behind; /* the last op that belongs to the loop; null: itself */
     IrValue *lower, *upper, *step;
     size_t count;
     Operand operands[16];
@@ -45,8 +47,25 @@ int64_t stage_matrices(const IrType *tile);
 Fill stage_fill(const Ring *ring, IrBlock *block, const IrOp *first_gemm, IrValue *value);
 /* Allocates the operand's buffer: its matrices in each of `stages`. */
 void stage_alloc(Staging *s, IrBuilder *b, Operand *o, int64_t stages, bool mma);
+/* The same for the copy engine and wgmma. */
+void stage_alloc_boxes(Staging *s, IrBuilder *b, Operand *o, int64_t stages);
+/* Whether the copy engine can bring this load's slice: two ranges of whole extents, the second along the
+ * tensor's last axis, its rows in blocks that a swizzle has. */
+bool stage_fits_boxes(PassContext *ctx, const IrOp *load);
 /* Copies the slice of `iteration` into the ring's stage number `stage`. */
 void stage_copy(Staging *s, IrBuilder *b, const Ring *ring, const Operand *o, IrValue *iteration, IrValue *stage);
+/* By the copy engine and wgmma (stage_boxes.c): the rows of the function's gemms if all may be, else 0; the ring's
+ * barriers in front of its loop; an iteration's schedule, around the gemms that stand in its block already;
+ * what follows the loop. */
+int64_t stage_wants_boxes(PassContext *ctx, IrFunc *f);
+void stage_boxes_prologue(Staging *s, IrBuilder *b, Ring *ring);
+void stage_boxes_iteration(Staging *s, Ring *ring, IrOp *const *gemms, size_t count);
+void stage_boxes_epilogue(const Ring *ring);
+/* The number of an iteration, from 0, modulo the stages `ahead` of it. */
+IrValue *stage_number(IrBuilder *b, const Ring *ring, IrValue *iteration);
+IrValue *stage_of(IrBuilder *b, const Ring *ring, IrValue *iteration, int64_t ahead);
+/* The loop whose body the block is, or null. */
+IrOp *stage_loop(IrBlock *block);
 /* The first of the operand's matrices in a stage of the ring. */
 IrValue *stage_first_matrix(IrBuilder *b, const Operand *o, IrValue *stage);
 

@@ -81,6 +81,51 @@ void stage_alloc(Staging *s, IrBuilder *b, Operand *o, int64_t stages, bool mma)
     o->buf->name = o->value->name;
 }
 
+enum { BOX_BYTES = 128, BOX_EXTENT = 256 };
+
+/* Bytes of a row of a block of columns: what the swizzle permutes within. 0: there is none of that size. */
+static int64_t box_bytes(int64_t row_bytes) {
+    if (row_bytes % BOX_BYTES == 0) return BOX_BYTES;
+    return row_bytes == 32 || row_bytes == 64 ? row_bytes : 0;
+}
+
+void stage_alloc_boxes(Staging *s, IrBuilder *b, Operand *o, int64_t stages) {
+    AffCtx *c = s->module->affs;
+    Dtype dtype = o->value->type->dtype;
+    const Aff *extents[2] = {aff_const(c, o->rows), aff_const(c, o->columns)};
+    const IrType *type = ir_type_buf(s->module, dtype, 2, extents, (unsigned)stages, IR_SPACE_SHARED, NULL);
+    IrOp *op = ir_op_create(b, IR_BUF_ALLOC, 0, NULL, 1, &type);
+    ir_attr_set_int(op, "tma", box_bytes(o->columns * (int64_t)dtype_size(dtype)));
+    if (o->value->name) ir_attr_set_str(op, "name", o->value->name);
+    o->buf = ir_result(op, 0);
+    o->buf->name = o->value->name;
+}
+
+/* All of the lanes that a range names, whatever the sizes: what the engine brings beyond the range's end
+ * would not be absent. */
+static bool is_whole_range(IrModule *m, const IrOp *load, const IrSliceAxis *range, int64_t extent) {
+    int64_t length;
+    const Aff *begin = ir_aff_of(m, load->operands[range->operand]);
+    const Aff *end = ir_aff_of(m, load->operands[range->operand + 1]);
+    return range->step == 1 && aff_is_const(aff_sub(m->affs, end, begin), &length) && length >= extent;
+}
+
+enum { MAP_NAME = 16 }; /* letters of a tensor's name: the map's has its box behind it */
+
+bool stage_fits_boxes(PassContext *ctx, const IrOp *load) {
+    const IrType *tile = load->results[0].type, *tensor = load->operands[0]->type;
+    IrSlice slice = ir_slice(load);
+    if (tile->rank != 2 || slice.kept != 2 || tensor->rank > IR_MAP_RANK || strlen(load->operands[0]->name) > MAP_NAME ||
+        slice.axes[slice.rank - 1].letter != 'r')
+        return false;
+    for (unsigned a = 0; a < 2; a++) {
+        const IrSliceAxis *range = ir_slice_range(&slice, a, NULL);
+        if (!range || !is_whole_range(ctx->module, load, range, ir_type_extent(tile, a))) return false;
+    }
+    int64_t rows = ir_type_extent(tile, 0), bytes = ir_type_extent(tile, 1) * (int64_t)dtype_size(tile->dtype);
+    return rows % 8 == 0 && rows <= BOX_EXTENT && box_bytes(bytes);
+}
+
 IrValue *stage_first_matrix(IrBuilder *b, const Operand *o, IrValue *stage) {
     return ir_binary(b, IR_MUL, stage, ir_const_index(b, o->matrices));
 }
@@ -99,7 +144,7 @@ static IrValue *recompute(IrBuilder *b, IrValueMap *map, const IrBlock *body, Ir
 /* The slice of a load: letters, operands and steps of what one copy takes. */
 typedef struct {
     char axes[STAGE_MAX_RANK + 1];
-    IrValue *operands[2 * STAGE_MAX_RANK + 3];
+    IrValue *operands[2 * STAGE_MAX_RANK + 5];
     unsigned count, steps_count;
     int64_t steps[STAGE_MAX_RANK];
 } Slice;
@@ -139,13 +184,14 @@ static void slice_of_matrix(IrBuilder *b, const IrOp *load, IrValue *const *oper
     }
 }
 
-static void copy_matrix(Staging *s, IrBuilder *b, const Operand *o, IrValue *const *operands, IrValue *first,
-                        IrValue *matrix) {
+static void copy_matrix(Staging *s, IrBuilder *b, const Operand *o, IrValue *full, IrValue *const *operands,
+                        IrValue *first, IrValue *matrix) {
     IrOp *load = o->value->def;
     Slice slice = {.operands = {load->operands[0], o->buf, ir_binary(b, IR_ADD, first, matrix)}, .count = 3};
+    if (full) slice.operands[slice.count++] = full, slice.operands[slice.count++] = first;
     slice_of_matrix(b, load, operands, matrix, &slice);
     const IrType *token = ir_type_token(s->module), *tile = load->results[0].type;
-    IrOp *copy = ir_op_create(b, IR_BUF_COPY, slice.count, slice.operands, 1, &token);
+    IrOp *copy = ir_op_create(b, full ? IR_TMA_COPY : IR_BUF_COPY, slice.count, slice.operands, 1, &token);
     copy->span = load->span;
     ir_attr_set_str(copy, "axes", slice.axes);
     if (ir_attr(load, "steps")) ir_attr_set_ints(copy, "steps", slice.steps_count, slice.steps);
@@ -163,12 +209,12 @@ void stage_copy(Staging *s, IrBuilder *b, const Ring *ring, const Operand *o, Ir
         operands[i - 1] = ring->loop ? recompute(b, map, body, load->operands[i]) : load->operands[i];
     IrValue *first = stage_first_matrix(b, o, stage), *zero = ir_const_index(b, 0);
     if (o->matrices == 1) {
-        copy_matrix(s, b, o, operands, first, zero);
+        copy_matrix(s, b, o, ring->full, operands, first, zero);
         return;
     }
     IrOp *loop = ir_for(b, zero, ir_const_index(b, o->matrices), ir_const_index(b, 1), 0, NULL, "matrix");
     IrBuilder inner = ir_builder_at_end(loop->regions[0]);
     inner.span = b->span;
-    copy_matrix(s, &inner, o, operands, first, loop->regions[0]->args[0]);
+    copy_matrix(s, &inner, o, ring->full, operands, first, loop->regions[0]->args[0]);
     ir_yield(&inner, 0, NULL);
 }

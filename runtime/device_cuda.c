@@ -70,6 +70,70 @@ typedef union {
     unsigned char scalar[8];
 } Argument;
 
+/* A tensor map as the driver encodes it. */
+typedef struct {
+    _Alignas(64) unsigned char bytes[128];
+} TensorMap;
+
+static int map_dtype(Dtype dtype) {
+    switch (dtype) {
+    case DTYPE_F16: return CUDA_MAP_F16;
+    case DTYPE_BF16: return CUDA_MAP_BF16;
+    case DTYPE_F32: return CUDA_MAP_F32;
+    case DTYPE_F64: return CUDA_MAP_F64;
+    default: break;
+    }
+    static const int words[] = {CUDA_MAP_U8, CUDA_MAP_U16, CUDA_MAP_U32, CUDA_MAP_U64};
+    return words[__builtin_ctzll(dtype_size(dtype))];
+}
+
+static int map_swizzle(unsigned bytes) {
+    return bytes == 128 ? 3 : bytes == 64 ? 2 : bytes == 32 ? 1 : 0;
+}
+
+/* The driver counts axes from the innermost one. A tensor without an element has no map: nothing is read
+ * through it. */
+static RtError encode_map(Cuda *c, const Binding *b, const ArtifactParam *p, uint64_t address, TensorMap *map) {
+    const ArtifactParam *tensor = &b->a->params[p->tensor];
+    uint64_t extents[ARTIFACT_MAP_RANK], strides[ARTIFACT_MAP_RANK], stride = dtype_size(p->dtype);
+    unsigned box[ARTIFACT_MAP_RANK], ones[ARTIFACT_MAP_RANK];
+    memset(map, 0, sizeof *map);
+    for (unsigned i = 0; i < p->rank; i++) {
+        unsigned axis = p->rank - 1 - i;
+        int64_t extent;
+        if (!binding_eval(b, tensor->extents[axis], &extent) || extent < 0)
+            return rt_error(RT_LAUNCH_FAILED, "an extent of '%s' is out of range", tensor->name);
+        if (!extent) return rt_ok();
+        extents[i] = (uint64_t)extent;
+        strides[i] = stride *= (uint64_t)extent; /* of the next axis outwards */
+        box[i] = p->box[axis];
+        ones[i] = 1;
+    }
+    enum { INTERLEAVE_NONE = 0, L2_PROMOTION_256 = 3, FILL_ZEROS = 0 };
+    CU(TensorMapEncodeTiled(map, map_dtype(p->dtype), p->rank, (void *)(uintptr_t)address, extents, strides, box, ones,
+                            INTERLEAVE_NONE, map_swizzle(p->swizzle), L2_PROMOTION_256, FILL_ZEROS),
+       "describing a tensor to the copy engine");
+    return rt_ok();
+}
+
+/* Maps of the launch, as many as there are parameters of that kind; `maps` is on the heap. */
+static RtError fill_maps(Cuda *c, const Launch *l, const Binding *b, const uint64_t *addresses, void **parameters,
+                         TensorMap **maps) {
+    size_t count = 0;
+    *maps = NULL;
+    for (size_t i = 0; i < l->version->arg_count; i++) count += b->a->params[l->version->args[i]].kind == ARTIFACT_MAP;
+    if (!count) return rt_ok();
+    if (!(*maps = aligned_alloc(64, count * sizeof **maps))) return rt_error(RT_MISSING, "out of memory");
+    for (size_t i = l->version->arg_count; i-- > 0 && count;) {
+        const ArtifactParam *p = &b->a->params[l->version->args[i]];
+        if (p->kind != ARTIFACT_MAP) continue;
+        TensorMap *map = &(*maps)[--count];
+        RT_TRY(encode_map(c, b, p, addresses[p->tensor], map));
+        parameters[i] = map;
+    }
+    return rt_ok();
+}
+
 static void fill_arguments(const Launch *l, const Binding *b, const uint64_t *addresses,
                            Argument *arguments, void **parameters) {
     for (size_t i = 0; i < l->version->arg_count; i++) {
@@ -125,7 +189,10 @@ static RtError gpu_launch(Device *d, Program *p, const Launch *l, const Binding 
                              .stream = c->stream,
                              .attributes = attributes,
                              .attribute_count = fill_attributes(v, attributes)};
-    RtError e = cuda_check(c->cu, c->cu->LaunchKernelEx(&config, f, parameters, NULL), "launching");
+    TensorMap *maps;
+    RtError e = fill_maps(c, l, b, addresses, parameters, &maps);
+    if (!rt_failed(&e)) e = cuda_check(c->cu, c->cu->LaunchKernelEx(&config, f, parameters, NULL), "launching");
+    free(maps);
     if (rt_failed(&e)) return rt_error(e.status, "'%s': %.400s", v->entry, e.text);
     return rt_ok();
 }

@@ -111,6 +111,7 @@ static void decode_param(Build *b, unsigned i) {
         bind_scalar(b, node, param);
         break;
     case IR_PARAM_WORKSPACE:
+    case IR_PARAM_MAP:
         fail(b, "a graph has no workspaces", param->name);
         break;
     }

@@ -34,7 +34,7 @@ InstRun interpret_op(IrOpcode op) {
     static InstRun (*const tables[])(IrOpcode) = {interpret_lanes_op,  interpret_control_op,
                                                   interpret_tile_op,   interpret_axes_op,
                                                   interpret_slice_op,  interpret_memory_op,
-                                                  interpret_warp_op};
+                                                  interpret_warp_op,   interpret_async_op};
     for (size_t i = 0; i < COUNT_OF(tables); i++) {
         InstRun run = tables[i](op);
         if (run) return run;
@@ -157,6 +157,7 @@ static void set_machine(Machine *m) {
     m->block_barriers = ARENA_ARRAY(m->arena, uint32_t, m->blocks);
     m->warp_barriers = ARENA_ARRAY(m->arena, uint32_t, m->threads / WARP + 1);
     m->open_group = ARENA_ARRAY(m->arena, int64_t, m->threads);
+    m->open_batch = ARENA_ARRAY(m->arena, int64_t, m->threads);
     m->shared.name = "shared memory";
     m->shared.bytes = ir_func_attr_int(m->f, "shared_bytes", 0);
 }
@@ -175,6 +176,8 @@ static void start_block(Machine *m) {
     m->cluster_start = ++m->cluster_barriers; /* what earlier blocks did is no race */
     for (size_t i = 0; i < m->pending.len; i++) free(m->pending.data[i].data);
     m->pending.len = 0;
+    for (size_t i = 0; i < m->boxes.len; i++) free(m->boxes.data[i].data);
+    m->boxes.len = m->barriers.len = m->products.len = 0;
 }
 
 static void run_blocks(Machine *m, const Code *code) {
@@ -211,6 +214,7 @@ static bool run_func(Launch *l, const IrFunc *f, const char **error) {
         run_blocks(m, code);
     }
     for (size_t i = 0; i < m->pending.len; i++) free(m->pending.data[i].data);
+    for (size_t i = 0; i < m->boxes.len; i++) free(m->boxes.data[i].data);
     *error = m->error;
     return !m->error;
 }

@@ -145,7 +145,7 @@ static void decode_inst(Decode *d, Inst *inst, const IrOp *op) {
     for (unsigned i = 0; i < op->result_count; i++) inst->results[i] = new_slot(d, &op->results[i]);
     inst->text = ir_attr_str(op, op->opcode == IR_TILE_REDUCE ? "kind" : "name", "");
     if (op->opcode == IR_CONST) decode_constant(inst);
-    if (op->opcode == IR_SHARED_PTR || op->opcode == IR_BUF_ALLOC) make_memory(d, inst);
+    if (op->opcode == IR_SHARED_PTR || op->opcode == IR_BUF_ALLOC || op->opcode == IR_MBAR_ALLOC) make_memory(d, inst);
     if (op->region_count) decode_regions(d, inst);
 }
 
@@ -171,7 +171,7 @@ static int64_t symbol_value(Machine *m, const char *name) {
 
 static void bind_param(Machine *m, Slot *s, unsigned i, Memory *memory, double scalar) {
     const IrParam *param = &m->f->params[i];
-    if (param->kind == IR_PARAM_TENSOR || param->kind == IR_PARAM_WORKSPACE) {
+    if (param->kind == IR_PARAM_TENSOR || param->kind == IR_PARAM_WORKSPACE || param->kind == IR_PARAM_MAP) {
         s->memory = memory;
         return;
     }
@@ -190,7 +190,11 @@ Code *interpret_decode(Machine *m, Memory *const *memories, const double *scalar
     d.capacity = 0;
     remember(&d, (const IrValue *)&d, NULL); /* makes the table */
     Code *code = decode_block(&d, m->f->body);
-    for (unsigned i = 0; i < code->arg_count; i++)
-        bind_param(m, code->args[i], i, memories[i], scalars[i]);
+    for (unsigned i = 0; i < code->arg_count; i++) {
+        unsigned of = i; /* a map's memory is its tensor's */
+        for (unsigned t = 0; m->f->params[i].kind == IR_PARAM_MAP && t < i; t++)
+            if (strcmp(m->f->params[t].name, m->f->params[i].map.tensor) == 0) of = t;
+        bind_param(m, code->args[i], i, memories[of], scalars[i]);
+    }
     return code;
 }

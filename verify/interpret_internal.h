@@ -75,6 +75,14 @@ typedef struct {
     size_t thread;
 } PendingCopy;
 
+/* A barrier that counts arrivals and the copy engine's bytes, at a place in shared memory. */
+typedef struct {
+    Memory *memory;
+    int64_t at, arrivals, arrived, bytes, copied; /* of the phase: bytes expected, bytes on their way */
+    int64_t phase;                                /* phases that have ended */
+} Barrier;
+typedef struct Product Product; /* of a warpgroup, in flight (interpret_async.c) */
+
 struct Machine {
     Arena *arena;
     const IrFunc *f;
@@ -90,6 +98,10 @@ struct Machine {
     uint32_t cluster_start; /* cluster_barriers when this cluster began */
     int64_t *open_group; /* per thread: the group that the next commit closes */
     VEC(PendingCopy) pending;
+    VEC(PendingCopy) boxes; /* of the copy engine; group: the place of its barrier */
+    VEC(Barrier) barriers;
+    VEC(Product *) products;
+    int64_t *open_batch; /* per warpgroup: the batch of products that the next commit closes */
     const IrOp *at; /* the op being run */
     const char *error;
     jmp_buf trap;
@@ -113,6 +125,7 @@ InstRun interpret_axes_op(IrOpcode op);    /* interpret_axes.c */
 InstRun interpret_slice_op(IrOpcode op);   /* interpret_slice.c */
 InstRun interpret_memory_op(IrOpcode op);  /* interpret_memory.c */
 InstRun interpret_warp_op(IrOpcode op);    /* interpret_warp.c */
+InstRun interpret_async_op(IrOpcode op);   /* interpret_async.c */
 
 /* interpret_lanes.c */
 Cell cell_round(const Slot *as, Cell value); /* to the slot's dtype; integers wrap */

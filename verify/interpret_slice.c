@@ -251,6 +251,7 @@ InstRun interpret_slice_op(IrOpcode op) {
     case IR_TILE_STORE:
         return run_store;
     case IR_BUF_COPY:
+    case IR_TMA_COPY:
         return run_copy;
     default:
         return NULL;

@@ -13,7 +13,7 @@ static const Aff *formula(Artifact *a, const char *text) {
 }
 
 static void add_params(Artifact *a) {
-    a->param_count = 7;
+    a->param_count = 8;
     a->params = ARENA_ARRAY(a->arena, ArtifactParam, a->param_count);
     a->params[0] = (ArtifactParam){.kind = ARTIFACT_TENSOR,
                                    .name = "X",
@@ -38,6 +38,7 @@ static void add_params(Artifact *a) {
                                    .name = "w",
                                    .dtype = DTYPE_F64,
                                    .elements = formula(a, "B*num_sms")};
+    a->params[7] = (ArtifactParam){.kind = ARTIFACT_MAP, .name = "X_box", .dtype = DTYPE_F32, .rank = 2, .box = {8, 32}, .swizzle = 128};
 }
 
 static void add_steps(Artifact *a) {
@@ -104,7 +105,7 @@ static void test_round_trip(void) {
     CHECK(b != NULL);
     artifact_write(b, &second);
     CHECK(first.len == second.len && memcmp(first.data, second.data, first.len) == 0);
-    CHECK(b->param_count == 7 && b->params[5].fallback == 1e-5 && b->params[1].dtype == DTYPE_BF16);
+    CHECK(b->param_count == 8 && b->params[7].box[1] == 32 && b->params[7].swizzle == 128 && b->params[5].fallback == 1e-5 && b->params[1].dtype == DTYPE_BF16);
     CHECK_STR(b->params[0].graph_name, "Input");
     CHECK(b->steps[1].versions[0].guard && !b->steps[1].versions[1].guard);
     CHECK(b->blobs[1].size == 8 && b->blobs[1].data[4] == 0 && b->blobs[1].data[5] == 1);
@@ -146,6 +147,15 @@ static void test_checks(void) {
     a = sample(arena);
     a->steps[0].param = 2;
     CHECK(strstr(refusal(a), "no memory"));
+    a = sample(arena);
+    a->params[7].box[1] = 64;
+    CHECK(strstr(refusal(a), "do not fit its swizzle"));
+    a = sample(arena);
+    a->params[7].tensor = 2;
+    CHECK(strstr(refusal(a), "no tensor of its rank and dtype"));
+    a = sample(arena);
+    a->params[7].box[0] = 257;
+    CHECK(strstr(refusal(a), "out of range"));
     arena_destroy(arena);
 }
 

@@ -179,6 +179,51 @@ static void test_collectives(void) {
                     "if(%c1) {\nbarrier() {scope = \"block\"}\nyield()\n} {}");
 }
 
+static const char engine[] = "kernel (tensor %A: ptr<f16, global> in of tensor<[M, K] x f16>, symbol %M: index, symbol %K: index, "
+                             "map %A_box: ptr<f16, map> of A [64, 64] swizzle 128)";
+static const char shared[] = "%z = const() {value = 0} : index\n"
+                             "%a = shared.ptr() {offset = 0, bytes = 8192, align = 1024} : ptr<f16, shared>\n"
+                             "%f = shared.ptr() {offset = 8192, bytes = 8} : ptr<u64, shared>\n"
+                             "%acc = map() {extents = [1, 4]} : frag<[1, 4] x f32> (%i: index, %j: index) {\n"
+                             "%o = const() {value = 0.0} : f32\nyield(%o)\n}\n";
+
+static void engine_rejects(const char *body, const char *message) {
+    char text[2048];
+    snprintf(text, sizeof text, "%s%s", shared, body);
+    rejects(engine, text, message);
+}
+
+static void test_engine(void) {
+    char text[2048];
+    snprintf(text, sizeof text, "%smbar.init(%%f, %%z) {arrivals = 1}\nmbar.expect(%%f, %%z) {bytes = 8192}\n"
+             "tma.load(%%A_box, %%a, %%z, %%f, %%z, %%z, %%z)\nmbar.wait(%%f, %%z, %%z)\nwgmma.fence()\n"
+             "%%n = wgmma(%%a, %%z, %%a, %%z, %%acc) {swizzle = [128, 128], lead = [0, 8192], trans_b = true} : frag<[1, 4] x f32>\n"
+             "wgmma.commit()\n%%d = wgmma.wait(%%n) {pending = 0} : frag<[1, 4] x f32>\nmbar.drop(%%f, %%z)", shared);
+    accepts(engine, text);
+    engine_rejects("mbar.init(%a, %z) {arrivals = 1}", "names a barrier by a shared pointer to u64 and an offset");
+    engine_rejects("mbar.init(%f, %z) {arrivals = 0}", "a phase has an arrival at least");
+    engine_rejects("mbar.expect(%f, %z) {bytes = 1048576}", "a phase counts less than 2^20 bytes");
+    engine_rejects("tma.load(%A_box, %a, %z, %f, %z, %z)", "has a coordinate for each axis of the tensor");
+    engine_rejects("tma.load(%A, %a, %z, %f, %z, %z, %z)", "reads through a tensor map of the function");
+    engine_rejects("%n = wgmma(%a, %z, %a, %z, %acc) {swizzle = [16, 128], lead = [0, 0]} : frag<[1, 4] x f32>",
+                   "a swizzle is of 32, 64 or 128 bytes");
+    engine_rejects("%n = wgmma(%f, %z, %f, %z, %acc) {swizzle = [128, 128], lead = [0, 0]} : frag<[1, 4] x f32>",
+                   "multiplies f16 or bf16 into f32");
+    engine_rejects("%d = wgmma.wait(%acc) {pending = 8} : frag<[1, 4] x f32>", "pending is from 0 to 7");
+    engine_rejects("%l = special() {name = \"warp\"} : index\n%c = lt(%l, %M) : bool\nif(%c) {\nwgmma.fence()\nyield()\n} {}",
+                   "all threads of the block must reach this op, but an enclosing `if` depends on the warp");
+    rejects("kernel (tensor %A: ptr<f16, global> in, map %m: ptr<f16, map> of B [8, 8] swizzle 0)", "",
+            "the map m is of no tensor of the function");
+    rejects("kernel (tensor %A: ptr<f16, global> in, map %m: ptr<f32, map> of A [8, 8] swizzle 0)", "",
+            "the map m has another dtype than its tensor");
+    rejects("kernel (tensor %A: ptr<f16, global> in, map %m: ptr<f16, map> of A [8, 64] swizzle 64)", "",
+            "a row of the box of the map m is a multiple of 16 bytes, and within the swizzle");
+    rejects(mapped, "%z = const() {value = 0} : index\n%full = mbar.alloc() {arrivals = 1} : buf<2 x [1] x u64, shared>\n"
+            "%b = buf.alloc() {tma = 128} : buf<2 x [64, 64] x f16, shared>\n%w = const() {value = 64} : index\n"
+            "%t = tma.copy(%X, %b, %z, %b, %z, %z, %w, %z, %w) {axes = \"rr\", extents = [64, 64]} : token",
+            "operand 3 is no ring of barriers");
+}
+
 /* Damage that text cannot express. */
 static void test_damage(void) {
     Reader r = read_func(kernel, "%a = add(%s, %s) : f32\n%b = add(%a, %s) : f32");
@@ -198,6 +243,7 @@ int main(void) {
     test_axes();
     test_kernel();
     test_collectives();
+    test_engine();
     test_damage();
     return 0;
 }

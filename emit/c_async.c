@@ -1,0 +1,91 @@
+/* The copy engine, its barriers and wgmma in CUDA C: each instruction is a small function. */
+#include "c_internal.h"
+
+#include <string.h>
+
+static const char *join(CPrinter *p, const char *list, const char *item) {
+    return *list ? arena_printf(p->arena, "%s, %s", list, item) : item;
+}
+
+static const AtomInfo *noted(CPrinter *p, const AtomInfo *atom) {
+    for (size_t i = 0; i < p->atoms.len; i++)
+        if (p->atoms.data[i] == atom) return atom;
+    VEC_PUSH(p->arena, &p->atoms, atom);
+    return atom;
+}
+
+static const char *argument(CPrinter *p, const IrOp *op, unsigned *at) {
+    const IrValue *v = op->operands[*at];
+    *at += v->type->kind == IR_TYPE_PTR && v->type->space == IR_SPACE_SHARED ? 2 : 1;
+    if (v->type->kind != IR_TYPE_PTR) return c_use(p, v).text;
+    if (v->type->space == IR_SPACE_MAP) return arena_printf(p->arena, "&%s", c_use(p, v).text);
+    return arena_printf(p->arena, "&%s", c_element(p, v, op->operands[*at - 1]));
+}
+
+static void call(CPrinter *p, const char *name, const char *arguments) {
+    bool wide = 4 * p->indent + strlen(name) + strlen(arguments) + 3 > C_LINE_WIDTH;
+    if (wide) c_line(p, "// clang-format off");
+    c_statement(p, "%s(%s);", name, arguments);
+    if (wide) c_line(p, "// clang-format on");
+}
+
+void c_instruction(CPrinter *p, const IrOp *op) {
+    const AtomInfo *atom = async_find(op);
+    if (!atom || !p->dialect->gpu) {
+        c_fail(p, op, "GPU instructions");
+        return;
+    }
+    const char *arguments = "";
+    for (unsigned at = 0; at < op->operand_count;) arguments = join(p, arguments, argument(p, op, &at));
+    int64_t attribute;
+    if (async_attribute(op, &attribute)) arguments = join(p, arguments, c_int_text(p, attribute));
+    call(p, c_atom_name(p, noted(p, atom)), arguments);
+}
+
+/* ---- wgmma ---- */
+
+static void note_form(CPrinter *p, WgmmaForm form) {
+    const char *name = wgmma_name(p->arena, form);
+    for (size_t i = 0; i < p->wgmmas.len; i++)
+        if (strcmp(wgmma_name(p->arena, p->wgmmas.data[i]), name) == 0) return;
+    VEC_PUSH(p->arena, &p->wgmmas, form);
+}
+
+static const char *first_element(CPrinter *p, const IrType *t, const char *array) {
+    if (t->rank <= 1) return array;
+    for (unsigned i = 0; i < t->rank; i++) array = arena_printf(p->arena, "%s[0]", array);
+    return arena_printf(p->arena, "&%s", array);
+}
+
+void c_wgmma(CPrinter *p, const IrOp *op) {
+    if (!p->dialect->gpu) {
+        c_fail(p, op, "GPU instructions");
+        return;
+    }
+    WgmmaForm form = wgmma_form(op);
+    const IrValue *acc = op->operands[op->operand_count - 1];
+    const char *array = c_change_array(p, &op->results[0], acc);
+    note_form(p, form);
+    const char *arguments = form.registers ? first_element(p, acc->type, array) : "";
+    for (unsigned i = 0; i < 2 && !form.wait; i++) {
+        const char *at = c_element(p, op->operands[2 * i], op->operands[2 * i + 1]);
+        const char *factor = c_helper(p, C_HELPER_WGMMA_FACTOR, DTYPE_NONE, DTYPE_NONE);
+        arguments = arena_printf(p->arena, "%s, %s(&%s, 0x%llxull)", arguments, factor, at,
+                                 (unsigned long long)wgmma_descriptor(op, i));
+    }
+    call(p, wgmma_name(p->arena, form), arguments);
+}
+
+static void print_form(CPrinter *p, WgmmaForm form, Str *out) {
+    str_printf(out, "// clang-format off\n%s void %s(", p->dialect->helper_prefix, wgmma_name(p->arena, form));
+    if (form.registers) str_append(out, "float *d");
+    if (!form.wait) str_append(out, ", unsigned long long a, unsigned long long b");
+    str_printf(out, ") {\n    asm volatile(\"%s\"\n        : ", wgmma_text(p->arena, form, '%', form.registers));
+    for (unsigned i = 0; i < form.registers; i++) str_printf(out, "%s\"+f\"(d[%u])", i ? ", " : "", i);
+    str_append(out, form.wait ? "\n        :" : "\n        : \"l\"(a), \"l\"(b)");
+    str_append(out, "\n        : \"memory\");\n}\n// clang-format on\n\n");
+}
+
+void c_print_wgmmas(CPrinter *p, Str *out) {
+    for (size_t i = 0; i < p->wgmmas.len; i++) print_form(p, p->wgmmas.data[i], out);
+}

@@ -1,0 +1,281 @@
+/* The copy engine, barriers that count its bytes, and products of warpgroups, each as late as the program
+ * allows: a copy lands when its phase is waited for and its place holds NaNs until then, and what a product
+ * reads may not change before it is waited for. Swizzles and fragments are those of the PTX ISA ("Shared Memory
+ * Matrix Layout", "Register Fragments for wgmma.mma_async.m64nNk16"). */
+#include "interpret_internal.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { GROUP = 4 * WARP, ROWS = 64, DEPTH = 16, PENDING_BYTE = 0xff };
+
+/* ---- Barriers ---- */
+
+static Barrier *find_barrier(Machine *m, const Memory *memory, int64_t at) {
+    for (size_t i = 0; i < m->barriers.len; i++)
+        if (m->barriers.data[i].memory == memory && m->barriers.data[i].at == at) return &m->barriers.data[i];
+    return NULL;
+}
+
+static int64_t barrier_place(const Inst *inst, unsigned operand, size_t thread) {
+    return inst->operands[operand]->offset + inst->operands[operand + 1]->cells[thread].i * 8;
+}
+
+static Barrier *need_barrier(Machine *m, const Inst *inst, unsigned operand, size_t thread) {
+    Barrier *b = find_barrier(m, inst->operands[operand]->memory, barrier_place(inst, operand, thread));
+    if (!b) machine_trap(m, "there is no barrier at this place");
+    return b;
+}
+
+static void run_init(Machine *m, Inst *inst, const uint8_t *active) {
+    if (m->threads == 1) return;
+    for (size_t t = 0; t < m->threads; t++) {
+        if (!active[t]) continue;
+        Barrier b = {.memory = inst->operands[0]->memory, .at = barrier_place(inst, 0, t)};
+        b.arrivals = ir_attr_int(inst->op, "arrivals", 1);
+        if (find_barrier(m, b.memory, b.at)) machine_trap(m, "a barrier is made where there is one");
+        memory_check(m, b.memory, b.at, 8, 8);
+        memory_note(m, b.memory, b.at, 8, t, true);
+        VEC_PUSH(m->arena, &m->barriers, b);
+    }
+}
+
+static void run_drop(Machine *m, Inst *inst, const uint8_t *active) {
+    if (m->threads == 1) return;
+    for (size_t t = 0; t < m->threads; t++) {
+        if (!active[t]) continue;
+        Barrier *b = need_barrier(m, inst, 0, t);
+        memory_note(m, b->memory, b->at, 8, t, true);
+        *b = m->barriers.data[--m->barriers.len];
+    }
+}
+
+/* What other threads did before is no race: they, or this thread, waited for the phase. */
+static void land(Machine *m, const Barrier *b) {
+    size_t kept = 0;
+    for (size_t i = 0; i < m->boxes.len; i++) {
+        PendingCopy *c = &m->boxes.data[i];
+        if (c->group != b->at) {
+            m->boxes.data[kept++] = *c;
+            continue;
+        }
+        for (int64_t k = 0; k < c->bytes; k++) {
+            c->memory->data[c->offset + k] = c->data[k];
+            if (c->memory->shadow) c->memory->shadow[c->offset + k].writer = -1;
+        }
+        free(c->data);
+    }
+    m->boxes.len = kept;
+}
+
+static bool end_phase(Machine *m, Barrier *b) {
+    if (b->arrived < b->arrivals || b->bytes != b->copied) return false;
+    land(m, b);
+    b->arrived = b->bytes = b->copied = 0;
+    b->phase++;
+    return true;
+}
+
+static void run_expect(Machine *m, Inst *inst, const uint8_t *active) {
+    for (size_t t = 0; t < m->threads && m->threads > 1; t++) {
+        if (!active[t]) continue;
+        Barrier *b = need_barrier(m, inst, 0, t);
+        if (b->arrived == b->arrivals && !end_phase(m, b)) machine_trap(m, "more arrivals than the phase has");
+        b->arrived++;
+        b->bytes += ir_attr_int(inst->op, "bytes", 0);
+    }
+}
+
+static void run_wait(Machine *m, Inst *inst, const uint8_t *active) {
+    for (size_t t = 0; t < m->threads && m->threads > 1; t++) {
+        if (!active[t]) continue;
+        Barrier *b = need_barrier(m, inst, 0, t);
+        int64_t parity = inst->operands[2]->cells[t].i;
+        memory_note(m, b->memory, b->at, 8, t, false);
+        if ((b->phase & 1) == parity && !end_phase(m, b)) machine_trap(m, "waits for a phase that does not end");
+    }
+}
+
+/* ---- Copies ---- */
+
+static int64_t swizzled(int64_t at, int64_t bytes) {
+    return at ^ (at >> 7 & (bytes / 16 - 1)) << 4;
+}
+
+/* The box at the thread's coordinates, row after row; zero outside of the tensor. */
+static unsigned char *read_box(Machine *m, const Inst *inst, const IrTensorMap *map, size_t thread, int64_t *bytes) {
+    const IrType *tensor = NULL;
+    int64_t extents[IR_MAP_RANK], lane[IR_MAP_RANK] = {0}, count = 1, size = (int64_t)dtype_size(inst->operands[0]->dtype);
+    for (unsigned i = 0; i < m->f->param_count; i++)
+        if (strcmp(m->f->params[i].name, map->tensor) == 0) tensor = m->f->params[i].type;
+    for (unsigned a = 0; a < map->rank; a++) {
+        if (!tensor || !sizes_eval(m->sizes, tensor->extents[a], &extents[a])) machine_trap(m, "the tensor of the map has no shape");
+        count *= map->box[a];
+    }
+    unsigned char *data = calloc((size_t)count, (size_t)size);
+    if (!data) machine_trap(m, "out of memory");
+    for (int64_t e = 0; e < count; e++) {
+        int64_t flat = 0;
+        bool inside = true;
+        for (unsigned a = 0; a < map->rank; a++) {
+            int64_t at = inst->operands[5 + a]->cells[thread].i + lane[a];
+            inside = inside && at >= 0 && at < extents[a];
+            flat = flat * extents[a] + at;
+        }
+        if (inside) memcpy(data + e * size, inst->operands[0]->memory->data + flat * size, (size_t)size);
+        for (unsigned a = map->rank; a-- > 0 && ++lane[a] == map->box[a];) lane[a] = 0;
+    }
+    *bytes = count * size;
+    return data;
+}
+
+static void run_tma_load(Machine *m, Inst *inst, const uint8_t *active) {
+    const IrTensorMap *map = &m->f->params[inst->op->operands[0]->index].map;
+    const Slot *to = inst->operands[1];
+    for (size_t t = 0; t < m->threads; t++) {
+        if (!active[t]) continue;
+        Barrier *b = need_barrier(m, inst, 3, t);
+        int64_t bytes, at = to->offset + inst->operands[2]->cells[t].i * (int64_t)dtype_size(to->dtype);
+        unsigned char *data = read_box(m, inst, map, t, &bytes), *placed = calloc(1, (size_t)bytes);
+        if (!placed) machine_trap(m, "out of memory");
+        memory_check(m, to->memory, at, bytes, map->swizzle ? map->swizzle * 8 : 128);
+        for (int64_t k = 0; k < bytes; k++) placed[map->swizzle ? swizzled(at + k, map->swizzle) - at : k] = data[k];
+        free(data);
+        memory_note(m, to->memory, at, bytes, t, true);
+        memset(to->memory->data + at, PENDING_BYTE, (size_t)bytes);
+        b->copied += bytes;
+        PendingCopy copy = {.data = placed, .memory = to->memory, .offset = at, .bytes = bytes, .group = b->at, .thread = t};
+        VEC_PUSH(m->arena, &m->boxes, copy);
+    }
+}
+
+/* ---- Products ---- */
+
+/* Where a factor's elements lie. */
+typedef struct {
+    Memory *memory;
+    Dtype dtype;
+    int64_t start, swizzle, lead;
+    bool across;
+} View;
+
+static View view_of(Machine *m, const Inst *inst, unsigned which, size_t first) {
+    const Slot *ptr = inst->operands[2 * which], *offset = inst->operands[2 * which + 1];
+    View v = {.memory = ptr->memory, .dtype = ptr->dtype, .across = ir_attr_bool(inst->op, which ? "trans_b" : "trans_a")};
+    v.swizzle = ir_attr(inst->op, "swizzle")->ints[which];
+    v.lead = ir_attr(inst->op, "lead")->ints[which];
+    v.start = ptr->offset + offset->cells[first].i * (int64_t)dtype_size(ptr->dtype);
+    for (size_t t = first; t < first + GROUP; t++)
+        if (offset->cells[t].i != offset->cells[first].i) machine_trap(m, "threads of a warpgroup name different factors");
+    if (v.start % 16) machine_trap(m, "a factor does not begin at a multiple of 16 bytes");
+    return v;
+}
+
+/* Element (along, k): along M of a, N of b. */
+static double element(Machine *m, const View *v, int64_t along, int64_t k, size_t thread) {
+    int64_t size = (int64_t)dtype_size(v->dtype), across = v->swizzle / size, at = v->start;
+    at += v->across ? along / across * v->lead + k * v->swizzle + along % across * size : along * v->swizzle + k * size;
+    at = swizzled(at, v->swizzle);
+    memory_check(m, v->memory, at, size, size);
+    memory_note(m, v->memory, at, size, thread, false);
+    return dtype_read(v->dtype, v->memory->data + at);
+}
+
+typedef struct {
+    double a[ROWS][DEPTH], b[256][DEPTH];
+} Factors;
+
+static Hash128 read_factors(Machine *m, const View v[2], int64_t columns, size_t first, Factors *f) {
+    memset(f, 0, sizeof *f);
+    for (int64_t k = 0; k < DEPTH; k++) {
+        for (int64_t i = 0; i < ROWS; i++) f->a[i][k] = element(m, &v[0], i, k, first);
+        for (int64_t j = 0; j < columns; j++) f->b[j][k] = element(m, &v[1], j, k, first);
+    }
+    return hash128(f, sizeof *f, (Hash128){0, 0});
+}
+
+static void need_group(Machine *m, const uint8_t *active, size_t first) {
+    for (size_t t = first; t < first + GROUP; t++)
+        if (t >= m->threads || active[t] != active[first]) machine_trap(m, "a warpgroup's instruction under divergent control");
+}
+
+struct Product {
+    const Inst *inst;
+    View view[2];
+    Hash128 read;
+    int64_t columns, batch;
+    size_t first;
+};
+
+static void run_wgmma(Machine *m, Inst *inst, const uint8_t *active) {
+    const Slot *acc = inst->operands[4];
+    Slot *r = inst->results[0];
+    Factors *f = ARENA_NEW(m->arena, Factors);
+    for (size_t first = 0; first < m->threads; first += GROUP) {
+        need_group(m, active, first);
+        if (!active[first]) continue;
+        Product p = {.inst = inst, .columns = (int64_t)r->n * 2, .first = first, .batch = m->open_batch[first / GROUP]};
+        for (unsigned i = 0; i < 2; i++) p.view[i] = view_of(m, inst, i, first);
+        p.read = read_factors(m, p.view, p.columns, first, f);
+        for (size_t t = 0; t < GROUP; t++)
+            for (size_t e = 0; e < r->n; e++) {
+                size_t row = t / WARP * 16 + t % WARP / 4 + e / 2 % 2 * 8, column = e / 4 * 8 + t % 4 * 2 + e % 2;
+                double sum = acc->cells[(first + t) * acc->n + e].f;
+                for (size_t k = 0; k < DEPTH; k++) sum += f->a[row][k] * f->b[column][k];
+                r->cells[(first + t) * r->n + e].f = (float)sum;
+            }
+        Product *kept = ARENA_NEW(m->arena, Product);
+        *kept = p;
+        VEC_PUSH(m->arena, &m->products, kept);
+    }
+}
+
+static void run_batch(Machine *m, Inst *inst, const uint8_t *active) {
+    (void)inst;
+    for (size_t first = 0; first < m->threads; first += GROUP) {
+        need_group(m, active, first);
+        m->open_batch[first / GROUP] += active[first];
+    }
+}
+
+static void finish(Machine *m, const Product *p) {
+    Factors *f = calloc(1, sizeof *f);
+    if (!f) machine_trap(m, "out of memory");
+    Hash128 now = read_factors(m, p->view, p->columns, p->first, f);
+    free(f);
+    if (now.lo != p->read.lo || now.hi != p->read.hi) machine_trap(m, "a factor is overwritten while its product is in flight");
+}
+
+static void run_product_wait(Machine *m, Inst *inst, const uint8_t *active) {
+    int64_t pending = ir_attr_int(inst->op, "pending", 0);
+    slot_copy(m, inst->results[0], inst->operands[0], active);
+    if (m->threads == 1) return;
+    size_t kept = 0;
+    for (size_t first = 0; first < m->threads; first += GROUP) need_group(m, active, first);
+    for (size_t i = 0; i < m->products.len; i++) {
+        Product *p = m->products.data[i];
+        if (active[p->first] && p->batch < m->open_batch[p->first / GROUP] - pending) finish(m, p);
+        else m->products.data[kept++] = p;
+    }
+    m->products.len = kept;
+}
+
+static void run_nothing(Machine *m, Inst *inst, const uint8_t *active) {
+    (void)m, (void)inst, (void)active; /* mbar.alloc: made when the function was decoded; wgmma.fence: ops follow each other */
+}
+
+InstRun interpret_async_op(IrOpcode op) {
+    switch (op) {
+    case IR_MBAR_INIT: return run_init;
+    case IR_MBAR_DROP: return run_drop;
+    case IR_MBAR_EXPECT: return run_expect;
+    case IR_MBAR_WAIT: return run_wait;
+    case IR_TMA_LOAD: return run_tma_load;
+    case IR_WGMMA: return run_wgmma;
+    case IR_WGMMA_COMMIT: return run_batch;
+    case IR_WGMMA_WAIT: return run_product_wait;
+    case IR_WGMMA_FENCE:
+    case IR_MBAR_ALLOC: return run_nothing;
+    default: return NULL;
+    }
+}
