@@ -176,21 +176,24 @@ sketch {name}_parts implements {name} {{
 }}
 """
 
+# Windows by loops: each of a window's elements is a tile of shifted, strided slices.
 POOL_1D = """
 sketch {name}_windows implements {name} {{
     symbols: B, C, L, OL = {ol}, L >= {least};
     tensors: X[B*C, L]: f32; Y[B*C, OL]: f32;
-    constexpr: T = 256;
-    view V[p: B*C, x: OL, r: {k}] = X[p, {xi}] pad {pad};
+    constexpr: T = 1024;
 
     @llm_hint("parallel", "coreidx")
     for p in range(B*C):
         @llm_hint("parallel", "coreidx")
         for x in range(0, ceil(OL, T)):
-            v = alloc([T, {k}], llm_hint=["fast", "input_cache"])
-            load(V[p, x*T:(x+1)*T, :] -> v)
-            y = {reduce}(v, axis=1){scale}
-            store(y -> Y[p, x*T:(x+1)*T])
+            w = alloc([T], init={pad}, llm_hint=["fastest", "accumulator"])
+            @llm_hint("unroll")
+            for r in range({k}):
+                v = alloc([T], llm_hint=["fast", "input_cache"])
+                load(X[p, {xs}] -> v, pad={pad})
+                {combine}
+{scaled}            store(w -> Y[p, x*T:(x+1)*T])
 }}
 """
 
@@ -198,8 +201,7 @@ POOL_2D = """
 sketch {name}_windows implements {name} {{
     symbols: B, C, H, W, OH = {oh}, OW = {ow}, H >= {least}, W >= {least};
     tensors: X[B*C, H, W]: f32; Y[B*C, OH, OW]: f32;
-    constexpr: R = 4, T = 64;
-    view V[p: B*C, y: OH, x: OW, r: {k}, s: {k}] = X[p, {yi}, {xi}] pad {pad};
+    constexpr: R = 8, T = 128;
 
     @llm_hint("parallel", "coreidx")
     for p in range(B*C):
@@ -207,10 +209,14 @@ sketch {name}_windows implements {name} {{
         for y in range(0, ceil(OH, R)):
             @llm_hint("parallel", "coreidx")
             for x in range(0, ceil(OW, T)):
-                v = alloc([R, T, {k}, {k}], llm_hint=["fast", "input_cache"])
-                load(V[p, y*R:(y+1)*R, x*T:(x+1)*T, :, :] -> v)
-                w = {reduce}({reduce}(v, axis=3), axis=2){scale}
-                store(w -> Y[p, y*R:(y+1)*R, x*T:(x+1)*T])
+                w = alloc([R, T], init={pad}, llm_hint=["fastest", "accumulator"])
+                for r in range({k}):
+                    @llm_hint("unroll")
+                    for s in range({k}):
+                        v = alloc([R, T], llm_hint=["fast", "input_cache"])
+                        load(X[p, {ys}, {xs}] -> v, pad={pad})
+                        {combine}
+{scaled}                store(w -> Y[p, y*R:(y+1)*R, x*T:(x+1)*T])
 }}
 """
 
@@ -218,8 +224,7 @@ POOL_3D = """
 sketch {name}_windows implements {name} {{
     symbols: B, C, D, H, W, OD = {od}, OH = {oh}, OW = {ow}, D >= {least}, H >= {least}, W >= {least};
     tensors: X[B*C, D, H, W]: f32; Y[B*C, OD, OH, OW]: f32;
-    constexpr: R = 4, T = 64;
-    view V[p: B*C, z: OD, y: OH, x: OW, q: {k}, r: {k}, s: {k}] = X[p, {zi}, {yi}, {xi}] pad {pad};
+    constexpr: R = 8, T = 128;
 
     @llm_hint("parallel", "coreidx")
     for p in range(B*C):
@@ -229,10 +234,15 @@ sketch {name}_windows implements {name} {{
             for y in range(0, ceil(OH, R)):
                 @llm_hint("parallel", "coreidx")
                 for x in range(0, ceil(OW, T)):
-                    v = alloc([R, T, {k}, {k}, {k}], llm_hint=["fast", "input_cache"])
-                    load(V[p, z, y*R:(y+1)*R, x*T:(x+1)*T, :, :, :] -> v)
-                    w = {reduce}({reduce}({reduce}(v, axis=4), axis=3), axis=2){scale}
-                    store(w -> Y[p, z, y*R:(y+1)*R, x*T:(x+1)*T])
+                    w = alloc([R, T], init={pad}, llm_hint=["fastest", "accumulator"])
+                    for q in range({k}):
+                        for r in range({k}):
+                            @llm_hint("unroll")
+                            for s in range({k}):
+                                v = alloc([R, T], llm_hint=["fast", "input_cache"])
+                                load(X[p, {zi}, {ys}, {xs}] -> v, pad={pad})
+                                {combine}
+{scaled}                    store(w -> Y[p, z, y*R:(y+1)*R, x*T:(x+1)*T])
 }}
 """
 
@@ -448,7 +458,20 @@ def pooling():
                 f"    tensors: X[B, C, {', '.join(axes)}]: f32; Y[B, C, {', '.join('O' + a for a in axes)}]: f32;")
         source = f"pad(X, {pad})"
         equation = f"    Y[b, c, {', '.join(windows)}] = {reduce}({ranges}, {source}[{inside}]){average}"
-        words = {"name": name, "reduce": reduce, "k": k, "pad": pad, "scale": average, "least": max(least, 1)}
+        words = {"name": name, "reduce": reduce, "k": k, "pad": pad, "least": max(least, 1)}
+        words["combine"] = "w = max(w, v)" if reduce == "max" else "w += v"
+        words["scaled"] = f"{' ' * (8 + 4 * rank)}w /= {k ** rank}\n" if reduce == "sum" else ""
+
+        def across(i, tile, r):
+            shift = (f" + {dilation}*{r}" if dilation > 1 else f" + {r}") + (f" - {padding}" if padding else "")
+            first, last = f"{i}*{tile}", f"({i} + 1)*{tile}"
+            if stride > 1:
+                return f"{stride}*{first}{shift}:{stride}*{last}{shift}:{stride}"
+            return f"{first}{shift}:{last}{shift}"
+
+        words["xs"] = across("x", "T", windows["x"])
+        if rank > 1:
+            words["ys"] = across("y", "R", windows["y"])
         words |= {f"o{a.lower()}": extent(a) for a in axes} | {f"{i}i": at(i, r) for i, r in windows.items()}
         add(number, name, "windows", "pooling", head, equation, {1: POOL_1D, 2: POOL_2D, 3: POOL_3D}[rank].format(**words), cases, "X: uniform(0, 1)")
 
