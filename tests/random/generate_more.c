@@ -294,9 +294,23 @@ static void add_matmul(RandomProgram *p, Rng *rng) {
     add_node(p, rng, &n);
 }
 
+/* An input along the first axis that is walked as a whole. */
+static bool add_vector(RandomProgram *p, Rng *rng, unsigned *result) {
+    for (unsigned i = 0; i < p->rank; i++) {
+        Node n = {.kind = NODE_TENSOR, .dtype = DTYPE_F32, .magnitude = 8};
+        n.form.dims[n.form.rank++] = (Dim){i, true};
+        if (!whole_dim(p, &n.form, 0, false)) continue;
+        choose_data(rng, &n);
+        *result = add_node(p, rng, &n);
+        return true;
+    }
+    return false;
+}
+
 static void add_dot(RandomProgram *p, Rng *rng) {
     unsigned a = 0, b = 0;
-    if (!find_value(p, rng, is_vector, &a) || !find_value(p, rng, is_vector, &b)) return;
+    if (!find_value(p, rng, is_vector, &a) && !add_vector(p, rng, &a)) return;
+    if (!find_value(p, rng, is_vector, &b)) b = a;
     if (!form_same(&p->nodes[a].form, &p->nodes[b].form)) b = a;
     Node n = {.kind = NODE_DOT, .op = BUILTIN_DOT, .dtype = DTYPE_F32, .operand_count = 2,
               .operands = {a, b}, .axis = p->nodes[a].form.dims[0].axis,
