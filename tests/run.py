@@ -34,7 +34,7 @@ def results_of(entry: dict) -> list[tuple[str, str, str]]:
     """(name, ok|skip|fail, reason) of one meson test."""
     out = entry.get("stdout") or ""
     name = entry["name"].split(" / ")[-1]
-    suites = entry["name"].split(":")[-1].split(" / ")[0] if " / " in entry["name"] else ""
+    suites = entry["name"].split(":")[-1].split(" / ")[0].split("+")[0] if " / " in entry["name"] else ""
     full = f"{suites}/{name}" if suites else name
     cases = [TAP.match(line) for line in out.splitlines()] if re.search(r"^1\.\.\d+", out, re.M) else []
     cases = [c for c in cases if c]
