@@ -44,15 +44,18 @@ static IrOp *first_user(const IrOp *op) {
 }
 
 /* A load that nothing needs before a reduction waits for that reduction: until then its registers are free. */
-void row_sink_loads(PassContext *ctx, IrFunc *f, const Axes *axes, size_t index) {
+bool row_sink_loads(PassContext *ctx, IrFunc *f, const Axes *axes, size_t index) {
     OpList ops = ops_collect(ctx->scratch, f->body);
+    bool moved = false;
     for (size_t i = ops.len; i-- > 0;) {
         IrOp *load = ops.data[i], *user;
         if (load->opcode != IR_TILE_LOAD || is_written(load->operands[0]) || !(user = first_user(load))) continue;
         bool waits = false;
         for (const IrOp *op = load->next; op && op != user; op = op->next) waits |= is_fold_along(axes, op, index);
         if (waits) ir_op_move_before(load, user);
+        moved |= waits;
     }
+    return moved;
 }
 
 /* The most tiles of the class that are alive across one of its reductions; at least 1. */

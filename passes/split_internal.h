@@ -37,8 +37,9 @@ typedef struct {
 /* Fills `taken` (at most ROW_VERSIONS - 1), shortest rows first, for the axis of symbolic extent; 0: only
  * several passes can serve it. */
 size_t row_plan(PassContext *ctx, IrFunc *f, const Axes *axes, size_t index, RowClass *taken);
-/* Moves loads that wait for a reduction behind it. */
-void row_sink_loads(PassContext *ctx, IrFunc *f, const Axes *axes, size_t index);
+/* Moves loads that wait for a reduction behind it. True: something moved, and as classes are numbered in the
+ * order of values, `axes` and `index` no longer name what an analysis of `f` or of its copies finds. */
+bool row_sink_loads(PassContext *ctx, IrFunc *f, const Axes *axes, size_t index);
 
 /* One op becomes a loop over chunks that repeats what feeds it. */
 void pass_for_store(Slice *s, IrOp *store);

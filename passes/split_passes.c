@@ -246,13 +246,13 @@ static bool make_row(PassContext *ctx, IrFunc *f, const RowClass *row, size_t in
     return make_static(ctx, f);
 }
 
-/* Versions by length, where a row is needed again after a reduction: 1, done; 0, a single pass is as good;
- * -1, failed. */
+/* Versions by length, where a row is needed again after a reduction: 1, done, or loads have moved and the axes
+ * are to be analysed anew; 0, a single pass is as good; -1, failed. */
 static int handle_rows(PassContext *ctx, IrFunc *f, Axes *axes, size_t index) {
     const AxisClass *c = axes_class(axes, index);
     RowClass rows[ROW_VERSIONS];
     if (sinks_along(ctx, f, axes, index) < 2) return 0;
-    row_sink_loads(ctx, f, axes, index);
+    if (row_sink_loads(ctx, f, axes, index)) return 1;
     size_t count = row_plan(ctx, f, axes, index, rows);
     if (!count) return 0;
     const char *name = f->name;
