@@ -197,15 +197,16 @@ unsigned fit_operand(RandomProgram *p, Rng *rng, unsigned a, Need condition) {
 }
 
 bool pick_value(const RandomProgram *p, Rng *rng, const Form *with, Kinds kinds, unsigned *found) {
-    unsigned fitting = 0;
+    unsigned fitting = 0, picked = 0;
     for (unsigned i = 0; i < p->node_count; i++) {
         const Node *n = &p->nodes[i];
         if (node_is_bare(n)) continue;
         if (!kinds_hold(kinds, n->dtype) || (with && !form_joins(&n->form, with))) continue;
         unsigned likely = i + 6 >= p->node_count ? 3 : 1; /* chains rather than bushes */
         fitting += likely;
-        if (rng_below(rng, fitting) < likely) *found = i;
+        if (rng_below(rng, fitting) < likely) picked = i;
     }
+    if (fitting) *found = picked;
     return fitting > 0;
 }
 
@@ -221,18 +222,20 @@ static unsigned scalar_operand(RandomProgram *p, Rng *rng, bool real) {
     return real ? add_node(p, rng, &n) : make_small_number(p, rng, real);
 }
 
-static void make_condition(RandomProgram *p, Rng *rng, const Form *with, unsigned *condition) {
+/* False: nothing to compare lines up with the form; `condition` is as it was. */
+static bool make_condition(RandomProgram *p, Rng *rng, const Form *with, unsigned *condition) {
     static const BuiltinId compares[] = {BUILTIN_LT, BUILTIN_LE, BUILTIN_GT, BUILTIN_GE, BUILTIN_EQ,
                                          BUILTIN_NE};
     unsigned a = 0, b = 0;
-    if (rng_chance(rng, 25) && pick_value(p, rng, with, KINDS_BOOL, condition)) return;
-    if (!pick_value(p, rng, with, KINDS_NUMBER, &a)) return;
+    if (rng_chance(rng, 25) && pick_value(p, rng, with, KINDS_BOOL, condition)) return true;
+    if (!pick_value(p, rng, with, KINDS_NUMBER, &a)) return false;
     bool real = dtype_is_float(p->nodes[a].dtype);
     if (rng_chance(rng, 50) || !pick_value(p, rng, with, KINDS_NUMBER, &b) ||
         !form_joins(&p->nodes[a].form, &p->nodes[b].form) || a == b)
         b = make_small_number(p, rng, real);
     /* equality of reals hangs on a rounding */
     *condition = call2(p, rng, compares[rng_below(rng, real ? 4 : 6)], a, b);
+    return true;
 }
 
 static void add_call(RandomProgram *p, Rng *rng) {
@@ -244,11 +247,9 @@ static void add_call(RandomProgram *p, Rng *rng) {
         const Form *lining = i ? &with : NULL;
         if (!pick_value(p, rng, lining, condition ? KINDS_NUMBER : op->kinds, &operands[i])) {
             if (op->kinds != KINDS_BOOL || !has_room(p, 8)) return;
-            make_condition(p, rng, lining, &operands[i]);
-            if (p->nodes[operands[i]].dtype != DTYPE_BOOL) return;
+            if (!make_condition(p, rng, lining, &operands[i])) return;
         }
-        if (condition) make_condition(p, rng, NULL, &operands[0]);
-        if (condition && p->nodes[operands[0]].dtype != DTYPE_BOOL) return;
+        if (condition && !make_condition(p, rng, NULL, &operands[0])) return;
         bool real = i && dtype_is_float(p->nodes[operands[i ? i - 1 : 0]].dtype);
         if (i && !condition && op->kinds != KINDS_BOOL && rng_chance(rng, 30))
             operands[i] = scalar_operand(p, rng, op->kinds != KINDS_INT && (real || op->real));

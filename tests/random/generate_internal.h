@@ -55,7 +55,8 @@ unsigned make_number(RandomProgram *p, Rng *rng, double value, bool real);
 unsigned make_call(RandomProgram *p, Rng *rng, BuiltinId op, unsigned count, const unsigned *operands);
 /* Makes an operand meet the condition by operations in front of it. */
 unsigned fit_operand(RandomProgram *p, Rng *rng, unsigned a, Need condition);
-/* A random earlier value whose form lines up with `with` (null: any) and is no bare number. */
+/* A random earlier value whose form lines up with `with` (null: any) and is no bare number; false, and `found` as it
+ * was: there is none. */
 bool pick_value(const RandomProgram *p, Rng *rng, const Form *with, Kinds kinds, unsigned *found);
 /* How a case fills a tensor of floats: sets its magnitude. */
 void choose_data(Rng *rng, Node *n);
