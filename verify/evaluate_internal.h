@@ -100,6 +100,8 @@ enum {
 /* What a reduction or scan has taken so far. */
 typedef struct {
     double sum, magnitude, error, walk; /* walk: sum of |partial sums| at truncation points */
+    double last, run, squares; /* the last term but 0, how often it came in a row; the sum of the
+                                  squares of these runs' lengths */
     int64_t integer, terms;
     double largest_error;
     double rival;                        /* arg: the most that a term other than the best may be */

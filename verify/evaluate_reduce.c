@@ -49,6 +49,13 @@ static inline void acc_sum(Acc *acc, const Node *node, double v, double e) {
     acc->error += e;
     acc->fractional |= v != rint(v);
     acc->terms++;
+    if (v == 0) { /* adds no rounding, and ends no run */
+        acc->squares++;
+    } else {
+        acc->run = v == acc->last ? acc->run + 1 : 1;
+        acc->last = v;
+        acc->squares += 2 * acc->run - 1;
+    }
     if (node->tensor_core && acc->terms % BOUND_TENSOR_CORE_STEP == 0) acc->walk += fabs(acc->sum);
 }
 
@@ -142,11 +149,14 @@ void acc_take(Acc *acc, const Node *node, const Lanes *terms, size_t l) {
         acc_integer(acc, node, terms->i[l], terms->e[l]);
 }
 
-/* The bound of a sum of n terms in any order; u's share of the reference included. */
+/* The bound of a sum of n terms in any order; u's share of the reference included. Equal terms are
+ * rounded alike, so a run of k of them walks k steps one way, and no more than n steps are worst. */
 static double sum_bound(const Node *node, const Acc *acc) {
-    double n = (double)acc->terms, u = node->unit + 0x1p-53;
-    if (!node->contract) return fmin(n, 8 + 4 * sqrt(n)) * u * acc->magnitude;
-    if (!node->tensor_core) return BOUND_CONTRACT_C * sqrt(n) * u * acc->magnitude;
+    double n = (double)acc->terms, u = node->unit + 0x1p-53, steps = sqrt(acc->squares);
+    if (!node->contract) return fmin(n, 8 + 4 * steps) * u * acc->magnitude;
+    if (!node->tensor_core)
+        return fmax(BOUND_CONTRACT_C * sqrt(n), fmin(n, BOUND_CONTRACT_C * steps)) * u *
+               acc->magnitude;
     double bound = BOUND_CONTRACT_C * sqrt(n) * BOUND_TENSOR_CORE_U * acc->magnitude;
     bound += BOUND_TENSOR_CORE_U * acc->walk;
     return bound + (2 + node->input_unit) * node->input_unit * acc->magnitude;

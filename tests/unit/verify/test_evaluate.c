@@ -272,7 +272,36 @@ static void check_sizes(void) {
     arena_destroy(arena);
 }
 
+static const char *const plain_sum =
+    "sketchc.ir 1\n"
+    "func @g graph (tensor %X: tensor<[N] x f32> in, symbol %N: index) {\n"
+    "  %Y = graph.reduce(%X) {kind = \"add\", axes = [0], keepdim = false} : tensor<[] x f32>\n"
+    "  return(%Y) {names = [\"Y\"]}\n}\n";
+
+/* 1 and then terms below half of its last place, which f32 in order loses one like the other: equal
+ * ones by the worst case's bound, also with zeros between; different ones as a random walk. */
+static void check_equal_terms(void) {
+    enum { N = 256 };
+    for (int kind = 0; kind < 3; kind++) {
+        Arena *arena = arena_create();
+        const IrFunc *f = graph_parse(arena, plain_sum)->first;
+        const Sizes *sizes = graph_sizes(arena, f, 1, (SymbolValue[]){{"N", N}});
+        float x[N] = {1}, got = 0;
+        for (int i = 1; i < N; i++)
+            x[i] = kind == 1 && i % 2 ? 0 : kind == 2 ? (float)(0x1p-26 + i * 0x1p-40) : 0x1.8p-25f;
+        for (int i = 0; i < N; i++) got += x[i];
+        Evaluator *ev = graph_bind_data(arena, f, sizes, (const void *[]){x}, false);
+        EvalResult r = graph_all(arena, ev, 0);
+        double random_walk = (8 + 4 * sqrt(N)) * 0x1p-24 * r.value[0];
+        CHECK(fabs(got - r.value[0]) <= r.bound[0] || kind == 2);
+        CHECK(kind == 2 ? r.bound[0] < 1.05 * random_walk : r.bound[0] > 1.5 * random_walk);
+        CHECK(r.bound[0] < 1.01 * N * 0x1p-24 * r.value[0]);
+        arena_destroy(arena);
+    }
+}
+
 int main(void) {
+    check_equal_terms();
     check_rms_norm();
     check_sources_agree();
     static const int64_t columns[] = {1, 31, 255, 256, 257, 1000};
