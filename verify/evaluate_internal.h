@@ -192,6 +192,8 @@ void acc_take(Acc *acc, const Node *node, const Lanes *terms, size_t l);
 /* The result so far. */
 void acc_finish(const Evaluator *ev, const Node *node, const Acc *acc, MemoEntry *entry);
 Lanes *evaluate_reduction(Frame *frame, const Node *node);
+/* What the error of a sum (a REDUCE_ADD of floats) grows by when its accumulator begins with x. */
+double sum_begun_bound(const Node *node, double x);
 /* evaluate_rows.c */
 const Lanes *evaluate_scan(Frame *frame, const Node *node);
 const Lanes *evaluate_sort(Frame *frame, const Node *node);

@@ -221,6 +221,18 @@ static unsigned flags_of(const Node *node, const Lanes *const *x, size_t l) {
     return flags;
 }
 
+/* A sketch may begin the accumulator of a sum with what is added to it, as an update of memory does:
+ * its additions then round partial sums that hold the addend. Of a sum without error none does. */
+static double begun_error(const Node *node, const Lanes *const *x, size_t l) {
+    double e = 0;
+    for (unsigned i = 0; node->opcode == IR_ADD && i < 2; i++) {
+        const Node *sum = node->operands[i];
+        if (sum->kind != NODE_REDUCE || sum->reduce != REDUCE_ADD || x[i]->e[l] == 0) continue;
+        if (isfinite(x[1 - i]->v[l])) e += sum_begun_bound(sum, x[1 - i]->v[l]);
+    }
+    return e;
+}
+
 static void compute_real(const Evaluator *ev, const Node *node, const Lanes *const *x, size_t count,
                          Lanes *out) {
     for (size_t l = 0; l < count; l++) {
@@ -234,6 +246,7 @@ static void compute_real(const Evaluator *ev, const Node *node, const Lanes *con
             e = fabs(a) * eb + fabs(b) * ea + ea * eb + x[2]->e[l];
         } else {
             v = real_binary(node, x[0]->v[l], x[0]->e[l], x[1]->v[l], x[1]->e[l], &e, &tie);
+            e += begun_error(node, x, l);
         }
         finish_real(ev, node, out, l, v, e);
         out->tie[l] = (uint8_t)(tie | flags_of(node, x, l));

@@ -162,6 +162,16 @@ static double sum_bound(const Node *node, const Acc *acc) {
     return bound + (2 + node->input_unit) * node->input_unit * acc->magnitude;
 }
 
+/* As sum_bound with x as a first term, less what it says of the others: every partial sum may hold
+ * x. */
+double sum_begun_bound(const Node *node, double x) {
+    double n = (double)node->reduced_count, u = node->unit + 0x1p-53, size = fabs(x);
+    if (!node->contract) return fmin(n, 8 + 4 * sqrt(n)) * u * size;
+    if (!node->tensor_core) return BOUND_CONTRACT_C * sqrt(n) * u * size;
+    double truncated = floor(n / BOUND_TENSOR_CORE_STEP);
+    return (BOUND_CONTRACT_C * sqrt(n) + truncated) * BOUND_TENSOR_CORE_U * size;
+}
+
 void acc_finish(const Evaluator *ev, const Node *node, const Acc *acc, MemoEntry *entry) {
     double v = acc->sum, e = acc->error;
     entry->flags = acc->flags;

@@ -315,7 +315,11 @@ static void print_scatter(const RandomProgram *p, unsigned result, const char *t
     print_dims(p, &rows, out);
     str_printf(out, ", %u", r->axis);
     for (unsigned i = 1; i < form->rank; i++) str_append(out, ", 1");
-    str_printf(out, "], axis=1), reshape(%s, [", text);
+    /* Memory adds in the result's type. */
+    bool cast = dtype_is_float(r->dtype) && !dtype_is_float(p->nodes[r->node].dtype);
+    str_append(out, "], axis=1), reshape(");
+    str_printf(out, cast ? "cast(%s, dtype=%s)" : "%s", text, dtype_name(r->dtype));
+    str_append(out, ", [");
     print_dims(p, &rows, out);
     str_append(out, ", 1");
     for (unsigned i = 1; i < form->rank; i++) {

@@ -300,8 +300,38 @@ static void check_equal_terms(void) {
     }
 }
 
+static const char *const begun_sum =
+    "sketchc.ir 1\n"
+    "func @g graph (tensor %X: tensor<[] x f32> in, tensor %T: tensor<[N] x f32> in, symbol %N: "
+    "index) {\n"
+    "  %s = graph.reduce(%T) {kind = \"add\", axes = [0], keepdim = false} : tensor<[] x f32>\n"
+    "  %Y = add(%X, %s) : tensor<[] x f32>\n"
+    "  return(%Y) {names = [\"Y\"]}\n}\n";
+
+/* X plus a sum, in f32 from X on: each addition rounds at X's size. Without terms that round the
+ * bound is one rounding, and zero on small integers. */
+static void check_begun_sum(void) {
+    enum { N = 16 };
+    for (int kind = 0; kind < 3; kind++) {
+        Arena *arena = arena_create();
+        const IrFunc *f = graph_parse(arena, begun_sum)->first;
+        const Sizes *sizes = graph_sizes(arena, f, 1, (SymbolValue[]){{"N", N}});
+        float x = kind == 2 ? 3 : -0x1.3p-1f, got = x, t[N] = {0};
+        for (int i = 0; i < N && kind != 1; i++)
+            t[i] = kind == 2 ? (float)i : (float)(0x1p-26 + i * 0x1p-40);
+        for (int i = 0; i < N; i++) got += t[i];
+        const void *data[] = {&x, t};
+        EvalResult r = graph_all(arena, graph_bind_data(arena, f, sizes, data, kind == 2), 0);
+        CHECK(fabs(got - r.value[0]) <= r.bound[0]);
+        CHECK(r.bound[0] < (kind ? 2 : N + 2) * 0x1p-24 * fabs(x));
+        CHECK(kind < 2 || r.bound[0] == 0);
+        arena_destroy(arena);
+    }
+}
+
 int main(void) {
     check_equal_terms();
+    check_begun_sum();
     check_rms_norm();
     check_sources_agree();
     static const int64_t columns[] = {1, 31, 255, 256, 257, 1000};
