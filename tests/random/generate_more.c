@@ -212,6 +212,13 @@ static bool same_elsewhere(const Form *a, const Form *b, unsigned place) {
     return true;
 }
 
+/* Lanes are surely absent along the same dims, but for `place`: what is present of both is one interval. */
+static bool absent_alike(const Node *a, const Node *b, unsigned place) {
+    for (unsigned i = 0; i < a->form.rank; i++)
+        if (i != place && a->form.dims[i].full && (a->strict ^ b->strict) & 1u << a->form.dims[i].axis) return false;
+    return true;
+}
+
 static void add_concat(RandomProgram *p, Rng *rng) {
     unsigned a = 0, b = 0, place = 0;
     if (p->axis_count == MAX_AXES || !pick_value(p, rng, NULL, KINDS_ANY, &a)) return;
@@ -221,12 +228,14 @@ static void add_concat(RandomProgram *p, Rng *rng) {
     for (unsigned i = 0; i < p->node_count; i++) {
         const Node *n = &p->nodes[i];
         bool fits = !node_is_bare(n) && n->dtype == p->nodes[a].dtype &&
-                    same_elsewhere(form, &n->form, place) && whole_dim(p, &n->form, place, true);
+                    same_elsewhere(form, &n->form, place) && whole_dim(p, &n->form, place, true) &&
+                    absent_alike(&p->nodes[a], n, place);
         if (fits && (i == a || rng_chance(rng, 60))) b = i;
     }
     const Form *second = &p->nodes[b].form;
     if (second->rank != form->rank || p->nodes[b].dtype != p->nodes[a].dtype ||
-        !same_elsewhere(form, second, place) || !whole_dim(p, second, place, true))
+        !same_elsewhere(form, second, place) || !whole_dim(p, second, place, true) ||
+        !absent_alike(&p->nodes[a], &p->nodes[b], place))
         return;
     int64_t extent = p->axes[form->dims[place].axis].extent + p->axes[second->dims[place].axis].extent;
     if (extent > 128) return;
