@@ -464,6 +464,9 @@ static void fold_chunk(Sketch *s, unsigned node, const char *accumulator) {
         const char *name = new_name(s);
         if (is_counted(s, n)) line(s, "c%u = c%u + count(%s, axis=%d)", node, node, part, at);
         BuiltinId chunk = n->op == BUILTIN_REDUCE_MEAN ? BUILTIN_REDUCE_SUM : n->op;
+        /* A sum has its operand's type, and would wrap where a mean does not. */
+        if (chunk != n->op && !dtype_is_float(s->p->nodes[n->operands[0]].dtype))
+            part = arena_printf(s->arena, "cast(%s, %s)", part, n->dtype == DTYPE_F64 ? "f64" : "f32");
         line(s, "%s = %s(%s, axis=%d%s)", name, builtin_info(chunk)->name, part, at,
              n->keepdim ? ", keepdim=true" : "");
         part = name;
