@@ -1,29 +1,45 @@
 #!/usr/bin/env python3
-"""Same input, same bytes: over runs, folders, locales (one with a decimal comma), environments.
+"""Same input, same bytes: over runs, folders, locales (one with a decimal comma), environments. The short
+run changes all of them at once, the long one also each by itself.
 
     same_bytes.py SKETCHC SOURCE_ROOT TARGET..."""
+import concurrent.futures
 import os
 import pathlib
 import shutil
 import sys
 import tempfile
 
-from common import environment, must_run
+from common import LONG, environment, must_run
 
 
 def variants(folder: pathlib.Path, locales: pathlib.Path) -> dict[str, tuple[pathlib.Path, dict]]:
     """name: (folder with a copy of the examples, environment)"""
     near, far = folder / "near", folder / ("a rather long name/" * 3) / "far"
     plain = environment(folder / "home1")
-    return {
+    comma = {"LOCPATH": str(locales), "LC_NUMERIC": "de_DE.UTF-8", "LC_ALL": "de_DE.UTF-8"}
+    other = {"TZ": "Pacific/Chatham", "USER": "someone", "COLUMNS": "40", "MALLOC_PERTURB_": "85"}
+    short = {
         "first": (near, plain),
+        "everything else": (far, environment(folder / "home2") | comma | other),
+    }
+    alone = {
         "again": (near, plain),
         "another folder": (far, plain),
-        "decimal comma": (near, environment(folder / "home2", LOCPATH=str(locales), LC_NUMERIC="de_DE.UTF-8")
-                          | {"LC_ALL": "de_DE.UTF-8"}),
-        "another environment": (near, environment(folder / "home3", TZ="Pacific/Chatham", USER="someone",
-                                                  COLUMNS="40", MALLOC_PERTURB_="85")),
+        "decimal comma": (near, environment(folder / "home3") | comma),
+        "another environment": (near, environment(folder / "home4") | other),
     }
+    return short | alone if LONG else short
+
+
+def differing(command: list, cases: dict, out: pathlib.Path) -> list[str]:
+    bytes_of = {}
+    for case, (place, env) in cases.items():
+        must_run([*command, "-o", out], env, place)
+        bytes_of[case] = out.read_bytes()
+        out.unlink()
+    return [f"{' '.join(command[1:])}: {case}" for case, data in bytes_of.items()
+            if data != bytes_of["first"] or not data]
 
 
 def main() -> int:
@@ -32,22 +48,16 @@ def main() -> int:
     locales = pathlib.Path(sketchc).parent / "locale"
     sketches = sorted(examples.glob("*.sketch"))
     outputs = [f"-t {t}" for t in targets] + [f"-t {t} --emit=artifact" for t in targets]
-    different = []
     with tempfile.TemporaryDirectory() as name:
         folder = pathlib.Path(name)
         cases = variants(folder, locales)
         for place, env in cases.values():
             shutil.copytree(examples, place / "examples", dirs_exist_ok=True)
             pathlib.Path(env["HOME"]).mkdir(exist_ok=True)
-        for sketch in sketches:
-            for output in outputs:
-                command = [sketchc, f"examples/{sketch.name}", *output.split(), "-o", folder / "out"]
-                bytes_of = {}
-                for case, (place, env) in cases.items():
-                    must_run(command, env, place)
-                    bytes_of[case] = (folder / "out").read_bytes()
-                different += [f"{sketch.name} {output}: {case}" for case, data in bytes_of.items()
-                              if data != bytes_of["first"] or not data]
+        commands = [[sketchc, f"examples/{sketch.name}", *output.split()] for sketch in sketches for output in outputs]
+        with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
+            found = pool.map(lambda job: differing(job[1], cases, folder / f"out{job[0]}"), enumerate(commands))
+            different = [line for lines in found for line in lines]
     if not (locales / "de_DE.UTF-8").is_dir():
         print("no locale with a decimal comma (scripts/setup makes it)")
         return 77
