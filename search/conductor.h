@@ -5,6 +5,7 @@
 #define SEARCH_CONDUCTOR_H
 
 #include "proposer.h"
+#include "sketchc.h"
 
 typedef enum {
     FAILURE_NONE,
@@ -52,6 +53,10 @@ void judge_sketch(const JudgeOptions *options, const char *sketch, Judgement *j)
 /* The identity alone, without judging: to drop candidates that were seen. False when it does not parse; the
  * identity is then that of the text. */
 bool sketch_identity(const char *operator_text, const char *sketch, Hash128 *identity);
+
+/* What kind of failure a compile ended in, by its status and diagnostics (JSON; null: none). `outcome` gets
+ * the first error, `explanation` what its codes mean; both may be null. */
+FailureKind conductor_compile_failure(sketchc_status status, const char *json, Str *outcome, Str *explanation);
 
 /* Applies the fix-its of the errors in `json` (sketchc_diagnostics(unit, "json")) that lie at or behind byte
  * `from` of `source`. Returns how many; overlapping ones wait for the next round. */

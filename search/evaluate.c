@@ -16,7 +16,10 @@ static sketchc_artifact *compile(const Search *s, const Candidate *c, char *stat
     sketchc_artifact *artifact = NULL;
     sketchc_unit *unit = sketchc_unit_create("candidate.sketch", c->file, strlen(c->file));
     sketchc_status done = unit ? sketchc_compile(unit, &options, &artifact) : SKETCHC_BUG;
-    if (done) snprintf(status, size, "%s", done == SKETCHC_BUG ? "bug" : "compile");
+    char *json = done && unit ? sketchc_diagnostics(unit, "json") : NULL;
+    if (done)
+        snprintf(status, size, "%s", failure_name(conductor_compile_failure(done, json, NULL, NULL)));
+    sketchc_free(json);
     sketchc_unit_destroy(unit);
     return artifact;
 }
@@ -35,9 +38,18 @@ static void read_status(const char *report, char *status, size_t size) {
     json_release(root);
 }
 
+/* What a report says of a case beside its time. */
+static void read_facts(const Json *item, StoreResult *r) {
+    r->noise = json_get_number(item, "noise", 0);
+    r->samples = (unsigned)json_get_number(item, "samples", 0);
+    r->bytes = json_get_number(item, "bytes", 0);
+    r->flops = json_get_number(item, "flops", 0);
+    r->percent_of_roof = json_get_number(item, "percent_of_copy", 0);
+    r->roof_bytes = 1e9 * json_get_number(item, "copy_gb_per_s", 0);
+}
+
 /* One case's time; the launches are checked, so a wrong result has none. */
-static double timed(Search *s, const sketchc_artifact *artifact, unsigned samples, double *noise,
-                    char *status, size_t size) {
+static void timed(Search *s, const sketchc_artifact *artifact, unsigned samples, StoreResult *r) {
     sketchc_run_options run = {.size = sizeof run,
                                .seed = s->options->seed,
                                .time_limit_s = quick_limit_s,
@@ -47,30 +59,45 @@ static double timed(Search *s, const sketchc_artifact *artifact, unsigned sample
     pthread_mutex_lock(&s->timing);
     sketchc_bench(artifact, &run, "json", &report);
     pthread_mutex_unlock(&s->timing);
-    read_status(report, status, size);
+    read_status(report, r->status, sizeof r->status);
     Json *root = report ? json_read(report, strlen(report), NULL, error) : NULL;
     const Json *item = json_first(json_get(root, "cases"));
-    double seconds = strcmp(status, "ok") == 0 ? json_get_number(item, "median_s", 0) : 0;
-    *noise = json_get_number(item, "noise", 0);
+    r->seconds = strcmp(r->status, "ok") == 0 ? json_get_number(item, "median_s", 0) : 0;
+    read_facts(item, r);
     json_release(root);
     sketchc_free(report);
-    return seconds;
 }
 
-double search_time(Search *s, const Candidate *c, unsigned samples, double *noise, char *status,
-                   size_t size) {
-    sketchc_artifact *artifact = compile(s, c, status, size);
-    double seconds = artifact ? timed(s, artifact, samples, noise, status, size) : 0;
+double search_time(Search *s, const Candidate *c, unsigned samples) {
+    StoreResult result = {0};
+    sketchc_artifact *artifact = compile(s, c, result.status, sizeof result.status);
+    if (artifact) timed(s, artifact, samples, &result);
     sketchc_artifact_destroy(artifact);
-    return seconds;
+    return result.seconds;
 }
 
-static StoreKey key_of(const Search *s, const Candidate *c) {
+StoreKey search_key(const Search *s, const char *sketch) {
     return (StoreKey){.definition = s->operator_text,
-                      .sketch = c->sketch,
+                      .sketch = sketch,
                       .target = s->options->target,
-                      .device = s->options->device ? s->options->device : "",
+                      .arch = s->arch,
+                      .device = s->device,
+                      .environment = s->options->environment,
                       .case_name = s->case_name};
+}
+
+void search_keep_artifact(Search *s, const Candidate *c) {
+    sketchc_options options = {
+        .size = sizeof options, .target = s->options->target, .arch = s->options->arch};
+    StoreKey key = search_key(s, c->sketch);
+    char *data = NULL;
+    size_t size = 0;
+    if (!s->options->store) return;
+    sketchc_unit *unit = sketchc_unit_create("candidate.sketch", c->file, strlen(c->file));
+    if (unit && sketchc_emit(unit, &options, "artifact", &data, &size) == SKETCHC_OK)
+        store_put_artifact(s->options->store, &key, data, size);
+    sketchc_free(data);
+    sketchc_unit_destroy(unit);
 }
 
 static void judge(Search *s, Candidate *c) {
@@ -87,12 +114,12 @@ static void judge(Search *s, Candidate *c) {
     read_status(report, status, size);
     sketchc_free(report);
     if (strcmp(status, "ok") == 0)
-        c->result.seconds = timed(s, artifact, SAMPLES, &c->result.noise, status, size);
+        timed(s, artifact, SAMPLES, &c->result);
     sketchc_artifact_destroy(artifact);
 }
 
 void search_evaluate(Search *s, Candidate *c) {
-    StoreKey key = key_of(s, c);
+    StoreKey key = search_key(s, c->sketch);
     if (s->options->store && store_find(s->options->store, &key, &c->result)) {
         c->judged = c->stored = true;
         return;
@@ -130,7 +157,12 @@ bool search_choose_case(Search *s, Candidate *c) {
         .size = sizeof run, .seed = s->options->seed, .time_limit_s = quick_limit_s, .samples = 1};
     sketchc_bench(artifact, &run, "json", &report);
     Json *root = report ? json_read(report, strlen(report), NULL, error) : NULL;
+    snprintf(s->device, sizeof s->device, "%.127s", json_get_string(root, "device", ""));
+    snprintf(s->arch, sizeof s->arch, "%.31s", json_get_string(root, "arch", ""));
     for (const Json *item = json_first(json_get(root, "cases")); item; item = json_next(item)) {
+        if (s->options->store)
+            store_put_case(s->options->store, s->operator_text, json_get_string(item, "name", ""),
+                           json_get_string(item, "sizes", ""));
         double bytes = json_get_number(item, "bytes", 0);
         bool ok = strcmp(json_get_string(item, "status", ""), "ok") == 0;
         if (!ok || bytes <= most) continue;

@@ -53,7 +53,7 @@ bool sketch_identity(const char *operator_text, const char *sketch, Hash128 *ide
 
 /* ---- Compiling ---- */
 
-/* The kind is the first error's; the codes of the first few are explained, each once. */
+/* The kind is the first error's; the codes of the first few are explained, each once, if one asks. */
 static FailureKind read_diagnostics(const char *json, Str *outcome, Str *explanation) {
     char error[128];
     const char *seen[EXPLAINED] = {0};
@@ -67,8 +67,9 @@ static FailureKind read_diagnostics(const char *json, Str *outcome, Str *explana
         if (strcmp(severity, "error") != 0 && strcmp(severity, "bug") != 0) continue;
         bool known = false;
         for (size_t i = 0; i < count; i++) known |= strcmp(seen[i], code) == 0;
+        if (!count) kind = failure_of_code(code);
+        if (!explanation) break;
         if (!count) {
-            kind = failure_of_code(code);
             str_printf(outcome, "%s: %.300s", code, json_get_string(d, "message", ""));
         }
         const char *text = sketchc_explain(code);
@@ -79,7 +80,9 @@ static FailureKind read_diagnostics(const char *json, Str *outcome, Str *explana
     return kind;
 }
 
-static FailureKind kind_of_status(sketchc_status status, FailureKind kind) {
+FailureKind conductor_compile_failure(sketchc_status status, const char *json, Str *outcome,
+                                      Str *explanation) {
+    FailureKind kind = json ? read_diagnostics(json, outcome, explanation) : FAILURE_BUG;
     if (status == SKETCHC_BUG) return FAILURE_BUG;
     return status == SKETCHC_MISSING || status == SKETCHC_USAGE_ERROR ? FAILURE_MACHINE : kind;
 }
@@ -120,8 +123,7 @@ static bool compile(const JudgeOptions *o, Str *source, size_t from, Judgement *
         if (!fixes) break;
     }
     if (status) {
-        j->failure = kind_of_status(
-            status, json ? read_diagnostics(json, &j->outcome, &j->explanation) : FAILURE_BUG);
+        j->failure = conductor_compile_failure(status, json, &j->outcome, &j->explanation);
         if (!j->outcome.len) str_append(&j->outcome, "it did not compile");
     }
     sketchc_free(json);

@@ -101,11 +101,30 @@ static ProposerRequest request_of(const Loop *l, const ProposerCandidate *parent
                              .cancel = s->options->cancel};
 }
 
+/* A question to somebody outside, and what it cost. */
+static void note_call(Loop *l, const Proposer *from, const ProposerReply *reply) {
+    SearchProgress *p = &l->result->last;
+    p->calls++;
+    p->tokens_in += reply->tokens_in > 0 ? reply->tokens_in : 0;
+    p->tokens_out += reply->tokens_out > 0 ? reply->tokens_out : 0;
+    if (reply->cost >= 0) p->cost = (p->cost > 0 ? p->cost : 0) + reply->cost;
+    StoreCall call = {.proposer = from->detail ? from->detail : from->name,
+                      .status = proposer_status_name(reply->status),
+                      .tokens_in = reply->tokens_in,
+                      .tokens_out = reply->tokens_out,
+                      .tokens_cached = reply->tokens_cached,
+                      .cost = reply->cost,
+                      .seconds = reply->seconds,
+                      .replayed = reply->replayed};
+    if (l->s.options->store) store_put_call(l->s.options->store, l->s.run, &call);
+}
+
 static size_t ask(Loop *l, Proposer *from, const ProposerRequest *r, const char *source,
                   size_t parent, unsigned arm, unsigned island) {
     ProposerReply reply;
     proposer_reply_init(&reply);
     from->propose(from, r, 1, &reply);
+    if (arm == ARM_MORE) note_call(l, from, &reply);
     size_t at =
         reply.sketch.len ? add(l, reply.sketch.data, source, parent, arm, island) : SIZE_MAX;
     proposer_reply_release(&reply);
@@ -127,6 +146,7 @@ static void *work(void *context) {
         size_t i = atomic_fetch_add(&b->next, 1);
         if (i >= b->end || (b->cancel && atomic_load((atomic_int *)b->cancel))) return NULL;
         search_evaluate(b->s, &b->s->list[i]);
+        b->s->list[i].ended = now();
     }
 }
 
@@ -143,10 +163,24 @@ static void account(Loop *l, Candidate *c) {
         s->arms[c->arm].tried++;
         s->arms[c->arm].gain += gain > 0 ? gain : 0;
     }
-    if (!s->options->store || c->stored) return;
-    StoreKey key = {s->operator_text, c->sketch, s->options->target,
-                    s->options->device ? s->options->device : "", s->case_name};
-    store_put(s->options->store, &key, &c->result, c->source, parent ? parent->sketch : NULL);
+    FailureKind failure = candidate_failure(c);
+    if (first && failure) l->result->last.failures[failure]++;
+    if (!s->options->store) return;
+    StoreKey key = search_key(s, c->sketch);
+    StoreTrial trial = {.source = c->source, .at = c->ended - l->start, .known = c->stored};
+    if (!c->stored)
+        store_put(s->options->store, &key, &c->result, c->source, parent ? parent->sketch : NULL);
+    if (first && s->run >= 0)
+        store_put_trial(s->options->store, s->run, &key, &c->result, &trial);
+}
+
+static void begin_run(Loop *l) {
+    Search *s = &l->s;
+    const char *strategy = s->options->strategy;
+    StoreKey key = search_key(s, "");
+    if (s->options->store && s->run < 0)
+        s->run = store_run_begin(s->options->store, &key, strategy ? strategy : "islands",
+                                 s->options->seed);
 }
 
 static void report(Loop *l, bool done) {
@@ -156,6 +190,7 @@ static void report(Loop *l, bool done) {
     p->elapsed = now() - l->start;
     p->best_seconds = best == SIZE_MAX ? 0 : s->list[best].result.seconds;
     p->best_name = best == SIZE_MAX ? "" : s->list[best].source;
+    p->percent_of_roof = best == SIZE_MAX ? 0 : s->list[best].result.percent_of_roof;
     p->done = done;
     if (s->options->progress) s->options->progress(s->options->context, p);
 }
@@ -213,7 +248,9 @@ static bool take_naive(Loop *l, Proposer *rules) {
         size_t at = ask(l, rules, &r, sketchc_design_name(i), SIZE_MAX, ARM_DESIGN, 0);
         if (at == SIZE_MAX || !search_choose_case(&l->s, &l->s.list[at])) continue;
         l->s.list[at].naive = true;
+        begin_run(l);
         search_evaluate(&l->s, &l->s.list[at]);
+        l->s.list[at].ended = now();
         account(l, &l->s.list[at]);
         l->result->last.naive_seconds = l->s.list[at].result.seconds;
         snprintf(l->result->case_name, sizeof l->result->case_name, "%s", l->s.case_name);
@@ -314,11 +351,10 @@ static double middle(double *v) {
 
 /* Winner and baseline again, in turns, so that what else the machine does meets both. */
 static void remeasure(Loop *l, Candidate *naive, Candidate *winner) {
-    double times[2][REMEASURED] = {{0}}, noise;
-    char status[32];
+    double times[2][REMEASURED] = {{0}};
     for (int i = 0; i < REMEASURED && !cancelled(l); i++) {
-        times[0][i] = search_time(&l->s, naive, 9, &noise, status, sizeof status);
-        times[1][i] = search_time(&l->s, winner, 9, &noise, status, sizeof status);
+        times[0][i] = search_time(&l->s, naive, 9);
+        times[1][i] = search_time(&l->s, winner, 9);
     }
     l->result->naive_seconds =
         times[0][REMEASURED - 1] > 0 ? middle(times[0]) : naive->result.seconds;
@@ -341,6 +377,20 @@ static void keep(Loop *l, const Candidate *c) {
     snprintf(l->result->winner, sizeof l->result->winner, "%s", c->source);
     l->result->found = true;
     l->result->complete = c->result.complete;
+    if (c->result.complete) search_keep_artifact(&l->s, c);
+}
+
+static void end_run(Loop *l, const Candidate *winner) {
+    const Search *s = &l->s;
+    const SearchResult *r = l->result;
+    StoreKey key = search_key(s, winner ? winner->sketch : NULL);
+    StoreRunEnd end = {.tried = r->last.tried,
+                       .repeated = r->last.repeated,
+                       .elapsed = now() - l->start,
+                       .naive_seconds = r->naive_seconds,
+                       .best_seconds = r->best_seconds,
+                       .complete = r->complete};
+    if (s->options->store && s->run >= 0) store_run_end(s->options->store, s->run, &key, &end);
 }
 
 /* The fastest that is verified completely. A search that was cancelled gives what it has. */
@@ -353,6 +403,7 @@ static void finish(Loop *l) {
             if (strcmp(c->result.status, "ok") == 0)
                 snprintf(c->result.status, sizeof c->result.status, "wrong");
             c->stored = false;
+            l->result->last.failures[candidate_failure(c)]++;
             account(l, c);
             continue;
         }
@@ -366,10 +417,14 @@ static void finish(Loop *l) {
             search_verify_all(s, naive)) {
             c = naive; /* measured beside each other, nothing was gained */
             l->result->best_seconds = l->result->naive_seconds;
+            c->stored = false;
+            account(l, c);
         }
         keep(l, c);
+        end_run(l, c);
         return;
     }
+    end_run(l, NULL);
     str_append(&l->result->error, "no candidate was verified\n");
 }
 
@@ -377,7 +432,10 @@ void search_run(const SearchOptions *options, SearchResult *result) {
     *result = (SearchResult){0};
     str_init(&result->file);
     str_init(&result->error);
-    Loop l = {.s = {.options = options, .random = options->seed}, .result = result, .start = now()};
+    Loop l = {.s = {.options = options, .random = options->seed, .run = -1},
+              .result = result,
+              .start = now()};
+    result->last.cost = -1;
     l.s.list = calloc(SEARCH_CANDIDATES, sizeof *l.s.list);
     Proposer *rules = proposer_rules_create();
     pthread_mutex_init(&l.s.timing, NULL);

@@ -4,6 +4,7 @@
 #ifndef SEARCH_SEARCH_H
 #define SEARCH_SEARCH_H
 
+#include "conductor.h"
 #include "proposer.h"
 #include "store.h"
 
@@ -11,6 +12,11 @@ typedef struct {
     unsigned tried, verified, repeated, round;
     double best_seconds, naive_seconds, elapsed;
     const char *best_name;  /* of the proposer's way: a style or mutation */
+    double percent_of_roof; /* of the best; 0: not known */
+    unsigned failures[FAILURE_COUNT];
+    unsigned calls;         /* questions to models and programs */
+    int64_t tokens_in, tokens_out;
+    double cost;            /* negative: not known */
     bool done;
 } SearchProgress;
 
@@ -27,7 +33,7 @@ typedef struct {
     double target_speedup;   /* over the naive sketch; 0: none */
     Proposer *more;          /* asked beside the rules; null */
     Store *store;            /* null: nothing is kept */
-    const char *device;      /* key of the store */
+    const char *environment; /* key of the store: JSON, versions of compilers and drivers; null */
     const atomic_int *cancel;/* may be null */
     void (*progress)(void *context, const SearchProgress *progress);
     void *context;

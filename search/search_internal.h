@@ -18,6 +18,7 @@ typedef struct {
     size_t parent;      /* SIZE_MAX: none */
     unsigned arm, children, island;
     bool naive, judged, stored, counted;
+    double ended; /* when it had been judged, on the clock of the search */
     StoreResult result; /* status "ok": compiled, small cases right, timed */
 } Candidate;
 
@@ -26,6 +27,8 @@ typedef struct {
     char *operator_text;
     char name[64]; /* the operator's */
     char case_name[64];
+    char device[128], arch[32]; /* as reports call them */
+    int64_t run;      /* of the store; negative: none */
     Candidate *list;
     size_t count;
     uint64_t random;
@@ -37,6 +40,8 @@ typedef struct {
 } Search;
 
 bool candidate_runs(const Candidate *c);
+FailureKind candidate_failure(const Candidate *c);
+StoreKey search_key(const Search *s, const char *sketch);
 /* The fastest that runs, of one island or of all (SEARCH_ISLANDS); SIZE_MAX: none. */
 size_t search_best(const Search *s, unsigned island);
 
@@ -49,8 +54,11 @@ unsigned strategy_arm(Search *s);
 void search_evaluate(Search *s, Candidate *c);
 /* All declared cases and ragged sizes. */
 bool search_verify_all(Search *s, Candidate *c);
-double search_time(Search *s, const Candidate *c, unsigned samples, double *noise, char *status, size_t size);
-/* The case with the most bytes, by one launch of each. */
+/* The artifact as bytes, into the store. */
+void search_keep_artifact(Search *s, const Candidate *c);
+/* Seconds; 0: it could not be timed. */
+double search_time(Search *s, const Candidate *c, unsigned samples);
+/* The case with the most bytes, by one launch of each; the device's name; the cases, into the store. */
 bool search_choose_case(Search *s, Candidate *c);
 
 #endif

@@ -1,66 +1,141 @@
-/* store.h over SQLite. Every statement is prepared with parameters: text never becomes SQL. */
-#include "store.h"
-
-#include <sqlite3.h>
+/* store.h over SQLite: opening and writing. Every statement is prepared with parameters: text never becomes SQL. */
+#include "store_internal.h"
 
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
-struct Store {
-    sqlite3 *db;
-};
+enum { BUSY_MS = 60000, KEPT = 100 };
 
-enum { BUSY_MS = 60000, VERSION = 1, KEPT = 100 };
-
-static const char schema[] =
-    "CREATE TABLE IF NOT EXISTS definition(hash TEXT PRIMARY KEY, text TEXT NOT NULL) WITHOUT "
-    "ROWID;"
-    "CREATE TABLE IF NOT EXISTS sketch(hash TEXT PRIMARY KEY, definition TEXT NOT NULL, text TEXT "
-    "NOT NULL,"
-    " source TEXT NOT NULL, parent TEXT) WITHOUT ROWID;"
-    "CREATE TABLE IF NOT EXISTS result(sketch TEXT NOT NULL, target TEXT NOT NULL, device TEXT NOT "
-    "NULL,"
-    " case_name TEXT NOT NULL, status TEXT NOT NULL, complete INTEGER NOT NULL, seconds REAL NOT "
-    "NULL,"
-    " noise REAL NOT NULL, PRIMARY KEY(sketch, target, device, case_name)) WITHOUT ROWID;";
-
-static bool run(Store *s, const char *sql) {
+bool store_sql(Store *s, const char *sql) {
     return sqlite3_exec(s->db, sql, NULL, NULL, NULL) == SQLITE_OK;
 }
 
-static char *copy(const char *text) {
-    size_t n = strlen(text) + 1;
-    char *result = malloc(n);
-    if (result) memcpy(result, text, n);
+/* ---- Opening ---- */
+
+static int64_t pragma(Store *s, const char *sql) {
+    sqlite3_stmt *q = store_prepare(s, sql, 0, NULL);
+    int64_t value = q && sqlite3_step(q) == SQLITE_ROW ? sqlite3_column_int64(q, 0) : -1;
+    sqlite3_finalize(q);
+    return value;
+}
+
+static bool has_table(Store *s, const char *name) {
+    const char *texts[] = {name};
+    sqlite3_stmt *q =
+        store_prepare(s, "SELECT 1 FROM sqlite_master WHERE ?1 IN (name, '')", 1, texts);
+    bool found = q && sqlite3_step(q) == SQLITE_ROW;
+    sqlite3_finalize(q);
+    return found;
+}
+
+/* The version of the file: 0 is an empty one, -1 no store, -2 cannot be read. */
+static int64_t version_of(Store *s) {
+    int64_t version = pragma(s, "PRAGMA user_version"),
+            application = pragma(s, "PRAGMA application_id");
+    if (version < 0 || application < 0) return -2;
+    if (application == STORE_APPLICATION) return version;
+    if (version == 1 && !application && has_table(s, "result")) return 1;
+    return !version && !application && !has_table(s, "") ? 0 : -1;
+}
+
+static char *complaint(const char *path, const char *what) {
+    Str text;
+    str_init(&text);
+    str_printf(&text, "%s: %s", path, what);
+    char *result = malloc(text.len + 1);
+    if (result) memcpy(result, text.data, text.len + 1);
+    str_release(&text);
     return result;
 }
 
-static bool has_version(Store *s) {
-    sqlite3_stmt *q = NULL;
-    bool ok = sqlite3_prepare_v2(s->db, "PRAGMA user_version", -1, &q, NULL) == SQLITE_OK &&
-              sqlite3_step(q) == SQLITE_ROW;
-    int version = ok ? sqlite3_column_int(q, 0) : -1;
-    sqlite3_finalize(q);
-    return version == 0 || version == VERSION;
+/* What to say of a file that cannot be used; null when it can be. Nothing is written to it before. */
+static char *fault_of(Store *s, const char *path, int64_t version) {
+    int code = sqlite3_errcode(s->db);
+    if (code == SQLITE_NOTADB || version == -1)
+        return complaint(path, "this file is no store of sketchc and stays as it is; name another "
+                               "file, which is made if it is not there");
+    if (version > STORE_VERSION)
+        return complaint(path, "this store was written by a later sketchc and stays as it is; use "
+                               "that one, or name another file");
+    if (version == -2 && code != SQLITE_CORRUPT) {
+        Str why;
+        str_init(&why);
+        str_printf(&why, "%s; look at the file's folder, its rights and the space on the disk",
+                   sqlite3_errmsg(s->db));
+        char *result = complaint(path, why.data);
+        str_release(&why);
+        return result;
+    }
+    if (code == SQLITE_CORRUPT || (version > 0 && store_check(s)))
+        return complaint(path, "this store is damaged and stays as it is; take it back from a copy, "
+                               "save what can be read with `sqlite3 FILE .recover`, or name another "
+                               "file");
+    return NULL;
 }
 
-Store *store_open(const char *path, char **message) {
+static void operator_name(sqlite3_context *context, int count, sqlite3_value **values) {
+    const char *text = (const char *)sqlite3_value_text(values[0]);
+    (void)count;
+    const char *p = text ? strstr(text, "operator ") : NULL;
+    p = p ? p + strlen("operator ") : text ? text : "";
+    sqlite3_result_text(context, p, (int)strcspn(p, " \n{"), SQLITE_TRANSIENT);
+}
+
+/* Makes or migrates the tables; the version is looked at again, as another process may have been first. */
+static bool bring_up(Store *s) {
+    char mark[96];
+    if (!store_sql(s, "BEGIN IMMEDIATE")) return false;
+    int64_t version = version_of(s);
+    snprintf(mark, sizeof mark, "PRAGMA application_id=%d; PRAGMA user_version=%d",
+             STORE_APPLICATION, STORE_VERSION);
+    bool ok = version == 0   ? store_sql(s, store_schema)
+              : version == 1 ? store_sql(s, store_from_version_1)
+                             : version == STORE_VERSION;
+    if (ok && version != STORE_VERSION) ok = store_sql(s, mark);
+    if (ok && store_sql(s, "COMMIT")) return true;
+    store_sql(s, "ROLLBACK");
+    return false;
+}
+
+static bool prepare_file(Store *s, const char *path, char **message) {
+    int64_t version = version_of(s);
+    if ((*message = fault_of(s, path, version))) return false;
+    return store_sql(s, "PRAGMA journal_mode=WAL") && store_sql(s, "PRAGMA synchronous=FULL") &&
+           store_sql(s, "PRAGMA foreign_keys=ON") &&
+           sqlite3_create_function(s->db, "operator_name", 1, SQLITE_UTF8 | SQLITE_DETERMINISTIC,
+                                   NULL, operator_name, NULL, NULL) == SQLITE_OK &&
+           (version == STORE_VERSION || bring_up(s));
+}
+
+static Store *open_file(const char *path, int flags, char **message) {
     Store *s = calloc(1, sizeof *s);
     *message = NULL;
     if (!s) return NULL;
-    bool opened = sqlite3_open(path, &s->db) == SQLITE_OK;
-    if (opened) sqlite3_busy_timeout(s->db, BUSY_MS);
-    bool ok = opened && run(s, "PRAGMA journal_mode=WAL") && run(s, "PRAGMA synchronous=FULL");
-    if (ok && !has_version(s)) {
-        *message = copy("the store is of another version of sketchc");
-        ok = false;
+    /* ":memory:" and "" would be stores that are on no disk. */
+    if (!*path || *path == ':') {
+        *message = complaint(path, "a store is a file; name one");
+        free(s);
+        return NULL;
     }
-    if (ok)
-        ok = run(s, "BEGIN IMMEDIATE") && run(s, schema) && run(s, "PRAGMA user_version=1") &&
-             run(s, "COMMIT");
+    bool ok = sqlite3_open_v2(path, &s->db, flags, NULL) == SQLITE_OK;
+    if (ok) {
+        sqlite3_busy_timeout(s->db, BUSY_MS);
+        ok = prepare_file(s, path, message);
+    }
     if (ok) return s;
-    if (!*message) *message = copy(s->db ? sqlite3_errmsg(s->db) : "out of memory");
+    if (!*message) *message = complaint(path, s->db ? sqlite3_errmsg(s->db) : "out of memory");
     store_close(s);
+    return NULL;
+}
+
+Store *store_open(const char *path, char **message) {
+    return open_file(path, SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE, message);
+}
+
+Store *store_open_existing(const char *path, char **message) {
+    if (access(path, F_OK) == 0) return open_file(path, SQLITE_OPEN_READWRITE, message);
+    *message = complaint(path, "there is no such store; `sketchc --propose --store=FILE` makes one");
     return NULL;
 }
 
@@ -68,6 +143,41 @@ void store_close(Store *s) {
     if (!s) return;
     sqlite3_close(s->db);
     free(s);
+}
+
+/* ---- Statements ---- */
+
+static bool bind_text(sqlite3_stmt *q, int at, const char *text) {
+    return text ? sqlite3_bind_text(q, at, text, -1, SQLITE_TRANSIENT) == SQLITE_OK
+                : sqlite3_bind_null(q, at) == SQLITE_OK;
+}
+
+sqlite3_stmt *store_prepare(Store *s, const char *sql, size_t count, const char *const *texts) {
+    sqlite3_stmt *q = NULL;
+    if (sqlite3_prepare_v2(s->db, sql, -1, &q, NULL) != SQLITE_OK) return NULL;
+    for (size_t i = 0; i < count; i++) bind_text(q, (int)i + 1, texts[i]);
+    return q;
+}
+
+static sqlite3_stmt *with_numbers(sqlite3_stmt *q, int from, size_t count, const double *numbers) {
+    for (size_t i = 0; q && i < count; i++) sqlite3_bind_double(q, from + (int)i, numbers[i]);
+    return q;
+}
+
+bool store_finish(sqlite3_stmt *q) {
+    bool ok = q && sqlite3_step(q) == SQLITE_DONE;
+    sqlite3_finalize(q);
+    return ok;
+}
+
+static bool execute(Store *s, const char *sql, size_t count, const char *const *texts) {
+    return store_finish(store_prepare(s, sql, count, texts));
+}
+
+static bool end(Store *s, bool ok) {
+    if (ok && store_sql(s, "COMMIT")) return true;
+    store_sql(s, "ROLLBACK");
+    return false;
 }
 
 /* ---- Keys ---- */
@@ -79,44 +189,64 @@ typedef struct {
 static Hashes hashes_of(const StoreKey *key) {
     Hashes h;
     Hash128 definition = hash128(key->definition, strlen(key->definition), (Hash128){0, 0});
+    const char *sketch = key->sketch ? key->sketch : "";
     hash128_hex(definition, h.definition);
-    hash128_hex(hash128(key->sketch, strlen(key->sketch), definition), h.sketch);
+    hash128_hex(hash128(sketch, strlen(sketch), definition), h.sketch);
     return h;
 }
 
-static bool bind_text(sqlite3_stmt *q, int at, const char *text) {
-    return text ? sqlite3_bind_text(q, at, text, -1, SQLITE_TRANSIENT) == SQLITE_OK
-                : sqlite3_bind_null(q, at) == SQLITE_OK;
+/* The parameters of what belongs to a key: ?1 sketch, ?2 target, ?3 arch, ?4 device, ?5 environment, ?6 case. */
+enum { KEY_TEXTS = 6 };
+#define DEVICE "(SELECT id FROM device WHERE target = ?2 AND arch = ?3 AND name = ?4)"
+#define ENVIRONMENT "(SELECT id FROM environment WHERE text = ?5)"
+
+static const char *or_empty(const char *text) {
+    return text ? text : "";
 }
 
-static sqlite3_stmt *prepare(Store *s, const char *sql, size_t count, const char *const *texts) {
-    sqlite3_stmt *q = NULL;
-    if (sqlite3_prepare_v2(s->db, sql, -1, &q, NULL) != SQLITE_OK) return NULL;
-    for (size_t i = 0; i < count; i++) bind_text(q, (int)i + 1, texts[i]);
-    return q;
+static void texts_of(const StoreKey *key, const Hashes *h, const char *texts[KEY_TEXTS]) {
+    const char *all[] = {h->sketch, or_empty(key->target), or_empty(key->arch),
+                         or_empty(key->device), or_empty(key->environment),
+                         or_empty(key->case_name)};
+    memcpy(texts, all, sizeof all);
 }
 
-static bool finish(sqlite3_stmt *q) {
-    bool ok = q && sqlite3_step(q) == SQLITE_DONE;
-    sqlite3_finalize(q);
-    return ok;
+static bool put_definition(Store *s, const StoreKey *key, const Hashes *h) {
+    const char *texts[] = {h->definition, key->definition};
+    return execute(s, "INSERT OR IGNORE INTO definition VALUES(?1, operator_name(?2), ?2)", 2,
+                   texts);
+}
+
+static bool put_machine(Store *s, const char *const *texts) {
+    const char *device[] = {texts[1], texts[2], texts[3]}, *environment[] = {texts[4]};
+    return execute(s, "INSERT OR IGNORE INTO device(target, arch, name, roof_bytes)"
+                      " VALUES(?1, ?2, ?3, 0)", 3, device) &&
+           execute(s, "INSERT OR IGNORE INTO environment(text) VALUES(?1)", 1, environment);
 }
 
 /* ---- Results ---- */
 
 bool store_find(Store *s, const StoreKey *key, StoreResult *result) {
     Hashes h = hashes_of(key);
-    const char *texts[] = {h.sketch, key->target, key->device, key->case_name};
-    sqlite3_stmt *q =
-        prepare(s,
-                "SELECT status, complete, seconds, noise FROM result WHERE sketch=?1 AND"
-                " target=?2 AND device=?3 AND case_name=?4",
-                COUNT_OF(texts), texts);
+    const char *texts[KEY_TEXTS];
+    texts_of(key, &h, texts);
+    sqlite3_stmt *q = store_prepare(
+        s, "SELECT r.status, r.complete, r.seconds, r.noise, r.samples, r.percent_of_roof, c.bytes,"
+           " c.flops, (SELECT roof_bytes FROM device WHERE id = r.device) FROM result r"
+           " JOIN sketch k ON k.hash = r.sketch LEFT JOIN op_case c ON c.definition = k.definition"
+           " AND c.name = r.case_name WHERE r.sketch = ?1 AND r.device = " DEVICE
+           " AND r.environment = " ENVIRONMENT " AND r.case_name = ?6",
+        KEY_TEXTS, texts);
     bool found = q && sqlite3_step(q) == SQLITE_ROW;
     if (found) {
         *result = (StoreResult){.complete = sqlite3_column_int(q, 1) != 0,
                                 .seconds = sqlite3_column_double(q, 2),
-                                .noise = sqlite3_column_double(q, 3)};
+                                .noise = sqlite3_column_double(q, 3),
+                                .samples = (unsigned)sqlite3_column_int(q, 4),
+                                .percent_of_roof = sqlite3_column_double(q, 5),
+                                .bytes = sqlite3_column_double(q, 6),
+                                .flops = sqlite3_column_double(q, 7),
+                                .roof_bytes = sqlite3_column_double(q, 8)};
         snprintf(result->status, sizeof result->status, "%s",
                  (const char *)sqlite3_column_text(q, 0));
     }
@@ -124,142 +254,200 @@ bool store_find(Store *s, const StoreKey *key, StoreResult *result) {
     return found;
 }
 
+static bool put_sketch(Store *s, const StoreKey *key, const Hashes *h, const char *source,
+                       const char *parent) {
+    const char *sketch[] = {h->sketch, h->definition, key->sketch, source};
+    if (!execute(s, "INSERT OR IGNORE INTO sketch VALUES(?1, ?2, ?3, ?4)", 4, sketch)) return false;
+    if (!parent) return true;
+    StoreKey of = *key;
+    of.sketch = parent;
+    Hashes from = hashes_of(&of);
+    const char *lineage[] = {h->sketch, from.sketch};
+    return execute(s, "INSERT OR IGNORE INTO lineage VALUES(?1, ?2)", 2, lineage);
+}
+
+static bool put_verification(Store *s, const char *const *key, const StoreResult *r) {
+    const char *texts[KEY_TEXTS + 2] = {key[0], key[1], key[2], key[3], key[4], key[5], r->status,
+                                        r->complete ? "1" : "0"};
+    return execute(s, "INSERT OR REPLACE INTO verification VALUES(?1, " DEVICE ", " ENVIRONMENT
+                      ", ?6, ?7, CAST(?8 AS INTEGER))", KEY_TEXTS + 2, texts);
+}
+
+/* A result that is put again with the same time was not measured again. */
+static bool put_measurement(Store *s, const char *const *key, const StoreResult *r) {
+    double numbers[] = {r->seconds, r->noise, r->samples, r->percent_of_roof};
+    if (r->seconds <= 0) return true;
+    sqlite3_stmt *q = store_prepare(
+        s, "INSERT INTO measurement(sketch, device, environment, case_name, seconds, noise, samples,"
+           " percent_of_roof) SELECT ?1, " DEVICE ", " ENVIRONMENT ", ?6, ?7, ?8, ?9, ?10 WHERE"
+           " NOT EXISTS(SELECT 1 FROM result WHERE sketch = ?1 AND device = " DEVICE
+           " AND environment = " ENVIRONMENT " AND case_name = ?6 AND seconds = ?7 AND noise = ?8)",
+        KEY_TEXTS, key);
+    return store_finish(with_numbers(q, KEY_TEXTS + 1, COUNT_OF(numbers), numbers));
+}
+
+/* What is known of the case and the device is kept once. */
+static bool put_facts(Store *s, const char *const *key, const Hashes *h, const StoreResult *r) {
+    const char *case_texts[] = {h->definition, key[5]};
+    double work[] = {r->bytes, r->flops};
+    bool ok = true;
+    if (r->bytes > 0)
+        ok = store_finish(with_numbers(
+            store_prepare(s, "INSERT INTO op_case VALUES(?1, ?2, '', ?3, ?4) ON CONFLICT DO UPDATE"
+                             " SET bytes = ?3, flops = ?4", 2, case_texts), 3, 2, work));
+    if (ok && r->roof_bytes > 0)
+        ok = store_finish(with_numbers(
+            store_prepare(s, "UPDATE device SET roof_bytes = ?7 WHERE target = ?2 AND arch = ?3 AND"
+                             " name = ?4", KEY_TEXTS, key), 7, 1, &r->roof_bytes));
+    return ok;
+}
+
 bool store_put(Store *s, const StoreKey *key, const StoreResult *r, const char *source,
                const char *parent) {
     Hashes h = hashes_of(key);
-    char parent_hash[33] = "";
-    if (parent) {
-        StoreKey of = *key;
-        of.sketch = parent;
-        memcpy(parent_hash, hashes_of(&of).sketch, sizeof parent_hash);
-    }
-    if (!run(s, "BEGIN IMMEDIATE")) return false;
-    const char *definition[] = {h.definition, key->definition};
-    bool ok = finish(prepare(s, "INSERT OR IGNORE INTO definition VALUES(?1, ?2)", 2, definition));
-    const char *sketch[] = {h.sketch, h.definition, key->sketch, source,
-                            parent ? parent_hash : NULL};
-    ok = ok &&
-         finish(prepare(s, "INSERT OR IGNORE INTO sketch VALUES(?1, ?2, ?3, ?4, ?5)", 5, sketch));
-    const char *texts[] = {h.sketch, key->target, key->device, key->case_name, r->status};
-    sqlite3_stmt *q =
-        prepare(s, "INSERT OR REPLACE INTO result VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)",
-                COUNT_OF(texts), texts);
-    ok = ok && q && sqlite3_bind_int(q, 6, r->complete) == SQLITE_OK &&
-         sqlite3_bind_double(q, 7, r->seconds) == SQLITE_OK &&
-         sqlite3_bind_double(q, 8, r->noise) == SQLITE_OK;
-    bool done = finish(q);
-    if (ok && done && run(s, "COMMIT")) return true;
-    run(s, "ROLLBACK");
-    return false;
+    const char *texts[KEY_TEXTS];
+    texts_of(key, &h, texts);
+    if (!store_sql(s, "BEGIN IMMEDIATE")) return false;
+    return end(s, put_definition(s, key, &h) && put_machine(s, texts) &&
+                      put_sketch(s, key, &h, source, parent) && put_measurement(s, texts, r) &&
+                      put_verification(s, texts, r) && put_facts(s, texts, &h, r));
 }
 
-/* ---- Reports ---- */
-
-static const struct {
-    const char *name, *sql;
-} reports[] = {
-    {"query",
-     "SELECT d.text, k.hash, r.target, r.device, r.case_name, r.status, r.complete, r.seconds, "
-     "k.source, NULL"
-     " FROM result r JOIN sketch k ON k.hash=r.sketch JOIN definition d ON d.hash=k.definition"
-     " ORDER BY d.text, r.target, r.device, r.seconds, k.hash"},
-    {"best",
-     "SELECT d.text, k.hash, r.target, r.device, r.case_name, r.status, r.complete, "
-     "min(r.seconds), k.source,"
-     " NULL FROM result r JOIN sketch k ON k.hash=r.sketch JOIN definition d ON d.hash=k.definition"
-     " WHERE r.status='ok' AND r.complete AND r.seconds>0 GROUP BY d.hash, r.target, r.device"
-     " ORDER BY d.text, r.target, r.device"},
-    {"export",
-     "SELECT d.text, k.hash, r.target, r.device, r.case_name, r.status, r.complete, r.seconds, "
-     "k.source,"
-     " k.text FROM result r JOIN sketch k ON k.hash=r.sketch JOIN definition d ON "
-     "d.hash=k.definition"
-     " WHERE r.status='ok' AND r.complete ORDER BY d.text, r.target, r.device, r.seconds, k.hash"},
-};
-
-static const char *column(sqlite3_stmt *q, int at) {
-    const unsigned char *text = sqlite3_column_text(q, at);
-    return text ? (const char *)text : "";
+bool store_put_artifact(Store *s, const StoreKey *key, const void *data, size_t size) {
+    Hashes h = hashes_of(key);
+    const char *texts[KEY_TEXTS];
+    char hash[33];
+    texts_of(key, &h, texts);
+    hash128_hex(hash128(data, size, (Hash128){0, 0}), hash);
+    sqlite3_stmt *q = store_prepare(s, "INSERT OR REPLACE INTO artifact VALUES(?1, " DEVICE
+                                       ", " ENVIRONMENT ", ?7, ?8)", KEY_TEXTS, texts);
+    if (q) bind_text(q, 7, hash);
+    if (q) sqlite3_bind_blob64(q, 8, data, size, SQLITE_TRANSIENT);
+    return store_finish(q);
 }
 
-/* The name behind `operator`. */
-static void append_name(Str *out, const char *definition) {
-    const char *p = strstr(definition, "operator ");
-    p = p ? p + strlen("operator ") : definition;
-    str_append_n(out, p, strcspn(p, " \n{"));
+bool store_put_case(Store *s, const char *definition, const char *name, const char *sizes) {
+    StoreKey key = {.definition = definition};
+    Hashes h = hashes_of(&key);
+    const char *texts[] = {h.definition, name, sizes};
+    if (!store_sql(s, "BEGIN IMMEDIATE")) return false;
+    return end(s, put_definition(s, &key, &h) &&
+                      execute(s, "INSERT INTO op_case VALUES(?1, ?2, ?3, 0, 0) ON CONFLICT DO UPDATE"
+                                 " SET sizes = ?3", COUNT_OF(texts), texts));
 }
 
-static void append_text_row(sqlite3_stmt *q, Str *out) {
-    append_name(out, column(q, 0));
-    str_printf(out, " %.8s %s %s %s %s%s %.6g ms %s\n", column(q, 1), column(q, 2), column(q, 3),
-               column(q, 4), column(q, 5), sqlite3_column_int(q, 6) ? "" : " (partly verified)",
-               1e3 * sqlite3_column_double(q, 7), column(q, 8));
+/* ---- Runs ---- */
+
+#define NOW "strftime('%Y-%m-%dT%H:%M:%SZ', 'now')"
+
+int64_t store_run_begin(Store *s, const StoreKey *key, const char *strategy, uint64_t seed) {
+    Hashes h = hashes_of(key);
+    const char *machine[KEY_TEXTS];
+    char number[32];
+    texts_of(key, &h, machine);
+    snprintf(number, sizeof number, "%llu", (unsigned long long)seed);
+    const char *texts[] = {h.definition, machine[1], machine[2], machine[3], machine[4],
+                           machine[5], strategy, number};
+    if (!store_sql(s, "BEGIN IMMEDIATE")) return -1;
+    bool ok = put_definition(s, key, &h) && put_machine(s, machine) &&
+              execute(s, "INSERT INTO run(definition, device, environment, case_name, strategy,"
+                         " seed, began) VALUES(?1, " DEVICE ", " ENVIRONMENT ", ?6, ?7, ?8, " NOW ")",
+                      COUNT_OF(texts), texts);
+    int64_t run = sqlite3_last_insert_rowid(s->db);
+    return end(s, ok) ? run : -1;
 }
 
-static void append_json_row(sqlite3_stmt *q, bool texts, Str *out) {
-    static const char *const names[] = {NULL, "hash", "target", "device", "case", "status"};
-    Str name;
-    str_init(&name);
-    append_name(&name, column(q, 0));
-    str_append(out, "{\"operator\":");
-    str_append_json(out, name.data);
-    str_release(&name);
-    for (int i = 1; i < 6; i++) {
-        str_printf(out, ",\"%s\":", names[i]);
-        str_append_json(out, column(q, i));
-    }
-    str_printf(out, ",\"verified\":%s,\"seconds\":", sqlite3_column_int(q, 6) ? "true" : "false");
-    str_append_double(out, sqlite3_column_double(q, 7));
-    str_append(out, ",\"source\":");
-    str_append_json(out, column(q, 8));
-    if (texts) {
-        str_append(out, ",\"definition\":");
-        str_append_json(out, column(q, 0));
-        str_append(out, ",\"sketch\":");
-        str_append_json(out, column(q, 9));
-    }
-    str_append(out, "}\n");
+bool store_put_trial(Store *s, int64_t run, const StoreKey *key, const StoreResult *r,
+                     const StoreTrial *trial) {
+    Hashes h = hashes_of(key);
+    const char *texts[] = {h.sketch, trial->source, r->status};
+    double numbers[] = {trial->at, trial->known, r->complete, r->seconds, r->percent_of_roof};
+    sqlite3_stmt *q = with_numbers(
+        store_prepare(s, "INSERT INTO trial SELECT ?9, (SELECT coalesce(max(number), 0) + 1 FROM"
+                         " trial WHERE run = ?9), ?1, ?2, ?4, CAST(?5 AS INTEGER), ?3,"
+                         " CAST(?6 AS INTEGER), ?7, ?8", COUNT_OF(texts), texts),
+        4, COUNT_OF(numbers), numbers);
+    if (q) sqlite3_bind_int64(q, 9, run);
+    return store_finish(q);
 }
 
-bool store_report(Store *s, const char *what, bool json, Str *out) {
-    size_t i = 0;
-    while (i < COUNT_OF(reports) && strcmp(reports[i].name, what) != 0) i++;
-    if (i == COUNT_OF(reports)) return false;
-    bool texts = strcmp(what, "export") == 0;
-    sqlite3_stmt *q = prepare(s, reports[i].sql, 0, NULL);
-    int step = SQLITE_ERROR;
-    while (q && (step = sqlite3_step(q)) == SQLITE_ROW)
-        if (json || texts)
-            append_json_row(q, texts, out);
-        else
-            append_text_row(q, out);
-    sqlite3_finalize(q);
-    return step == SQLITE_DONE;
+bool store_put_call(Store *s, int64_t run, const StoreCall *c) {
+    const char *texts[] = {c->proposer, c->status};
+    double numbers[] = {c->cost, c->seconds};
+    int64_t counts[] = {c->tokens_in, c->tokens_out, c->tokens_cached, c->replayed, run};
+    sqlite3_stmt *q = with_numbers(
+        store_prepare(s, "INSERT INTO model_call(proposer, status, cost, seconds, tokens_in,"
+                         " tokens_out, tokens_cached, replayed, run, began) VALUES(?1, ?2, ?3, ?4,"
+                         " ?5, ?6, ?7, ?8, CASE WHEN ?9 < 0 THEN NULL ELSE ?9 END, " NOW ")",
+                      COUNT_OF(texts), texts),
+        3, COUNT_OF(numbers), numbers);
+    for (size_t i = 0; q && i < COUNT_OF(counts); i++)
+        sqlite3_bind_int64(q, 5 + (int)i, counts[i]);
+    return store_finish(q);
 }
+
+bool store_run_end(Store *s, int64_t run, const StoreKey *key, const StoreRunEnd *e) {
+    Hashes h = hashes_of(key);
+    const char *texts[] = {key->sketch ? h.sketch : NULL};
+    double numbers[] = {e->tried, e->repeated, e->elapsed, e->naive_seconds, e->best_seconds,
+                        e->complete};
+    sqlite3_stmt *q = with_numbers(
+        store_prepare(s, "UPDATE run SET winner = (SELECT hash FROM sketch WHERE hash = ?1), tried ="
+                         " CAST(?2 AS INTEGER), repeated = CAST(?3 AS INTEGER), elapsed = ?4,"
+                         " naive_seconds = ?5, best_seconds = ?6, complete = CAST(?7 AS INTEGER),"
+                         " ended = " NOW " WHERE id = ?8", 1, texts),
+        2, COUNT_OF(numbers), numbers);
+    if (q) sqlite3_bind_int64(q, 8, run);
+    return store_finish(q);
+}
+
+/* ---- Upkeep ---- */
+
+/* `kept`: sketches that a best or a run's winner is, and what they were made from. */
+static const char drop[] =
+    "CREATE TEMP TABLE kept AS WITH RECURSIVE"
+    " best(hash) AS (SELECT sketch FROM (SELECT r.sketch, min(r.seconds) FROM result r JOIN sketch k"
+    " ON k.hash = r.sketch WHERE r.status = 'ok' AND r.complete AND r.seconds > 0"
+    " GROUP BY k.definition, r.device, r.environment, r.case_name)"
+    " UNION SELECT sketch FROM (SELECT r.sketch, min(r.seconds) FROM result r JOIN sketch k"
+    " ON k.hash = r.sketch WHERE r.status = 'ok' AND r.complete AND r.seconds > 0"
+    " GROUP BY k.definition, r.device, r.case_name)"
+    " UNION SELECT winner FROM run WHERE winner IS NOT NULL"
+    " UNION SELECT l.parent FROM lineage l JOIN best b ON l.child = b.hash) SELECT hash FROM best;"
+    "CREATE TEMP TABLE gone AS SELECT sketch, device, environment, case_name FROM (SELECT r.*,"
+    " row_number() OVER (PARTITION BY k.definition, r.device, r.environment ORDER BY"
+    " r.status <> 'ok', r.seconds = 0, r.seconds) AS place FROM result r JOIN sketch k ON"
+    " k.hash = r.sketch) WHERE (place > ";
+static const char drop_rest[] =
+    " OR status <> 'ok') AND sketch NOT IN (SELECT hash FROM kept);"
+    "DELETE FROM verification WHERE (sketch, device, environment, case_name) IN (SELECT * FROM gone);"
+    "DELETE FROM measurement WHERE (sketch, device, environment, case_name) IN (SELECT * FROM gone);"
+    "CREATE TEMP TABLE unused AS SELECT hash FROM sketch WHERE hash NOT IN (SELECT sketch FROM"
+    " verification) AND hash NOT IN (SELECT hash FROM kept);"
+    "DELETE FROM artifact WHERE sketch IN (SELECT hash FROM unused);"
+    "DELETE FROM lineage WHERE child IN (SELECT hash FROM unused);"
+    "DELETE FROM sketch WHERE hash IN (SELECT hash FROM unused);"
+    "DELETE FROM op_case WHERE definition NOT IN (SELECT definition FROM sketch UNION SELECT"
+    " definition FROM run);"
+    "DELETE FROM definition WHERE hash NOT IN (SELECT definition FROM sketch UNION SELECT"
+    " definition FROM run);";
 
 int64_t store_gc(Store *s) {
-    char keep[16];
-    snprintf(keep, sizeof keep, "%d", KEPT);
-    const char *texts[] = {keep};
-    if (!run(s, "BEGIN IMMEDIATE")) return -1;
-    bool ok = finish(prepare(
-        s,
-        "DELETE FROM result WHERE (sketch, target, device, case_name) IN (SELECT sketch, target,"
-        " device, case_name FROM (SELECT r.*, row_number() OVER (PARTITION BY k.definition,"
-        " r.target, r.device ORDER BY r.status<>'ok', r.seconds=0, r.seconds) n FROM result r"
-        " JOIN sketch k ON k.hash=r.sketch) WHERE n>CAST(?1 AS INTEGER) OR status<>'ok')",
-        1, texts));
-    int64_t gone = sqlite3_changes(s->db);
-    ok = ok && run(s, "DELETE FROM sketch WHERE hash NOT IN (SELECT sketch FROM result)") &&
-         run(s, "DELETE FROM definition WHERE hash NOT IN (SELECT definition FROM sketch)") &&
-         run(s, "COMMIT");
-    if (!ok) run(s, "ROLLBACK");
-    return ok && run(s, "VACUUM") ? gone : -1;
+    Str sql;
+    if (!store_sql(s, "BEGIN IMMEDIATE")) return -1;
+    str_init(&sql);
+    str_printf(&sql, "%s%d%s", drop, KEPT, drop_rest);
+    bool ok = store_sql(s, sql.data);
+    str_release(&sql);
+    int64_t count = ok ? pragma(s, "SELECT count(*) FROM gone") : -1;
+    ok = ok && store_sql(s, "DROP TABLE gone; DROP TABLE kept; DROP TABLE unused");
+    return end(s, ok) && store_sql(s, "VACUUM") ? count : -1;
 }
 
 int store_check(Store *s) {
-    sqlite3_stmt *q = prepare(s, "PRAGMA integrity_check", 0, NULL);
-    bool whole = q && sqlite3_step(q) == SQLITE_ROW && strcmp(column(q, 0), "ok") == 0;
+    sqlite3_stmt *q = store_prepare(s, "PRAGMA integrity_check", 0, NULL);
+    bool whole = q && sqlite3_step(q) == SQLITE_ROW &&
+                 strcmp((const char *)sqlite3_column_text(q, 0), "ok") == 0;
     sqlite3_finalize(q);
     return whole ? 0 : 1;
 }

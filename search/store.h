@@ -1,7 +1,9 @@
 /* The store: what searches have learnt, in one SQLite file. A result is acknowledged when its call has returned
  * true: it is on disk then (WAL, synchronous=FULL), whatever happens to the process. Several processes may use
- * one file. Content is the key: the same sketch for the same target on the same device is found again, also when
- * it failed, hung or crashed, so that nothing is run twice. */
+ * one file. Content is the key: the same sketch for the same target on the same device with the same compilers is
+ * found again, also when it failed, hung or crashed, so that nothing is run twice.
+ *
+ * The tables are in store_schema.c, what can be read of them in store_views.def. */
 #ifndef SEARCH_STORE_H
 #define SEARCH_STORE_H
 
@@ -9,35 +11,98 @@
 
 typedef struct Store Store;
 
-/* Opens or makes the file; null with *message (malloc'ed, caller frees) when it cannot be. A build without
- * SQLite always answers null. */
+/* Opens or makes the file; brings one of an earlier version to this one. Null with *message (malloc'ed, caller
+ * frees), which says what to do, when it cannot be: no store, damaged, of a later version, not to be written. Such
+ * a file is left as it is. A build without SQLite always answers null. */
 Store *store_open(const char *path, char **message);
+/* As store_open for a file that must be there. */
+Store *store_open_existing(const char *path, char **message);
 void store_close(Store *store); /* null is allowed */
 
-/* What was tried: the sketch, on which machine. */
+/* What was tried: the sketch, on which machine, with which compilers. Null is "". */
 typedef struct {
     const char *definition; /* the operator's text */
     const char *sketch;     /* the sketch's text */
     const char *target, *device;
     const char *case_name;  /* the case that is timed */
+    const char *arch;
+    const char *environment; /* JSON: an object of names and versions; see store_environment */
 } StoreKey;
 
 typedef struct {
     char status[32];  /* "ok", or the kind of failure */
     bool complete;    /* verified in all cases and ragged sizes */
     double seconds, noise; /* 0: not timed */
+    /* Of the timed case; 0: not known. */
+    unsigned samples;
+    double bytes, flops;    /* each tensor moved once; of the operator */
+    double percent_of_roof; /* of the time in which its bytes could be moved */
+    double roof_bytes;      /* a second, as measured by copying on the device */
 } StoreResult;
 
 /* False: not known. */
 bool store_find(Store *store, const StoreKey *key, StoreResult *result);
-/* Adds or replaces; `source` says who proposed it, `parent` the sketch it came from (null: none). */
+/* Adds a verification or replaces it, and adds the measurement if it is a new one; `source` says who proposed the
+ * sketch, `parent` the sketch it came from (null: none). */
 bool store_put(Store *store, const StoreKey *key, const StoreResult *result, const char *source, const char *parent);
+/* The artifact (.ska) that was verified. */
+bool store_put_artifact(Store *store, const StoreKey *key, const void *data, size_t size);
+/* The cases of a definition, by name; sizes as in "M=37, N=31". */
+bool store_put_case(Store *store, const char *definition, const char *name, const char *sizes);
 
-/* Appends a report: "query" (all results), "best" (the fastest verified of each operator, target and device),
- * as text or JSON lines; "export" (JSON lines with the texts). False for another name or an error. */
-bool store_report(Store *store, const char *what, bool json, Str *out);
-/* Drops failures and all but the fastest 100 results of each operator, and gives the space back. Returns how
- * many results went, negative on an error. */
+/* ---- Runs: one search each ---- */
+
+/* The number of the new run; negative on an error. key->sketch does not matter. */
+int64_t store_run_begin(Store *store, const StoreKey *key, const char *strategy, uint64_t seed);
+
+/* A candidate of a run, in the order they were taken. */
+typedef struct {
+    const char *source;
+    double at;  /* seconds since the run began */
+    bool known; /* found in the store, not run */
+} StoreTrial;
+bool store_put_trial(Store *store, int64_t run, const StoreKey *key, const StoreResult *result, const StoreTrial *trial);
+
+/* A question to a model or program, and what it cost; negative: not known. */
+typedef struct {
+    const char *proposer, *status;
+    int64_t tokens_in, tokens_out, tokens_cached;
+    double cost, seconds;
+    bool replayed;
+} StoreCall;
+/* `run` may be negative: of no run. */
+bool store_put_call(Store *store, int64_t run, const StoreCall *call);
+
+typedef struct {
+    unsigned tried, repeated;
+    double elapsed, naive_seconds, best_seconds; /* the last two measured in turns */
+    bool complete;
+} StoreRunEnd;
+/* key->sketch is the winner's; null: none. */
+bool store_run_end(Store *store, int64_t run, const StoreKey *key, const StoreRunEnd *end);
+
+/* ---- Reading ---- */
+
+/* One row of a view. Columns are called by the names that the view has for them; what is not there is "" and 0. */
+typedef struct StoreRow StoreRow;
+const char *store_text(const StoreRow *row, const char *column); /* lives until the visit ends */
+const void *store_data(const StoreRow *row, const char *column, size_t *size);
+double store_number(const StoreRow *row, const char *column);
+int64_t store_integer(const StoreRow *row, const char *column);
+
+/* Visits the rows of a view of store_views.def in its order; those of one run where the view is of runs
+ * and `run` is not negative. False for another name or an error. */
+bool store_each(Store *store, const char *view, int64_t run, void (*visit)(void *context, const StoreRow *row),
+                void *context);
+bool store_view_known(const char *view);
+/* Appends the names of the views, with commas. */
+void store_view_names(Str *out);
+/* Appends a view, a line a row: text, or JSON objects. */
+bool store_report(Store *store, const char *view, bool json, Str *out);
+
+/* Drops failures and all but the fastest 100 results of each operator, device and environment, with sketches and artifacts that
+ * nothing speaks of any more, and gives the space back. What the best of any operator on any device needs stays: sketch,
+ * ancestors, artifact, measurements. Runs and calls stay. Returns how many results went, negative on an error. */
 int64_t store_gc(Store *store);
 /* 0 when SQLite finds the file whole. */
 int store_check(Store *store);

@@ -9,6 +9,12 @@ bool candidate_runs(const Candidate *c) {
     return c->judged && c->result.seconds > 0 && strcmp(c->result.status, "ok") == 0;
 }
 
+FailureKind candidate_failure(const Candidate *c) {
+    for (FailureKind kind = FAILURE_NONE; kind < FAILURE_COUNT; kind++)
+        if (strcmp(failure_name(kind), c->result.status) == 0) return kind;
+    return failure_of_status(c->result.status);
+}
+
 static bool belongs(const Candidate *c, unsigned island) {
     return candidate_runs(c) && !c->naive && (island == SEARCH_ISLANDS || c->island == island);
 }

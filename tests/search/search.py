@@ -11,6 +11,10 @@ import sys
 import tempfile
 import time
 
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "tests"))
+import schema_check  # noqa: E402
+
 OPERATOR = """operator add_one {
     symbols: N;
     tensors: X[N]: f32, Y[N]: f32;
@@ -32,6 +36,30 @@ def propose(sketchc: str, folder: pathlib.Path, out: str, *options: str) -> tupl
 def verified(sketchc: str, file: pathlib.Path) -> bool:
     return subprocess.run([sketchc, "-q", "verify", file, "-t", "openmp", "--no-ragged"], check=False,
                           stdout=subprocess.DEVNULL).returncode == 0
+
+
+def told(sketchc: str, kept: list[str], lines: list[dict]) -> list[str]:
+    """What it says follows the schema, and the store holds the run with every candidate that was judged."""
+    schema = json.loads((ROOT / "docs/schemas/search.schema.json").read_text())
+    problems = [p for line in lines for p in schema_check.check(line, schema, schema, "line")]
+    last = [line for line in lines if line["kind"] == "progress"][-1]
+    if not kept:
+        return problems
+
+    def rows(*words: str) -> list[dict]:
+        done = subprocess.run([sketchc, "db", "query", *words, "--json", *kept], text=True, check=True, capture_output=True)
+        return [json.loads(line) for line in done.stdout.splitlines()]
+    runs, trials = rows("runs"), rows("trials")
+    failed = sum(t["status"] != "ok" for t in trials)
+    if len(runs) != 1 or runs[0]["tried"] != last["tried"] or not runs[0]["ended"] or not runs[0]["winner"]:
+        problems.append(f"runs: {runs}")
+    if len(trials) != last["tried"] - last["repeated"] or failed > sum(last["failures"].values()):
+        problems.append(f"trials: {trials}\n{last}")
+    if [t["at"] for t in trials if t["at"] <= 0] or not runs[0]["environment"].count("sketchc"):
+        problems.append(f"trials without a time, or no environment: {trials}")
+    if [a["hash"] for a in rows("artifacts")] != [runs[0]["winner"]]:
+        problems.append("the winner's artifact is not there")
+    return problems
 
 
 def interrupted(sketchc: str, folder: pathlib.Path) -> list[str]:
@@ -61,15 +89,16 @@ def main() -> int:
         folder = pathlib.Path(name)
         (folder / "op.sketch").write_text(OPERATOR)
         kept = [f"--store={folder / 'a.db'}"] if store else []
-        limits = ["--candidates=8", "--search-time=60"]
+        limits = ["--candidates=8", "--search-time=600"]
         status, first = propose(sketchc, folder, "one.sketch", *limits, *kept)
         if status or not first or first[-1].get("kind") != "search" or not first[-1]["verified"]:
             problems.append(f"status {status}: {first[-1:]}")
         if not problems and not verified(sketchc, folder / "one.sketch"):
             problems.append("the winner's file does not verify")
+        problems = problems or told(sketchc, kept, first)
         if store and not problems:
             status, second = propose(sketchc, folder, "two.sketch", *limits, *kept)
-            same = [[{k: v for k, v in line.items() if k not in ("elapsed_s", "naive_s", "best_s")} for line in lines
+            same = [[{k: v for k, v in line.items() if k not in ("elapsed_s", "per_s", "naive_s", "best_s")} for line in lines
                      if line["kind"] == "progress"] for lines in (first, second)]
             if status or same[0] != same[1] or len(same[0]) < 2:
                 problems.append(f"with the results in the store the search went another way:\n{same[0]}\n{same[1]}")

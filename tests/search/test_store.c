@@ -13,7 +13,12 @@
 
 static StoreKey key_of(char *sketch, size_t size, int writer, int n) {
     snprintf(sketch, size, "sketch s%d_%d { }", writer, n);
-    return (StoreKey){"operator o { }", sketch, "openmp", "here", "large"};
+    return (StoreKey){.definition = "operator o { }",
+                      .sketch = sketch,
+                      .target = "openmp",
+                      .device = "here",
+                      .case_name = "large",
+                      .environment = "{}"};
 }
 
 static int write_all(Store *store, int writer, int count) {

@@ -1,12 +1,14 @@
 /* --propose without a model, or with a strategy: the search. `db`: what its store holds. */
 #include "ask.h"
 
+#include "json.h"
 #include "search.h"
 
 #include <errno.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <unistd.h>
 
 enum { SEARCH_OPERATOR_LIMIT = 1 << 20 };
@@ -27,11 +29,65 @@ static void catch_interrupts(void) {
 
 /* ---- Progress ---- */
 
+static double rate(const SearchProgress *p) {
+    return p->elapsed > 0 ? p->tried / p->elapsed : 0;
+}
+
+/* As members of an object, or for people. */
+static void append_failures(const SearchProgress *p, bool json, Str *out) {
+    bool any = false;
+    for (FailureKind kind = FAILURE_NONE + 1; kind < FAILURE_COUNT; kind++) {
+        if (!p->failures[kind]) continue;
+        str_append(out, any ? ", " : "");
+        if (json)
+            str_printf(out, "\"%s\": %u", failure_name(kind), p->failures[kind]);
+        else
+            str_printf(out, "%u %s", p->failures[kind], failure_name(kind));
+        any = true;
+    }
+    if (!any && !json) str_append(out, "none");
+}
+
+static void append_text(const SearchProgress *p, Str *out) {
+    str_printf(out, "%u tried (%.1f/s), %u run, %u repeated; ", p->tried, rate(p), p->verified,
+               p->repeated);
+    if (p->best_seconds > 0)
+        str_printf(out, "best %.4g ms (%s), %.2fx naive, ", 1e3 * p->best_seconds, p->best_name,
+                   p->naive_seconds / p->best_seconds);
+    if (p->percent_of_roof > 0)
+        str_printf(out, "%.0f %% of roof", p->percent_of_roof);
+    else
+        str_append(out, "roof not known");
+    str_append(out, "; failed: ");
+    append_failures(p, false, out);
+    if (p->calls)
+        str_printf(out, "; %u calls, %lld tokens", p->calls, (long long)(p->tokens_in + p->tokens_out));
+    if (p->calls && p->cost >= 0) str_printf(out, ", cost %.4g", p->cost);
+    if (p->calls && p->cost < 0) str_append(out, ", cost not known");
+}
+
+/* One line, rewritten in place on a terminal and cut at its edge. */
 static void print_text(const SearchProgress *p) {
-    double speedup = p->best_seconds > 0 ? p->naive_seconds / p->best_seconds : 0;
-    fprintf(stderr, "\r%u tried, %u run, %u repeated, %.1f/s; best %.4g ms (%s), %.2fx naive%s",
-            p->tried, p->verified, p->repeated, p->elapsed > 0 ? p->tried / p->elapsed : 0,
-            1e3 * p->best_seconds, p->best_name, speedup, p->done ? "\n" : "    ");
+    struct winsize window;
+    Str out;
+    str_init(&out);
+    append_text(p, &out);
+    bool terminal = isatty(STDERR_FILENO);
+    int width = (int)out.len;
+    if (terminal && !p->done && ioctl(STDERR_FILENO, TIOCGWINSZ, &window) == 0 && window.ws_col > 1 &&
+        width >= window.ws_col)
+        width = window.ws_col - 1;
+    fprintf(stderr, terminal ? "\r%.*s\033[K%s" : "%.*s%s", width, out.data,
+            terminal && !p->done ? "" : "\n");
+    str_release(&out);
+}
+
+static void append_number(const char *name, double value, bool known, Str *out) {
+    str_printf(out, ", \"%s\": ", name);
+    if (known)
+        str_append_double(out, value);
+    else
+        str_append(out, "null");
 }
 
 static void print_json(const SearchProgress *p) {
@@ -42,12 +98,17 @@ static void print_json(const SearchProgress *p) {
                "%u, \"elapsed_s\": ",
                p->round, p->tried, p->verified, p->repeated);
     str_append_double(&out, p->elapsed);
-    str_append(&out, ", \"best_s\": ");
-    str_append_double(&out, p->best_seconds);
-    str_append(&out, ", \"naive_s\": ");
-    str_append_double(&out, p->naive_seconds);
+    append_number("per_s", rate(p), true, &out);
+    append_number("best_s", p->best_seconds, true, &out);
+    append_number("naive_s", p->naive_seconds, true, &out);
+    append_number("percent_of_roof", p->percent_of_roof, p->percent_of_roof > 0, &out);
     str_append(&out, ", \"best\": ");
     str_append_json(&out, p->best_name);
+    str_append(&out, ", \"failures\": {");
+    append_failures(p, true, &out);
+    str_printf(&out, "}, \"calls\": %u, \"tokens_in\": %lld, \"tokens_out\": %lld", p->calls,
+               (long long)p->tokens_in, (long long)p->tokens_out);
+    append_number("cost", p->cost, p->cost >= 0, &out);
     str_printf(&out, ", \"done\": %s}\n", p->done ? "true" : "false");
     fputs(out.data, stderr);
     str_release(&out);
@@ -112,14 +173,35 @@ static void report(const CommandLine *line, const SearchResult *r) {
     str_release(&out);
 }
 
-static bool open_store(const CommandLine *line, Store **store) {
-    const char *path = option_value(line, OPTION_STORE);
+/* Null, and a sentence on standard error, when it cannot be opened. */
+static Store *open_store(const char *path, bool existing) {
     char *message = NULL;
-    *store = path ? store_open(path, &message) : NULL;
-    if (path && !*store)
-        fprintf(stderr, "sketchc: cannot open the store %s: %s\n", path, message ? message : "");
+    Store *store = existing ? store_open_existing(path, &message) : store_open(path, &message);
+    if (!store)
+        fprintf(stderr, "sketchc: cannot open the store %s\n", message ? message : path);
     free(message);
-    return !path || *store;
+    return store;
+}
+
+/* What times depend on beside the device: a JSON object of sketchc and the tools with their versions. */
+static void environment_of(Str *out) {
+    char *doctor = sketchc_doctor("json"), error[128];
+    Json *root = doctor ? json_read(doctor, strlen(doctor), NULL, error) : NULL;
+    const char *llvm = json_get_string(root, "llvm", "");
+    str_append(out, "{\"sketchc\": ");
+    str_append_json(out, sketchc_version());
+    str_append(out, ", \"llvm\": ");
+    str_append_json(out, llvm);
+    for (const Json *t = json_first(json_get(root, "tools")); t; t = json_next(t)) {
+        if (!json_get_bool(t, "found", false)) continue;
+        str_append(out, ", ");
+        str_append_json(out, json_get_string(t, "name", ""));
+        str_append(out, ": ");
+        str_append_json(out, json_get_string(t, "version", ""));
+    }
+    str_append(out, "}");
+    json_release(root);
+    sketchc_free(doctor);
 }
 
 static int status_of(const CommandLine *line, const SearchResult *r) {
@@ -131,22 +213,25 @@ static int status_of(const CommandLine *line, const SearchResult *r) {
 
 int command_search(const CommandLine *line, const sketchc_options *compile, const char *path,
                    uint64_t seed, Proposer *more) {
-    Str text;
+    Str text, environment;
     Store *store = NULL;
     const char *strategy = option_value(line, OPTION_STRATEGY);
     if (!search_strategy_known(strategy)) {
         fprintf(stderr, "sketchc: there is no strategy \"%s\"\n", strategy);
         return SKETCHC_USAGE_ERROR;
     }
-    if (!open_store(line, &store)) return SKETCHC_MISSING;
+    if (option_given(line, OPTION_STORE) &&
+        !(store = open_store(option_value(line, OPTION_STORE), false)))
+        return SKETCHC_MISSING;
     str_init(&text);
+    str_init(&environment);
+    if (store) environment_of(&environment);
     int status = 0;
     if (!file_read(path, SEARCH_OPERATOR_LIMIT, &text)) {
         fprintf(stderr, "sketchc: cannot read %s: %s\n", path, strerror(errno));
         status = SKETCHC_USAGE_ERROR;
     }
     const char *target = compile->target ? compile->target : "openmp";
-    char *native = sketchc_native_arch(target);
     SearchOptions options = {.path = path,
                              .text = text.data,
                              .size = text.len,
@@ -158,7 +243,7 @@ int command_search(const CommandLine *line, const sketchc_options *compile, cons
                              .time_limit_s = number(line, OPTION_SEARCH_TIME),
                              .more = more,
                              .store = store,
-                             .device = native,
+                             .environment = environment.data,
                              .cancel = &stop,
                              .progress = on_progress,
                              .context = (void *)progress_form(line)};
@@ -169,35 +254,66 @@ int command_search(const CommandLine *line, const sketchc_options *compile, cons
         status = status_of(line, &result);
         search_result_release(&result);
     }
-    sketchc_free(native);
     store_close(store);
+    str_release(&environment);
     str_release(&text);
     return status;
 }
 
 /* ---- The store ---- */
 
+/* db query [VIEW], db best, db export. */
+static int show(Store *store, const CommandLine *line, const char *what, Str *out) {
+    bool query = strcmp(what, "query") == 0, export = strcmp(what, "export") == 0;
+    const char *view = !query                         ? what
+                       : line->operands.len > 1 ? line->operands.data[1]
+                                                : "results";
+    if (!store_view_known(view)) {
+        Str names;
+        str_init(&names);
+        store_view_names(&names);
+        fprintf(stderr, "sketchc: db query has no view \"%s\"; there are %s\n", view, names.data);
+        str_release(&names);
+        return SKETCHC_USAGE_ERROR;
+    }
+    if (store_report(store, view, export || option_given(line, OPTION_JSON), out)) return 0;
+    fputs("sketchc: the store cannot be read; `sketchc db check` says whether it is whole\n", stderr);
+    return SKETCHC_MISSING;
+}
+
+static int sweep(Store *store, Str *out) {
+    int64_t gone = store_gc(store);
+    str_printf(out, "%lld results dropped\n", (long long)(gone < 0 ? 0 : gone));
+    if (gone >= 0) return 0;
+    fputs("sketchc: the store could not be swept: is the disk full, or a search still writing?\n", stderr);
+    return SKETCHC_MISSING;
+}
+
 int command_db(const CommandLine *line) {
-    const char *what = line->operands.len == 1 ? line->operands.data[0] : "";
-    Store *store = NULL;
+    static const char *const words[] = {"query", "best", "export", "gc", "check"};
+    const char *what = line->operands.len ? line->operands.data[0] : "";
+    size_t known = 0;
+    while (known < COUNT_OF(words) && strcmp(words[known], what) != 0) known++;
+    if (known == COUNT_OF(words) || line->operands.len > (known ? 1 : 2)) {
+        fputs("sketchc: db knows query [VIEW], best, export, gc and check\n", stderr);
+        return SKETCHC_USAGE_ERROR;
+    }
     if (!option_given(line, OPTION_STORE)) {
         fputs("sketchc: db wants --store=FILE\n", stderr);
         return SKETCHC_USAGE_ERROR;
     }
-    if (!open_store(line, &store)) return SKETCHC_MISSING;
+    Store *store = open_store(option_value(line, OPTION_STORE), true);
+    if (!store) return SKETCHC_MISSING;
     int status = 0;
     Str out;
     str_init(&out);
     if (strcmp(what, "gc") == 0) {
-        int64_t gone = store_gc(store);
-        if (gone < 0) status = SKETCHC_MISSING;
-        str_printf(&out, "%lld results dropped\n", (long long)(gone < 0 ? 0 : gone));
+        status = sweep(store, &out);
     } else if (strcmp(what, "check") == 0) {
         status = store_check(store) ? SKETCHC_VERIFY_FAILED : 0;
         str_append(&out, status ? "the store is damaged\n" : "the store is whole\n");
-    } else if (!store_report(store, what, option_given(line, OPTION_JSON), &out)) {
-        fputs("sketchc: db knows query, best, export, gc and check\n", stderr);
-        status = SKETCHC_USAGE_ERROR;
+    } else {
+        status = show(store, line, what, &out);
     }
     fputs(out.data, stdout);
     str_release(&out);

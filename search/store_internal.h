@@ -1,0 +1,26 @@
+/* Shared by the files of the store. */
+#ifndef SEARCH_STORE_INTERNAL_H
+#define SEARCH_STORE_INTERNAL_H
+
+#include "store.h"
+
+#include <sqlite3.h>
+
+/* "Skch" in the file's header tells a store from other programs' databases; the first version had none. */
+enum { STORE_APPLICATION = 0x536b6368, STORE_VERSION = 2 };
+
+struct Store {
+    sqlite3 *db;
+};
+
+/* store_schema.c */
+extern const char store_schema[];       /* makes the tables of an empty file */
+extern const char store_from_version_1[]; /* in place of the first version's tables; nothing is lost */
+
+/* store.c */
+bool store_sql(Store *s, const char *sql); /* runs all statements */
+/* The statement with texts bound to ?1, ?2, ...; null on an error. */
+sqlite3_stmt *store_prepare(Store *s, const char *sql, size_t count, const char *const *texts);
+bool store_finish(sqlite3_stmt *q); /* runs and frees one that has no rows; null is an error */
+
+#endif

@@ -1,0 +1,116 @@
+#!/usr/bin/env python3
+"""What a store's file may be: one of the first version is brought to this one and loses nothing; a file that is no store, of
+a later version, of another program or damaged is refused with a remedy and stays byte for byte as it is.
+
+    store_file.py SKETCHC"""
+import json
+import pathlib
+import sqlite3
+import subprocess
+import sys
+import tempfile
+
+HERE = pathlib.Path(__file__).resolve().parent
+
+
+def db(sketchc: str, file: pathlib.Path, *words: str) -> subprocess.CompletedProcess:
+    return subprocess.run([sketchc, "db", *words, f"--store={file}"], text=True, check=False, capture_output=True)
+
+
+def rows(sketchc: str, file: pathlib.Path, *words: str) -> list[dict]:
+    done = db(sketchc, file, *words, "--json")
+    assert done.returncode == 0, done.stderr
+    return [json.loads(line) for line in done.stdout.splitlines()]
+
+
+def make_first(file: pathlib.Path) -> list[tuple]:
+    """A store of the first version; its results."""
+    with sqlite3.connect(file) as store:
+        store.executescript((HERE / "store_v1.sql").read_text())
+        found = store.execute("SELECT k.hash, r.target, r.device, r.case_name, r.status, r.complete, r.seconds, r.noise, k.source,"
+                              " k.text, d.text, k.parent FROM result r JOIN sketch k ON k.hash = r.sketch JOIN definition d ON"
+                              " d.hash = k.definition ORDER BY k.hash").fetchall()
+    store.close()
+    return found
+
+
+def migration(sketchc: str, folder: pathlib.Path) -> None:
+    file = folder / "first.db"
+    before = make_first(file)
+    assert len(before) > 5 and any(r[4] != "ok" for r in before) and any(r[11] for r in before)
+    results = {r["hash"]: r for r in rows(sketchc, file, "query")}
+    sketches = {r["hash"]: r for r in rows(sketchc, file, "query", "sketches")}
+    texts = {r["definition"] for r in rows(sketchc, file, "query", "definitions")}
+    assert len(results) == len(before)
+    for hash_, target, device, case, status, complete, seconds, noise, source, text, definition, parent in before:
+        r = results[hash_]
+        assert (r["target"], r["device"], r["case"], r["status"]) == (target, device, case, status)
+        assert (r["verified"], r["seconds"], r["noise"], r["source"]) == (bool(complete), seconds, noise, source)
+        assert sketches[hash_]["sketch"] == text and sketches[hash_]["parents"] == parent and definition in texts
+        assert r["operator"] == definition.split("operator ")[1].split()[0]
+    best = rows(sketchc, file, "best")
+    fastest = min((r for r in before if r[4] == "ok" and r[5] and r[6] > 0), key=lambda r: r[6])
+    assert [b["hash"] for b in best] == [fastest[0]], best
+    assert db(sketchc, file, "check").returncode == 0
+    assert rows(sketchc, file, "query") == list(results.values()), "opened again, it says the same"
+
+
+def refused(sketchc: str, file: pathlib.Path, word: str) -> None:
+    before = file.read_bytes()
+    for command in (["query"], ["gc"]):
+        done = db(sketchc, file, *command)
+        assert done.returncode == 4 and word in done.stderr and str(file) in done.stderr, (file, done)
+    operator = file.parent / "o.sketch"
+    operator.write_text("operator o {\n symbols: N;\n tensors: X[N]: f32, Y[N]: f32;\n Y = X + 1\n case c { N=8; X: normal(0, 1) }\n}\n")
+    done = subprocess.run([sketchc, "--propose", operator, "-t", "openmp", f"--store={file}"], text=True, check=False,
+                          capture_output=True)
+    assert done.returncode == 4 and word in done.stderr, (file, done)
+    assert file.read_bytes() == before, f"{file} was changed"
+
+
+def faults(sketchc: str, folder: pathlib.Path) -> None:
+    text = folder / "text.db"
+    text.write_text("no database\n" * 400)
+    refused(sketchc, text, "no store of sketchc")
+    other = folder / "other.db"
+    with sqlite3.connect(other) as store:
+        store.execute("CREATE TABLE bookmarks(address)")
+    store.close()
+    refused(sketchc, other, "no store of sketchc")
+    later = folder / "later.db"
+    make_first(later)
+    assert db(sketchc, later, "check").returncode == 0
+    with sqlite3.connect(later) as store:
+        store.execute("PRAGMA journal_mode=DELETE")
+        store.execute("PRAGMA user_version=99")
+    store.close()
+    refused(sketchc, later, "later sketchc")
+    damaged = folder / "damaged.db"
+    make_first(damaged)
+    assert db(sketchc, damaged, "gc").returncode == 0
+    with sqlite3.connect(damaged) as store:
+        store.execute("PRAGMA journal_mode=DELETE")
+    store.close()
+    whole = damaged.read_bytes()
+    damaged.write_bytes(whole[:4096] + bytes(b ^ 0x5A for b in whole[4096:]))
+    refused(sketchc, damaged, "damaged")
+    damaged.write_bytes(whole[:len(whole) // 2])
+    refused(sketchc, damaged, "damaged")
+    missing = db(sketchc, folder / "missing.db", "query")
+    assert missing.returncode == 4 and "no such store" in missing.stderr and not (folder / "missing.db").exists(), missing
+    nowhere = db(sketchc, folder / "missing" / "a.db", "query")
+    assert nowhere.returncode == 4, nowhere
+    unknown = db(sketchc, later, "query", "everything")
+    assert unknown.returncode == 4, unknown
+
+
+def main() -> int:
+    with tempfile.TemporaryDirectory() as name:
+        migration(sys.argv[1], pathlib.Path(name))
+        faults(sys.argv[1], pathlib.Path(name))
+    print("migrated without loss; six files refused and left alone")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
