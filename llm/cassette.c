@@ -1,7 +1,7 @@
-/* Recordings of answers: JSON lines, only ever appended to. A line is a fixed prompt part (once
- * each) or a call with its task, its answer, its time, sizes and hashes;
- * docs/schemas/cassette.schema.json. Replayed are calls whose prompt and attempt are the same, in
- * the order in which they were recorded. */
+/* Recordings of answers: JSON lines, only ever appended to. A line is a part that many prompts begin with (the fixed
+ * one, or the documents chosen; once each) or a call with the rest of its prompt, its answer, its time, sizes and
+ * hashes; docs/schemas/cassette.schema.json. Replayed are calls whose prompt and attempt are the same, in the order in
+ * which they were recorded; or, by order, the next call with the same subject and attempt. */
 #define _GNU_SOURCE
 #include "llm_internal.h"
 
@@ -17,7 +17,7 @@
 
 enum { CASSETTE_LIMIT = 1 << 30, LINE_LIMIT = 16 << 20 };
 
-/* What was recorded for one (prompt, attempt). */
+/* What was recorded for one (prompt, attempt), or one (subject, attempt). */
 typedef struct Take {
     Json *call;
     struct Take *next;
@@ -27,10 +27,11 @@ typedef struct {
     LlmBackend base;
     Arena *arena;
     LlmBackend *inner; /* null: replay */
-    Map *takes, *fixed;
+    Map *takes, *by_order, *texts;
+    Take used; /* stands where nothing is left */
     VEC(Json *) values;
     const char *path;
-    bool replays;
+    bool replays, in_order;
     int fd;
 } Cassette;
 
@@ -52,22 +53,27 @@ static const char *key_of(Cassette *c, const char *hex, unsigned attempt) {
 
 /* ---- Reading ---- */
 
-static void keep(Cassette *c, Json *value) {
-    const char *kind = json_get_string(value, "kind", "");
-    VEC_PUSH(c->arena, &c->values, value);
-    if (strcmp(kind, "fixed") == 0)
-        map_set(c->fixed, c->arena, json_get_string(value, "hash", ""), value);
-    if (strcmp(kind, "call") != 0) return;
+static void append(Cassette *c, Map *map, const char *member, Json *call) {
     Take *take = ARENA_NEW(c->arena, Take), *last;
-    take->call = value;
-    const char *key = key_of(c, json_get_string(value, "prompt", ""),
-                             (unsigned)json_get_int(value, "attempt", 0));
-    if (!(last = map_get(c->takes, key))) {
-        map_set(c->takes, c->arena, key, take);
+    take->call = call;
+    const char *key = key_of(c, json_get_string(call, member, ""),
+                             (unsigned)json_get_int(call, "attempt", 0));
+    if (!(last = map_get(map, key))) {
+        map_set(map, c->arena, key, take);
         return;
     }
     while (last->next) last = last->next;
     last->next = take;
+}
+
+static void keep(Cassette *c, Json *value) {
+    const char *kind = json_get_string(value, "kind", "");
+    VEC_PUSH(c->arena, &c->values, value);
+    if (strcmp(kind, "text") == 0)
+        map_set(c->texts, c->arena, json_get_string(value, "hash", ""), value);
+    if (strcmp(kind, "call") != 0) return;
+    append(c, c->takes, "prompt", value);
+    append(c, c->by_order, "subject", value);
 }
 
 /* A line without an end is one whose writer was killed: it never counted as recorded. */
@@ -105,13 +111,22 @@ static ProposerStatus status_named(const char *name) {
     return PROPOSER_FAILED;
 }
 
+/* By prompt the last take serves for all later requests; by order each take serves once. */
+static const Json *next_call(Cassette *c, const char *hex, const LlmPrompt *prompt) {
+    char subject[33];
+    hash128_hex(prompt->subject, subject);
+    const char *key = key_of(c, c->in_order ? subject : hex, prompt->attempt);
+    Map *map = c->in_order ? c->by_order : c->takes;
+    Take *take = c->replays ? map_get(map, key) : NULL;
+    if (!take || take == &c->used) return NULL;
+    if (take->next || c->in_order) map_set(map, c->arena, key, take->next ? take->next : &c->used);
+    return take->call;
+}
+
 static bool replay(Cassette *c, const char *hex, const LlmPrompt *prompt, ProposerReply *reply) {
-    const char *key = key_of(c, hex, prompt->attempt);
-    Take *take = c->replays ? map_get(c->takes, key) : NULL;
-    if (!take) return false;
-    if (take->next)
-        map_set(c->takes, c->arena, key, take->next); /* the last one serves for all later */
-    const Json *call = take->call;
+    const Json *call = next_call(c, hex, prompt);
+    if (!call) return false;
+    reply->other_prompt = strcmp(json_get_string(call, "prompt", ""), hex) != 0;
     reply->status = status_named(json_get_string(call, "status", ""));
     str_append(&reply->raw, json_get_string(call, "answer", ""));
     str_append(&reply->error, json_get_string(call, "error", ""));
@@ -136,12 +151,13 @@ static bool put_line(Cassette *c, const Str *line) {
     return fdatasync(c->fd) == 0 || errno == EINVAL;
 }
 
-static void put_fixed(Cassette *c, const LlmPrompt *p, const char *hex, Str *line) {
-    if (map_get(c->fixed, hex)) return;
-    map_set(c->fixed, c->arena, hex, c);
-    str_printf(line, "{\"kind\": \"fixed\", \"hash\": \"%s\", \"bytes\": %zu, \"text\": ", hex,
-               p->fixed_size);
-    str_append_json_n(line, p->fixed, p->fixed_size);
+/* A text that many prompts share; `hex` becomes its hash. */
+static void put_text(Cassette *c, const char *text, size_t size, char hex[33], Str *line) {
+    hash_text(text, size, hex);
+    if (map_get(c->texts, hex)) return;
+    map_set(c->texts, c->arena, hex, c);
+    str_printf(line, "{\"kind\": \"text\", \"hash\": \"%s\", \"bytes\": %zu, \"text\": ", hex, size);
+    str_append_json_n(line, text, size);
     str_append(line, "}\n");
 }
 
@@ -151,16 +167,17 @@ static void put_number(Str *line, const char *name, double value) {
 }
 
 static bool record(Cassette *c, const LlmPrompt *p, const char *hex, const ProposerReply *r) {
-    char fixed[33], answer[33];
+    char fixed[33], documents[33], subject[33], answer[33];
     Str line;
     str_init(&line);
-    hash_text(p->fixed, p->fixed_size, fixed);
+    hash128_hex(p->subject, subject);
     hash_text(r->raw.data, r->raw.len, answer);
-    put_fixed(c, p, fixed, &line);
+    put_text(c, p->fixed, p->fixed_size, fixed, &line);
+    put_text(c, p->task, p->documents_size, documents, &line);
     str_printf(&line,
-               "{\"kind\": \"call\", \"time\": %lld, \"prompt\": \"%s\", \"fixed\": \"%s\", "
-               "\"attempt\": %u",
-               (long long)time(NULL), hex, fixed, p->attempt);
+               "{\"kind\": \"call\", \"time\": %lld, \"subject\": \"%s\", \"attempt\": %u, "
+               "\"prompt\": \"%s\", \"fixed\": \"%s\", \"documents\": \"%s\"",
+               (long long)time(NULL), subject, p->attempt, hex, fixed, documents);
     str_printf(
         &line,
         ", \"status\": \"%s\", \"task_bytes\": %zu, \"answer_bytes\": %zu, \"answer_hash\": \"%s\"",
@@ -174,7 +191,7 @@ static bool record(Cassette *c, const LlmPrompt *p, const char *hex, const Propo
     str_append(&line, ", \"error\": ");
     str_append_json(&line, r->error.data);
     str_append(&line, ", \"task\": ");
-    str_append_json_n(&line, p->task, p->task_size);
+    str_append_json_n(&line, p->task + p->documents_size, p->task_size - p->documents_size);
     str_append(&line, ", \"answer\": ");
     str_append_json_n(&line, r->raw.data, r->raw.len);
     str_append(&line, "}\n");
@@ -209,7 +226,10 @@ static void ask(LlmBackend *self, const LlmPrompt *prompts, size_t count, Propos
         hash_prompt(&prompts[i], hex);
         if (replay(c, hex, &prompts[i], &replies[i])) continue;
         if (!c->inner) {
-            str_printf(&replies[i].error, "the cassette holds no answer to prompt %s, attempt %u",
+            str_printf(&replies[i].error,
+                       c->in_order ? "the cassette holds no further answer for this operator and "
+                                     "target (prompt %s, attempt %u)"
+                                   : "the cassette holds no answer to prompt %s, attempt %u",
                        hex, prompts[i].attempt);
             continue;
         }
@@ -249,7 +269,8 @@ static bool open_for_writing(Cassette *c, Str *error) {
     return ok;
 }
 
-LlmBackend *backend_cassette(const char *path, const char *mode, LlmBackend *inner, Str *error) {
+LlmBackend *backend_cassette(const char *path, const char *mode, const char *match,
+                             LlmBackend *inner, Str *error) {
     Cassette *c = calloc(1, sizeof *c);
     Arena *arena = c ? arena_create() : NULL;
     if (!arena) {
@@ -263,9 +284,11 @@ LlmBackend *backend_cassette(const char *path, const char *mode, LlmBackend *inn
         .arena = arena,
         .inner = inner,
         .takes = map_create(arena),
-        .fixed = map_create(arena),
+        .by_order = map_create(arena),
+        .texts = map_create(arena),
         .path = arena_strdup(arena, path),
         .replays = strcmp(mode, "record") != 0,
+        .in_order = strcmp(match, "order") == 0,
         .fd = -1};
     snprintf(c->base.detail, sizeof c->base.detail, "%.180s", inner ? inner->detail : path);
     if (read_all(c, error) && (!inner || open_for_writing(c, error))) return &c->base;

@@ -74,10 +74,13 @@ static bool is_one_of(const char *value, const char *const *words, size_t count)
 }
 
 static const char *check_choice(LlmSetting id, const char *value) {
-    static const char *const modes[] = {"record", "replay", "auto"}, *const flags[] = {"true",
-                                                                                       "false"};
+    static const char *const modes[] = {"record", "replay", "auto"},
+                             *const flags[] = {"true", "false"},
+                             *const matches[] = {"prompt", "order"};
     if (id == LLM_CASSETTE_MODE)
         return is_one_of(value, modes, COUNT_OF(modes)) ? NULL : "record, replay or auto";
+    if (id == LLM_CASSETTE_MATCH)
+        return is_one_of(value, matches, COUNT_OF(matches)) ? NULL : "prompt or order";
     if (id == LLM_ALLOW_PLAIN_HTTP || id == LLM_SEND_SEED)
         return is_one_of(value, flags, COUNT_OF(flags)) ? NULL : "true or false";
     if (id == LLM_PROPOSER) {

@@ -232,11 +232,13 @@ static bool is_word(char c) {
     return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_';
 }
 
-/* As a whole word; signs such as @ anywhere. */
+/* Where it begins or ends with a letter, a word begins or ends; signs such as @ anywhere. */
 static bool occurs(const char *text, const char *word) {
     size_t n = strlen(word);
-    for (const char *p = text; n && (p = strstr(p, word)); p++)
-        if (!is_word(word[0]) || ((p == text || !is_word(p[-1])) && !is_word(p[n]))) return true;
+    for (const char *p = text; n && (p = strstr(p, word)); p++) {
+        bool begins = !is_word(word[0]) || p == text || !is_word(p[-1]);
+        if (begins && (!is_word(word[n - 1]) || !is_word(p[n]))) return true;
+    }
     return false;
 }
 

@@ -56,6 +56,7 @@ void llm_settings_reference(Str *out); /* a Markdown table */
 typedef struct {
     unsigned calls, tries, replayed, failures;
     unsigned equal_prompts; /* requests whose prompt, attempt included, had been sent before */
+    unsigned other_prompts; /* replayed answers that were recorded for another prompt (cassette_match = order) */
     int64_t tokens_in, tokens_out, tokens_cached;
     double cost; /* negative: not known */
     double seconds;
@@ -71,9 +72,10 @@ void llm_totals(const Proposer *proposer, LlmTotals *totals); /* of one from llm
 /* ---- Prompts ---- */
 
 /* The prompt of a request in its two parts. `fixed` is a function of target and arch alone, so equal bytes
- * begin every prompt of a search; `task` is the rest. `why`, unless null, gets a line a document: chosen or not, its
+ * begin every prompt of a search; `task` is the rest, and as many bytes of it as are returned are the documents that were
+ * chosen. `why`, unless null, gets a line a document: chosen or not, its
  * size, the reason. All initialised by the caller, appended to. */
-void llm_prompt(const ProposerRequest *request, Str *fixed, Str *task, Str *why);
+size_t llm_prompt(const ProposerRequest *request, Str *fixed, Str *task, Str *why);
 /* Tokens of a text, estimated: what budgets of prompts are measured by. */
 size_t llm_estimate_tokens(size_t bytes);
 

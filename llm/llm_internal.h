@@ -103,7 +103,8 @@ void http_stop(HttpClient *client, HttpCall *call);      /* one on its way */
 
 typedef struct {
     const char *fixed, *task;
-    size_t fixed_size, task_size;
+    size_t fixed_size, task_size, documents_size; /* documents: the beginning of the task */
+    Hash128 subject; /* of what is asked: the operator and the target, whatever the prompt says of it */
     uint64_t seed;
     unsigned attempt;
     double time_limit_s; /* 0: the settings' */
@@ -121,8 +122,8 @@ struct LlmBackend {
 };
 LlmBackend *backend_model(const LlmConfig *config, LlmBudget *budget, Str *error);
 LlmBackend *backend_command(const LlmConfig *config, LlmBudget *budget, const char *command, Str *error);
-/* Records what `inner` answers; owns it. `inner` is null in mode replay. */
-LlmBackend *backend_cassette(const char *path, const char *mode, LlmBackend *inner, Str *error);
+/* Records what `inner` answers; owns it. `inner` is null in mode replay. match: a value of cassette_match. */
+LlmBackend *backend_cassette(const char *path, const char *mode, const char *match, LlmBackend *inner, Str *error);
 
 /* Words at spaces, in `arena`, NULL-terminated. */
 const char *const *split_words(Arena *arena, const char *text);

@@ -18,6 +18,12 @@ typedef struct {
     Str fixed, task;
 } Texts;
 
+static Hash128 subject_of(const ProposerRequest *r) {
+    const char *arch = r->arch ? r->arch : "";
+    Hash128 machine = hash128(arch, strlen(arch), hash128(r->target, strlen(r->target), (Hash128){0, 0}));
+    return hash128(r->operator_text, strlen(r->operator_text), machine);
+}
+
 static void make_prompt(const Asker *a, const ProposerRequest *request, Texts *texts,
                         LlmPrompt *prompt) {
     ProposerRequest sized = *request;
@@ -25,13 +31,15 @@ static void make_prompt(const Asker *a, const ProposerRequest *request, Texts *t
         sized.token_budget = (size_t)llm_config_number(a->config, LLM_PROMPT_TOKENS, 12000);
     str_init(&texts->fixed);
     str_init(&texts->task);
-    llm_prompt(&sized, &texts->fixed, &texts->task, NULL);
+    size_t documents = llm_prompt(&sized, &texts->fixed, &texts->task, NULL);
     llm_clean_text(&texts->fixed);
     llm_clean_text(&texts->task);
     *prompt = (LlmPrompt){.fixed = texts->fixed.data,
                           .task = texts->task.data,
                           .fixed_size = texts->fixed.len,
                           .task_size = texts->task.len,
+                          .documents_size = documents,
+                          .subject = subject_of(request),
                           .seed = request->seed,
                           .attempt = request->attempt,
                           .time_limit_s = request->time_limit_s,
@@ -64,6 +72,7 @@ static void read_reply(Asker *a, ProposerReply *r) {
     t->calls++;
     t->tries += r->tries;
     t->replayed += r->replayed;
+    t->other_prompts += r->other_prompt;
     t->failures += !answered;
     add(&t->tokens_in, r->tokens_in);
     add(&t->tokens_out, r->tokens_out);
@@ -102,17 +111,23 @@ static void destroy(Proposer *self) {
 static LlmBackend *open_backend(Asker *a, Str *error) {
     const LlmConfig *config = a->config;
     const char *who = llm_config_get(config, LLM_PROPOSER),
-               *path = llm_config_get(config, LLM_CASSETTE);
+               *path = llm_config_get(config, LLM_CASSETTE),
+               *match = llm_config_get(config, LLM_CASSETTE_MATCH);
     const char *mode = llm_config_get(config, LLM_CASSETTE_MODE);
     LlmBackend *inner = NULL;
-    if (path[0] && strcmp(mode, "replay") == 0) return backend_cassette(path, mode, NULL, error);
+    if (strcmp(match, "order") == 0 && (!path[0] || strcmp(mode, "replay") != 0)) {
+        str_append(error, "--cassette-match=order is for --cassette-mode=replay: what is asked anew "
+                          "is matched by its prompt");
+        return NULL;
+    }
+    if (path[0] && strcmp(mode, "replay") == 0) return backend_cassette(path, mode, match, NULL, error);
     if (strncmp(who, "command:", 8) == 0)
         inner = backend_command(config, &a->budget, who + 8, error);
     else if (strcmp(who, "model") == 0)
         inner = backend_model(config, &a->budget, error);
     else
         str_append(error, "no proposer of this kind is asked");
-    return inner && path[0] ? backend_cassette(path, mode, inner, error) : inner;
+    return inner && path[0] ? backend_cassette(path, mode, match, inner, error) : inner;
 }
 
 Proposer *llm_proposer_create(const LlmConfig *config, Str *error) {

@@ -200,6 +200,7 @@ void conductor_repair_request(const Judgement *j, ProposerCandidate *candidate,
     *candidate = (ProposerCandidate){.sketch = j->sketch.data,
                                      .outcome = j->outcome.data,
                                      .verified = j->failure == FAILURE_NONE,
+                                     .first_line = j->first_line,
                                      .seconds = j->seconds};
     request->task = PROPOSE_REPAIR;
     request->failed = candidate;
@@ -207,5 +208,6 @@ void conductor_repair_request(const Judgement *j, ProposerCandidate *candidate,
     request->diagnostics = j->diagnostics.data;
     request->explanation = j->explanation.data;
     request->verdict = j->verdict.data;
+    request->roof = j->roof.data;
     request->strategy = failure_advice(j->failure);
 }

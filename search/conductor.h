@@ -29,15 +29,16 @@ typedef struct {
     double time_limit_s;   /* of one case; 0: the default */
     const char *case_name; /* the case that is measured; null: the largest declared one */
     unsigned samples;      /* of the measurement; 0: chosen */
-    bool measure;
+    bool measure, roof;    /* roof: say what limits a measured one */
 } JudgeOptions;
 
 typedef struct {
     FailureKind failure; /* NONE: compiled and verified in all cases and ragged sizes */
     Str sketch;          /* as judged: fix-its applied */
     unsigned fixes;      /* how many were applied */
+    unsigned first_line; /* of the sketch in the diagnostics */
     Str outcome;         /* one line for people */
-    Str diagnostics, explanation, verdict; /* for a repair's request; "" where there is nothing */
+    Str diagnostics, explanation, verdict, roof; /* for the next request; "" where there is nothing */
     double seconds, noise; /* median and noise of the measured case; 0: not measured */
     char case_name[64];
     Hash128 identity; /* of the sketch's text in the one style: equal for candidates that differ in layout only */
@@ -65,6 +66,12 @@ unsigned conductor_apply_fixes(const char *json, size_t from, Str *source);
 /* The verdict on a report of sketchc_verify. A size that was skipped because of a constraint that the operator
  * does not have is EVASION: a sketch may not choose its cases. `text` gets what a repair should know. */
 FailureKind conductor_read_report(const char *json, const char *operator_text, Str *text);
+
+/* What limits a sketch that is right: `file` is operator and sketch, `seconds` and `percent_of_copy` as measured (0: not).
+ * Predicted and measured part of the floor, the roof that binds and what would lift it, by the target's cost model; where the
+ * model knows no ceilings it says so. */
+void conductor_roof(const JudgeOptions *options, const char *file, const char *case_name, double seconds, double percent_of_copy,
+                    Str *out);
 
 /* Fills the fields of a request that describe a failed candidate; `candidate` and the strings are
  * the judgement's and live as long. */

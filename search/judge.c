@@ -10,12 +10,14 @@ enum { FIX_ROUNDS = 4, TEXT_LIMIT = 6000, EXPLAINED = 6, SKETCH_LIMIT = 256 << 1
 
 void judgement_init(Judgement *j) {
     *j = (Judgement){0};
-    Str *texts[] = {&j->sketch, &j->outcome, &j->diagnostics, &j->explanation, &j->verdict};
+    Str *texts[] = {&j->sketch,      &j->outcome, &j->diagnostics,
+                    &j->explanation, &j->verdict, &j->roof};
     for (size_t i = 0; i < COUNT_OF(texts); i++) str_init(texts[i]);
 }
 
 void judgement_release(Judgement *j) {
-    Str *texts[] = {&j->sketch, &j->outcome, &j->diagnostics, &j->explanation, &j->verdict};
+    Str *texts[] = {&j->sketch,      &j->outcome, &j->diagnostics,
+                    &j->explanation, &j->verdict, &j->roof};
     for (size_t i = 0; i < COUNT_OF(texts); i++) str_release(texts[i]);
 }
 
@@ -184,7 +186,8 @@ static bool verify(const JudgeOptions *o, const sketchc_artifact *artifact, Judg
     return false;
 }
 
-static void measure(const JudgeOptions *o, const sketchc_artifact *artifact, Judgement *j) {
+static void measure(const JudgeOptions *o, const sketchc_artifact *artifact, const char *file,
+                    Judgement *j) {
     sketchc_run_options options = run_options(o);
     char *report = NULL, error[128];
     if (o->case_name) snprintf(j->case_name, sizeof j->case_name, "%s", o->case_name);
@@ -197,6 +200,9 @@ static void measure(const JudgeOptions *o, const sketchc_artifact *artifact, Jud
         j->seconds = json_get_number(item, "median_s", 0);
         j->noise = json_get_number(item, "noise", 0);
         str_printf(&j->outcome, ", %.4g ms at %s", 1e3 * j->seconds, j->case_name);
+        if (o->roof)
+            conductor_roof(o, file, j->case_name, j->seconds,
+                           json_get_number(item, "percent_of_copy", 0), &j->roof);
     } else {
         j->failure = failure_of_status(status);
         str_printf(&j->outcome, ", but not to be timed: %s: %.200s", status,
@@ -218,12 +224,14 @@ void judge_sketch(const JudgeOptions *o, const char *sketch, Judgement *j) {
         return;
     }
     join(o->operator_text, sketch, &source, &from);
+    j->first_line = 1;
+    for (size_t i = 0; i < from; i++) j->first_line += source.data[i] == '\n';
     bool ok = compile(o, &source, from, j, &artifact);
     str_append_n(&j->sketch, source.data + from, source.len - from);
     sketch_identity(o->operator_text, j->sketch.data, &j->identity);
     if (ok && verify(o, artifact, j)) {
         str_append(&j->outcome, "verified");
-        if (o->measure) measure(o, artifact, j);
+        if (o->measure) measure(o, artifact, source.data, j);
     }
     sketchc_artifact_destroy(artifact);
     str_release(&source);

@@ -21,7 +21,7 @@ typedef struct {
     const char *outcome; /* one line for people: "verified, 1.82 ms", "E0301: ..." */
     bool verified;
     double seconds; /* median at the case that is optimised; 0: not measured */
-    double percent_of_roof; /* 0: not known */
+    unsigned first_line; /* of the sketch in the diagnostics' text; 0: it is shown without numbers */
 } ProposerCandidate;
 
 /* A sketch of another operator, found as similar. */
@@ -38,7 +38,9 @@ typedef struct {
 
     const ProposerCandidate *parents; /* best first, bad ones last; may be none */
     size_t parent_count;
-    const ProposerCandidate *failed; /* PROPOSE_REPAIR: what is to be mended; else null */
+    const ProposerCandidate *failed; /* PROPOSE_REPAIR: what is to be mended, null when the answer held no sketch */
+    const ProposerCandidate *history; /* PROPOSE_REPAIR: what was tried before it, oldest first */
+    size_t history_count;
     /* What is known of `failed`, or of the first parent; each null when there is nothing. */
     const char *failure;     /* its class: a row of search/failures.def */
     const char *diagnostics; /* the compiler's text */
@@ -80,7 +82,7 @@ typedef struct {
     double cost;    /* in the configured currency; negative: not known */
     double seconds; /* of the call, as recorded when replayed */
     unsigned tries; /* requests sent, with retries; 0: replayed or made here */
-    bool replayed;
+    bool replayed, other_prompt; /* other_prompt: recorded for a prompt that said something else */
 } ProposerReply;
 
 typedef struct Proposer Proposer;

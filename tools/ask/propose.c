@@ -32,7 +32,8 @@ static bool set_flags(LlmConfig *config, const CommandLine *line, Str *error) {
                  {OPTION_ENDPOINT, "endpoint"},          {OPTION_MODEL, "model"},
                  {OPTION_MAX_CALLS, "max_calls"},        {OPTION_MAX_TOKENS, "max_tokens"},
                  {OPTION_MAX_COST, "max_cost"},          {OPTION_CASSETTE, "cassette"},
-                 {OPTION_CASSETTE_MODE, "cassette_mode"}};
+                 {OPTION_CASSETTE_MODE, "cassette_mode"},
+                 {OPTION_CASSETTE_MATCH, "cassette_match"}};
     bool ok = true;
     for (size_t i = 0; i < line->given.len; i++) {
         const GivenOption *g = &line->given.data[i];
@@ -88,13 +89,31 @@ int command_config(const CommandLine *line) {
 
 /* ---- A run ---- */
 
+/* Why an answer could not be judged, and what the next question says of it. */
+typedef enum { REMARK_NONE, REMARK_NOTHING, REMARK_CUT, REMARK_REPEATED } Remark;
+static const struct {
+    const char *what, *advice;
+} remarks[] = {
+    [REMARK_NOTHING] = {"it held no sketch block",
+                        "The last answer held no `sketch` block. Answer with one whole block in a "
+                        "code fence."},
+    [REMARK_CUT] = {"it ended before its sketch block did",
+                    "The last answer ended before its sketch block did. Answer shortly, with one "
+                    "whole block."},
+    [REMARK_REPEATED] = {"its sketch was tried before",
+                         "The last answer was a sketch that had been tried before. Change what the "
+                         "diagnostics or the verdict speak of."}};
+
+/* One first answer and what repairs made of it. */
 typedef struct {
-    ProposerRequest request;
     ProposerCandidate failed;
-    Judgement judgement;
-    Str sketch; /* the last one */
+    Judgement *tried; /* one a round in which there was a sketch to judge; the last is mended */
+    Hash128 *asked;   /* identities of what was answered there, before fix-its */
+    ProposerCandidate *history;
+    size_t tried_count;
+    Remark remark; /* on the last answer */
     unsigned attempt, round;
-    bool judged, open; /* open: goes back for repair */
+    bool open; /* goes back for repair */
 } Line;
 
 typedef struct {
@@ -132,21 +151,22 @@ static void say(const Run *run, const Line *l, const char *status, const char *t
                 text[0] ? ": " : "", text);
 }
 
-static void note(Run *run, const Line *l, const ProposerReply *reply, const char *outcome,
-                 bool verified) {
+static void note(Run *run, const Line *l, const ProposerReply *reply, const char *failure,
+                 const char *outcome, const Judgement *j) {
+    bool verified = j && j->failure == FAILURE_NONE;
     str_printf(&run->report,
                "%s{\"candidate\": %u, \"round\": %u, \"reply\": \"%s\", \"outcome\": ",
                run->report.len ? ",\n  " : "", l->attempt + 1, l->round,
                proposer_status_name(reply->status));
     str_append_json(&run->report, outcome);
     str_printf(&run->report,
-               ", \"failure\": \"%s\", \"verified\": %s, \"fixes\": %u, \"median_s\": ",
-               l->judged ? failure_name(l->judgement.failure) : "no sketch",
-               verified ? "true" : "false", l->judged ? l->judgement.fixes : 0);
-    str_append_double(&run->report, verified ? l->judgement.seconds : 0);
+               ", \"failure\": \"%s\", \"verified\": %s, \"fixes\": %u, \"median_s\": ", failure,
+               verified ? "true" : "false", j ? j->fixes : 0);
+    str_append_double(&run->report, verified ? j->seconds : 0);
     str_printf(&run->report, ", \"tokens_in\": %lld, \"tokens_out\": %lld, \"replayed\": %s}",
                (long long)reply->tokens_in, (long long)reply->tokens_out,
                reply->replayed ? "true" : "false");
+    say(run, l, failure, outcome);
 }
 
 static void keep_best(Run *run, const Judgement *j) {
@@ -162,34 +182,46 @@ static bool can_be_repaired(FailureKind kind) {
     return kind != FAILURE_NONE && kind != FAILURE_MACHINE;
 }
 
+/* An answer without a sketch may go back as well, unless nobody answered. */
+static void judge_nothing(Run *run, Line *l, const ProposerReply *reply) {
+    if (reply->status == PROPOSED_NOTHING) l->remark = REMARK_NOTHING;
+    if (reply->status == PROPOSED_TRUNCATED) l->remark = REMARK_CUT;
+    l->open = l->remark != REMARK_NONE;
+    note(run, l, reply, "no sketch", reply->error.data, NULL);
+}
+
+/* What a line itself tried goes back with a remark; what another one tried is left to that one. */
+static void judge_repeated(Run *run, Line *l, Hash128 identity, const ProposerReply *reply) {
+    for (size_t i = 0; i < l->tried_count && !l->open; i++)
+        l->open = l->asked[i].lo == identity.lo && l->asked[i].hi == identity.hi;
+    l->remark = REMARK_REPEATED;
+    run->equal++;
+    note(run, l, reply, "repeated", "equal to an earlier one", NULL);
+}
+
 static void judge_reply(Run *run, Line *l, ProposerReply *reply) {
-    l->open = l->judged = false;
+    Hash128 identity;
+    l->open = false;
+    l->remark = REMARK_NONE;
     run->last = reply->status;
     if (proposer_status_is_final(reply->status)) run->final = true;
     if (!reply->sketch.len) {
-        say(run, l, proposer_status_name(reply->status), reply->error.data);
-        note(run, l, reply, reply->error.data, false);
+        judge_nothing(run, l, reply);
         return;
     }
-    Hash128 identity;
     sketch_identity(run->operator_text.data, reply->sketch.data, &identity);
     if (was_seen(run, identity)) {
-        run->equal++;
-        say(run, l, "dropped", "equal to an earlier one");
-        note(run, l, reply, "equal to an earlier one", false);
+        judge_repeated(run, l, identity, reply);
         return;
     }
-    judgement_release(&l->judgement);
-    judgement_init(&l->judgement);
-    judge_sketch(&run->judge, reply->sketch.data, &l->judgement);
-    bool verified = l->judgement.failure == FAILURE_NONE;
-    l->judged = true;
+    Judgement *j = &l->tried[l->tried_count];
+    l->asked[l->tried_count++] = identity;
+    judge_sketch(&run->judge, reply->sketch.data, j);
     run->judged++;
-    run->verified += verified;
-    l->open = can_be_repaired(l->judgement.failure);
-    if (verified) keep_best(run, &l->judgement);
-    say(run, l, failure_name(l->judgement.failure), l->judgement.outcome.data);
-    note(run, l, reply, l->judgement.outcome.data, verified);
+    run->verified += j->failure == FAILURE_NONE;
+    l->open = can_be_repaired(j->failure);
+    if (j->failure == FAILURE_NONE) keep_best(run, j);
+    note(run, l, reply, failure_name(j->failure), j->outcome.data, j);
 }
 
 static ProposerRequest design_request(const Run *run, unsigned attempt) {
@@ -200,6 +232,22 @@ static ProposerRequest design_request(const Run *run, unsigned attempt) {
                              .arch = run->judge.arch,
                              .seed = run->judge.seed,
                              .attempt = attempt};
+}
+
+/* What failed last, and before it. */
+static void repair_request(Line *l, ProposerRequest *request) {
+    request->task = PROPOSE_REPAIR;
+    request->failure = remarks[l->remark].what;
+    if (l->tried_count) {
+        size_t last = l->tried_count - 1;
+        for (size_t i = 0; i < last; i++)
+            l->history[i] = (ProposerCandidate){.sketch = l->tried[i].sketch.data,
+                                                .outcome = l->tried[i].outcome.data};
+        conductor_repair_request(&l->tried[last], &l->failed, request);
+        request->history = l->history;
+        request->history_count = last;
+    }
+    if (l->remark) request->strategy = remarks[l->remark].advice;
 }
 
 /* One question for each open line, side by side. */
@@ -213,7 +261,7 @@ static void ask_round(Run *run, Line *lines, unsigned count, unsigned round) {
         if (!l->open) continue;
         l->round = round;
         requests[n] = design_request(run, l->attempt);
-        if (round) conductor_repair_request(&l->judgement, &l->failed, &requests[n]);
+        if (round) repair_request(l, &requests[n]);
         proposer_reply_init(&replies[n]);
         asked[n++] = l;
     }
@@ -227,17 +275,32 @@ static void ask_round(Run *run, Line *lines, unsigned count, unsigned round) {
     free(asked);
 }
 
+static bool line_init(Line *l, unsigned attempt, unsigned repairs) {
+    *l = (Line){.attempt = attempt, .open = true};
+    l->tried = calloc(repairs + 1, sizeof *l->tried);
+    l->asked = calloc(repairs + 1, sizeof *l->asked);
+    l->history = calloc(repairs + 1, sizeof *l->history);
+    for (unsigned i = 0; l->tried && i <= repairs; i++) judgement_init(&l->tried[i]);
+    return l->tried && l->asked && l->history;
+}
+
+static void line_release(Line *l, unsigned repairs) {
+    for (unsigned i = 0; l->tried && i <= repairs; i++) judgement_release(&l->tried[i]);
+    free(l->tried);
+    free(l->asked);
+    free(l->history);
+}
+
 static void search(Run *run, unsigned candidates, unsigned repairs) {
     Line *lines = calloc(candidates, sizeof *lines);
     run->seen = calloc((size_t)candidates * (repairs + 1), sizeof *run->seen);
-    for (unsigned i = 0; lines && i < candidates; i++) {
-        judgement_init(&lines[i].judgement);
-        lines[i].attempt = i;
-        lines[i].open = true;
-    }
-    for (unsigned round = 0; lines && run->seen && round <= repairs && !run->final; round++)
+    bool ok = lines && run->seen;
+    unsigned first = count_option(run->line, OPTION_SAMPLE, 1);
+    if (first) first--;
+    for (unsigned i = 0; ok && i < candidates; i++) ok = line_init(&lines[i], first + i, repairs);
+    for (unsigned round = 0; ok && round <= repairs && !run->final; round++)
         ask_round(run, lines, candidates, round);
-    for (unsigned i = 0; lines && i < candidates; i++) judgement_release(&lines[i].judgement);
+    for (unsigned i = 0; lines && i < candidates; i++) line_release(&lines[i], repairs);
     free(run->seen);
     free(lines);
 }
@@ -285,6 +348,8 @@ static void report(const Run *run) {
                 run->judged, run->verified, run->equal, t.calls, t.tries, t.replayed,
                 t.equal_prompts, (long long)t.tokens_in, (long long)t.tokens_cached,
                 (long long)t.tokens_out);
+        if (t.other_prompts)
+            fprintf(stderr, ", %u answers that were recorded for another prompt", t.other_prompts);
         if (t.cost >= 0) fprintf(stderr, ", cost %.6g", t.cost);
         fputs("\n", stderr);
     }
@@ -298,11 +363,11 @@ static void report(const Run *run) {
     str_printf(&out,
                ", \"judged\": %u, \"verified\": %u, \"equal\": %u, \"calls\": %u, \"requests\": "
                "%u, \"replayed\": %u, "
-               "\"equal_prompts\": %u, \"tokens_in\": %lld, \"tokens_cached\": %lld, "
+               "\"equal_prompts\": %u, \"other_prompts\": %u, \"tokens_in\": %lld, \"tokens_cached\": %lld, "
                "\"tokens_out\": %lld, \"cost\": ",
                run->judged, run->verified, run->equal, t.calls, t.tries, t.replayed,
-               t.equal_prompts, (long long)t.tokens_in, (long long)t.tokens_cached,
-               (long long)t.tokens_out);
+               t.equal_prompts, t.other_prompts, (long long)t.tokens_in,
+               (long long)t.tokens_cached, (long long)t.tokens_out);
     str_append_double(&out, t.cost);
     str_append(&out, ", \"best_s\": ");
     str_append_double(&out, run->best.len ? run->best_seconds : 0);

@@ -149,14 +149,18 @@ static void fake_destroy(LlmBackend *self) {
 }
 static LlmBackend fake = {"fake", "fake", 1, fake_ask, fake_destroy};
 
+static bool differs; /* the answer was recorded for another prompt */
+
 /* The answer to (task, attempt), or the error. */
 static const char *get(LlmBackend *b, const char *task, unsigned attempt) {
     static char text[256];
-    LlmPrompt p = {.fixed = "F", .task = task, .fixed_size = 1, .task_size = strlen(task), .attempt = attempt};
+    LlmPrompt p = {.fixed = "F", .task = task, .fixed_size = 1, .task_size = strlen(task), .documents_size = 1,
+                   .subject = {1, 2}, .attempt = attempt};
     ProposerReply r;
     proposer_reply_init(&r);
     b->ask(b, &p, 1, &r);
     snprintf(text, sizeof text, "%s%s", r.raw.data, r.error.data);
+    differs = r.other_prompt;
     if (r.replayed) CHECK(r.tokens_in == 3 && r.seconds == 0.25);
     proposer_reply_release(&r);
     return text;
@@ -168,14 +172,14 @@ static void recordings(void) {
     Str e, text;
     str_init(&e);
     str_init(&text);
-    LlmBackend *tape = backend_cassette(path, "auto", &fake, &e);
+    LlmBackend *tape = backend_cassette(path, "auto", "prompt", &fake, &e);
     CHECK_STR(get(tape, "one", 0), "answer 0 to one");
     CHECK_STR(get(tape, "one", 1), "answer 1 to one");
     CHECK_STR(get(tape, "one", 0), "answer 2 to one"); /* recorded in this run: the next run replays it */
     tape->destroy(tape);
     CHECK(lseek(fd, 0, SEEK_END) > 0 && write(fd, "{\"kind\": \"call\", \"torn", 22) == 22);
 
-    tape = backend_cassette(path, "replay", NULL, &e);
+    tape = backend_cassette(path, "replay", "prompt", NULL, &e);
     CHECK(tape != NULL);
     CHECK_STR(get(tape, "one", 0), "answer 0 to one");
     CHECK_STR(get(tape, "one", 0), "answer 2 to one");
@@ -184,16 +188,28 @@ static void recordings(void) {
     CHECK(strstr(get(tape, "two", 0), "holds no answer"));
     tape->destroy(tape);
 
-    tape = backend_cassette(path, "auto", &fake, &e);
+    tape = backend_cassette(path, "auto", "prompt", &fake, &e);
     CHECK_STR(get(tape, "one", 1), "answer 1 to one");
     CHECK_STR(get(tape, "two", 0), "answer 3 to two");
     tape->destroy(tape);
     CHECK(file_read(path, 1 << 20, &text) && !strstr(text.data, "torn")); /* cut off before the next line */
-    tape = backend_cassette(path, "replay", NULL, &e);
+    tape = backend_cassette(path, "replay", "prompt", NULL, &e);
     CHECK_STR(get(tape, "two", 0), "answer 3 to two");
     tape->destroy(tape);
+
+    /* By order prompts do not matter, and nothing serves twice. */
+    tape = backend_cassette(path, "replay", "order", NULL, &e);
+    CHECK_STR(get(tape, "one", 0), "answer 0 to one");
+    CHECK(!differs);
+    CHECK_STR(get(tape, "changed", 0), "answer 2 to one");
+    CHECK(differs);
+    CHECK_STR(get(tape, "changed", 1), "answer 1 to one");
+    CHECK_STR(get(tape, "two", 0), "answer 3 to two");
+    CHECK(strstr(get(tape, "two", 0), "no further answer"));
+    CHECK(strstr(get(tape, "one", 1), "no further answer"));
+    tape->destroy(tape);
     CHECK(!e.len);
-    CHECK(!backend_cassette("/nowhere/x", "replay", NULL, &e) && e.len);
+    CHECK(!backend_cassette("/nowhere/x", "replay", "prompt", NULL, &e) && e.len);
     close(fd);
     unlink(path);
     str_release(&e);

@@ -40,6 +40,24 @@ static void kinds(void) {
         CHECK(failure_name((FailureKind)k)[0] && (k == 0) == !failure_advice((FailureKind)k)[0]);
 }
 
+/* Known on a GPU whose ceilings are in its document, said to be unknown elsewhere. */
+static void roofs(void) {
+    Str file, text;
+    str_init(&file);
+    str_init(&text);
+    str_printf(&file, "%s%s", op, sketch(N, LOOP, SLICE, WORK));
+    JudgeOptions gpu = {.target = "cuda", .arch = "sm_90a"}, cpu = {.target = "openmp", .arch = "x86-64-v3"};
+    conductor_roof(&gpu, file.data, "large", 8.8e-6, 12, &text);
+    CHECK(strstr(text.data, "Measured 0.0088 ms at large, 12 % of the rate of a copy.\nPredicted 0.0022 ms, 100 % of the floor"));
+    CHECK(strstr(text.data, "measured 25 % of it") && strstr(text.data, "the launch itself binds") && strstr(text.data, "fewer kernels"));
+    str_release(&text);
+    str_init(&text);
+    conductor_roof(&cpu, file.data, "large", 1e-3, 0, &text);
+    CHECK_STR(text.data, "Measured 1 ms at large.\nThe predicted time and the roof that binds are not known for x86-64-v3.\n");
+    str_release(&text);
+    str_release(&file);
+}
+
 static void judgements(void) {
     Judgement j;
     judgement_init(&j);
@@ -112,6 +130,7 @@ int main(void) {
     kinds();
     fixes();
     reports();
+    roofs();
     judgements();
     return 0;
 }
