@@ -313,7 +313,8 @@ struct Decl {
     ConstValue init;
     const Aff *index_lo, *index_hi; /* INDEX: [lo, hi) */
     Decl *bound_to;        /* operator's TENSOR, SCALAR: the sketch's; sketch's: the operator's */
-    Decl *base;            /* VIEW: the tensor seen */
+    Decl *base;            /* VIEW: what it sees: a tensor, a view or a workspace */
+    bool waits;            /* VIEW: for the alloc of the workspace behind it */
     Decl **view_indices;   /* VIEW: DECL_INDEX, one a dim */
     uint32_t loop_depth;   /* TILE, LOCAL: loops around it */
     const Aff *number;     /* TILE of rank 0: the leaf for what it holds in a stretch of statements */

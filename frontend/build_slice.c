@@ -54,12 +54,10 @@ static bool slice_axis(Build *c, const Expr *e, unsigned at, SliceOperands *s) {
 }
 
 /* A view stands before each access of its own, so that every kernel has what it needs. */
-static IrValue *build_view(Build *c, const Decl *d, Span span, bool stores) {
-    if (d->base->kind != DECL_TENSOR)
-        return build_unsupported(c, span, "a view of a view or of a workspace");
-    if (!stores && d->base->direction != DIR_IN)
-        return build_unsupported(c, span, "loads through a view of a tensor that the sketch stores to");
-    IrValue *base = build_get(c, d->base), *at[AST_MAX_RANK];
+static IrValue *build_view(Build *c, const Decl *d, Span span) {
+    IrValue *base = d->base->kind == DECL_VIEW ? build_view(c, d->base, span) : build_get(c, d->base);
+    IrValue *at[AST_MAX_RANK];
+    if (!base) return NULL;
     const IrType *t = build_type(c, &d->type, d->type.dtype, d->span);
     c->b.span = span;
     IrOp *op = ir_op_create(&c->b, IR_VIEW, 1, &base, 1, &t);
@@ -82,12 +80,12 @@ static IrValue *build_view(Build *c, const Decl *d, Span span, bool stores) {
 
 static bool slice_operands(Build *c, const Expr *e, SliceOperands *s) {
     bool memory = e->decl && (e->decl->kind == DECL_TENSOR || e->decl->is_workspace);
-    bool view = e->decl && e->decl->kind == DECL_VIEW, stores = s->count > 0;
+    bool view = e->decl && e->decl->kind == DECL_VIEW;
     if (e->kind != EXPR_INDEX || (!memory && !view)) {
         build_unsupported(c, e->span, "this access");
         return false;
     }
-    IrValue *tensor = view ? build_view(c, e->decl, e->span, stores) : build_get(c, e->decl);
+    IrValue *tensor = view ? build_view(c, e->decl, e->span) : build_get(c, e->decl);
     if (!tensor) return false;
     s->operands[s->count++] = tensor;
     for (size_t i = 0; i < e->axis_count; i++)

@@ -157,6 +157,12 @@ static void find_directions(Block *b) {
         if (b->decls[i]->type.kind == TYPE_TENSOR && b->decls[i]->direction == DIR_NONE &&
             b->decls[i]->used)
             b->decls[i]->direction = DIR_IN;
+    for (size_t i = 0; i < b->decl_count; i++) {
+        Decl *d = b->decls[i], *memory = sema_memory(d);
+        if (d->kind != DECL_VIEW) continue;
+        d->direction = memory->direction;
+        d->type.dtype = memory->type.dtype; /* a workspace's is settled by its uses */
+    }
 }
 
 static void report_unused_tensors(Sema *s, Block *b, bool clean) {

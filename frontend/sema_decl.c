@@ -291,6 +291,8 @@ static void inherit_constexprs(Sema *s, Block *b) {
 
 /* ---- Tensors and views ---- */
 
+enum { VIEWS_MAX = 8 };
+
 static const Aff **extents(Sema *s, Decl *d) {
     const Aff **shape = ARENA_ARRAY(s->arena, const Aff *, d->dim_count + 1);
     for (size_t i = 0; i < d->dim_count; i++) {
@@ -326,6 +328,36 @@ static void declare_tensor(Sema *s, Decl *d) {
     sema_declare(s, d);
 }
 
+/* What a view sees: memory, at most VIEWS_MAX views away. False after a report. */
+static bool is_seen(Sema *s, const Decl *d, const Decl *base) {
+    unsigned depth = 1;
+    for (const Decl *of = base; of->kind == DECL_VIEW; of = of->base) depth++;
+    if (depth > VIEWS_MAX) {
+        sema_error(s, DIAG_bad_declaration, d->view_of->span, "a view is at most %d views away from its tensor",
+                   VIEWS_MAX);
+        return false;
+    }
+    if (base->kind == DECL_TENSOR || base->kind == DECL_VIEW || base->is_workspace) return true;
+    Diag *diag = diag_report(s->diags, DIAG_bad_declaration, d->view_of->span,
+                             "a view sees memory: a tensor, another view or a workspace");
+    diag_note(s->diags, diag, base->span, "`%s` takes part in computing: load a slice of it instead", base->name);
+    return false;
+}
+
+static void see(Sema *s, Decl *d) {
+    d->type.kind = TYPE_ERROR;
+    if (!sema_slice(s, d->view_of) || !is_seen(s, d, d->view_of->decl)) return;
+    d->type.kind = TYPE_TENSOR;
+    d->base = d->view_of->decl;
+    d->type.dtype = d->base->type.dtype;
+    for (size_t i = 0; i < d->view_of->axis_count; i++) {
+        if (d->view_of->axes[i].kind == AXIS_POINT) continue;
+        sema_error(s, DIAG_bad_declaration, d->view_of->axes[i].span,
+                   "a view has one index for each axis of its tensor, X[i, j], and no range");
+        d->type.kind = TYPE_ERROR;
+    }
+}
+
 static void declare_view(Sema *s, Decl *d) {
     if (!d->view_of || d->dim_count > AST_MAX_RANK) {
         d->type.kind = TYPE_ERROR;
@@ -345,24 +377,64 @@ static void declare_view(Sema *s, Decl *d) {
         d->view_indices[i] = index;
         sema_declare(s, index);
     }
-    if (sema_slice(s, d->view_of)) {
-        d->base = d->view_of->decl;
-        d->type.dtype = d->base->type.dtype;
-        d->base->used = true;
-    } else {
-        d->type.kind = TYPE_ERROR;
-    }
-    for (size_t i = 0; d->base && i < d->view_of->axis_count; i++) {
-        if (d->view_of->axes[i].kind == AXIS_POINT) continue;
-        sema_error(s, DIAG_bad_declaration, d->view_of->axes[i].span,
-                   "a view has one index for each axis of its tensor, X[i, j], and no range");
-        d->type.kind = TYPE_ERROR;
-    }
+    see(s, d);
     if (d->view_pad && sema_expr(s, d->view_pad)->kind != TYPE_ERROR &&
         d->view_pad->value.kind == CONST_NONE)
         sema_error(s, DIAG_not_constant, d->view_pad->span, "pad");
     sema_close_scope(s);
     sema_declare(s, d);
+}
+
+static const char *name_seen(const Decl *view) {
+    const Expr *base = view->view_of ? view->view_of->u.index.base : NULL;
+    return base && base->kind == EXPR_NAME ? base->u.name.name : NULL;
+}
+
+/* The name of the tile that a statement allocs; null where it does not. */
+static const char *name_alloced(const Stmt *stmt) {
+    if (stmt->kind != STMT_ASSIGN || stmt->u.assign.target_count != 1 || stmt->u.assign.value_count != 1) return NULL;
+    const Expr *target = stmt->u.assign.targets[0], *value = stmt->u.assign.values[0];
+    bool alloc = value->kind == EXPR_CALL && strcmp(value->u.call.callee, "alloc") == 0;
+    return alloc && target->kind == EXPR_NAME ? target->u.name.name : NULL;
+}
+
+/* A view of what an alloc at the top will make waits for it, and so do the views of this view. */
+static void declare_views(Sema *s, Block *b) {
+    Map *later = map_create(s->arena);
+    for (size_t i = 0; i < b->body.count; i++)
+        if (name_alloced(b->body.data[i])) map_set(later, s->arena, name_alloced(b->body.data[i]), b);
+    for (size_t i = 0; i < b->decl_count; i++) {
+        Decl *d = b->decls[i];
+        if (d->kind == DECL_TENSOR) declare_tensor(s, d);
+        if (d->kind != DECL_VIEW) continue;
+        const char *name = name_seen(d);
+        d->waits = name && !sema_find(s, name) && map_get(later, name);
+        if (d->waits) map_set(later, s->arena, d->name, d);
+        else declare_view(s, d);
+    }
+}
+
+void sema_views_of(Sema *s, const Decl *memory) {
+    for (size_t i = 0; i < s->block->decl_count; i++) {
+        Decl *d = s->block->decls[i];
+        if (d->kind != DECL_VIEW || !d->waits || strcmp(name_seen(d), memory->name) != 0) continue;
+        d->waits = false;
+        declare_view(s, d);
+        sema_views_of(s, d);
+    }
+}
+
+bool sema_is_viewed(const Sema *s, const char *name) {
+    for (size_t i = 0; i < s->block->decl_count; i++) {
+        const char *seen = s->block->decls[i]->kind == DECL_VIEW ? name_seen(s->block->decls[i]) : NULL;
+        if (seen && strcmp(seen, name) == 0) return true;
+    }
+    return false;
+}
+
+Decl *sema_memory(Decl *d) {
+    while (d->kind == DECL_VIEW && d->base) d = d->base;
+    return d;
 }
 
 static void read_precision(Sema *s, Block *b) {
@@ -389,9 +461,6 @@ void sema_decls(Sema *s, Block *b) {
     for (size_t i = 0; i < b->decl_count; i++)
         if (b->decls[i]->kind == DECL_SCALAR) declare_scalar(s, b->decls[i]);
     constrain_block(s, b);
-    for (size_t i = 0; i < b->decl_count; i++) {
-        if (b->decls[i]->kind == DECL_TENSOR) declare_tensor(s, b->decls[i]);
-        if (b->decls[i]->kind == DECL_VIEW) declare_view(s, b->decls[i]);
-    }
+    declare_views(s, b);
     read_precision(s, b);
 }

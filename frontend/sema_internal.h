@@ -67,6 +67,11 @@ const char *sema_source_text(Sema *s, Span span);
 Dtype sema_dtype(Sema *s, const char *name, Span span); /* reports; f32 when unknown */
 void sema_decls(Sema *s, Block *b);
 void sema_predefine(Sema *s);
+/* Declares the views of a workspace that has just been made, and the views of these. */
+void sema_views_of(Sema *s, const Decl *memory);
+bool sema_is_viewed(const Sema *s, const char *name); /* is there a view of what has this name? */
+/* What is behind a view, or behind views of views; else the tensor, workspace or tile itself. */
+Decl *sema_memory(Decl *d);
 void sema_define_unused(Sema *s);
 bool sema_parse_const(const char *text, ConstValue *value);
 const FrontendDefine *sema_find_define(const Sema *s, const char *name);

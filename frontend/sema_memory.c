@@ -118,5 +118,5 @@ bool sema_is_memory(const Sema *s, const Decl *tile) {
     Uses uses = {.name = tile->name};
     if (s->loop_depth > 0 || tile->type.rank == 0) return false;
     find_in_body(&uses, &s->block->body);
-    return uses.sliced && !uses.computed;
+    return (uses.sliced || sema_is_viewed(s, tile->name)) && !uses.computed;
 }

@@ -140,8 +140,7 @@ static bool axis_separates(Sema *s, const Access *a, const Access *b, size_t axi
 
 /* Elements of a view are elements of its tensor; of one that is stored to, each is another one. */
 static const Decl *memory_of(const Access *a) {
-    const Decl *d = a->slice->decl;
-    return d->kind == DECL_VIEW ? d->base : d;
+    return sema_memory(a->slice->decl);
 }
 
 static bool separates(Sema *s, const Access *a, const Access *b, size_t level) {
@@ -194,17 +193,6 @@ static void compare(Sema *s, const Access *a, const Access *b) {
     }
 }
 
-/* The compiler keeps accesses of one memory in order where they name it alike. */
-static bool reaches_once(Sema *s, const Access *a, const Access *b) {
-    const Decl *view = a->slice->decl;
-    if (!a->is_store || view->kind != DECL_VIEW || memory_of(b) != view->base) return true;
-    if (b->is_store && b->slice->decl == view) return true;
-    Diag *d = diag_report(s->diags, DIAG_view_store, a->slice->span, view->name,
-                         "the sketch reaches its tensor in another way too");
-    diag_note(s->diags, d, b->slice->span, "here");
-    return false;
-}
-
 static void report_carried(Sema *s, const Stmt *stmt) {
     const LoopInfo *loop = stmt->loop;
     if (!loop->parallel || !loop->carried_count) return;
@@ -222,7 +210,6 @@ void sema_parallel(Sema *s, Block *sketch) {
         const Access *a = &p.accesses.data[i];
         for (size_t k = 0; a->is_store && k < p.accesses.len; k++) {
             const Access *b = &p.accesses.data[k];
-            if (!reaches_once(s, a, b)) return;
             if (b->is_store && k < i) continue;
             if (memory_of(a) == memory_of(b) && ++pairs > PAIRS_MAX) {
                 diag_report(s->diags, DIAG_flow_limit, a->stmt->span);

@@ -156,6 +156,7 @@ static Decl *slice_base(Sema *s, Expr *e) {
         return NULL;
     }
     base->decl = e->decl = d;
+    if (d->kind == DECL_VIEW) d->type.dtype = sema_memory(d)->type.dtype;
     base->type = d->type;
     d->used = true;
     return d;

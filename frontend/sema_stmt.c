@@ -44,6 +44,7 @@ static void check_alloc(Sema *s, Stmt *stmt, Expr *target, Expr *call) {
     d->is_workspace = sema_is_memory(s, d);
     sema_declare(s, d);
     set_target(s, stmt, d, true);
+    if (s->loop_depth == 0) sema_views_of(s, d);
     if (d->type.kind != TYPE_ERROR) stmt->action = ACTION_ALLOC;
 }
 
@@ -184,10 +185,8 @@ static void check_load(Sema *s, Stmt *stmt, Expr *call, const CallInfo *info) {
         sema_error(s, DIAG_bad_operand, source->span,
                    "load reads a slice of a tensor, TENSOR[a:b, ...]");
     if (!d || !source->decl || sema_is_error(source) || source->type.kind != TYPE_TENSOR) return;
-    Decl *from = source->decl;
+    Decl *from = sema_memory(source->decl);
     from->direction = from->direction == DIR_NONE || from->direction == DIR_IN ? DIR_IN : DIR_INOUT;
-    if (from->kind == DECL_VIEW && from->base->direction == DIR_NONE) from->base->direction = DIR_IN;
-    if (from->kind == DECL_VIEW && from->base->direction == DIR_OUT) from->base->direction = DIR_INOUT;
     if (!sema_slice_fits(s, source, d, target->span) || !check_single(s, stmt, source, d)) return;
     if (from->type.dtype == DTYPE_NONE) from->type.dtype = DTYPE_F32;
     if (d->type.dtype == DTYPE_NONE) d->type.dtype = from->type.dtype;
@@ -232,19 +231,17 @@ static void check_store(Sema *s, Stmt *stmt, Expr *call, const CallInfo *info) {
         sema_error(s, DIAG_bad_target, target->span,
                    "store writes a slice of a tensor, TENSOR[a:b, ...]");
     if (!tile || !target->decl || sema_is_error(target) || target->type.kind != TYPE_TENSOR) return;
-    Decl *into = target->decl;
+    Decl *into = sema_memory(target->decl);
     bool first_updates = into->direction == DIR_NONE && stmt->mode != STORE_SET;
     into->direction = into->direction == DIR_IN || into->direction == DIR_INOUT || first_updates
                           ? DIR_INOUT
                           : DIR_OUT;
-    if (into->kind == DECL_VIEW) {
-        into->base->direction = into->direction;
-        if (!sema_view_is_injective(s, into)) {
-            Diag *d = diag_report(s->diags, DIAG_view_store, target->span, into->name,
-                                 "two elements of it may be the same element of the tensor");
-            diag_note(s->diags, d, into->span, "`%s` is declared here", into->name);
-            return;
-        }
+    for (const Decl *view = target->decl; view->kind == DECL_VIEW; view = view->base) {
+        if (sema_view_is_injective(s, view)) continue;
+        Diag *d = diag_report(s->diags, DIAG_view_store, target->span, target->decl->name,
+                             "two elements of it may be the same element of the tensor");
+        diag_note(s->diags, d, view->span, "`%s` is declared here", view->name);
+        return;
     }
     if (!sema_slice_fits(s, target, tile, value->span)) return;
     if (tile->type.dtype == DTYPE_NONE) tile->type.dtype = DTYPE_F32;

@@ -225,7 +225,8 @@ static void number_classes(Axes *a) {
 static void join_through(Axes *a, const OpList *ops, IrOp *store) {
     for (size_t i = 0; i < ops->len; i++) {
         IrOp *load = ops->data[i];
-        if (load->opcode != IR_TILE_LOAD || load->operands[0] != store->operands[1]) continue;
+        if (load->opcode != IR_TILE_LOAD || !is_same_tensor(a->module, load->operands[0], store->operands[1]))
+            continue;
         IrValue *x = store->operands[0], *y = &load->results[0];
         for (unsigned k = 0; is_tile(x) && k < x->type->rank; k++)
             for (unsigned n = 0; is_tile(y) && n < y->type->rank; n++) {

@@ -15,6 +15,7 @@ typedef struct {
 typedef struct {
     IrOp *op;
     IrValue *tensor, *tile;
+    IrValue *seen; /* the tensor, or the view of it that the slice is of */
     bool stores, along; /* along: the cut axis is one of the slice's */
     unsigned operand, tensor_axis;
     const Aff *begin, *width; /* along the cut axis, in elements */
@@ -25,7 +26,8 @@ static bool read_access(const Cut *c, IrOp *op, Access *a) {
     IrModule *m = c->ctx->module;
     *a = (Access){.op = op, .stores = op->opcode == IR_TILE_STORE};
     a->tile = a->stores ? op->operands[0] : &op->results[0];
-    a->tensor = memory_of(op->operands[a->stores]);
+    a->seen = op->operands[a->stores];
+    a->tensor = memory_of(a->seen);
     int axis = axes_find(c->axes, a->tile, c->index);
     a->along = axis >= 0 && slice_operand(op, (unsigned)axis, &a->operand, &a->tensor_axis);
     if (!a->along) return true;
@@ -131,6 +133,7 @@ static bool pair_is_safe(const Cut *c, const Access *a, const Access *b) {
     bool commute = a->stores && b->stores && strcmp(mode, "set") != 0 && strcmp(mode, other) == 0;
     if (commute || (!a->stores && !b->stores)) return true;
     if (!a->along && !b->along) return b->stores; /* the first chunk stores, all load */
+    if (!is_same_tensor(c->ctx->module, a->seen, b->seen)) return false;
     if (!a->along || !b->along || a->tensor_axis != b->tensor_axis) return false;
     const Aff *place = a->width == b->width ? place_in_period(c, a) : NULL;
     if (place && place == place_in_period(c, b)) return true;

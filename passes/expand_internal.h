@@ -92,8 +92,9 @@ typedef struct {
     int64_t step[DIST_MAX_RANK];
     int tile_axis[DIST_MAX_RANK];     /* of a range; -1: dropped, or by index tile */
     const Aff *stride[DIST_MAX_RANK]; /* elements */
-    const IrOp *view;                 /* `tensor` is made by this op; stride is its tensor's */
-    IrValue *inside_view;             /* set by access_offset: null when a lane is always inside */
+    const IrOp *view;                 /* `tensor` is made by this op; stride is its memory's */
+    unsigned depth, memory_rank;      /* views before the memory; the memory's axes */
+    IrValue **inside_view;            /* of each, set by access_offset: null when a lane is always inside */
     AffFacts *facts;
     int64_t width;                    /* elements of one access */
 } AccessPlan;

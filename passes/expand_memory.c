@@ -1,5 +1,6 @@
 /* Loads and stores of tile slices: addresses, masks, vector widths. */
 #include "expand_internal.h"
+#include "passes_internal.h"
 #include "plant.h"
 
 #include <string.h>
@@ -17,8 +18,9 @@ static AccessPlan slice_of(Expand *x, IrOp *op) {
     IrSlice slice = ir_slice(op);
     IrValue *tensor = op->operands[slice.base];
     AccessPlan s = {.tensor = tensor, .type = tensor->type, .rank = slice.rank, .width = 1};
-    s.view = tensor->def && tensor->def->opcode == IR_VIEW ? tensor->def : NULL;
-    if (s.view) tensor = s.view->operands[0];
+    s.view = is_view(tensor) ? tensor->def : NULL;
+    for (; is_view(tensor); tensor = tensor->def->operands[0]) s.depth++;
+    s.inside_view = ARENA_ARRAY(x->ctx->scratch, IrValue *, s.depth + 1);
     s.pointer = expand_scalar(x, tensor);
     s.facts = ir_facts_at(x->ctx->scratch, op);
     aff_facts_effort(s.facts, 64); /* a check left in costs less than a long search */
@@ -34,6 +36,7 @@ static AccessPlan slice_of(Expand *x, IrOp *op) {
             s.begin[i] = op->operands[axis->operand];
     }
     const IrType *memory = tensor->type;
+    s.memory_rank = memory->rank;
     s.stride[memory->rank ? memory->rank - 1 : 0] = aff_const(c, 1);
     for (unsigned i = memory->rank; i-- > 1;) s.stride[i - 1] = aff_mul(c, s.stride[i], memory->extents[i]);
     return s;
@@ -104,31 +107,41 @@ static IrValue *gathered_index(Expand *x, IrBuilder *inner, const AccessPlan *s,
 }
 
 /* A value of the view's region at kernel level: its own ops again, what it takes from outside as it is. */
-static IrValue *view_value(Expand *x, IrBuilder *inner, const AccessPlan *s, IrValueMap *done, IrValue *v) {
+static IrValue *view_value(Expand *x, IrBuilder *inner, const IrOp *view, IrValueMap *done, IrValue *v) {
     IrValue *known = ir_value_map_get(done, v), *operands[4];
     if (known != v) return known;
-    if (!v->def || v->def->block != s->view->regions[0]) return expand_scalar(x, v);
+    if (!v->def || v->def->block != view->regions[0]) return expand_scalar(x, v);
     for (unsigned i = 0; i < v->def->operand_count && i < 4; i++)
-        operands[i] = view_value(x, inner, s, done, v->def->operands[i]);
+        operands[i] = view_value(x, inner, view, done, v->def->operands[i]);
     IrOp *copy = ir_op_create(inner, v->def->opcode, v->def->operand_count, operands, 1, &v->type);
     copy->attrs = v->def->attrs;
     ir_value_map_set(done, v, ir_result(copy, 0));
     return ir_result(copy, 0);
 }
 
-/* The offset in the tensor behind a view; outside of it the lane is masked. */
-static IrValue *view_offset(Expand *x, IrBuilder *inner, const AccessPlan *s, IrValue *const *at, IrValue **mask) {
-    const IrBlock *map = s->view->regions[0];
-    const IrType *base = s->view->operands[0]->type;
+/* From the indices `at` of a view to those of what it sees, in place; outside of that the lane is masked. */
+static void through_view(Expand *x, IrBuilder *inner, const IrOp *view, IrValue **at, IrValue **mask) {
+    const IrBlock *map = view->regions[0];
+    const IrType *base = view->operands[0]->type;
     IrValueMap *done = ir_value_map_create(x->ctx->scratch);
-    IrValue *sum = NULL;
     for (unsigned i = 0; i < map->arg_count; i++) ir_value_map_set(done, map->args[i], at[i]);
     for (unsigned i = 0; i < base->rank; i++) {
-        IrValue *index = view_value(x, inner, s, done, map->last->operands[i]);
-        *mask = mask_and(inner, *mask, ir_binary(inner, IR_LE, ir_const_index(inner, 0), index));
-        *mask = mask_and(inner, *mask, index_less(inner, index, ir_aff_emit(&x->b, base->extents[i])));
-        sum = index_add(inner, sum, ir_binary(inner, IR_MUL, index, ir_aff_emit(&x->b, s->stride[i])));
+        at[i] = view_value(x, inner, view, done, map->last->operands[i]);
+        *mask = mask_and(inner, *mask, ir_binary(inner, IR_LE, ir_const_index(inner, 0), at[i]));
+        *mask = mask_and(inner, *mask, index_less(inner, at[i], ir_aff_emit(&x->b, base->extents[i])));
     }
+}
+
+/* The offset in the tensor behind the views of an access; outside of any of them the lane is masked. */
+static IrValue *view_offset(Expand *x, IrBuilder *inner, const AccessPlan *s, IrValue **at, IrValue **mask) {
+    const IrOp *view = s->view;
+    IrValue *sum = NULL;
+    for (unsigned d = 0; d < s->depth; d++, view = view->operands[0]->def) {
+        s->inside_view[d] = *mask;
+        through_view(x, inner, view, at, mask);
+    }
+    for (unsigned i = 0; i < s->memory_rank; i++)
+        sum = index_add(inner, sum, ir_binary(inner, IR_MUL, at[i], ir_aff_emit(&x->b, s->stride[i])));
     return or_zero(inner, sum);
 }
 
@@ -171,7 +184,7 @@ IrValue *access_offset(Expand *x, IrBuilder *inner, AccessPlan *s, const Dist *d
         fixed = index_add(outer, fixed, ir_binary(outer, IR_MUL, at, stride));
         if (local) moving = index_add(inner, moving, ir_binary(inner, IR_MUL, local, stride));
     }
-    *mask_out = s->inside_view = mask;
+    *mask_out = mask;
     if (s->view) return view_offset(x, inner, s, whole, mask_out);
     return or_zero(inner, index_add(inner, fixed, moving));
 }
@@ -189,17 +202,25 @@ static IrValue *pad_of(Expand *x, IrBuilder *b, const IrOp *op, Dtype dtype) {
                                  : ir_const_int(b, scalar, pad ? (int64_t)pad->number : 0);
 }
 
+/* What a masked lane reads: the pad of the outermost view that it is inside of, `outside` of none. */
+static IrValue *view_pad(Expand *x, IrBuilder *b, const AccessPlan *s, const IrOp *op, IrValue *outside) {
+    const IrOp *view = s->view;
+    bool reads_outside = ir_attr(op, "pad") || ir_slice(op).gather_axis >= 0;
+    IrValue *value = reads_outside && s->inside_view[0] ? outside : NULL;
+    for (unsigned d = 0; d < s->depth; d++, view = view->operands[0]->def) {
+        IrValue *beyond = pad_of(x, b, view, s->type->dtype);
+        value = value && s->inside_view[d] ? ir_select(b, s->inside_view[d], beyond, value) : beyond;
+    }
+    return value;
+}
+
 static IrValue *emit_load(Expand *x, IrBuilder *b, IrOp *op, const AccessPlan *s, IrValue *offset, IrValue *mask,
                           int64_t width) {
     Dtype dtype = s->type->dtype;
     const IrType *type = ir_type_vec(x->module, dtype, (unsigned)width);
     IrValue *operands[4] = {s->pointer, offset, mask, NULL};
     if (mask) operands[3] = pad_of(x, b, op, dtype);
-    if (mask && s->view) {
-        IrValue *beyond = pad_of(x, b, s->view, dtype);
-        bool one = !ir_attr(op, "pad") || !s->inside_view;
-        operands[3] = one ? beyond : ir_select(b, s->inside_view, beyond, operands[3]);
-    }
+    if (mask && s->view) operands[3] = view_pad(x, b, s, op, operands[3]);
     IrOp *load = ir_op_create(b, IR_MEM_LOAD, mask ? 4 : 2, operands, 1, &type);
     set_access_attrs(load, op, width, dtype);
     return ir_result(load, 0);

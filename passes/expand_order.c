@@ -28,10 +28,10 @@ static const IrType *accessed_tile(const IrOp *op) {
 }
 
 /* Do both ops give each thread the same elements? */
-static bool same_elements(const IrOp *a, const IrOp *b) {
+static bool same_elements(IrModule *m, const IrOp *a, const IrOp *b) {
     const IrType *s = accessed_tile(a), *t = accessed_tile(b);
     unsigned i = tensor_operand(a) + 1, k = tensor_operand(b) + 1;
-    if (!s || !t || strcmp(ir_attr_str(a, "axes", ""), ir_attr_str(b, "axes", "")) != 0)
+    if (!s || !t || !is_same_tensor(m, a->operands[i - 1], b->operands[k - 1]) || strcmp(ir_attr_str(a, "axes", ""), ir_attr_str(b, "axes", "")) != 0)
         return false;
     if (ir_attr(a, "steps") || ir_attr(b, "steps")) return false;
     for (; i < a->operand_count && k < b->operand_count; i++, k++)
@@ -128,7 +128,7 @@ static void note_accesses(Order *o, const IrValue *tensor) {
         o->stored = o->stored || u->op->opcode == IR_TILE_STORE;
         o->loaded = o->loaded || u->op->opcode != IR_TILE_STORE;
         bool free = !o->x->ctx->deterministic && commutes(o->first, u->op);
-        o->same = o->same && (free || ((u->op == o->first || same_elements(u->op, o->first)) &&
+        o->same = o->same && (free || ((u->op == o->first || same_elements(o->x->module, u->op, o->first)) &&
                                        keeps_to_itself(o->x, u->op)));
     }
 }

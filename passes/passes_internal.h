@@ -35,8 +35,11 @@ bool is_unused(const IrOp *op); /* it has results, and nobody uses them */
 /* Removes ops whose results nobody uses and that only compute or load. */
 void remove_unused(Arena *scratch, IrBlock *block);
 
-/* The tensor behind a view, else the tensor itself. */
+bool is_view(const IrValue *tensor);
+/* The tensor behind a view, or behind views of views, else the tensor itself. */
 IrValue *memory_of(IrValue *tensor);
+/* One tensor, or views by one index map: equal indices are one element. */
+bool is_same_tensor(IrModule *m, const IrValue *a, const IrValue *b);
 /* Does any op store to it, directly or through a view? */
 bool is_stored_to(IrValue *tensor);
 /* Operand position of the begin of range axis `tile_axis` of a tile.load or tile.store (its end is

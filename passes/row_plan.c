@@ -15,12 +15,6 @@ static bool is_fold_along(const Axes *axes, const IrOp *op, size_t index) {
            axes_find(axes, op->operands[0], index) >= 0;
 }
 
-static bool is_written(const IrValue *tensor) {
-    for (const IrUse *use = tensor->uses; use; use = use->next)
-        if (use->op->opcode == IR_TILE_STORE && use->index == 1) return true;
-    return false;
-}
-
 /* The op of `block` that holds the use. */
 static IrOp *in_block(IrOp *op, const IrBlock *block) {
     while (op && op->block != block) op = op->block->parent;
@@ -49,7 +43,7 @@ bool row_sink_loads(PassContext *ctx, IrFunc *f, const Axes *axes, size_t index)
     bool moved = false;
     for (size_t i = ops.len; i-- > 0;) {
         IrOp *load = ops.data[i], *user;
-        if (load->opcode != IR_TILE_LOAD || is_written(load->operands[0]) || !(user = first_user(load))) continue;
+        if (load->opcode != IR_TILE_LOAD || is_stored_to(load->operands[0]) || !(user = first_user(load))) continue;
         bool waits = false;
         for (const IrOp *op = load->next; op && op != user; op = op->next) waits |= is_fold_along(axes, op, index);
         if (waits) ir_op_move_before(load, user);
@@ -91,7 +85,7 @@ static bool may_spread(const PassContext *ctx, const OpList *ops, const Axes *ax
         if (control || ir_has_trait(op, IR_ALONG) || op->opcode == IR_TILE_ARG || op->opcode == IR_TILE_GEMM) return false;
         if (op->opcode == IR_TILE_STORE && strcmp(ir_attr_str(op, "mode", "set"), "set") != 0) return false;
         if (access && (strchr(ir_attr_str(op, "axes", ""), 'g') || ir_attr(op, "steps"))) return false;
-        if (op->opcode == IR_TILE_LOAD && is_written(op->operands[0])) return false;
+        if (op->opcode == IR_TILE_LOAD && is_stored_to(op->operands[0])) return false;
         bool moves = ir_has_trait(op, IR_MOVES) && op->opcode != IR_TILE_BROADCAST;
         if (moves) return false;
         for (unsigned r = 0; r < op->result_count; r++)

@@ -80,8 +80,8 @@ static bool folds_end_there(PassContext *ctx, const OpList *ops, const Axes *axe
     return true;
 }
 
-static bool same_slice(const IrOp *load, const IrOp *store) {
-    if (load->operand_count + 1 != store->operand_count || ir_attr(load, "steps") ||
+static bool same_slice(IrModule *m, const IrOp *load, const IrOp *store) {
+    if (!is_same_tensor(m, load->operands[0], store->operands[1]) || load->operand_count + 1 != store->operand_count || ir_attr(load, "steps") ||
         ir_attr(store, "steps") ||
         strcmp(ir_attr_str(load, "axes", ""), ir_attr_str(store, "axes", "")) != 0)
         return false;
@@ -106,13 +106,13 @@ static bool loads_repeatable(PassContext *ctx, const OpList *ops, const Axes *ax
     for (size_t i = 0; i < ops->len; i++) {
         IrOp *load = ops->data[i];
         if (load->opcode != IR_TILE_LOAD || !axes_touch(axes, load, index)) continue;
-        for (IrUse *use = load->operands[0]->uses; use; use = use->next)
-            if (use->op->opcode == IR_TILE_STORE && use->index == 1 &&
-                (use->op != last || !same_slice(load, use->op) || load->block != last->block)) {
-                report_unsupported(ctx, load->span,
-                                   "several passes over a tensor that the same kernel writes");
-                return false;
-            }
+        for (size_t k = 0; k < ops->len; k++) {
+            const IrOp *store = ops->data[k];
+            if (store->opcode != IR_TILE_STORE || memory_of(store->operands[1]) != memory_of(load->operands[0])) continue;
+            if (store == last && same_slice(ctx->module, load, store) && load->block == last->block) continue;
+            report_unsupported(ctx, load->span, "several passes over a tensor that the same kernel writes");
+            return false;
+        }
     }
     return true;
 }

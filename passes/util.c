@@ -77,17 +77,49 @@ bool is_scalar_arithmetic(const IrOp *op) {
     return true;
 }
 
+bool is_view(const IrValue *tensor) {
+    return tensor->def && tensor->def->opcode == IR_VIEW;
+}
+
 IrValue *memory_of(IrValue *tensor) {
-    return tensor->def && tensor->def->opcode == IR_VIEW ? tensor->def->operands[0] : tensor;
+    while (is_view(tensor)) tensor = tensor->def->operands[0];
+    return tensor;
+}
+
+typedef struct {
+    const IrBlock *of, *as;
+    IrModule *module;
+} ViewIndices;
+
+static const Aff *rename_index(void *ctx, const Aff *leaf) {
+    const ViewIndices *r = ctx;
+    for (unsigned i = 0; i < r->of->arg_count; i++)
+        if (leaf->kind == AFF_VAR && leaf->var == r->of->args[i]) return ir_aff_of(r->module, r->as->args[i]);
+    return NULL;
+}
+
+bool is_same_tensor(IrModule *m, const IrValue *a, const IrValue *b) {
+    if (a == b) return true;
+    if (!is_view(a) || !is_view(b) || a->type != b->type || a->def->operands[0]->type != b->def->operands[0]->type)
+        return false;
+    const IrOp *x = a->def->regions[0]->last, *y = b->def->regions[0]->last;
+    ViewIndices r = {b->def->regions[0], a->def->regions[0], m};
+    for (unsigned i = 0; i < x->operand_count; i++)
+        if (ir_aff_of(m, x->operands[i]) != aff_substitute(m->affs, ir_aff_of(m, y->operands[i]), rename_index, &r))
+            return false;
+    return is_same_tensor(m, a->def->operands[0], b->def->operands[0]);
+}
+
+static bool stores_through(const IrValue *tensor) {
+    for (const IrUse *u = tensor->uses; u; u = u->next) {
+        if (u->op->opcode == IR_TILE_STORE && u->index == 1) return true;
+        if (u->op->opcode == IR_VIEW && stores_through(&u->op->results[0])) return true;
+    }
+    return false;
 }
 
 bool is_stored_to(IrValue *tensor) {
-    for (const IrUse *u = memory_of(tensor)->uses; u; u = u->next) {
-        if (u->op->opcode == IR_TILE_STORE && u->index == 1) return true;
-        for (const IrUse *v = u->op->opcode == IR_VIEW ? u->op->results[0].uses : NULL; v; v = v->next)
-            if (v->op->opcode == IR_TILE_STORE && v->index == 1) return true;
-    }
-    return false;
+    return stores_through(memory_of(tensor));
 }
 
 bool is_repeatable(const IrOp *op) {

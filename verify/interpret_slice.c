@@ -12,7 +12,7 @@ typedef struct {
     const Slot *index[SLOT_RANK];         /* the index tile, or null */
     int64_t lo[SLOT_RANK], hi[SLOT_RANK]; /* by kept axis: lanes that count */
     bool outside;                         /* an index is outside: no lane counts */
-    bool beyond;                          /* the last lane: in the view, outside of its tensor */
+    const Inst *beyond;                   /* the last lane: in this view, outside of what it sees */
 } Slice;
 
 static int64_t ceil_divide(int64_t a, int64_t b) { /* b > 0 */
@@ -77,28 +77,38 @@ static int64_t lane_index(const Slice *s, unsigned d, const int64_t *lane) {
     return index->cells[at].i;
 }
 
-/* The flat index in the tensor behind a view. */
-static bool through_view(Machine *m, Slice *s, const int64_t *index, int64_t *flat) {
-    const Inst *view = s->tensor->view;
+/* The indices of what a view sees, in place; false outside of that. */
+static bool through_view(Machine *m, const Inst *view, int64_t *index) {
     const Slot *base = view->operands[0];
     Code *map = view->regions[0];
     static const uint8_t one[1] = {1};
-    for (unsigned d = 0; d < s->tensor->rank; d++) map->args[d]->cells[0].i = index[d];
+    for (unsigned d = 0; d < view->results[0]->rank; d++) map->args[d]->cells[0].i = index[d];
     run_code(m, map, one);
     Slot **yielded = map->insts[map->count - 1].operands;
-    *flat = 0;
-    for (unsigned d = 0; d < base->rank && !s->beyond; d++) {
-        int64_t at = yielded[d]->cells[0].i;
-        s->beyond = at < 0 || at >= base->extents[d];
-        *flat = *flat * base->extents[d] + at;
+    for (unsigned d = 0; d < base->rank; d++) {
+        index[d] = yielded[d]->cells[0].i;
+        if (index[d] < 0 || index[d] >= base->extents[d]) return false;
     }
-    return !s->beyond;
+    return true;
+}
+
+/* The flat index in the tensor behind views. */
+static bool behind_views(Machine *m, Slice *s, int64_t *index, int64_t *flat) {
+    const Slot *at = s->tensor;
+    for (; at->view; at = at->view->operands[0])
+        if (!through_view(m, at->view, index)) {
+            s->beyond = at->view;
+            return false;
+        }
+    *flat = 0;
+    for (unsigned d = 0; d < at->rank; d++) *flat = *flat * at->extents[d] + index[d];
+    return true;
 }
 
 /* The tensor's flat index of a lane; false where the lane does not count, or its index is outside. */
 static bool slice_index(Machine *m, Slice *s, const int64_t *lane, int64_t *flat) {
     int64_t index[SLOT_RANK] = {0};
-    s->beyond = false;
+    s->beyond = NULL;
     if (s->outside) return false;
     *flat = 0;
     for (unsigned k = 0; k < s->form.kept; k++)
@@ -112,7 +122,7 @@ static bool slice_index(Machine *m, Slice *s, const int64_t *lane, int64_t *flat
         *flat = *flat * s->tensor->extents[d] + at;
         index[d] = at;
     }
-    return !s->tensor->view || through_view(m, s, index, flat);
+    return !s->tensor->view || behind_views(m, s, index, flat);
 }
 
 static bool next_lane(const Slot *tile, int64_t *lane) {
@@ -176,7 +186,7 @@ static void run_load(Machine *m, Inst *inst, const uint8_t *active) {
         if (slice_index(m, &s, lane, &flat))
             r->cells[e] = cell_load(r->dtype, element(m, tensor, flat));
         else if (s.beyond)
-            r->cells[e] = view_pad(tensor->view, r);
+            r->cells[e] = view_pad(s.beyond, r);
         else if (padded)
             r->cells[e] = present(r, lane) ? outside : poison;
         else

@@ -356,7 +356,7 @@ void program_print(const RandomProgram *p, const char *name, const CaseOptions *
     bool live[MAX_NODES];
     program_live(p, live);
     for (unsigned i = 0; i < p->node_count; i++)
-        if (live[i] && p->nodes[i].kind == NODE_VIEW) print_view(p, i, out);
+        if (live[i] && p->nodes[i].kind == NODE_VIEW) print_view(p, i, false, out);
     str_append(out, "\n");
     print_equations(p, out);
     str_append(out, "\n");

@@ -27,7 +27,11 @@ Form limits_form(const RandomProgram *p, const Form *form);
 /* Everything of an input of a node that is no tensor alone. */
 void print_own_tensors(const RandomProgram *p, unsigned node, Str *out);
 void print_result_tensors(const RandomProgram *p, unsigned result, Str *out);
-void print_view(const RandomProgram *p, unsigned node, Str *out);
+/* `through`: perhaps as a view of a view. */
+void print_view(const RandomProgram *p, unsigned node, bool through, Str *out);
+/* The cut's workspace, K, may be stored to and loaded through a view. */
+bool has_workspace_view(const RandomProgram *p, bool stores);
+void print_workspace_view(const RandomProgram *p, Str *out);
 int view_offset(const Node *n, unsigned dim);
 /* In the operator. */
 void print_movement(const RandomProgram *p, const Node *n, const char *const *operands, Str *out);

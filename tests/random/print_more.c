@@ -77,33 +77,69 @@ static void print_view_source(const RandomProgram *p, unsigned node, Str *out) {
     str_printf(out, "]: %s\n", dtype_name(n->dtype));
 }
 
-static void print_index(const RandomProgram *p, const Node *n, unsigned dim, Str *out) {
+/* The source's index in dim `dim`; `moved` is behind the view's own. */
+static void print_index(const RandomProgram *p, const Node *n, unsigned dim, const char *moved, Str *out) {
     switch (n->maps[dim].kind) {
     case MAP_REVERSED:
         print_extent_or_one(p, n->form.dims[dim], out);
-        str_printf(out, " - 1 - i%u", dim);
+        str_printf(out, " - 1 - (i%u%s)", dim, moved);
         break;
-    case MAP_SHIFTED: str_printf(out, "i%u + (%d)", dim, view_offset(n, dim)); break;
-    case MAP_STRIDED: str_printf(out, "%d*i%u + %d", n->maps[dim].amount, dim, view_offset(n, dim)); break;
-    case MAP_HALVED: str_printf(out, "i%u // 2", dim); break;
-    default: str_printf(out, "i%u", dim);
+    case MAP_SHIFTED: str_printf(out, "i%u%s + (%d)", dim, moved, view_offset(n, dim)); break;
+    case MAP_STRIDED: str_printf(out, "%d*(i%u%s) + %d", n->maps[dim].amount, dim, moved, view_offset(n, dim)); break;
+    case MAP_HALVED: str_printf(out, "(i%u%s) // 2", dim, moved); break;
+    default: str_printf(out, "i%u%s", dim, moved);
     }
 }
 
-void print_view(const RandomProgram *p, unsigned node, Str *out) {
-    const Node *n = &p->nodes[node];
-    str_printf(out, "    view V%u[", node);
-    for (unsigned i = 0; i < n->form.rank; i++) {
+/* "view V3[i0: M + more, i1: N]" */
+static void print_view_head(const RandomProgram *p, char letter, unsigned node, const char *more, Str *out) {
+    const Form *form = &p->nodes[node].form;
+    str_printf(out, "    view %c%u[", letter, node);
+    for (unsigned i = 0; i < form->rank; i++) {
         str_printf(out, "%si%u: ", i ? ", " : "", i);
-        print_extent_or_one(p, n->form.dims[i], out);
+        print_extent_or_one(p, form->dims[i], out);
+        if (i == 0) str_append(out, more);
     }
-    str_printf(out, "] = T%u[", node);
+    str_append(out, "] = ");
+}
+
+/* Of memory that has the view's own axes, along the first one `moved`. */
+static void print_view_same(const RandomProgram *p, char of, unsigned node, const char *moved, Str *out) {
+    str_printf(out, "%c%u[", of, node);
+    for (unsigned i = 0; i < p->nodes[node].form.rank; i++)
+        str_printf(out, "%si%u%s", i ? ", " : "", i, i ? "" : moved);
+    str_append(out, "]");
+}
+
+void print_view(const RandomProgram *p, unsigned node, bool through, Str *out) {
+    const Node *n = &p->nodes[node];
+    through = through && n->form.rank && n->style >> 24 & 1;
+    print_view_head(p, through ? 'U' : 'V', node, through ? " + 2" : "", out);
+    str_printf(out, "T%u[", node);
     for (unsigned i = 0; i < n->form.rank; i++) {
+        unsigned dim = source_dim(n, i);
         str_append(out, i ? ", " : "");
-        print_index(p, n, source_dim(n, i), out);
+        print_index(p, n, dim, through && dim == 0 ? " - 2" : "", out);
     }
     str_append(out, "]");
     if (n->number != 0) str_printf(out, " pad %d", (int)n->number);
+    str_append(out, ";\n");
+    if (!through) return;
+    print_view_head(p, 'V', node, "", out);
+    print_view_same(p, 'U', node, " + 2", out);
+    str_append(out, " pad 3;\n");
+}
+
+bool has_workspace_view(const RandomProgram *p, bool stores) {
+    if (p->cut >= MAX_NODES) return false;
+    const Node *n = &p->nodes[p->cut];
+    return n->form.rank && n->style >> (stores ? 26 : 25) & 1;
+}
+
+void print_workspace_view(const RandomProgram *p, Str *out) {
+    if (!has_workspace_view(p, false) && !has_workspace_view(p, true)) return;
+    print_view_head(p, 'K', p->cut, "", out);
+    print_view_same(p, 'w', p->cut, "", out);
     str_append(out, ";\n");
 }
 

@@ -173,7 +173,7 @@ static const char *load_tensor(Sketch *s, unsigned node) {
     const char *slices = slices_text(s, &n->form);
     Str source;
     str_init(&source);
-    str_printf(&source, "%c%u", kept ? 'w' : 'T', node);
+    str_printf(&source, "%c%u", !kept ? 'T' : has_workspace_view(s->p, false) ? 'K' : 'w', node);
     if (n->form.rank) str_printf(&source, "[%s]", slices);
     str_printf(&source, " -> %s", name);
     if (n->padded && !kept) str_printf(&source, ", pad=%d", (int)n->number);
@@ -603,7 +603,8 @@ void program_print_sketch(const RandomProgram *p, const char *name, Str *out) {
     print_tensors(p, out);
     print_scalars(p, false, out);
     for (unsigned i = 0; i < p->node_count; i++)
-        if (live[i] && p->nodes[i].kind == NODE_VIEW) print_view(p, i, out);
+        if (live[i] && p->nodes[i].kind == NODE_VIEW) print_view(p, i, true, out);
+    print_workspace_view(p, out);
     print_constexprs(p, out);
     str_append(out, "\n");
     for (unsigned i = 0; i < p->result_count; i++)

@@ -109,7 +109,7 @@ void sketch_store(Sketch *s, unsigned result) {
         tile = s->tile[r->node] = name;
     }
     if (s->to_workspace) {
-        line(s, "store(%s -> w%u[%s])", tile, r->node, slices_text(s, form));
+        line(s, "store(%s -> %c%u[%s])", tile, has_workspace_view(s->p, true) ? 'K' : 'w', r->node, slices_text(s, form));
         return;
     }
     switch (r->kind) {
