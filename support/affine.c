@@ -10,7 +10,11 @@ typedef struct {
     const Aff *a, *b, *result;
 } Known;
 
+#ifdef SKETCHC_SMALL_TABLES /* fuzzing: many analyses of small texts, each with fresh tables */
+enum { KNOWN_SLOTS = 1 << 8, VISIT_SLOTS = 1 << 7 };
+#else
 enum { KNOWN_SLOTS = 1 << 12, VISIT_SLOTS = 1 << 10 };
+#endif
 
 struct AffCtx {
     Arena *arena;

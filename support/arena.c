@@ -12,15 +12,15 @@
 #endif
 #ifdef __SANITIZE_ADDRESS__
 #include <sanitizer/asan_interface.h>
-enum { GAP = 16 };
+enum { GAP = 16, CHUNK_MAX = 1 << 16 }; /* larger blocks it maps and unmaps one by one, which is slow */
 #else
 #define ASAN_POISON_MEMORY_REGION(memory, size) ((void)(memory), (void)(size))
 #define ASAN_UNPOISON_MEMORY_REGION(memory, size) ((void)(memory), (void)(size))
-enum { GAP = 0 };
+enum { GAP = 0, CHUNK_MAX = 1 << 20 };
 #endif
 
 /* Chunks double up to CHUNK_MAX; an allocation larger than a chunk gets one of its own. */
-enum { CHUNK_MIN = 4096, CHUNK_MAX = 1 << 20, ALIGNMENT = 16 };
+enum { CHUNK_MIN = 4096, ALIGNMENT = 16 };
 
 typedef struct Chunk {
     struct Chunk *next;
