@@ -4,6 +4,7 @@
 
 #include "artifact.h"
 #include "ast.h"
+#include "cost.h"
 #include "diag.h"
 #include "ir.h"
 #include "passes.h"
@@ -43,6 +44,7 @@ typedef struct {
     sketchc_options given;
     const Target *target;
     int emitter;
+    bool line_directives; /* PTX is to name lines of the source, for api_lines_of_code */
 } Compile;
 
 /* Parses and checks into the unit's fresh arena. */
@@ -67,13 +69,44 @@ bool api_code(sketchc_unit *unit, const Compile *c, const IrModule *kernels, con
 const char *api_form(const Compile *c);
 /* Drops the functions of other levels. */
 void api_keep_level(IrModule *module, unsigned level);
-/* Which lines of the source the lines of printed IR, and of emitted code, come from (lines.c). In the unit's arena. */
+/* Which lines of the source the lines of printed IR, and of emitted code, come from (lines.c). In the unit's arena. The
+ * directives that PTX says them by are taken out of the text. */
 void api_lines_of_ir(sketchc_unit *unit, const Str *text, const IrPlaces *places, LineMap *lines);
-void api_lines_of_code(sketchc_unit *unit, const Str *text, LineMap *lines);
+void api_lines_of_code(sketchc_unit *unit, const Compile *c, Str *text, LineMap *lines);
 /* That there is nothing to lower. */
 void api_report_no_sketch(sketchc_unit *unit);
 /* One HTML page about the checked unit: source, IR and code with their lines linked, layouts, launches (page.c). */
 void api_page(sketchc_unit *unit, const Compile *c, Str *out);
+/* One launch of a case by the cost model, and all of them (predict.c). */
+typedef struct {
+    const IrFunc *kernel;
+    CostLaunch launch;
+    CostEstimate estimate;
+    double floor_s; /* of its own bytes */
+} PredictedLaunch;
+typedef struct {
+    bool known;
+    double seconds, floor_s, percent; /* floor: each tensor moved once; percent: floor_s of seconds */
+    struct {
+        PredictedLaunch *data;
+        size_t len, cap;
+    } launches;
+} Prediction;
+void api_predict_case(IrModule *kernels, const CostMachine *machine, const Target *target, const IrCase *sizes, Arena *arena,
+                      Prediction *prediction);
+/* What the sketch keeps in stages in shared memory (buffers.c); none on processors. */
+typedef struct {
+    const char *kernel, *name;
+    unsigned stages;
+    int64_t stage_bytes;
+} Buffer;
+typedef struct {
+    Buffer *data;
+    size_t len, cap;
+} Buffers;
+void api_buffers(sketchc_unit *unit, const Compile *c, Buffers *buffers);
+/* The built sketch lowered down to a pass, reported on nowhere: the real lowering says the same. Null: it failed. */
+IrModule *api_lower_to(sketchc_unit *unit, const Compile *c, PassId pass);
 /* Pictures of the layouts of a module whose tiles have some; nothing where none has (pictures.c). */
 void api_pictures(sketchc_unit *unit, const IrModule *module, Str *out);
 /* Text as HTML. */

@@ -184,7 +184,7 @@ void api_keep_level(IrModule *module, unsigned level) {
 
 static bool emit_form(sketchc_unit *unit, const Compile *c, const IrModule *kernels,
                       const char *form, Str *out) {
-    EmitOptions options = {.arch = c->target->arch, .fault = c->given.fault};
+    EmitOptions options = {.arch = c->target->arch, .fault = c->given.fault, .line_directives = c->line_directives};
     if (strcmp(form, "ptx") == 0) return emit_ptx(kernels, &options, out, &unit->diags);
     if (strcmp(form, "llvm") == 0) return emit_llvm(kernels, &options, out, &unit->diags);
     if (strcmp(form, "cuda") == 0) return emit_cuda(kernels, &options, out, &unit->diags);
@@ -360,23 +360,22 @@ static void emit_sketch(sketchc_unit *unit, Str *out) {
 }
 
 static void emit_into(sketchc_unit *unit, const sketchc_options *options, const char *form,
-                      Str *out) {
-    Compile c = {0};
+                      Compile *c, Str *out) {
     if (!known_options(unit, &options)) return;
     bool source = form && (strcmp(form, "ast") == 0 || strcmp(form, "graph") == 0);
     bool checked = source ? api_check(unit, options) : check_with_sketch(unit, options);
     if (form && strcmp(form, "ast") == 0) ast_print(unit->file, out);
-    if ((form && strcmp(form, "ast") == 0) || !checked || !api_target(unit, options, form, &c))
+    if ((form && strcmp(form, "ast") == 0) || !checked || !api_target(unit, options, form, c))
         return;
-    if (!form) form = targets[c.emitter].form;
+    if (!form) form = targets[c->emitter].form;
     if (strcmp(form, "artifact") == 0)
-        emit_artifact(unit, &c, out);
+        emit_artifact(unit, c, out);
     else if (strcmp(form, "cubin") == 0)
-        emit_cubin(unit, &c, out);
+        emit_cubin(unit, c, out);
     else if (strcmp(form, "sketch") == 0)
         emit_sketch(unit, out);
     else
-        emit_module(unit, &c, form, out);
+        emit_module(unit, c, form, out);
 }
 
 static bool known_form(const char *form) {
@@ -391,10 +390,11 @@ sketchc_status sketchc_emit(sketchc_unit *unit, const sketchc_options *options, 
     *data = NULL;
     *size = 0;
     Str out;
+    Compile c = {0};
     str_init(&out);
     GUARDED(unit, {
         if (known_form(form))
-            emit_into(unit, options, form, &out);
+            emit_into(unit, options, form, &c, &out);
         else
             usage(unit, arena_printf(unit->arena, "there is no output form \"%s\"", form));
     });
@@ -410,14 +410,15 @@ sketchc_status sketchc_emit(sketchc_unit *unit, const sketchc_options *options, 
 static void lines_into(sketchc_unit *unit, const sketchc_options *options, const char *form, Str *out,
                        LineMap *lines) {
     IrPlaces places = {0};
+    Compile c = {.line_directives = !form || strcmp(form, "ptx") == 0};
     unit->places = &places;
-    emit_into(unit, options, form, out);
+    emit_into(unit, options, form, &c, out);
     unit->places = NULL;
     if (unit->diags.error_count || unit->designed) return; /* its lines are not the caller's */
     if (places.len)
         api_lines_of_ir(unit, out, &places, lines);
     else
-        api_lines_of_code(unit, out, lines);
+        api_lines_of_code(unit, &c, out, lines);
 }
 
 sketchc_status sketchc_emit_lines(sketchc_unit *unit, const sketchc_options *options, const char *form,

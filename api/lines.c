@@ -2,6 +2,7 @@
 #include "api_internal.h"
 
 #include <ctype.h>
+#include <stdlib.h>
 #include <string.h>
 
 static size_t line_length(const char *text) {
@@ -45,7 +46,7 @@ static uint32_t commented_line(const char *text, size_t length, const char *file
 
 /* What a comment says holds down to the next comment or to the end of the block that it stands in: of the first line
  * behind it, since directives (`#pragma`) and what stands before them keep to the margin. */
-void api_lines_of_code(sketchc_unit *unit, const Str *text, LineMap *lines) {
+static void lines_of_comments(sketchc_unit *unit, const Str *text, LineMap *lines) {
     if (!unit->file->sketch) return;
     const char *path = source_file(unit->sources, unit->file->sketch->span.file)->path;
     const char *slash = strrchr(path, '/'), *file = slash ? slash + 1 : path;
@@ -65,4 +66,50 @@ void api_lines_of_code(sketchc_unit *unit, const Str *text, LineMap *lines) {
         at += length;
         at += *at == '\n';
     }
+}
+
+/* ---- PTX: by the directives `.loc FILE LINE COLUMN`, each in a line of its own ---- */
+
+static bool begins(const char *line, const char *word) {
+    size_t indent = strspn(line, " \t");
+    return strncmp(line + indent, word, strlen(word)) == 0;
+}
+
+/* What comes with the directives, and is not in PTX without them. */
+static bool comes_with_lines(const char *line) {
+    static const char *const words[] = {".loc\t", ".file\t", ".section\t", "$L__func_", "$L__tmp"};
+    for (size_t i = 0; i < COUNT_OF(words); i++)
+        if (begins(line, words[i])) return true;
+    return false;
+}
+
+static uint32_t located_line(const char *directive) {
+    char *end;
+    strtoul(strstr(directive, ".loc") + strlen(".loc"), &end, 10);
+    return (uint32_t)strtoul(end, NULL, 10);
+}
+
+/* A directive holds down to the next one or to the end of its function. All are taken out of the text. */
+static void lines_of_ptx(sketchc_unit *unit, Str *text, LineMap *lines) {
+    Str kept;
+    uint32_t line = 0;
+    str_init(&kept);
+    for (const char *at = text->data, *next; *at; at = next) {
+        next = at + line_length(at);
+        next += *next == '\n';
+        if (begins(at, ".loc\t")) line = located_line(at);
+        if (*at == '}') line = 0;
+        if (comes_with_lines(at)) continue;
+        str_append_n(&kept, at, (size_t)(next - at));
+        VEC_PUSH(unit->arena, lines, line);
+    }
+    str_release(text);
+    *text = kept;
+}
+
+void api_lines_of_code(sketchc_unit *unit, const Compile *c, Str *text, LineMap *lines) {
+    if (c->line_directives && c->emitter == EMIT_NVPTX)
+        lines_of_ptx(unit, text, lines);
+    else
+        lines_of_comments(unit, text, lines);
 }

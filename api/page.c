@@ -138,7 +138,19 @@ static void put_occupancy(const IrFunc *f, int64_t threads, const CostMachine *m
     str_printf(out, "%lld, by %s", (long long)e.blocks_per_sm, e.limit);
 }
 
-static void put_launch(const IrFunc *f, int warp_size, const CostMachine *machine, Str *out) {
+/* Bytes of shared memory, and how many of them are stages of which buffers. */
+static void put_shared(const IrFunc *f, const Buffers *buffers, Str *out) {
+    put_attr(f, "shared_bytes", "0", out);
+    for (size_t i = 0; i < buffers->len; i++) {
+        const Buffer *b = &buffers->data[i];
+        if (strcmp(b->kernel, f->name) != 0) continue;
+        str_append(out, "<br>");
+        put_text(b->name, out);
+        str_printf(out, ": %u &times; %lld", b->stages, (long long)b->stage_bytes);
+    }
+}
+
+static void put_launch(const IrFunc *f, int warp_size, const CostMachine *machine, const Buffers *buffers, Str *out) {
     int64_t threads = ir_func_attr_int(f, "num_warps", 1) * warp_size;
     str_append(out, "<tr><th>");
     put_text(f->name, out);
@@ -151,7 +163,7 @@ static void put_launch(const IrFunc *f, int warp_size, const CostMachine *machin
             put_attr(f, others[i], "1", out);
         }
     str_printf(out, "</td><td>%lld</td><td>", (long long)threads);
-    put_attr(f, "shared_bytes", "0", out);
+    put_shared(f, buffers, out);
     str_append(out, "</td><td>");
     put_occupancy(f, threads, machine, out);
     str_append(out, "</td><td>");
@@ -168,13 +180,16 @@ static void put_launch(const IrFunc *f, int warp_size, const CostMachine *machin
     str_append(out, "</td></tr>\n");
 }
 
-static void put_launches(const IrModule *kernels, const Target *target, Str *out) {
+static void put_launches(sketchc_unit *unit, const Compile *c, const IrModule *kernels, Str *out) {
+    const Target *target = c->target;
     if (target->kind != TARGET_CUDA) return;
     CostMachine machine;
+    Buffers buffers = {0};
+    api_buffers(unit, c, &buffers);
     const CostMachine *known = cost_machine(target, &machine) ? &machine : NULL;
     str_append(out, "<section class=facts><h2>Launches</h2><div class=scroll><table><tr><th>kernel</th><th>blocks</th><th>threads</th>"
-                    "<th>shared bytes</th><th>blocks an SM, at most</th><th>runs when</th></tr>\n");
-    for (const IrFunc *f = kernels->first; f; f = f->next) put_launch(f, (int)target->warp_size, known, out);
+                    "<th>shared bytes (stages)</th><th>blocks an SM, at most</th><th>runs when</th></tr>\n");
+    for (const IrFunc *f = kernels->first; f; f = f->next) put_launch(f, (int)target->warp_size, known, &buffers, out);
     str_append(out, "</table></div></section>\n");
 }
 
@@ -222,13 +237,10 @@ static double tensor_bytes(const IrFunc *sketch, const IrCase *sizes, unsigned d
     return sum;
 }
 
-static void put_roof(const IrCase *c, const IrFunc *sketch, const CostMachine *machine, Str *out) {
+static void put_moved(const IrCase *c, const IrFunc *sketch, const CostMachine *machine, Str *out) {
     double read = tensor_bytes(sketch, c, IR_DIR_IN), written = tensor_bytes(sketch, c, IR_DIR_OUT);
-    str_append(out, "<tr><th>");
-    put_text(c->name, out);
-    str_append(out, "</th>");
     if (read < 0 || written < 0) {
-        str_append(out, "<td>not known</td><td>not known</td><td>not known</td></tr>\n");
+        str_append(out, "<td>not known</td><td>not known</td><td>not known</td>");
         return;
     }
     str_append(out, "<td>");
@@ -240,19 +252,51 @@ static void put_roof(const IrCase *c, const IrFunc *sketch, const CostMachine *m
         put_seconds(cost_floor(machine, read, written), out);
     else
         str_append(out, "not known");
-    str_append(out, "</td></tr>\n");
+    str_append(out, "</td>");
 }
 
-static void put_roofs(const IrModule *tile, const Target *target, Str *out) {
+/* Predicted time, its part of the floor, and a line for each launch that says what binds it. */
+static void put_prediction(const Prediction *p, Str *out) {
+    if (!p->known) {
+        str_append(out, "<td>not known</td><td></td><td></td>");
+        return;
+    }
+    str_append(out, "<td>");
+    put_seconds(p->seconds, out);
+    str_printf(out, "</td><td>%.0f&nbsp;%%</td><td class=why>", p->percent);
+    for (size_t i = 0; i < p->launches.len; i++) {
+        const PredictedLaunch *l = &p->launches.data[i];
+        Str text;
+        str_init(&text);
+        str_printf(&text, "%s: ", l->kernel->name);
+        cost_explain(&l->estimate, l->floor_s, &text);
+        if (i) str_append(out, "<br>");
+        put_text(text.data, out);
+        str_release(&text);
+    }
+    str_append(out, "</td>");
+}
+
+static void put_roofs(sketchc_unit *unit, const IrModule *tile, IrModule *kernels, const Target *target, Str *out) {
     CostMachine machine;
     bool known = cost_machine(target, &machine);
-    const IrFunc *sketch = tile->first;
-    str_append(out, "<section class=facts><h2>Roof</h2>\n<p>Time predicted for the kernels: not known. ");
-    str_append(out, known ? "Moving every tensor once takes at least, at the rates of this target&rsquo;s document:</p>\n"
+    str_append(out, "<section class=facts><h2>Predicted time</h2>\n<p>");
+    str_append(out, known ? "The memory roof is what moving every tensor once takes at the rates of this target&rsquo;s document; the time is that "
+                            "of the launches by the cost model, and its part of the roof.</p>\n"
                           : "This target&rsquo;s document states no rates.</p>\n");
-    str_append(out, "<div class=scroll><table><tr><th>case</th><th>read</th><th>written</th><th>memory roof</th></tr>\n");
-    for (size_t i = 0; i < tile->case_count; i++) put_roof(&tile->cases[i], sketch, known ? &machine : NULL, out);
-    if (!tile->case_count) str_append(out, "<tr><td colspan=4>the file has no cases</td></tr>\n");
+    str_append(out, "<div class=scroll><table><tr><th>case</th><th>read</th><th>written</th><th>memory roof</th><th>predicted</th>"
+                    "<th>of the roof</th><th>what binds</th></tr>\n");
+    for (size_t i = 0; i < tile->case_count; i++) {
+        Prediction p = {0};
+        if (known) api_predict_case(kernels, &machine, target, &kernels->cases[i], unit->arena, &p);
+        str_append(out, "<tr><th>");
+        put_text(tile->cases[i].name, out);
+        str_append(out, "</th>");
+        put_moved(&tile->cases[i], tile->first, known ? &machine : NULL, out);
+        put_prediction(&p, out);
+        str_append(out, "</tr>\n");
+    }
+    if (!tile->case_count) str_append(out, "<tr><td colspan=7>the file has no cases</td></tr>\n");
     str_append(out, "</table></div></section>\n");
 }
 
@@ -269,21 +313,12 @@ static void print_part(sketchc_unit *unit, const IrModule *module, Part *part) {
     api_lines_of_ir(unit, &part->text, &places, &part->lines);
 }
 
-/* A copy of the module with layouts, reported on nowhere: the real lowering says the same. */
 static void put_layouts(sketchc_unit *unit, const Compile *c, Str *out) {
-    DiagList said = unit->diags;
-    diag_list_init(&unit->diags, unit->arena, unit->sources);
-    IrModule *module = c->target->kind == TARGET_CUDA ? api_build(unit) : NULL;
-    Compile stopped = *c;
-    stopped.given.stop_after = pass_info(PASS_ASSIGN_LAYOUTS)->name;
-    stopped.given.print_ir_after = NULL;
-    if (module) api_keep_level(module, IR_LEVEL_TILE);
-    bool lowered = module && api_lower(unit, &stopped, module);
-    unit->diags = said;
+    IrModule *module = c->target->kind == TARGET_CUDA ? api_lower_to(unit, c, PASS_ASSIGN_LAYOUTS) : NULL;
     str_append(out, "<section class=facts><h2>Layouts</h2>\n");
     Str pictures;
     str_init(&pictures);
-    if (lowered) api_pictures(unit, module, &pictures);
+    if (module) api_pictures(unit, module, &pictures);
     if (pictures.len)
         str_printf(out, "<div class=pictures>\n%s</div>\n", pictures.data);
     else
@@ -324,13 +359,13 @@ static const Language languages[] = {
     {"Code", "code", "//", c_words},
 };
 
-static void put_page(sketchc_unit *unit, const Compile *c, const IrModule *tile, const IrModule *kernels, Part parts[4], Str *out) {
+static void put_page(sketchc_unit *unit, const Compile *c, const IrModule *tile, IrModule *kernels, Part parts[4], Str *out) {
     put_head(unit, tile->first->name, c->target, out);
     str_append(out, "<main>\n");
     for (size_t i = 0; i < 4; i++) put_pane(&languages[i], &parts[i].text, i ? &parts[i].lines : NULL, out);
     str_append(out, "</main>\n<div class=below>\n");
-    put_launches(kernels, c->target, out);
-    put_roofs(tile, c->target, out);
+    put_launches(unit, c, kernels, out);
+    put_roofs(unit, tile, kernels, c->target, out);
     put_layouts(unit, c, out);
     put_messages(unit, out);
     str_printf(out, "</div>\n<script>\n%s</script>\n</body></html>\n", page_js);
@@ -352,9 +387,11 @@ void api_page(sketchc_unit *unit, const Compile *c, Str *out) {
     else
         str_append_n(&parts[0].text, unit->text, unit->size);
     print_part(unit, tile, &parts[1]);
-    if (api_lower(unit, c, kernels) && api_code(unit, c, kernels, api_form(c), &parts[3].text)) {
+    Compile with_lines = *c;
+    with_lines.line_directives = true;
+    if (api_lower(unit, c, kernels) && api_code(unit, &with_lines, kernels, api_form(c), &parts[3].text)) {
         print_part(unit, kernels, &parts[2]);
-        api_lines_of_code(unit, &parts[3].text, &parts[3].lines);
+        api_lines_of_code(unit, &with_lines, &parts[3].text, &parts[3].lines);
         put_page(unit, c, tile, kernels, parts, out);
     }
     for (size_t i = 0; i < COUNT_OF(parts); i++) str_release(&parts[i].text);

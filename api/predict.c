@@ -77,40 +77,6 @@ static double floor_of(const CostMachine *machine, const IrFunc *f, Sizes *s) {
     return cost_floor(machine, read, written);
 }
 
-typedef struct {
-    Str *out;
-    bool json, any;
-    double seconds;
-} Report;
-
-static void put_launch(Report *r, const IrFunc *f, const CostLaunch *l, const CostEstimate *e,
-                       double floor_s) {
-    r->seconds += e->seconds;
-    if (!r->json) {
-        str_printf(r->out, "  %s: %.4g ms, ", f->name, e->seconds * 1e3);
-        cost_explain(e, floor_s, r->out);
-        str_append_char(r->out, '\n');
-        return;
-    }
-    str_printf(r->out, "%s{\"entry\":\"%s\",\"seconds\":%.9g,\"roof\":\"%s\"", r->any ? "," : "",
-               f->name, isfinite(e->seconds) ? e->seconds : -1, cost_roof_name(e->roof));
-    str_printf(r->out,
-               ",\"read\":%.0f,\"written\":%.0f,\"l2\":%.0f,\"shared\":%.0f,\"instructions\":%.0f",
-               l->read, l->written, l->l2, l->shared, l->instructions);
-    str_printf(r->out,
-               ",\"blocks\":%.0f,\"threads\":%lld,\"blocks_per_sm\":%lld,\"waves\":%.3f,\"bytes_in_"
-               "flight\":%.0f,\"bytes_needed\":%.0f,\"text\":",
-               l->blocks, (long long)l->threads, (long long)e->blocks_per_sm, e->waves,
-               e->bytes_in_flight, e->bytes_needed);
-    Str text;
-    str_init(&text);
-    cost_explain(e, floor_s, &text);
-    str_append_json(r->out, text.data);
-    str_release(&text);
-    str_append_char(r->out, '}');
-    r->any = true;
-}
-
 static int64_t last_step(const IrModule *m) {
     int64_t last = -1;
     for (const IrFunc *f = m->first; f; f = f->next)
@@ -119,58 +85,105 @@ static int64_t last_step(const IrModule *m) {
     return last;
 }
 
-/* The launches of one case into `lines`; false: something needs a value that is not known. */
-static bool predict_case(IrModule *m, const CostMachine *machine, Sizes *s, Report *r,
-                         double *floor_s) {
-    for (int64_t step = 0; step <= last_step(m); step++) {
-        IrFunc *f = chosen(m, step, s);
-        if (!f) continue; /* a step without code: memory that is set */
-        *floor_s = floor_of(machine, f, s);
-        CostLaunch launch;
-        if (!cost_kernel(machine, f, symbol_value, s, &launch)) return false;
-        CostEstimate e = cost_estimate(machine, &launch);
-        put_launch(r, f, &launch, &e, cost_floor(machine, launch.read, launch.written));
-    }
+static bool add_launch(const CostMachine *machine, IrFunc *f, Sizes *s, Arena *arena, Prediction *p) {
+    PredictedLaunch l = {.kernel = f};
+    if (!cost_kernel(machine, f, symbol_value, s, &l.launch)) return false;
+    l.estimate = cost_estimate(machine, &l.launch);
+    l.floor_s = cost_floor(machine, l.launch.read, l.launch.written);
+    p->seconds += l.estimate.seconds;
+    VEC_PUSH(arena, &p->launches, l);
     return true;
 }
 
-static void put_case(IrModule *m, const CostMachine *machine, const Target *target,
-                     const IrCase *sizes, bool json, bool first, Str *out) {
-    Str lines;
-    str_init(&lines);
+void api_predict_case(IrModule *m, const CostMachine *machine, const Target *target, const IrCase *sizes, Arena *arena,
+                      Prediction *p) {
     Sizes s = {.sizes = sizes, .target = target};
-    Report r = {.out = &lines, .json = json};
-    double floor_s = 0;
-    bool known = predict_case(m, machine, &s, &r, &floor_s) && r.seconds > 0 && isfinite(r.seconds);
-    double percent = known ? 100 * floor_s / r.seconds : 0;
-    if (json) {
-        str_printf(out, "%s\n{\"name\":", first ? "" : ",");
-        str_append_json(out, sizes->name);
-        str_printf(
-            out,
-            ",\"known\":%s,\"seconds\":%.9g,\"floor_s\":%.9g,\"percent\":%.2f,\"launches\":[%s]}",
-            known ? "true" : "false", known ? r.seconds : 0, floor_s, percent,
-            known ? lines.data : "");
-    } else if (known) {
-        str_printf(out, "%s: %.4g ms predicted, %.0f %% of the floor (%.4g ms)\n%s", sizes->name,
-                   r.seconds * 1e3, percent, floor_s * 1e3, lines.data);
-    } else {
-        str_printf(out, "%s: not known\n", sizes->name);
+    *p = (Prediction){.known = true};
+    for (int64_t step = 0; step <= last_step(m) && p->known; step++) {
+        IrFunc *f = chosen(m, step, &s);
+        if (!f) continue; /* a step without code: memory that is set */
+        p->floor_s = floor_of(machine, f, &s);
+        p->known = add_launch(machine, f, &s, arena, p);
     }
-    str_release(&lines);
+    p->known = p->known && p->seconds > 0 && isfinite(p->seconds);
+    p->percent = p->known ? 100 * p->floor_s / p->seconds : 0;
 }
 
-static void put_report(IrModule *m, const Target *target, bool json, Str *out) {
+/* ---- As text ---- */
+
+static void put_case_text(const Prediction *p, const char *name, Str *out) {
+    if (!p->known) {
+        str_printf(out, "%s: not known\n", name);
+        return;
+    }
+    str_printf(out, "%s: %.4g ms predicted, %.0f %% of the floor (%.4g ms)\n", name, p->seconds * 1e3, p->percent,
+               p->floor_s * 1e3);
+    for (size_t i = 0; i < p->launches.len; i++) {
+        const PredictedLaunch *l = &p->launches.data[i];
+        str_printf(out, "  %s: %.4g ms, ", l->kernel->name, l->estimate.seconds * 1e3);
+        cost_explain(&l->estimate, l->floor_s, out);
+        str_append_char(out, '\n');
+    }
+}
+
+/* ---- As JSON ---- */
+
+static void put_launch_json(const PredictedLaunch *p, Str *out) {
+    const CostLaunch *l = &p->launch;
+    const CostEstimate *e = &p->estimate;
+    str_printf(out, "{\"entry\":\"%s\",\"seconds\":%.9g,\"roof\":\"%s\"", p->kernel->name,
+               isfinite(e->seconds) ? e->seconds : -1, cost_roof_name(e->roof));
+    str_printf(out, ",\"read\":%.0f,\"written\":%.0f,\"l2\":%.0f,\"shared\":%.0f,\"instructions\":%.0f", l->read,
+               l->written, l->l2, l->shared, l->instructions);
+    str_printf(out, ",\"blocks\":%.0f,\"threads\":%lld,\"shared_bytes\":%lld,\"blocks_per_sm\":%lld,\"limit\":\"%s\"",
+               l->blocks, (long long)l->threads, (long long)l->shared_bytes, (long long)e->blocks_per_sm, e->limit);
+    str_printf(out, ",\"waves\":%.3f,\"bytes_in_flight\":%.0f,\"bytes_needed\":%.0f,\"text\":", e->waves,
+               e->bytes_in_flight, e->bytes_needed);
+    Str text;
+    str_init(&text);
+    cost_explain(e, p->floor_s, &text);
+    str_append_json(out, text.data);
+    str_release(&text);
+    str_append_char(out, '}');
+}
+
+static void put_case_json(const Prediction *p, const char *name, Str *out) {
+    str_append(out, "\n{\"name\":");
+    str_append_json(out, name);
+    str_printf(out, ",\"known\":%s,\"seconds\":%.9g,\"floor_s\":%.9g,\"percent\":%.2f,\"launches\":[",
+               p->known ? "true" : "false", p->known ? p->seconds : 0, p->floor_s, p->percent);
+    for (size_t i = 0; p->known && i < p->launches.len; i++) {
+        if (i) str_append_char(out, ',');
+        put_launch_json(&p->launches.data[i], out);
+    }
+    str_append(out, "]}");
+}
+
+static void put_buffers_json(const Buffers *buffers, Str *out) {
+    str_append(out, "],\"buffers\":[");
+    for (size_t i = 0; i < buffers->len; i++) {
+        const Buffer *b = &buffers->data[i];
+        str_printf(out, "%s\n{\"entry\":\"%s\",\"name\":", i ? "," : "", b->kernel);
+        str_append_json(out, b->name);
+        str_printf(out, ",\"stages\":%u,\"stage_bytes\":%lld}", b->stages, (long long)b->stage_bytes);
+    }
+    str_append(out, "]}\n");
+}
+
+static void put_report(IrModule *m, const Target *target, const Buffers *buffers, Arena *arena, bool json, Str *out) {
     CostMachine machine;
     bool known = cost_machine(target, &machine);
     if (json)
-        str_printf(out, "{\"format\":1,\"kind\":\"prediction\",\"arch\":\"%s\",\"cases\":[",
-                   target->name);
+        str_printf(out, "{\"format\":1,\"kind\":\"prediction\",\"arch\":\"%s\",\"cases\":[", target->name);
     else if (!known)
         str_printf(out, "%s: the ceilings of this target are not known\n", target->name);
-    for (size_t i = 0; known && i < m->case_count; i++)
-        put_case(m, &machine, target, &m->cases[i], json, i == 0, out);
-    if (json) str_append(out, "]}\n");
+    for (size_t i = 0; known && i < m->case_count; i++) {
+        Prediction p;
+        api_predict_case(m, &machine, target, &m->cases[i], arena, &p);
+        if (json && i) str_append_char(out, ',');
+        (json ? put_case_json : put_case_text)(&p, m->cases[i].name, out);
+    }
+    if (json) put_buffers_json(buffers, out);
 }
 
 static void predict(sketchc_unit *unit, const sketchc_options *options, bool json, Str *out) {
@@ -180,7 +193,9 @@ static void predict(sketchc_unit *unit, const sketchc_options *options, bool jso
     IrModule *module = api_build(unit);
     if (!module) return;
     api_keep_level(module, IR_LEVEL_TILE);
-    if (api_lower(unit, &c, module)) put_report(module, c.target, json, out);
+    Buffers buffers = {0};
+    if (json) api_buffers(unit, &c, &buffers);
+    if (api_lower(unit, &c, module)) put_report(module, c.target, &buffers, unit->arena, json, out);
 }
 
 sketchc_status sketchc_predict(sketchc_unit *unit, const sketchc_options *options,

@@ -11,6 +11,7 @@ typedef struct {
     const char *arch;        /* "sm_80", "sm_90a", "x86-64-v3", ...; null: sm_80 for PTX */
     const char *source_path; /* shown in `file:line` comments; null: the path in the source map */
     bool no_lines;           /* leaves the `file:line` comments out */
+    bool line_directives;    /* ptx: with `.loc`, which names lines of the source; the instructions stay as they are */
     bool no_launcher;        /* cuda: kernels only */
     const char *fault;       /* tests only: "llvm-fatal" plants a fatal error inside LLVM */
 } EmitOptions;

@@ -98,11 +98,13 @@ static void plant_fault(Ptx *p) {
 static bool lower(Job *j) {
     Ptx *p = &j->ptx;
     size_t functions = 0;
+    ptx_lines_begin(p);
     for (const IrFunc *f = p->module->first; f; f = f->next) {
         if (f->level != IR_LEVEL_KERNEL) continue;
         functions++;
         if (!ptx_function(p, f)) return false;
     }
+    ptx_lines_end(p);
     if (!functions) ptx_fail(p, NULL, "a module without kernel functions");
     if (p->options->fault && strcmp(p->options->fault, "llvm-fatal") == 0) plant_fault(p);
     return !p->failed;
@@ -152,6 +154,7 @@ static bool generate(Job *j, Str *out) {
 
 static void dispose(Job *j) {
     if (j->text) LLVMDisposeMessage(j->text);
+    ptx_lines_end(&j->ptx);
     LLVMDisposeBuilder(j->ptx.b);
     LLVMDisposeModule(j->ptx.llvm);
     if (j->machine) LLVMDisposeTargetMachine(j->machine);

@@ -392,7 +392,12 @@ static void visit(Ptx *p, const IrOp *op) {
 }
 
 void ptx_block(Ptx *p, const IrBlock *block) {
-    for (const IrOp *op = block->first; op && !p->failed; op = op->next) visit(p, op);
+    LLVMMetadataRef around = LLVMGetCurrentDebugLocation2(p->b);
+    for (const IrOp *op = block->first; op && !p->failed; op = op->next) {
+        ptx_lines_at(p, op->span);
+        visit(p, op);
+    }
+    LLVMSetCurrentDebugLocation2(p->b, around);
 }
 
 /* ---- Functions ---- */
@@ -451,7 +456,9 @@ bool ptx_function(Ptx *p, const IrFunc *f) {
     LLVMTypeRef *types = ARENA_ARRAY(p->arena, LLVMTypeRef, n + 1);
     for (unsigned i = 0; i < n; i++) types[i] = param_type(p, f->body->args[i]->type);
     LLVMTypeRef type = LLVMFunctionType(LLVMVoidTypeInContext(p->context), types, n, false);
-    p->function = LLVMAddFunction(p->llvm, emit_entry_name(p->arena, f), type);
+    const char *name = emit_entry_name(p->arena, f);
+    p->function = LLVMAddFunction(p->llvm, name, type);
+    ptx_lines_function(p, name);
     LLVMSetFunctionCallConv(p->function, LLVMPTXKernelCallConv);
     number_attribute(p, p->function, "nvvm.maxntid", func_threads(f));
     int64_t min_blocks = ir_func_attr_int(f, "min_blocks", 0), cluster = ir_func_cluster(f);

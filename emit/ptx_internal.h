@@ -28,6 +28,8 @@ typedef struct {
     LLVMValueRef function, smem;
     LLVMBasicBlockRef entry; /* holds the stack arrays */
     ValueMap table;          /* IrValue -> PtxValue */
+    LLVMDIBuilderRef lines;  /* null: no line directives are wanted */
+    LLVMMetadataRef lines_file, lines_scope;
 } Ptx;
 
 void ptx_fail(Ptx *p, const IrOp *op, const char *what);
@@ -48,6 +50,12 @@ void ptx_pure(Ptx *p, const IrOp *op); /* elementwise ops, constants, vectors */
 
 /* ptx_flags.c: what stays of the optimised IR has no poison; `b` is left somewhere in it. */
 void ptx_drop_promises(LLVMModuleRef module, LLVMBuilderRef b);
+
+/* ptx_lines.c: `.loc` directives, where options->line_directives asks for them. */
+void ptx_lines_begin(Ptx *p);
+void ptx_lines_function(Ptx *p, const char *name);
+void ptx_lines_at(Ptx *p, Span span); /* what is built next; a span without a place changes nothing */
+void ptx_lines_end(Ptx *p);
 
 /* ptx_memory.c */
 void ptx_load(Ptx *p, const IrOp *op);

@@ -268,6 +268,7 @@ void ptx_store(Ptx *p, const IrOp *op) {
 
 LLVMValueRef ptx_frag_new(Ptx *p, const IrType *t) {
     LLVMBasicBlockRef here = LLVMGetInsertBlock(p->b);
+    LLVMMetadataRef line = LLVMGetCurrentDebugLocation2(p->b);
     LLVMValueRef first = LLVMGetFirstInstruction(p->entry);
     if (first)
         LLVMPositionBuilderBefore(p->b, first);
@@ -275,6 +276,7 @@ LLVMValueRef ptx_frag_new(Ptx *p, const IrType *t) {
         LLVMPositionBuilderAtEnd(p->b, p->entry);
     LLVMValueRef frag = LLVMBuildAlloca(p->b, ptx_frag_type(p, t), "");
     LLVMPositionBuilderAtEnd(p->b, here);
+    LLVMSetCurrentDebugLocation2(p->b, line);
     return frag;
 }
 

@@ -84,7 +84,7 @@ SKETCHC_API sketchc_status sketchc_emit(sketchc_unit *unit, const sketchc_option
                                         char **data, size_t *size);
 
 /* As sketchc_emit for forms that are text (*data is NUL-terminated); (*lines)[i] is the line of the source, from 1, that line i
- * of the text comes from, 0 where it comes from none. PTX does not say. The caller frees both. */
+ * of the text comes from, 0 where it comes from none. The caller frees both. */
 SKETCHC_API sketchc_status sketchc_emit_lines(sketchc_unit *unit, const sketchc_options *options, const char *form,
                                               char **data, uint32_t **lines, size_t *line_count);
 

@@ -15,7 +15,7 @@ class Page(html.parser.HTMLParser):
 
     def __init__(self, text):
         super().__init__()
-        self.panes, self.fetched, self.open, self.tags, self.text = {}, [], [], [], []
+        self.panes, self.fetched, self.open, self.tags, self.text, self.cells = {}, [], [], [], [], []
         self.pane = self.line = None
         self.feed(text)
         self.close()
@@ -29,6 +29,8 @@ class Page(html.parser.HTMLParser):
             self.open.append(tag)
         if tag == "section" and a.get("class") == "pane":
             self.pane = self.panes.setdefault(a["id"], [])
+        if tag == "td":
+            self.cells.append("")
         if tag == "li":
             self.line = [int(a["data-l"]) if "data-l" in a else None, ""]
 
@@ -43,6 +45,8 @@ class Page(html.parser.HTMLParser):
 
     def handle_data(self, data):
         self.text.append(data)
+        if "td" in self.open:
+            self.cells[-1] += data
         if self.line:
             self.line[1] += data
 
@@ -78,20 +82,30 @@ def main():
     assert any(n == line and "tile.load" in t for n, t in softmax.panes["tile"])
     titles = [t for t in softmax.text if t.startswith("element ")]
     assert "element 5: warp 0, lane 1, register 1" in titles, titles[:8]  # four elements a lane
-    assert "not known" in "".join(softmax.text) and "memory roof" in "".join(softmax.text)
+    said = [t.strip() for t in run(ROOT / "examples/softmax.sketch", "--explain", "-q", "-t", "cuda").stdout.splitlines()]
+    launches = [name + ": " + why.split(", ", 1)[1] for name, why in (t.split(": ", 1) for t in said if t.startswith("softmax_"))]
+    assert len(launches) == 8 and all(t in softmax.cells for t in launches), "the prediction is that of --explain"
+    assert "not known" not in softmax.cells
     assert "8, by threads" in softmax.text, "2,048 threads of a multiprocessor hold 8 blocks of 256"
     # A tile of a matrix product: the accumulators as mma.sync has them.
     matmul, _ = page("matmul_bf16")
     titles = [t for t in matmul.text if t.startswith("row ")]
     assert "row 1, column 2: warp 0, lane 5, register 0" in titles, titles[30:40]
     assert "&" not in "".join(t for _, t in matmul.panes["code"] if "unsigned" in t and "&amp;" in t), "escaped twice"
-    # Other targets: C for a processor; PTX, whose lines are not known.
+    staged, _ = page("matmul_bf16", "--arch=sm_90a")
+    assert any("a: 3 × 8192" in t for t in staged.cells), "buffers and their stages"
+    # Other targets: C for a processor, of which nothing is predicted; PTX.
     for target, word in (("openmp", "#pragma omp"), ("nvptx", ".entry")):
         other = run("explain", ROOT / "examples/scale.sketch", "--html", "-q", "-t", target)
         if target == "nvptx" and other.returncode == 4:
             continue  # built without LLVM
         assert other.returncode == 0, other.stderr
-        assert any(word in t for _, t in Page(other.stdout).panes["code"])
+        panes = Page(other.stdout)
+        code = [t for _, t in panes.panes["code"]]
+        assert any(word in t for t in code) and ("not known" in panes.cells) == (target == "openmp")
+        assert code == emitted("scale", "ptx" if target == "nvptx" else "c", "-t", target), "line directives change nothing"
+        store = next(i for i, t in enumerate((ROOT / "examples/scale.sketch").read_text().splitlines(), 1) if "store(" in t)
+        assert any(n == store and ("st.global" in t or "Y[at]" in t) for n, t in panes.panes["code"]), (target, "no line is linked to store")
     hostile = "# </script><b>&amp;\noperator o {\n    symbols: N;\n    tensors: X[N]: f32; Y[N]: f32;\n    Y = X\n}\n" + \
               (ROOT / "examples/scale.sketch").read_text().split("}\n\n", 1)[1].replace("implements scale", "implements o")
     assert Page(run("explain", "-", "--html", "-q", input=hostile).stdout).panes["source"][0][1] == "# </script><b>&amp;"

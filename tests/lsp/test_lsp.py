@@ -255,7 +255,11 @@ def test_show():
     lines = code["text"].split("\n")
     assert code["lines"] and all(f".sketch:{source + 1}" in lines[at] for at, source in code["lines"])
     assert "tile.reduce" in show("tile")["text"] and "shuffle" in show("kernel")["text"] and "#pragma omp" in show("c")["text"]
-    for form, op, line in (("tile", "tile.reduce", "reduce_max"), ("kernel", "mem.store", "store("), ("graph", "graph.reduce", "Y = softmax")):
+    forms = [("tile", "tile.reduce", "reduce_max"), ("kernel", "mem.store", "store("), ("graph", "graph.reduce", "Y = softmax")]
+    ptx = show("ptx")
+    assert ptx["ok"] or "LLVM" in ptx["text"], ptx["text"]
+    assert not any(word in ptx["text"] for word in (".loc", ".file", "$L__tmp", ".section"))
+    for form, op, line in forms + [("ptx", "st.global", "store(")] * ptx["ok"]:
         shown, where = show(form), position(text, line)[0]
         at = [i for i, word in enumerate(shown["text"].split("\n")) if op in word]
         said = [max((p for p in shown["lines"] if p[0] <= i), key=lambda p: p[0])[1] for i in at]
