@@ -46,6 +46,9 @@ typedef struct {
 /* Reports each hint of an alloc of the checked sketch that does not hold on the machine, once. */
 void frontend_report_allocs(const File *file, const AllocMachine *machine, DiagList *diags);
 
+/* Where a tile of a checked sketch lies on the machine; *why it is no register, null where it is. */
+Place frontend_tile_place(const Block *sketch, const Decl *tile, const AllocMachine *machine, const char **why);
+
 /* Appends the source in the one style of .sketch files (docs/language.md, "Style"): the same tokens
  * but for separators that are free, comments kept. Formatting its own output changes nothing.
  * False, with the errors in `diags` and nothing appended, when the source does not parse. */

@@ -198,3 +198,11 @@ static void check_body(const Body *body, const Body *all, const AllocMachine *m,
 void frontend_report_allocs(const File *file, const AllocMachine *machine, DiagList *diags) {
     if (file->sketch) check_body(&file->sketch->body, &file->sketch->body, machine, diags);
 }
+
+Place frontend_tile_place(const Block *sketch, const Decl *tile, const AllocMachine *machine, const char **why) {
+    TileUses uses = {.tile = tile};
+    find_uses(&uses, &sketch->body);
+    Place place = place_of(&uses, machine, why);
+    if (place == PLACE_FASTEST) *why = NULL;
+    return place;
+}

@@ -5,13 +5,15 @@ import subprocess
 
 
 class Client:
-    def __init__(self, sketchc, utf8=False, initialize=True):
+    def __init__(self, sketchc, utf8=False, initialize=True, refresh=False, options=None):
         self.process = subprocess.Popen([str(sketchc), "lsp"], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
         self.number = 0
         self.diagnostics = {}  # uri: the last that were published
         if initialize:
-            general = {"general": {"positionEncodings": ["utf-8", "utf-16"]}} if utf8 else {}
-            self.capabilities = self.request("initialize", {"capabilities": general})["capabilities"]
+            asked = {"general": {"positionEncodings": ["utf-8", "utf-16"]}} if utf8 else {}
+            if refresh:
+                asked["workspace"] = {"inlayHint": {"refreshSupport": True}}
+            self.capabilities = self.request("initialize", {"capabilities": asked, "initializationOptions": options})["capabilities"]
             self.notify("initialized", {})
 
     def send_raw(self, body):
@@ -39,6 +41,19 @@ class Client:
         if message.get("method") == "textDocument/publishDiagnostics":
             self.diagnostics[message["params"]["uri"]] = message["params"]
         return message
+
+    def asked(self, method):
+        """Waits for a request of the server's."""
+        message = self.read()
+        while message.get("method") != method:
+            message = self.read()
+        self.send({"id": message["id"], "result": None})
+
+    def diagnosed_twice(self, uri):
+        """Waits for the diagnostics that come with what compiling says."""
+        seen = 0
+        while seen < 2:
+            seen += self.read().get("method") == "textDocument/publishDiagnostics"
 
     def answer(self, number):
         while True:

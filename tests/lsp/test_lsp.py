@@ -102,6 +102,53 @@ def test_alloc_hints():
     assert c.end() == 0
 
 
+def test_hints_of_loops():
+    """What passes say of hints comes behind the diagnostics, at the hint; edits and errors end the work on it."""
+    text = example("softmax").replace('@llm_hint("parallel", "coreidx")', '@llm_hint("vectorize")\n    @llm_hint("parallel", "coreidx")')
+    c = opened(text, refresh=True)
+    c.change(URI, 2, {"text": text + "# a comment\n"})
+    c.asked("workspace/inlayHint/refresh")
+    found = [d for d in c.diagnostics[URI]["diagnostics"] if "vectorize" in d["message"]]
+    assert c.diagnostics[URI]["version"] == 2 and len(found) == 1 and found[0]["severity"] == 3 and found[0]["code"] == "N0610", found
+    assert found[0]["range"]["start"] == dict(zip(("line", "character"), position(text, '"vectorize"'))), found
+    assert "Not followed on sm_80: vector widths follow" in c.at("hover", URI, *position(text, '"vectorize"', 2))["contents"]["value"]
+    assert "Followed on sm_80." in c.at("hover", URI, *position(text, '"parallel"', 2))["contents"]["value"]
+    c.change(URI, 3, {"text": text + "x = (\n"})
+    assert {d["severity"] for d in c.published(URI, 3)} == {1}, "an error leaves nothing to compile"
+    c.change(URI, 4, {"text": text.replace("vectorize", "persistent")})
+    c.asked("workspace/inlayHint/refresh")
+    assert any("persistent" in d["message"] for d in c.diagnostics[URI]["diagnostics"])
+    assert c.end() == 0
+
+
+def test_options():
+    """The target that is compiled for."""
+    c = opened(example("scale"), refresh=True, options={"target": "openmp"})
+    c.asked("workspace/inlayHint/refresh")
+    assert head_of(c).startswith("time: not known"), head_of(c)
+    assert c.end() == 0
+    c = opened(example("matmul_bf16"), refresh=True, options={"arch": "sm_90a"})
+    c.asked("workspace/inlayHint/refresh")
+    assert "(3 stages of 16384)" in head_of(c) and "floor" in head_of(c), head_of(c)
+    assert c.end() == 0
+    c = opened(example("scale"), refresh=True, options={"arch": "sm_1"})
+    c.asked("workspace/inlayHint/refresh")
+    assert [d for d in c.diagnostics[URI]["diagnostics"] if "sm_1" in d["message"]]
+    assert c.end() == 0
+
+
+EVERYTHING = {"start": {"line": 0, "character": 0}, "end": {"line": 9999, "character": 0}}
+
+
+def inlays(c):
+    return [h["label"] for h in c.request("textDocument/inlayHint", {"textDocument": {"uri": URI}, "range": EVERYTHING})]
+
+
+def head_of(c):
+    """The hint at the sketch's name."""
+    return next(h for h in inlays(c) if not h.startswith((": ", "x ")))
+
+
 def test_hover():
     text = example("softmax")
     c = opened(text)
@@ -110,11 +157,16 @@ def test_hover():
         return c.at("hover", URI, *position(text, needle, skip))["contents"]["value"]
 
     assert "f32[N]" in hover("row = alloc") and "that of `X`" in hover("row = alloc")
-    assert "shared memory" in hover("row = alloc")
+    assert "registers on a GPU; asked for: shared memory" in hover("row = alloc")
     assert "reduce_max(" in hover("reduce_max") and "largest" in hover("reduce_max")
     assert "f32[M, N]" in hover("X[m,") and "only read" in hover("X[m,")
     assert "Trip count" in hover("m in range") and "independent" in hover("m in range")
     assert "cores" in hover('"coreidx"').lower()
+    c.diagnosed_twice(URI)
+    said = subprocess.run([SKETCHC, "-", "-t", "cuda", "--explain", "--json", "-q"], input=text, capture_output=True, text=True).stdout
+    full = json.loads(said)["cases"][-1]
+    shown = hover("softmax_whole_row implements")
+    assert f"| full | {1e6 * full['seconds']:.1f} us | {full['percent']:.0f} % |" in shown and full["launches"][0]["text"] in shown, shown
     assert c.at("hover", URI, 0, 3) is None
     assert c.end() == 0
 
@@ -122,9 +174,11 @@ def test_hover():
 def test_inlay_hints():
     text = example("softmax")
     c = opened(text)
-    everything = {"start": {"line": 0, "character": 0}, "end": {"line": 999, "character": 0}}
-    labels = [h["label"] for h in c.request("textDocument/inlayHint", {"textDocument": {"uri": URI}, "range": everything})]
-    assert ": f32[N]" in labels and "x M" in labels and any("occupancy: not known" in x for x in labels), labels
+    c.diagnosed_twice(URI)
+    labels, head = inlays(c), head_of(c)
+    assert ": f32[N]" in labels and "x M" in labels, labels
+    assert head.startswith("full: ") and "of the floor, device memory" in head and "blocks an SM (by registers)" in head, head
+    assert "bytes of shared memory" in head
     assert c.end() == 0
 
 

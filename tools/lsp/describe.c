@@ -49,13 +49,19 @@ static const char *kind_name(DeclKind kind) {
     return names[kind];
 }
 
-static const char *place_name(const Decl *decl) {
+/* What was asked for, and where the tile lies on a GPU. */
+static void put_place(const Block *block, const Decl *decl, Str *out) {
+    static const char *const asked[] = {
+        [PLACE_FASTEST] = "registers", [PLACE_FAST] = "shared memory or L1, or faster",
+        [PLACE_MEDIUM] = "L2 or faster", [PLACE_SLOW] = "global memory or faster"};
     static const char *const places[] = {
-        [PLACE_NONE] = "chosen by the compiler", [PLACE_FASTEST] = "registers (asked for)",
-        [PLACE_FAST] = "shared memory or L1, or faster (asked for)",
-        [PLACE_MEDIUM] = "L2 or faster (asked for)", [PLACE_SLOW] = "global memory or faster (asked for)",
-    };
-    return decl->is_workspace ? "global memory: a workspace" : places[decl->place];
+        [PLACE_FASTEST] = "registers", [PLACE_FAST] = "shared memory", [PLACE_MEDIUM] = "L2", [PLACE_SLOW] = "global memory"};
+    AllocMachine machine = {.gpu = true};
+    const char *why = NULL;
+    Place place = frontend_tile_place(block, decl, &machine, &why);
+    str_printf(out, "%s on a GPU", places[place]);
+    if (why) str_printf(out, " (%s)", why);
+    if (decl->place) str_printf(out, "; asked for: %s", asked[decl->place]);
 }
 
 static unsigned line_of(const Document *d, Span span) {
@@ -89,7 +95,9 @@ static void put_origin(const Document *d, const Block *block, const Decl *decl, 
 
 static void put_tile(const Document *d, const Block *block, const Decl *decl, Str *out) {
     int64_t bytes = tile_bytes(&decl->type);
-    str_printf(out, "\n\nStorage: %s. Size: ", place_name(decl));
+    str_append(out, "\n\nStorage: ");
+    put_place(block, decl, out);
+    str_append(out, ". Size: ");
     if (bytes)
         str_printf(out, "%lld bytes.", (long long)bytes);
     else

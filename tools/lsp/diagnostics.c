@@ -56,6 +56,36 @@ static void put_diagnostic(const Request *r, const Document *d, const Diag *diag
     str_append(out, "}");
 }
 
+/* ---- What compiling said ---- */
+
+typedef struct {
+    const Request *r;
+    const Document *d;
+    Str *out;
+    bool *first;
+} SaidList;
+
+static void put_said(void *context, const Json *said) {
+    SaidList *l = context;
+    static const char *const names[] = {"note", "warning"};
+    size_t begin, end, severity = 0;
+    while (severity < COUNT_OF(names) && strcmp(json_get_string(said, "severity", ""), names[severity]) != 0) severity++;
+    facts_place(l->d, said, &begin, &end);
+    put_next(l->out, l->first);
+    str_append(l->out, "{\"range\":");
+    put_range(l->r, l->d, begin, end, l->out);
+    str_printf(l->out, ",\"severity\":%d,\"code\":\"%s\",\"source\":\"sketchc\",\"message\":", severity_of((Severity)severity),
+               json_get_string(said, "code", ""));
+    Str text;
+    str_init(&text);
+    str_append(&text, json_get_string(said, "message", ""));
+    for (const Json *n = json_first(json_get(said, "notes")); n; n = json_next(n))
+        str_printf(&text, "\n%s", json_get_string(n, "message", ""));
+    str_append_json(l->out, text.data);
+    str_release(&text);
+    str_append(l->out, "}");
+}
+
 void put_diagnostics(LspServer *s, Document *d, Str *out) {
     Request r = {.server = s};
     bool first = true;
@@ -64,9 +94,12 @@ void put_diagnostics(LspServer *s, Document *d, Str *out) {
     str_append_json(out, d->uri);
     str_printf(out, ",\"version\":%lld,\"diagnostics\":[", (long long)d->version);
     for (const Diag *diag = d->diags.first; diag; diag = diag->next) {
+        if (diag->id == DIAG_other_sketches) continue; /* an editor shows them all */
         put_next(out, &first);
         put_diagnostic(&r, d, diag, out);
     }
+    SaidList list = {&r, d, out, &first};
+    facts_each(d, put_said, &list);
     str_append(out, "]}");
 }
 

@@ -26,7 +26,8 @@ static void index_lines(Document *d) {
 static void changed(Document *d) {
     forget_analysis(d);
     index_lines(d);
-    d->needs_publishing = true;
+    d->needs_publishing = d->wants_facts = true;
+    d->facts_fresh = false;
 }
 
 void document_set_text(Document *d, const char *text, size_t size) {
@@ -78,6 +79,7 @@ Document *document_open(Documents *list, const char *uri, const char *text, size
 static void release(Document *d) {
     forget_analysis(d);
     str_release(&d->text);
+    json_release(d->facts);
     free(d->lines);
     free(d->uri);
     free(d);

@@ -12,7 +12,18 @@ static const char *span_text(const Document *d, Span span) {
     return arena_strndup(d->arena, text, length);
 }
 
-static void put_occurrence(const Document *d, const Occurrence *o, Str *out) {
+static void put_block(LspServer *s, const Document *d, const Block *block, Str *out) {
+    bool is_sketch = block->kind == BLOCK_SKETCH;
+    str_printf(out, "%s `%s`", is_sketch ? "sketch" : "operator", block->name);
+    const Json *facts = is_sketch ? facts_of(s, d, block->name) : NULL;
+    if (facts) {
+        str_append(out, "\n\n");
+        describe_prediction(facts, out);
+        describe_predictions(facts, out);
+    }
+}
+
+static void put_occurrence(LspServer *s, const Document *d, const Occurrence *o, Str *out) {
     const char *summary;
     switch (o->kind) {
     case OCC_NAME:
@@ -23,11 +34,10 @@ static void put_occurrence(const Document *d, const Occurrence *o, Str *out) {
         break;
     case OCC_HINT:
         summary = hint_summary(span_text(d, o->span));
-        if (summary) str_append(out, summary);
+        if (summary) str_append(out, summary), describe_hint(d, o, out);
         break;
     case OCC_BLOCK:
-        str_printf(out, "%s `%s`", o->block->kind == BLOCK_OPERATOR ? "operator" : "sketch",
-                   o->block->name);
+        put_block(s, d, o->block, out);
         break;
     case OCC_ARGUMENT:
     case OCC_DTYPE:
@@ -41,7 +51,7 @@ void lsp_hover(Request *r) {
     if (!o) return;
     Str text;
     str_init(&text);
-    put_occurrence(d, o, &text);
+    put_occurrence(r->server, d, o, &text);
     if (text.len) {
         str_append(&r->out, "{\"contents\":{\"kind\":\"markdown\",\"value\":");
         str_append_json(&r->out, text.data);
@@ -98,31 +108,13 @@ static void hint_loop(Inlay *in, const Occurrence *o) {
     str_release(&label);
 }
 
-/* Tiles that are asked to stay in fast memory, in bytes; -1 when a size is not known. */
-static int64_t fast_bytes(const Document *d, const Block *block) {
-    int64_t sum = 0;
-    for (size_t i = 0; i < d->occurrences.len; i++) {
-        const Occurrence *o = &d->occurrences.data[i];
-        if (o->kind != OCC_NAME || !o->is_definition || o->block != block) continue;
-        if (o->decl->kind != DECL_TILE || o->decl->place != PLACE_FAST) continue;
-        int64_t bytes = tile_bytes(&o->decl->type);
-        if (!bytes) return -1;
-        sum += bytes;
-    }
-    return sum;
-}
-
 static void hint_sketch(Inlay *in, const Occurrence *o) {
-    int64_t bytes = fast_bytes(in->d, o->block);
+    const Json *facts = facts_of(in->r->server, in->d, o->block->name);
+    if (!facts) return; /* the client asks again when they are there */
     Str label;
     str_init(&label);
-    str_append(&label, "fast memory: ");
-    if (bytes < 0)
-        str_append(&label, "not known");
-    else
-        str_printf(&label, "%lld bytes a stage", (long long)bytes);
-    str_append(&label, ", occupancy: not known");
-    put_hint(in, o->span.end, label.data, "tiles that ask for fast memory");
+    describe_prediction(facts, &label);
+    put_hint(in, o->span.end, label.data, "by the cost model, for the case that takes longest");
     str_release(&label);
 }
 

@@ -22,6 +22,11 @@ bool lsp_receive(LspServer *server, const char *bytes, size_t size);
  * when there was nothing to do. A queued `$/cancelRequest` has its effect before the request it names
  * is begun. */
 bool lsp_step(LspServer *server);
+/* Lets the server compile what is open in a process of its own. Its results arrive on the file descriptor, -1 for
+ * none, to be read when there is something to read. */
+void lsp_set_background(LspServer *server);
+int lsp_background_fd(const LspServer *server);
+void lsp_background_read(LspServer *server);
 /* Whether `exit` was received, and the exit status that the protocol asks for. */
 bool lsp_has_ended(const LspServer *server, int *status);
 

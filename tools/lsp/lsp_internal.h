@@ -56,6 +56,9 @@ typedef struct {
     DiagList diags;
     File *file;
     Occurrences occurrences; /* by place */
+    /* what compiling said (facts.c), a list by sketch; null: nothing yet. Not fresh: of an earlier text */
+    Json *facts;
+    bool facts_fresh, wants_facts;
 } Document;
 
 typedef struct {
@@ -104,6 +107,14 @@ struct LspServer {
     size_t queue_head;
     Documents documents;
     bool utf8; /* positions count bytes, else UTF-16 units */
+    bool background, can_refresh;
+    struct {
+        int pid, fd;
+        Document *of; /* null: none runs */
+        Str text;
+    } job;
+    char *target, *arch; /* to compile for; null: the usual ones */
+    int64_t asked;       /* requests of the server's own */
     bool initialised, shut_down, ended;
 };
 
@@ -154,6 +165,27 @@ void describe_operation(BuiltinId id, Str *out);
 const char *hint_summary(const char *name); /* null: unknown */
 /* Bytes of a tile when its extents are constants, else 0. */
 int64_t tile_bytes(const Type *t);
+
+/* A request without parameters, whose answer does not matter. */
+void server_ask(LspServer *s, const char *method);
+void server_publish(LspServer *s, Document *d); /* its diagnostics */
+
+/* ---- What compiling says (facts.c) ---- */
+
+/* Compiles the next document that is waiting for it, in the background. */
+void facts_start(LspServer *s);
+/* Ends the work on a document; null: on any. */
+void facts_stop(LspServer *s, const Document *d);
+/* What was said of a sketch; null: nothing yet. */
+const Json *facts_of(LspServer *s, const Document *d, const char *sketch);
+/* Every message (of `--diagnostics=json`) that checking had not said. */
+typedef void (*FactVisit)(void *context, const Json *said);
+void facts_each(const Document *d, FactVisit visit, void *context);
+/* The bytes that a message is about. */
+void facts_place(const Document *d, const Json *said, size_t *begin, size_t *end);
+void describe_hint(const Document *d, const Occurrence *o, Str *out);      /* whether it is followed */
+void describe_prediction(const Json *facts, Str *out);                     /* the longest case, in one line */
+void describe_predictions(const Json *facts, Str *out);                    /* a table */
 
 #define METHOD(name, handler) void handler(Request *r);
 #include "methods.def"

@@ -27,11 +27,18 @@ static bool has_input(int in, int patience_ms) {
     return poll(&p, 1, patience_ms) > 0;
 }
 
+/* Until the client or the work in the background has something to say. */
+static void wait_for_either(LspServer *s, int in) {
+    struct pollfd p[] = {{.fd = in, .events = POLLIN}, {.fd = lsp_background_fd(s), .events = POLLIN}};
+    if (poll(p, 2, -1) > 0 && p[1].revents) lsp_background_read(s);
+}
+
 /* Everything that has arrived is read before work begins, so that a cancellation is seen in time. */
 int lsp_serve(int in, int out) {
     Sink sink = {.out = out};
     LspServer *s = lsp_create(write_all, &sink);
     if (!s) return 1;
+    lsp_set_background(s);
     char piece[PIECE];
     int status = 1;
     bool more = true;
@@ -42,7 +49,7 @@ int lsp_serve(int in, int out) {
             more = n > 0 && lsp_receive(s, piece, (size_t)n);
         } else if (!lsp_step(s)) {
             if (!more) break;
-            has_input(in, -1);
+            wait_for_either(s, in);
         }
     }
     lsp_has_ended(s, &status);

@@ -50,7 +50,15 @@ static void send_result(LspServer *s, const Json *id, const Str *result) {
     str_release(&body);
 }
 
-static void publish(LspServer *s, Document *d) {
+void server_ask(LspServer *s, const char *method) {
+    Str body;
+    str_init(&body);
+    str_printf(&body, "{\"jsonrpc\":\"2.0\",\"id\":\"sketchc-%lld\",\"method\":\"%s\"}", (long long)++s->asked, method);
+    send(s, &body);
+    str_release(&body);
+}
+
+void server_publish(LspServer *s, Document *d) {
     Str body;
     str_init(&body);
     str_append(&body, "{\"jsonrpc\":\"2.0\",\"method\":\"textDocument/publishDiagnostics\",\"params\":");
@@ -127,6 +135,7 @@ static void did_open(LspServer *s, const Json *params) {
     const char *uri = json_get_string(document, "uri", NULL);
     const char *text = json_get_string(document, "text", "");
     if (!uri) return;
+    facts_stop(s, document_find(&s->documents, uri));
     Document *d = document_open(&s->documents, uri, text, strlen(text));
     if (d) d->version = json_get_int(document, "version", 0);
 }
@@ -147,6 +156,7 @@ static void did_change(LspServer *s, const Json *params) {
     const Json *document = json_get(params, "textDocument");
     Document *d = document_find(&s->documents, json_get_string(document, "uri", ""));
     if (!d) return;
+    facts_stop(s, d);
     const Json *changes = json_get(params, "contentChanges");
     for (const Json *c = json_first(changes); c; c = json_next(c)) apply_change(s, d, c);
     d->version = json_get_int(document, "version", d->version);
@@ -163,6 +173,7 @@ static void did_close(LspServer *s, const Json *params) {
     str_append(&body, ",\"diagnostics\":[]}}");
     send(s, &body);
     str_release(&body);
+    facts_stop(s, d);
     document_close(&s->documents, d);
 }
 
@@ -190,8 +201,23 @@ static bool wants_utf8(const Json *params) {
     return false;
 }
 
+static char *copied(const Json *object, const char *key) {
+    const char *text = json_get_string(object, key, "");
+    return *text ? strdup(text) : NULL;
+}
+
+/* initializationOptions: {"target": "cuda" | "openmp", "arch": "sm_90a"} */
+static void take_options(LspServer *s, const Json *params) {
+    const Json *options = json_get(params, "initializationOptions");
+    const Json *hints = json_get(json_get(json_get(params, "capabilities"), "workspace"), "inlayHint");
+    s->can_refresh = json_get_bool(hints, "refreshSupport", false);
+    s->target = copied(options, "target");
+    s->arch = copied(options, "arch");
+}
+
 static void initialize(Request *r) {
     LspServer *s = r->server;
+    take_options(s, r->params);
     s->utf8 = wants_utf8(r->params);
     s->initialised = true;
     str_printf(&r->out, "{\"capabilities\":{\"positionEncoding\":\"%s\",", s->utf8 ? "utf-8" : "utf-16");
@@ -365,9 +391,10 @@ bool lsp_step(LspServer *s) {
     }
     for (size_t i = 0; i < s->documents.len; i++)
         if (s->documents.data[i]->needs_publishing) {
-            publish(s, s->documents.data[i]);
+            server_publish(s, s->documents.data[i]);
             return true;
         }
+    facts_start(s);
     return false;
 }
 
@@ -384,11 +411,18 @@ LspServer *lsp_create(LspWrite write, void *context) {
 
 void lsp_destroy(LspServer *s) {
     if (!s) return;
+    facts_stop(s, NULL);
+    free(s->target);
+    free(s->arch);
     while (s->queue_head < s->queue.len) json_release(s->queue.data[s->queue_head++]);
     free(s->queue.data);
     documents_release(&s->documents);
     str_release(&s->input);
     free(s);
+}
+
+void lsp_set_background(LspServer *s) {
+    s->background = true;
 }
 
 bool lsp_has_ended(const LspServer *s, int *status) {
