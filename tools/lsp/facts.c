@@ -66,11 +66,21 @@ static _Noreturn void work(const LspServer *s, const Document *d, int to) {
 
 /* ---- In the server ---- */
 
+/* The end of a process is not waited for but looked for: a busy machine takes its time. */
+static void reap(LspServer *s, int how) {
+    size_t kept = 0;
+    for (size_t i = 0; i < s->ending_count; i++)
+        if (waitpid(s->ending[i], NULL, how) == 0) s->ending[kept++] = s->ending[i];
+    s->ending_count = kept;
+}
+
 static void drop_job(LspServer *s) {
     close(s->job.fd);
-    while (waitpid(s->job.pid, NULL, 0) < 0 && errno == EINTR) {}
+    if (s->ending_count == COUNT_OF(s->ending)) reap(s, 0);
+    s->ending[s->ending_count++] = s->job.pid;
     str_release(&s->job.text);
     s->job.of = NULL;
+    reap(s, WNOHANG);
 }
 
 void facts_stop(LspServer *s, const Document *d) {
@@ -103,9 +113,24 @@ static void start(LspServer *s, Document *d) {
     str_init(&s->job.text);
 }
 
-void facts_start(LspServer *s) {
+static Document *waiting(const LspServer *s) {
     for (size_t i = 0; i < s->documents.len && s->background && !s->job.of; i++)
-        if (s->documents.data[i]->wants_facts && can_compile(s->documents.data[i])) start(s, s->documents.data[i]);
+        if (s->documents.data[i]->wants_facts && can_compile(s->documents.data[i])) return s->documents.data[i];
+    return NULL;
+}
+
+bool lsp_background_waits(const LspServer *s) {
+    return waiting(s) != NULL;
+}
+
+void lsp_background_start(LspServer *s) {
+    Document *d = waiting(s);
+    if (d) start(s, d);
+}
+
+void facts_end(LspServer *s) {
+    facts_stop(s, NULL);
+    reap(s, 0);
 }
 
 static void take(LspServer *s, Document *d) {
@@ -136,9 +161,8 @@ void lsp_background_read(LspServer *s) {
     drop_job(s);
 }
 
-/* Clients that cannot be told later wait a little. */
-const Json *facts_of(LspServer *s, const Document *d, const char *sketch) {
-    facts_start(s);
+const Json *facts_of(LspServer *s, const Document *d, const char *sketch, bool begin) {
+    if (begin && !s->can_refresh) lsp_background_start(s);
     while (!s->can_refresh && s->job.of == d) {
         struct pollfd p = {.fd = s->job.fd, .events = POLLIN};
         if (poll(&p, 1, PATIENCE_MS) <= 0) break;

@@ -15,7 +15,7 @@ static const char *span_text(const Document *d, Span span) {
 static void put_block(LspServer *s, const Document *d, const Block *block, Str *out) {
     bool is_sketch = block->kind == BLOCK_SKETCH;
     str_printf(out, "%s `%s`", is_sketch ? "sketch" : "operator", block->name);
-    const Json *facts = is_sketch ? facts_of(s, d, block->name) : NULL;
+    const Json *facts = is_sketch ? facts_of(s, d, block->name, true) : NULL;
     if (facts) {
         str_append(out, "\n\n");
         describe_prediction(facts, out);
@@ -109,7 +109,7 @@ static void hint_loop(Inlay *in, const Occurrence *o) {
 }
 
 static void hint_sketch(Inlay *in, const Occurrence *o) {
-    const Json *facts = facts_of(in->r->server, in->d, o->block->name);
+    const Json *facts = facts_of(in->r->server, in->d, o->block->name, false);
     if (!facts) return; /* the client asks again when they are there */
     Str label;
     str_init(&label);

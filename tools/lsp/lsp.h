@@ -25,6 +25,9 @@ bool lsp_step(LspServer *server);
 /* Lets the server compile what is open in a process of its own. Its results arrive on the file descriptor, -1 for
  * none, to be read when there is something to read. */
 void lsp_set_background(LspServer *server);
+/* Whether something waits to be compiled; and its start, for a moment in which the client is silent. */
+bool lsp_background_waits(const LspServer *server);
+void lsp_background_start(LspServer *server);
 int lsp_background_fd(const LspServer *server);
 void lsp_background_read(LspServer *server);
 /* Whether `exit` was received, and the exit status that the protocol asks for. */

@@ -113,6 +113,8 @@ struct LspServer {
         Document *of; /* null: none runs */
         Str text;
     } job;
+    int ending[8]; /* processes that were ended */
+    size_t ending_count;
     char *target, *arch; /* to compile for; null: the usual ones */
     int64_t asked;       /* requests of the server's own */
     bool initialised, shut_down, ended;
@@ -172,12 +174,13 @@ void server_publish(LspServer *s, Document *d); /* its diagnostics */
 
 /* ---- What compiling says (facts.c) ---- */
 
-/* Compiles the next document that is waiting for it, in the background. */
-void facts_start(LspServer *s);
 /* Ends the work on a document; null: on any. */
 void facts_stop(LspServer *s, const Document *d);
-/* What was said of a sketch; null: nothing yet. */
-const Json *facts_of(LspServer *s, const Document *d, const char *sketch);
+/* Ends all work and waits for its end. */
+void facts_end(LspServer *s);
+/* What was said of a sketch; null: nothing yet. Clients that cannot be told later wait a little for work that goes on, or
+ * that is begun here where `begin` says so. */
+const Json *facts_of(LspServer *s, const Document *d, const char *sketch, bool begin);
 /* Every message (of `--diagnostics=json`) that checking had not said. */
 typedef void (*FactVisit)(void *context, const Json *said);
 void facts_each(const Document *d, FactVisit visit, void *context);

@@ -5,7 +5,7 @@
 #include <poll.h>
 #include <unistd.h>
 
-enum { PIECE = 1 << 16 };
+enum { PIECE = 1 << 16, PAUSE_MS = 100 };
 
 typedef struct {
     int out;
@@ -27,10 +27,12 @@ static bool has_input(int in, int patience_ms) {
     return poll(&p, 1, patience_ms) > 0;
 }
 
-/* Until the client or the work in the background has something to say. */
+/* Until the client or the work in the background has something to say. Such work begins when the client pauses. */
 static void wait_for_either(LspServer *s, int in) {
     struct pollfd p[] = {{.fd = in, .events = POLLIN}, {.fd = lsp_background_fd(s), .events = POLLIN}};
-    if (poll(p, 2, -1) > 0 && p[1].revents) lsp_background_read(s);
+    int ready = poll(p, 2, lsp_background_waits(s) ? PAUSE_MS : -1);
+    if (ready == 0) lsp_background_start(s);
+    if (ready > 0 && p[1].revents) lsp_background_read(s);
 }
 
 /* Everything that has arrived is read before work begins, so that a cancellation is seen in time. */

@@ -394,7 +394,6 @@ bool lsp_step(LspServer *s) {
             server_publish(s, s->documents.data[i]);
             return true;
         }
-    facts_start(s);
     return false;
 }
 
@@ -411,7 +410,7 @@ LspServer *lsp_create(LspWrite write, void *context) {
 
 void lsp_destroy(LspServer *s) {
     if (!s) return;
-    facts_stop(s, NULL);
+    facts_end(s);
     free(s->target);
     free(s->arch);
     while (s->queue_head < s->queue.len) json_release(s->queue.data[s->queue_head++]);

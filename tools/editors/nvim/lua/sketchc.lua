@@ -14,7 +14,8 @@ end
 -- vim.lsp.start came with 0.8; before it a client is started once and attached by hand.
 local function attach(options, buffer)
   local path = vim.api.nvim_buf_get_name(buffer)
-  local config = { name = "sketchc", cmd = { options.command, "lsp" }, root_dir = root_of(path) }
+  local config = { name = "sketchc", cmd = { options.command, "lsp" }, root_dir = root_of(path),
+                   init_options = { target = options.target, arch = options.arch } }
   if vim.lsp.start then return vim.lsp.start(config, { bufnr = buffer }) end
   if not M.client or not vim.lsp.get_client_by_id(M.client) then M.client = vim.lsp.start_client(config) end
   if M.client then vim.lsp.buf_attach_client(buffer, M.client) end

@@ -83,9 +83,11 @@ function refresh(document) {
 }
 
 async function activate(context) {
-  const command = vscode.workspace.getConfiguration("sketchc").get("command", "sketchc");
+  const settings = vscode.workspace.getConfiguration("sketchc");
+  const command = settings.get("command", "sketchc");
+  const initializationOptions = { target: settings.get("target", "cuda"), arch: settings.get("arch", "") };
   const server = { command, args: ["lsp"], transport: TransportKind.stdio };
-  client = new LanguageClient("sketchc", "sketchc", server, { documentSelector: [{ language: "sketch" }] });
+  client = new LanguageClient("sketchc", "sketchc", server, { documentSelector: [{ language: "sketch" }], initializationOptions });
   const decoration = vscode.window.createTextEditorDecorationType({ isWholeLine: true, backgroundColor: new vscode.ThemeColor("editor.findMatchHighlightBackground") });
   context.subscriptions.push(
     client,
