@@ -189,7 +189,7 @@ static void store_real(const Evaluator *ev, const Node *node, double v, double e
         e = certain ? 0 : e == 0 ? 0 : INFINITY;
         if (!certain && e == 0) v = dtype_round(dtype, v);
     }
-    *value = v;
+    *value = isinf(v) ? dtype_round(dtype, v) : v; /* f8e4m3 has none */
     *bound = e;
 }
 

@@ -211,6 +211,7 @@ static void finish_real(const Evaluator *ev, const Node *node, Lanes *out, size_
     double units = stays_exact(ev, node, v, e) ? 0 : own_units(node);
     if (isfinite(v) && fabs(v) * (1 - units * node->unit) - e > node->largest * (1 + node->unit))
         v = copysign(INFINITY, v), e = 0; /* beyond the largest number for certain */
+    if (isinf(v) && node->opcode == IR_CAST) v = dtype_round(node->shape.dtype, v); /* f8e4m3 has none */
     out->v[l] = v;
     out->e[l] = error_settle(node, v, e, units);
 }

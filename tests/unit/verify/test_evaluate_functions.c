@@ -94,6 +94,25 @@ static void check_clamped(void) {
     arena_destroy(arena);
 }
 
+/* f8e4m3 has no infinity: what is beyond its range, or was infinite, is NaN for certain. */
+static void check_no_infinity(void) {
+    Arena *arena = arena_create();
+    float x[COUNT];
+    for (int i = 0; i < COUNT; i++) x[i] = i % 2 ? 600 + (float)i : INFINITY;
+    EvalResult r = evaluate(arena,
+                            "  %y = cast(%X) : tensor<[N] x f8e4m3>\n"
+                            "  %z = cast(%y) : tensor<[N] x f32>\n"
+                            "  return(%z) {names = [\"Y\"]}\n",
+                            x);
+    for (int i = 0; i < COUNT; i++) CHECK(isnan(r.value[i]) && r.bound[i] == 0 && !r.undecided[i]);
+    r = evaluate(arena,
+                 "  %y = cast(%X) : tensor<[N] x f8e4m3>\n"
+                 "  return(%y) {names = [\"Y\"]}\n",
+                 x);
+    for (int i = 0; i < COUNT; i++) CHECK(isnan(r.value[i]) && r.bound[i] == 0 && !r.undecided[i]);
+    arena_destroy(arena);
+}
+
 /* Whole numbers add without an error: a conversion to an integer after them is decided. */
 static void check_whole(void) {
     Arena *arena = arena_create();
@@ -115,6 +134,7 @@ int main(void) {
     check_functions();
     check_ends();
     check_clamped();
+    check_no_infinity();
     check_whole();
     return 0;
 }
