@@ -119,6 +119,20 @@ static const IrOp *root_of(CPrinter *p, const IrOp *user) {
     }
 }
 
+static bool is_masked_load(const IrOp *op) {
+    return op->opcode == IR_MEM_LOAD && op->operand_count > 2;
+}
+
+/* Whether the statement computes with integers on the way from `op` to its root: gcc 13 and 14 then read
+ * `(inside ? x[i] : 0) ^ 4` where it is outside, too (as `inside * (x[i] ^ ...)`). */
+static bool feeds_integers(CPrinter *p, const IrOp *op) {
+    for (const IrOp *user = op->results[0].uses->op;; user = user->results[0].uses->op) {
+        if (user->result_count != 1 || user->results[0].type->kind != IR_TYPE_SCALAR) return false;
+        if (!dtype_is_float(user->results[0].type->dtype)) return true;
+        if (!c_value(p, &user->results[0])->deferrable) return false;
+    }
+}
+
 static void plan_op(CPrinter *p, const IrOp *op) {
     if (!inlinable(op)) return;
     const IrOp *root = NULL;
@@ -130,6 +144,7 @@ static void plan_op(CPrinter *p, const IrOp *op) {
     }
     if (uses != 1 && !(op->opcode == IR_FRAG_GET && uses == 2)) return;
     if (reads_state(op) && hazard_before(op, root)) return;
+    if (!p->dialect->gpu && is_masked_load(op) && feeds_integers(p, op)) return;
     c_value(p, &op->results[0])->deferrable = true;
 }
 
