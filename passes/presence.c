@@ -160,14 +160,15 @@ PresenceAxis presence_stretched(AffCtx *affs, PresenceAxis from, const Aff *exte
 }
 
 /* Leading axes of a factor line up with the product's from the last one; an extent of 1 repeats. */
-static void intersect_leading(AffCtx *affs, Presence *p, const IrType *acc, const Presence *from,
+static void intersect_leading(const PresenceCache *c, Presence *p, const IrType *acc, const Presence *from,
                               const IrType *factor) {
     unsigned shift = acc->rank - factor->rank;
     for (unsigned i = 0; i + 2 < factor->rank; i++) {
         const Aff *extent = acc->extents[i + shift];
         bool same = factor->extents[i] == extent;
-        PresenceAxis axis = same ? from->axes[i] : presence_stretched(affs, from->axes[i], extent);
-        p->axes[i + shift] = presence_meet(affs, p->axes[i + shift], axis);
+        if (!same && c->keep_ends) continue;
+        PresenceAxis axis = same ? from->axes[i] : presence_stretched(c->affs, from->axes[i], extent);
+        p->axes[i + shift] = presence_meet(c->affs, p->axes[i + shift], axis);
     }
 }
 
@@ -180,8 +181,8 @@ static Presence of_factors(PresenceCache *c, IrOp *op) {
     p.axes[m] = a.axes[am];
     p.axes[n] = b.axes[bn];
     const IrType *acc = op->operands[2]->type;
-    intersect_leading(c->affs, &p, acc, &a, op->operands[0]->type);
-    intersect_leading(c->affs, &p, acc, &b, op->operands[1]->type);
+    intersect_leading(c, &p, acc, &a, op->operands[0]->type);
+    intersect_leading(c, &p, acc, &b, op->operands[1]->type);
     return p;
 }
 
@@ -244,6 +245,17 @@ static Presence of_if(PresenceCache *c, IrOp *op, unsigned result) {
                      presence_in(c, op->regions[1]->last->operands[result]));
 }
 
+/* What is repeated along an axis ends nothing there: in a longer tile it reaches as far as that. */
+static Presence of_moved(PresenceCache *c, IrOp *op) {
+    Presence p = presence_along(c, c->ctx, op);
+    for (unsigned o = 0; o < op->operand_count && c->keep_ends; o++)
+        for (unsigned i = 0; is_tile(op->operands[o]) && i < op->operands[o]->type->rank; i++) {
+            IrAxisLink link = ir_axis_link(op, o, i);
+            if (link.relation == IR_AXIS_REPEATED && link.axis >= 0) p.axes[link.axis] = (PresenceAxis){0};
+        }
+    return p;
+}
+
 static Presence compute(PresenceCache *c, IrValue *v) {
     IrOp *op = v->def;
     if (!op) {
@@ -266,7 +278,7 @@ static Presence compute(PresenceCache *c, IrValue *v) {
     case IR_IF:
         return of_if(c, op, v->index);
     default:
-        if (ir_has_trait(op, IR_FOLDS | IR_ALONG | IR_MOVES)) return presence_along(c, c->ctx, op);
+        if (ir_has_trait(op, IR_FOLDS | IR_ALONG | IR_MOVES)) return of_moved(c, op);
         return ir_has_trait(op, IR_ELEMENTWISE) ? of_elementwise(c, op) : whole(v->type->rank);
     }
 }
