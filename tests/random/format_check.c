@@ -42,7 +42,7 @@ static void scramble(Rng *rng, const char *text, Str *out) {
 
 static void check_seed(uint64_t seed) {
     RandomProgram p;
-    Rng rng = {seed * UINT64_C(0x9e3779b97f4a7c15) + 1};
+    Rng rng = {.state = seed * UINT64_C(0x9e3779b97f4a7c15) + 1};
     CaseOptions cases = {3, 4096};
     char name[40];
     Str text, other;

@@ -16,8 +16,9 @@ void make_axis(Rng *rng, Axis *axis, unsigned room) {
                    .hint = rng_below(rng, 8)};
     unsigned walk = rng_below(rng, 10);
     axis->walk = walk < 2 ? WALK_ONE : walk < 7 ? WALK_TILES : WALK_WHOLE;
+    if (rng->biased && walk < 5) axis->walk = WALK_TILES;
     do axis->tile = tiles[rng_below(rng, COUNT_OF(tiles))];
-    while (axis->tile > room);
+    while (axis->tile > room || (rng->biased && axis->tile < 4 && room >= 4));
     if (axis->constant && !axis->extent) axis->extent = 1;
     if (!axis->constant && axis->walk == WALK_WHOLE && rng_chance(rng, 25))
         axis->most = INT64_C(1) << (2 + rng_below(rng, 6));
@@ -31,6 +32,7 @@ static void make_axes(RandomProgram *p, Rng *rng) {
     for (unsigned i = 0; i < p->rank; i++) {
         make_axis(rng, &p->axes[i], room < 128 ? room : 128);
         Axis *a = &p->axes[i];
+        if (rng->biased && i + 1 == p->rank && a->tile < 32 && room >= 32) a->tile = 32;
         if (a->walk == WALK_WHOLE && room < 256) a->walk = WALK_ONE;
         if (a->walk == WALK_TILES) room /= (unsigned)a->tile;
         if (a->walk == WALK_WHOLE) room /= a->constant ? (unsigned)a->extent : a->most ? (unsigned)a->most : 64;
@@ -111,6 +113,7 @@ void choose_data(Rng *rng, Node *n) {
     for (size_t i = 0; i < COUNT_OF(rows); i++) total += rows[i].weight;
     unsigned at = rng_below(rng, total);
     while (at >= rows[row].weight) at -= rows[row++].weight;
+    while (rng->biased && row == 0 && rng_chance(rng, 60)) row = 1 + rng_below(rng, 2); /* of one sign */
     if (rows[row].rank > n->form.rank || rows[row].magnitude > dtype_max(n->dtype)) row = 0;
     n->data = row;
     n->magnitude = dtype_is_float(n->dtype) ? rows[row].magnitude : 8;
@@ -417,15 +420,15 @@ static void make_results(RandomProgram *p, Rng *rng) {
     }
 }
 
-void program_generate(RandomProgram *p, uint64_t seed) {
-    Rng rng = {(seed + 1) * UINT64_C(0xD1342543DE82EF95)};
+static void generate(RandomProgram *p, uint64_t seed, bool biased) {
+    Rng rng = {(seed + 1) * UINT64_C(0xD1342543DE82EF95), biased};
     *p = (RandomProgram){.seed = seed, .cut = MAX_NODES};
     make_axes(p, &rng);
     make_tensor(p, &rng, true);
     for (unsigned extra = rng_below(&rng, 3); extra; extra--) make_tensor(p, &rng, false);
-    if (rng_chance(&rng, 45)) add_product(p, &rng);
+    if (rng_chance(&rng, biased ? 20 : 45)) add_product(p, &rng);
     for (unsigned own = rng_below(&rng, 3); own; own--) add_own_input(p, &rng);
-    unsigned steps = 1 + rng_below(&rng, rng_chance(&rng, 20) ? 16 : 7);
+    unsigned steps = 1 + rng_below(&rng, biased ? 4 : rng_chance(&rng, 20) ? 16 : 7);
     for (unsigned i = 0; i < steps && has_room(p, 10); i++) {
         unsigned kind = rng_below(&rng, 100);
         if (kind < 48)
@@ -446,4 +449,12 @@ void program_generate(RandomProgram *p, uint64_t seed) {
     add_cut(p, &rng);
     p->hints = rng_chance(&rng, 60);
     p->parallel = rng_chance(&rng, 50);
+}
+
+void program_generate(RandomProgram *p, uint64_t seed) {
+    generate(p, seed, false);
+}
+
+void program_generate_biased(RandomProgram *p, uint64_t seed) {
+    generate(p, seed, true);
 }

@@ -42,7 +42,6 @@ void call_magnitude(const RandomProgram *p, Node *n);
 /* Whether the two line up from the last dimension, as NumPy has it, axis by axis. */
 bool form_joins(const Form *a, const Form *b);
 bool form_join(const Form *a, const Form *b, Form *joined);
-bool form_same(const Form *a, const Form *b);
 void form_fold(Form *form, unsigned at, bool keepdim);
 
 /* ---- Building values (generate.c) ---- */

@@ -242,6 +242,10 @@ static const char *call_in_branches(Sketch *s, const Node *n, const char *const 
 static const char *choose_by_branch(Sketch *s, const Node *n, const char *const *operands) {
     if (n->op != BUILTIN_WHERE || tile_rank(s, &s->p->nodes[n->operands[0]].form)) return NULL;
     if (node_is_bare(&s->p->nodes[n->operands[0]])) return NULL;
+    for (unsigned i = 1; i < 3; i++) { /* a copy broadcasts nothing */
+        const Node *operand = &s->p->nodes[n->operands[i]];
+        if (!node_is_bare(operand) && !form_same(&operand->form, &n->form)) return NULL;
+    }
     const char *condition = new_name(s);
     line(s, "%s = %s", condition, operands[0]);
     const char *name = declare(s, n, dtype_is_float(n->dtype) ? DTYPE_F32 : n->dtype, NULL);

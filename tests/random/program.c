@@ -119,7 +119,7 @@ static int64_t elements(const RandomProgram *p, const ProgramSizes *sizes) {
 }
 
 void program_sizes(const RandomProgram *p, unsigned number, int64_t most_elements, ProgramSizes *sizes) {
-    Rng rng = {p->seed * 31 + number};
+    Rng rng = {.state = p->seed * 31 + number};
     int64_t most = most_elements < 8192 ? most_elements : 8192;
     *sizes = (ProgramSizes){0};
     draw_extents(p, &rng, most, sizes);

@@ -14,6 +14,7 @@
 
 typedef struct {
     uint64_t state;
+    bool biased; /* toward what passes change: program_generate_biased */
 } Rng;
 uint64_t rng_next(Rng *rng);
 /* Uniform in [0, limit); 0 when limit is 0. */
@@ -148,6 +149,9 @@ typedef struct {
 
 /* generate.c: the program of a seed. */
 void program_generate(RandomProgram *p, uint64_t seed);
+/* One that is biased toward what passes get wrong, and cheap to check: few operations, axes walked in tiles,
+ * the last one's long enough for wide accesses, data of one sign. */
+void program_generate_biased(RandomProgram *p, uint64_t seed);
 
 /* Which nodes the results need. */
 void program_live(const RandomProgram *p, bool live[MAX_NODES]);
@@ -155,6 +159,8 @@ void program_live(const RandomProgram *p, bool live[MAX_NODES]);
 unsigned program_folded(const RandomProgram *p);
 /* Whether the form holds every axis that an outer loop walks: what results must. */
 bool program_form_complete(const RandomProgram *p, const Form *form);
+/* The same axes, of the same extents. */
+bool form_same(const Form *a, const Form *b);
 /* A number among scalars: no tile. */
 bool node_is_bare(const Node *n);
 /* An operator can say it in index notation only, so that it is a result. */

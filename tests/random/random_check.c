@@ -2,14 +2,16 @@
  *
  *   random_check [--count=N] [--seed=S] [--jobs=N] [--sizes=N] [--elements=N] [--out=FOLDER]
  *                [--most-failures=N] [--stop] [--artifacts=FOLDER [--arch=sm_90a] [--assemble]] [--passes]
+ *                [--biased]
  *
  * RandomProgram number i has the seed S + i. A failing one is printed at once with the command that runs it
  * again; at the end the first --most-failures of them are shrunk and written to FOLDER (default: the current
  * one) as NAME.sketch, to be put into tests/bugs. With --stop the first failure ends the run. With
  * --artifacts nothing is run: each is compiled to PTX and CUDA C, for a machine with a GPU
- * (bench/gpu_check.py), with a list unordered.txt of what is not to be compared bit for bit; --assemble hands both to CUDA's compilers. With --passes the interpreter runs before
- * and after every pass. Prints a line of totals for every tenth of the programs (at most 500) and at the end
- * `figure:` lines with the counts. */
+ * (bench/gpu_check.py), with a list unordered.txt of what is not to be compared bit for bit; --assemble hands
+ * both to CUDA's compilers. With --passes the interpreter runs before and after every pass. With --biased the
+ * programs are those of program_generate_biased. Prints a line of totals for every tenth of the programs (at
+ * most 500) and at the end `figure:` lines with the counts. */
 #include "check.h"
 
 #include <stdlib.h>
@@ -27,6 +29,7 @@ typedef struct {
     size_t count;
     unsigned jobs, most_failures;
     bool stop; /* at the first failure */
+    void (*generate)(RandomProgram *p, uint64_t seed);
     const char *program; /* argv[0] */
     Str again; /* the options that run a program again, but for its seed */
     size_t done, counts[OUTCOME_COUNT];
@@ -41,7 +44,7 @@ typedef struct {
 static void run_range(const Run *r, size_t begin, size_t end) {
     RandomProgram *programs = calloc(BATCH, sizeof *programs);
     for (size_t i = begin; programs && i < end; i++)
-        program_generate(&programs[i - begin], r->seed + i);
+        r->generate(&programs[i - begin], r->seed + i);
     if (programs) r->work(programs, end - begin, &r->check, &r->outcomes[begin]);
     free(programs);
 }
@@ -109,6 +112,11 @@ typedef struct {
     size_t begin, end;
 } Job;
 
+/* Many share a library; what only the interpreter runs may end at once. */
+static size_t batch_of(const Run *r) {
+    return r->stop && r->work == check_passes ? 1 : BATCH;
+}
+
 static void run_all(Run *r) {
     Job jobs[64] = {{0}};
     size_t next = 0;
@@ -117,7 +125,7 @@ static void run_all(Run *r) {
         if (r->stop && failures(r)) next = r->count;
         for (unsigned j = 0; j < r->jobs && next < r->count; j++) {
             if (jobs[j].pid) continue;
-            size_t end = next + BATCH < r->count ? next + BATCH : r->count;
+            size_t end = next + batch_of(r) < r->count ? next + batch_of(r) : r->count;
             jobs[j] = (Job){start(r, j, next, end), next, end};
             next = end;
             active++;
@@ -181,7 +189,7 @@ static void write_program(const Run *r, const RandomProgram *p, const Outcome *o
 
 static void shrink_failure(Run *r, size_t index) {
     RandomProgram p;
-    program_generate(&p, r->seed + index);
+    r->generate(&p, r->seed + index);
     Outcome first = check_one(r, &p);
     Outcome o = outcome_failed(first.kind) ? first : r->outcomes[index];
     printf("shrinking seed %llu: %s: %s\n", (unsigned long long)p.seed, outcome_name(o.kind), o.what);
@@ -205,7 +213,7 @@ static void list_unordered(const Run *r) {
     RandomProgram *p = malloc(sizeof *p);
     str_init(&text);
     for (size_t i = 0; p && i < r->count; i++) {
-        program_generate(p, r->seed + i);
+        r->generate(p, r->seed + i);
         if (r->outcomes[i].kind == OUTCOME_OK && program_is_unordered(p))
             str_printf(&text, "r%llu floats are added in memory\n", (unsigned long long)p->seed);
     }
@@ -261,6 +269,7 @@ static bool parse_options(Run *r, int argc, char **argv) {
         else if (number(argv[i], "--elements=", &v)) r->check.cases.most_elements = (int64_t)v;
         else if (number(argv[i], "--most-failures=", &v)) r->most_failures = (unsigned)v;
         else if (strcmp(argv[i], "--stop") == 0) r->stop = true;
+        else if (strcmp(argv[i], "--biased") == 0) r->generate = program_generate_biased;
         else if (strncmp(argv[i], "--out=", 6) == 0) r->out = argv[i] + 6;
         else if (strncmp(argv[i], "--arch=", 7) == 0) r->check.arch = argv[i] + 7;
         else if (strcmp(argv[i], "--passes") == 0) {
@@ -302,7 +311,7 @@ int main(int argc, char **argv) {
     Run r = {.seed = 1, .count = 100, .jobs = 2, .most_failures = 5, .out = ".",
              .check = {.cases = {3, 20000}, .target = "openmp", .arch = "x86-64-v3",
                        .optimise = "-O1"},
-             .work = check_batch, .program = argv[0]};
+             .work = check_batch, .generate = program_generate, .program = argv[0]};
     char folder[64];
     str_init(&r.again);
     clock_gettime(CLOCK_MONOTONIC, &r.began);
