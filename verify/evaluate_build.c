@@ -38,6 +38,7 @@ static void set_precision(Node *node) {
     if (!own) dtype = DTYPE_F32;
     node->unit = dtype_unit_roundoff(dtype);
     node->largest = dtype_max(dtype);
+    node->half = ldexp(node->unit, ilogb(node->largest));
     node->tiny = fmax(dtype_min_normal(dtype) * node->unit, 0x1p-1074); /* f64's half is no double */
 }
 
@@ -343,6 +344,7 @@ static bool decode_generic(Build *b, Node *node, const IrOp *op) {
         const Node *inner = node->operands[0]; /* the same values: rounded as its last op rounds */
         node->unit = inner->unit;
         node->largest = inner->largest;
+        node->half = inner->half;
         node->tiny = inner->tiny;
         return true;
     }

@@ -66,7 +66,7 @@ struct Node {
     ReduceKind reduce;
     unsigned reduced_rank;
     int64_t reduced[DOMAIN_RANK], reduced_count;
-    double unit, largest, tiny; /* of the precision this node rounds to */
+    double unit, largest, half, tiny; /* of the precision this node rounds to; half of the largest's last place */
     bool contract;              /* a sum of products: its bound is the contraction's */
     bool tensor_core;           /* products of narrow floats: accumulators may truncate */
     double input_unit;          /* rounding of a product's operands, 0: none */

@@ -30,8 +30,7 @@ double error_settle(const Node *node, double value, double error, double units) 
     if (isnan(error)) error = isfinite(value) ? INFINITY : 0; /* inf * 0 of an exact infinity */
     if (!isfinite(value)) return error == INFINITY ? error : 0;
     /* What rounds to the largest number still is one: half of its last place is let pass. */
-    double half = ldexp(node->unit, ilogb(node->largest));
-    bool over = fabs(value) + error - node->largest > half && error + units > 0;
+    bool over = fabs(value) + error - node->largest > node->half && error + units > 0;
     error += units * ((BOUND_SLACK * node->unit + 0x1p-53) * fabs(value) + node->tiny);
     return over ? INFINITY : error;
 }
