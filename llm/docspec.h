@@ -48,6 +48,10 @@ bool document_parse(Arena *arena, const char *path, const char *text, size_t siz
  * wrapped, code kept as it is. A fixed point: fmt of its result is the same. */
 void document_format(const char *path, const char *text, size_t size, Str *out);
 
+/* `formed` is a result of document_format. Is `shorter` (a text without front matter, from a model) fit to stand for its body: not
+ * empty, shorter, with every code block of the body as it was and no other? If so `out` gets the document with it, in the form. */
+bool document_shortened(const char *path, const char *formed, const char *shorter, Str *out);
+
 /* Does a scope such as "cuda, sm_90a" cover a target or its architecture? */
 bool document_covers(const Document *doc, const char *target, const char *arch);
 /* The first operation of the document that occurs in `text`, or null; "" when it names none. */

@@ -166,3 +166,45 @@ void document_format(const char *path, const char *text, size_t size, Str *out) 
     end_paragraph(&w);
     str_release(&w.paragraph);
 }
+
+/* ---- Shorter ---- */
+
+/* The next line that begins with a fence, at or behind `p`; null. */
+static const char *fence(const char *p) {
+    while (p && *p && strncmp(p, "```", 3) != 0) p = strchr(p, '\n') ? strchr(p, '\n') + 1 : NULL;
+    return p && *p ? p : NULL;
+}
+
+/* The code block at or behind *p with its fences; *p goes behind it. */
+static const char *code_block(const char **p, size_t *size) {
+    const char *begin = fence(*p), *line = begin ? strchr(begin, '\n') : NULL, *end = line ? fence(line + 1) : NULL;
+    *p = end ? end + 3 : NULL;
+    *size = end ? (size_t)(end + 3 - begin) : 0;
+    return end ? begin : NULL;
+}
+
+/* The same code blocks in the same order, and no others. */
+static bool same_code(const char *a, const char *b) {
+    for (;;) {
+        size_t n, k;
+        const char *x = code_block(&a, &n), *y = code_block(&b, &k);
+        if (!x || !y) return !x && !y;
+        if (n != k || memcmp(x, y, n) != 0) return false;
+    }
+}
+
+bool document_shortened(const char *path, const char *formed, const char *shorter, Str *out) {
+    static const char end[] = "\n---\n";
+    const char *front = strstr(formed, end), *body = front ? front + sizeof end - 1 : NULL;
+    while (*shorter == '\n' || *shorter == ' ') shorter++;
+    if (!body || !*shorter || strncmp(shorter, "---", 3) == 0 || strlen(shorter) >= strlen(body)) return false;
+    if (!same_code(body, shorter)) return false;
+    Str whole;
+    str_init(&whole);
+    str_append_n(&whole, formed, (size_t)(body - formed));
+    str_append_char(&whole, '\n');
+    str_append(&whole, shorter);
+    document_format(path, whole.data, whole.len, out);
+    str_release(&whole);
+    return true;
+}

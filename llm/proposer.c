@@ -60,11 +60,11 @@ static void add(int64_t *sum, int64_t n) {
     if (n > 0) *sum += n;
 }
 
-static void read_reply(Asker *a, ProposerReply *r) {
+static void read_reply(Asker *a, bool shorten, ProposerReply *r) {
     LlmTotals *t = &a->totals;
     bool begun, answered = r->status == PROPOSED || r->status == PROPOSED_TRUNCATED;
-    bool found = answered && proposer_extract_sketch(r->raw.data, r->raw.len, &r->sketch, &begun);
-    if (r->status == PROPOSED && !found) {
+    bool found = answered && !shorten && proposer_extract_sketch(r->raw.data, r->raw.len, &r->sketch, &begun);
+    if (r->status == PROPOSED && !found && !shorten) {
         r->status = begun ? PROPOSED_TRUNCATED : PROPOSED_NOTHING;
         str_append(&r->error,
                    begun ? "the sketch block is not closed" : "the answer holds no sketch block");
@@ -93,7 +93,7 @@ static void propose(Proposer *self, const ProposerRequest *requests, size_t coun
         }
         a->backend->ask(a->backend, prompts, count, replies);
         for (size_t i = 0; i < count; i++) {
-            read_reply(a, &replies[i]);
+            read_reply(a, requests[i].task == PROPOSE_SHORTEN, &replies[i]);
             str_release(&texts[i].fixed);
             str_release(&texts[i].task);
         }

@@ -12,7 +12,8 @@
 
 typedef enum {
     PROPOSE_DESIGN, /* a new sketch; with parents: a better one than they are */
-    PROPOSE_REPAIR  /* `failed` with its fault taken away */
+    PROPOSE_REPAIR, /* `failed` with its fault taken away */
+    PROPOSE_SHORTEN /* no sketch: operator_text is documentation, which is to become shorter; the answer is in `raw` */
 } ProposerTask;
 
 /* A sketch that was tried, and what came of it. */

@@ -2,6 +2,8 @@
 #include "search_internal.h"
 
 #include "conductor.h"
+#include "contrast.h"
+#include "retrieve.h"
 #include "rules.h"
 
 #include <stdlib.h>
@@ -260,18 +262,33 @@ static bool take_naive(Loop *l, Proposer *rules) {
     return false;
 }
 
+/* First sketches of somebody outside, who sees similar operators' sketches. */
+static void take_first(Loop *l) {
+    Proposer *more = l->s.options->more;
+    RetrieveOptions o = {.operator_text = l->s.operator_text, .target = l->s.options->target};
+    Retrieved found;
+    retrieve_examples(l->s.options->store, &o, &found);
+    for (unsigned i = 0; i < PER_ROUND; i++) {
+        ProposerRequest r = request_of(l, NULL, i);
+        r.examples = found.examples;
+        r.example_count = found.count;
+        ask(l, more, &r, more->name, SIZE_MAX, ARM_MORE, i % SEARCH_ISLANDS);
+    }
+    retrieved_release(&found);
+}
+
 static void take_designs(Loop *l, Proposer *rules) {
     size_t from = l->s.count;
+    for (size_t i = 0; i < l->s.options->seed_count; i++) {
+        const SearchSeed *seed = &l->s.options->seeds[i];
+        add(l, seed->sketch, seed->source, SIZE_MAX, ARM_MORE, (unsigned)i % SEARCH_ISLANDS);
+    }
     for (unsigned i = 0; i < sketchc_design_count(); i++) {
         ProposerRequest r = request_of(l, NULL, i);
         if (!sketchc_design_is_naive(i))
             ask(l, rules, &r, sketchc_design_name(i), SIZE_MAX, ARM_DESIGN, i % SEARCH_ISLANDS);
     }
-    for (unsigned i = 0; l->s.options->more && i < PER_ROUND; i++) {
-        ProposerRequest r = request_of(l, NULL, i);
-        ask(l, l->s.options->more, &r, l->s.options->more->name, SIZE_MAX, ARM_MORE,
-            i % SEARCH_ISLANDS);
-    }
+    if (l->s.options->more && !l->s.options->asked) take_first(l);
     judge_new(l, from);
 }
 
@@ -284,6 +301,32 @@ static void migrate(Loop *l) {
         if (elite[i] != SIZE_MAX) l->s.list[elite[i]].island = (i + 1) % SEARCH_ISLANDS;
 }
 
+/* Somebody outside sees good and bad samples of the island and what limits the parent. */
+static size_t ask_more(Loop *l, unsigned island, size_t parent) {
+    Proposer *more = l->s.options->more;
+    Contrast contrast;
+    contrast_init(&l->s, island, parent, &contrast);
+    ProposerRequest r = request_of(l, NULL, (unsigned)mutate_random(&l->s.random));
+    r.parents = contrast.list;
+    r.parent_count = contrast.count;
+    r.strategy = contrast.analysis.data;
+    r.roof = contrast.roof.data;
+    size_t at = ask(l, more, &r, more->name, parent, ARM_MORE, island);
+    contrast_release(&contrast);
+    return at;
+}
+
+static size_t ask_rules(Loop *l, Proposer *rules, unsigned arm, unsigned island, size_t parent) {
+    Candidate *p = &l->s.list[parent];
+    ProposerCandidate shown = {.sketch = p->sketch,
+                               .outcome = p->result.status,
+                               .verified = true,
+                               .seconds = p->result.seconds};
+    ProposerRequest r = request_of(l, &shown, (unsigned)mutate_random(&l->s.random));
+    r.strategy = mutation_name((Mutation)arm);
+    return ask(l, rules, &r, r.strategy, parent, arm, island);
+}
+
 static void one_round(Loop *l, Proposer *rules) {
     Search *s = &l->s;
     size_t from = s->count;
@@ -293,17 +336,8 @@ static void one_round(Loop *l, Proposer *rules) {
         unsigned island = i % SEARCH_ISLANDS, arm = strategy_arm(s);
         size_t parent = strategy_parent(s, island);
         if (parent == SIZE_MAX) break;
-        Candidate *p = &s->list[parent];
-        ProposerCandidate shown = {.sketch = p->sketch,
-                                   .outcome = p->result.status,
-                                   .verified = true,
-                                   .seconds = p->result.seconds};
-        ProposerRequest r = request_of(l, &shown, (unsigned)mutate_random(&s->random));
         bool more = s->options->more && i % 3 == 2;
-        if (!more) r.strategy = mutation_name((Mutation)arm);
-        size_t at =
-            more ? ask(l, s->options->more, &r, s->options->more->name, parent, ARM_MORE, island)
-                 : ask(l, rules, &r, r.strategy, parent, arm, island);
+        size_t at = more ? ask_more(l, island, parent) : ask_rules(l, rules, arm, island, parent);
         if (at != SIZE_MAX) s->list[parent].children++;
     }
     if (++l->result->last.round % MIGRATION == 0) migrate(l);

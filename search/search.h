@@ -20,7 +20,12 @@ typedef struct {
     bool done;
 } SearchProgress;
 
+/* A sketch that is there before the search begins. */
 typedef struct {
+    const char *sketch, *source; /* source: who wrote it; static */
+} SearchSeed;
+
+typedef struct SearchOptions {
     const char *path, *text; /* the file with the operator */
     size_t size;
     const char *target, *arch;
@@ -32,6 +37,9 @@ typedef struct {
     double time_limit_s;     /* 0: 40; what is being judged is ended first */
     double target_speedup;   /* over the naive sketch; 0: none */
     Proposer *more;          /* asked beside the rules; null */
+    bool asked;              /* it was asked for first sketches before; these are `seeds` */
+    const SearchSeed *seeds;
+    size_t seed_count;
     Store *store;            /* null: nothing is kept */
     const char *environment; /* key of the store: JSON, versions of compilers and drivers; null */
     const atomic_int *cancel;/* may be null */
@@ -39,7 +47,7 @@ typedef struct {
     void *context;
 } SearchOptions;
 
-typedef struct {
+typedef struct SearchResult {
     bool found, complete;    /* complete: verified in all cases */
     Str file;                /* operator and winner, formatted: compiles and verifies by itself */
     Str error;

@@ -77,8 +77,8 @@ class Home:
         assert KEY not in result.stdout + result.stderr, args
         return result
 
-    def propose(self, *args: str, status: int | None = 0) -> dict:
-        report = json.loads(self.run("--propose", "op.sketch", "-t", "openmp", "--json", *args, status=status).stdout)
+    def propose(self, *args: str, status: int | None = 0, joined: bool = False) -> dict:
+        report = json.loads(self.run("--propose", "op.sketch", "-t", "openmp", "--json", *(() if joined else ("--alone",)), *args, status=status).stdout)
         fits(report, "propose.schema.json")
         return report
 
@@ -141,6 +141,22 @@ def limits_and_secrets(folder: str) -> None:
     assert "cannot be started" in gone.stderr
 
 
+def joined_with_the_compilers_own(folder: str) -> None:
+    """Designs compete with the answers, the store is used, and whoever is asked sees similar operators."""
+    h = Home(folder, "repair")
+    first = h.propose(AGENT_FLAG, "--candidates=1", "--search-time=1", "--store=db", "-o", "best.sketch", joined=True)
+    assert first["naive_s"] > 0 and first["winner"] and first["best_s"] > 0, first
+    h.run("verify", "-t", "openmp", "best.sketch", "-q")
+    assert "similar operator" not in h.calls()[0]
+    known = len(h.calls())
+    (h.path / "op.sketch").write_text(OPERATOR.replace("2 * X + 1", "3 * X - 2"))
+    (h.path / "mode").write_text("none")
+    second = h.propose(AGENT_FLAG, "--candidates=1", "--repairs=0", "--search-time=1", "--store=db", "-o", "best.sketch", joined=True)
+    assert not second["candidates"][0]["verified"] and second["best_s"] > 0 and second["winner"] != "command", second
+    prompt = sorted((h.path / "calls").iterdir(), key=lambda f: int(f.name.split(".")[0]))[known].read_text()
+    assert "A verified sketch of a similar operator: elementwise, " in prompt and "2 * X + 1" in prompt, prompt[-3000:]
+
+
 def settings(folder: str) -> None:
     h = Home(folder)
     (h.path / ".config/sketchc").mkdir(parents=True)
@@ -192,6 +208,14 @@ def documents(folder: str) -> None:
     h.run("docspec", "lint", "absent.md", status=2)
     h.run("docspec", "shred", "bad.md", status=2)
     formed = h.run("docspec", "fmt", "bad.md").stdout
+    # Where there is a model or program, it shortens; code it may not touch, and what it says is no document's front matter.
+    (h.path / "long.md").write_text("# Long\n\nMany words that say little.\n\n```\ncode\n```\n")
+    for said, fits_in in (("Little.\n\n```\ncode\n```\n", True), ("Little.\n", False), ("---\nfixed: true\n---\n```\ncode\n```\n", False)):
+        (h.path / "shortener").write_text(f"#!/bin/sh\ncat > asked\nprintf '%s' '{said}'\n")
+        (h.path / "shortener").chmod(0o755)
+        told = h.run("docspec", "fmt", "long.md", "--proposer=command:./shortener")
+        assert ("Little." in told.stdout) == fits_in and ("kept as it is" in told.stderr) != fits_in and "fixed" not in told.stdout, told
+        assert "```\ncode\n```" in told.stdout and "Many words" in (h.path / "asked").read_text()
     (h.path / "bad.md").write_text(formed)
     h.run("docspec", "lint", "bad.md")
     assert h.run("docspec", "fmt", "bad.md").stdout == formed
@@ -228,7 +252,7 @@ def examples(folder: str) -> None:
 
 
 def main() -> int:
-    for test in (repairs_and_recordings, fixes_without_a_call, limits_and_secrets, settings, documents, a_gpu_by_documents_alone, examples):
+    for test in (repairs_and_recordings, fixes_without_a_call, limits_and_secrets, joined_with_the_compilers_own, settings, documents, a_gpu_by_documents_alone, examples):
         with tempfile.TemporaryDirectory() as folder:
             test(folder)
         print("ok", test.__name__)

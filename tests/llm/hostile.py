@@ -273,7 +273,7 @@ def run_case(sketchc: str, server: Server, index: int, folder: pathlib.Path, mem
     (home / "op.sketch").write_text(OPERATOR)
     env = {"PATH": os.environ["PATH"], "HOME": str(home), "SKETCHC_API_KEY": KEY}
     env |= {k: v for k, v in os.environ.items() if k.endswith("SAN_OPTIONS")}
-    args = [sketchc, "--propose", "op.sketch", "-t", "openmp", "--json", "--candidates=1", "--repairs=0", "--model=m",
+    args = [sketchc, "--propose", "op.sketch", "-t", "openmp", "--json", "--alone", "--candidates=1", "--repairs=0", "--model=m",
             f"--endpoint=http://127.0.0.1:{server.port}/{index}/v1", "--set=retries=2", "--set=retry_delay=0.01",
             "--set=timeout=20", "--set=idle_timeout=10", "--cassette=tape.jsonl", "--cassette-mode=record", "-o", "best.sketch",
             "--max-calls=3", *(more[0] if more else [])]
@@ -307,7 +307,7 @@ def run_case(sketchc: str, server: Server, index: int, folder: pathlib.Path, mem
 def check_parallel(sketchc: str, server: Server, folder: pathlib.Path) -> list[str]:
     (folder / "op.sketch").write_text(OPERATOR)
     env = {"PATH": os.environ["PATH"], "HOME": str(folder)}
-    run = subprocess.run([sketchc, "--propose", "op.sketch", "-t", "openmp", "--json", "--candidates=8", "--repairs=0", "--model=m",
+    run = subprocess.run([sketchc, "--propose", "op.sketch", "-t", "openmp", "--json", "--alone", "--candidates=8", "--repairs=0", "--model=m",
                           f"--endpoint=http://127.0.0.1:{server.port}/together/v1", "--set=parallel=4", "--set=retries=0"],
                          cwd=folder, env=env, capture_output=True, text=True, timeout=100)
     replies = [c["reply"] for c in json.loads(run.stdout)["candidates"]]

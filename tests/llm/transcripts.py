@@ -34,8 +34,9 @@ def answers() -> dict[str, list[str]]:
                           capture_output=True, text=True, check=True).stdout
     right = "A plan.\n```sketch\n" + made[made.index("\nsketch ") + 1:] + "```\n"
     wrong = re.sub(r"store\((\w+) ->", r"z = \1 + 1; store(z ->", right, count=1)
-    assert wrong != right
-    return {"1": [right], "2": ["No idea.", right.replace("load(", "lod(", 1), right], "3": [wrong, wrong, right]}
+    unknown = re.sub(r"store\((\w+) ->", r"z = frobnicate(\1); store(z ->", right, count=1)
+    assert wrong != right != unknown
+    return {"1": [right], "2": ["No idea.", unknown, right], "3": [wrong, wrong, right]}
 
 
 def answer(folder: pathlib.Path, texts: dict[str, list[str]], over: threading.Event) -> None:
@@ -62,7 +63,7 @@ def check_prompts(folder: pathlib.Path) -> None:
     assert "Your last answer could not be used: it held no sketch block." in second[0]
     assert "This sketch failed, syntax" in second[1] and "<explanation>" in second[1]
     place = re.search(r"candidate\.sketch:(\d+):", second[1])
-    assert place and re.search(rf"^ *{place[1]} \| .*lod\(", second[1], re.M), "the diagnostics' line numbers are those of the shown sketch"
+    assert place and re.search(rf"^ *{place[1]} \| .*frobnicate\(", second[1], re.M), "the diagnostics' line numbers are those of the shown sketch"
     third = (folder / f"{OPERATOR}-3/0001.prompt").read_text(), (folder / f"{OPERATOR}-3/0002.prompt").read_text()
     assert "This sketch failed, numerical" in third[0] and "<verdict>\nat " in third[0] and ": got " in third[0], third[0][-1500:]
     assert "had been tried before" in third[1] and third[1].count("This sketch failed") == 1

@@ -166,7 +166,7 @@ def propose(sketchc: str, folder: pathlib.Path, name: str, operator: str, answer
     (home / "op.sketch").write_text(OPERATORS[operator])
     (home / "answer.txt").write_text("```sketch\n" + answer + "```\n")
     env = dict(os.environ, HOME=str(home), XDG_CONFIG_HOME=str(home), XDG_DATA_HOME=str(home))
-    run = subprocess.run([sketchc, "--propose", "op.sketch", "-t", "openmp", "--json", "--candidates=1", "--repairs=0", "-q",
+    run = subprocess.run([sketchc, "--propose", "op.sketch", "-t", "openmp", "--json", "--alone", "--candidates=1", "--repairs=0", "-q",
                           f"--proposer=command:cat {home}/answer.txt", "-o", "best.sketch"], cwd=home, env=env, capture_output=True, text=True,
                          timeout=100)
     assert run.returncode in (0, 3), (name, run.returncode, run.stderr)

@@ -14,6 +14,16 @@ struct Proposer;
 /* The search by rules; `more` is asked beside them, or null. */
 int command_search(const CommandLine *line, const sketchc_options *compile, const char *path, uint64_t seed,
                    struct Proposer *more);
+struct SearchOptions;
+struct SearchResult;
+/* A search that prints progress alone: `options` are filled from the command line but for more, asked and seeds. The result is
+ * initialised when the status is 0, and then released by search_result_release. */
+int search_by_line(const CommandLine *line, const sketchc_options *compile, const char *path, uint64_t seed,
+                   struct SearchOptions *options, struct SearchResult *result);
+bool search_interrupted(void);
+struct LlmConfig;
+/* The settings of the command line over environment and files; null with messages on standard error. */
+struct LlmConfig *read_settings(const CommandLine *line);
 int command_db(const CommandLine *line);
 int command_config(const CommandLine *line);
 int command_docspec(Arena *arena, const CommandLine *line);

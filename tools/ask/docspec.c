@@ -2,6 +2,7 @@
 #include "ask.h"
 
 #include "docspec.h"
+#include "llm.h"
 
 #include <errno.h>
 #include <string.h>
@@ -52,13 +53,49 @@ static int lint(Arena *arena, const char *path, const Str *text) {
     return status;
 }
 
+/* Where a model or program is set, its shorter text in place of the document's, if that is fit. */
+static int shorten(const CommandLine *line, const char *path, Str *formed) {
+    LlmConfig *config = read_settings(line);
+    if (!config) return SKETCHC_USAGE_ERROR;
+    Str error, shorter;
+    str_init(&error);
+    str_init(&shorter);
+    Proposer *proposer = llm_wanted(config) ? llm_proposer_create(config, &error) : NULL;
+    int status = error.len ? complain(path, error.data) : 0;
+    if (proposer) {
+        ProposerRequest request = {
+            .task = PROPOSE_SHORTEN, .operator_name = "", .operator_text = formed->data, .target = "", .arch = ""};
+        ProposerReply reply;
+        proposer_reply_init(&reply);
+        proposer->propose(proposer, &request, 1, &reply);
+        if (reply.status == PROPOSED && document_shortened(path, formed->data, reply.raw.data, &shorter)) {
+            str_release(formed);
+            *formed = shorter;
+            str_init(&shorter);
+        } else {
+            fprintf(stderr, "sketchc: %s: kept as it is: %s\n", path,
+                    reply.status == PROPOSED ? "the answer is not shorter, or changes code" : reply.error.data);
+        }
+        proposer_reply_release(&reply);
+    }
+    proposer_destroy(proposer);
+    llm_config_destroy(config);
+    str_release(&shorter);
+    str_release(&error);
+    return status;
+}
+
 static int format(const CommandLine *line, const char *path, const Str *text) {
     if (is_table(path)) return complain(path, "a target table is data; fmt is for documents");
     const char *to = option_value(line, OPTION_OUTPUT);
     Str out;
     str_init(&out);
     document_format(path, text->data, text->len, &out);
-    int status = 0;
+    int status = shorten(line, path, &out);
+    if (status) {
+        str_release(&out);
+        return status;
+    }
     if (to && !file_write_atomic(to, out.data, out.len, 0644))
         status = complain(to, strerror(errno));
     else if (!to)

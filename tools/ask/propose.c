@@ -3,6 +3,8 @@
 
 #include "conductor.h"
 #include "llm.h"
+#include "retrieve.h"
+#include "search.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -55,7 +57,7 @@ static bool set_flags(LlmConfig *config, const CommandLine *line, Str *error) {
     return ok;
 }
 
-static LlmConfig *read_config(const CommandLine *line) {
+LlmConfig *read_settings(const CommandLine *line) {
     char folder[4096];
     Str error;
     str_init(&error);
@@ -73,7 +75,7 @@ static LlmConfig *read_config(const CommandLine *line) {
 
 int command_config(const CommandLine *line) {
     if (line->operands.len) return complain(SKETCHC_USAGE_ERROR, "config takes no file");
-    LlmConfig *config = read_config(line);
+    LlmConfig *config = read_settings(line);
     if (!config) return SKETCHC_USAGE_ERROR;
     Str out;
     str_init(&out);
@@ -122,8 +124,11 @@ typedef struct {
     const char *path;
     JudgeOptions judge;
     Proposer *proposer;
-    Str operator_name, operator_text, best, report;
-    double best_seconds, time_limit_s;
+    Str operator_name, operator_text, best, report, winner;
+    double best_seconds, naive_seconds, time_limit_s;
+    Arena *arena;
+    VEC(SearchSeed) right; /* verified answers */
+    Retrieved similar;     /* what the store has of similar operators */
     unsigned judged, verified, equal;
     Hash128 *seen;
     size_t seen_count;
@@ -220,7 +225,11 @@ static void judge_reply(Run *run, Line *l, ProposerReply *reply) {
     run->judged++;
     run->verified += j->failure == FAILURE_NONE;
     l->open = can_be_repaired(j->failure);
-    if (j->failure == FAILURE_NONE) keep_best(run, j);
+    if (j->failure == FAILURE_NONE) {
+        SearchSeed seed = {arena_strdup(run->arena, j->sketch.data), run->proposer->name};
+        VEC_PUSH(run->arena, &run->right, seed);
+        keep_best(run, j);
+    }
     note(run, l, reply, failure_name(j->failure), j->outcome.data, j);
 }
 
@@ -231,6 +240,8 @@ static ProposerRequest design_request(const Run *run, unsigned attempt) {
                              .target = run->judge.target,
                              .arch = run->judge.arch,
                              .seed = run->judge.seed,
+                             .examples = run->similar.examples,
+                             .example_count = run->similar.count,
                              .attempt = attempt};
 }
 
@@ -305,6 +316,47 @@ static void search(Run *run, unsigned candidates, unsigned repairs) {
     free(lines);
 }
 
+/* ---- With the compiler's own sketches ---- */
+
+/* Examples from the store, before anyone is asked. */
+static bool find_similar(Run *run) {
+    char *message = NULL;
+    const char *path = option_value(run->line, OPTION_STORE);
+    if (!path || option_given(run->line, OPTION_ALONE)) return true;
+    Store *store = store_open(path, &message);
+    if (!store) fprintf(stderr, "sketchc: cannot open the store %s\n", message ? message : path);
+    free(message);
+    if (!store) return false;
+    RetrieveOptions o = {.operator_text = run->operator_text.data, .target = run->judge.target};
+    retrieve_examples(store, &o, &run->similar);
+    store_close(store);
+    return true;
+}
+
+/* The verified answers go on in a search beside designs and what the store knows; its winner is verified completely. */
+static int go_on(Run *run) {
+    SearchOptions options = {.more = run->final ? NULL : run->proposer,
+                             .asked = true,
+                             .seeds = run->right.data,
+                             .seed_count = run->right.len};
+    SearchResult result;
+    int status = search_by_line(run->line, run->compile, run->path, run->judge.seed, &options, &result);
+    if (status) return status;
+    if (result.found && result.complete) {
+        str_release(&run->best);
+        str_init(&run->best);
+        proposer_extract_sketch(result.file.data, result.file.len, &run->best, NULL);
+        str_append(&run->winner, result.winner);
+        run->best_seconds = result.best_seconds;
+        run->naive_seconds = result.naive_seconds;
+        if (!option_given(run->line, OPTION_QUIET))
+            fprintf(stderr, "%s: %.4g ms at %s, naive %.4g ms\n", result.winner, 1e3 * result.best_seconds,
+                    result.case_name, 1e3 * result.naive_seconds);
+    }
+    search_result_release(&result);
+    return 0;
+}
+
 /* ---- Results ---- */
 
 static void join(const Run *run, Str *text) {
@@ -371,6 +423,10 @@ static void report(const Run *run) {
     str_append_double(&out, t.cost);
     str_append(&out, ", \"best_s\": ");
     str_append_double(&out, run->best.len ? run->best_seconds : 0);
+    str_append(&out, ", \"naive_s\": ");
+    str_append_double(&out, run->naive_seconds);
+    str_append(&out, ", \"winner\": ");
+    str_append_json(&out, run->winner.len ? run->winner.data : run->best.len ? run->proposer->name : "");
     str_printf(&out, ", \"candidates\": [\n  %s]}\n", run->report.data);
     fputs(out.data, stdout);
     str_release(&out);
@@ -398,12 +454,19 @@ static int run_all(Run *run, const LlmConfig *config) {
     }
     unsigned candidates = count_option(run->line, OPTION_CANDIDATES, 4),
              repairs = count_option(run->line, OPTION_REPAIRS, 3);
+    if (!find_similar(run)) {
+        proposer_destroy(run->proposer);
+        return SKETCHC_MISSING;
+    }
     search(run, candidates ? candidates : 1, repairs);
-    status = status_of(run);
-    if (run->best.len) status = write_best(run);
+    bool nobody = run->last == PROPOSER_REJECTED && !run->judged;
+    if (!nobody && !option_given(run->line, OPTION_ALONE)) status = go_on(run);
+    retrieved_release(&run->similar);
+    if (!status) status = status_of(run);
+    if (run->best.len && !status) status = write_best(run);
     report(run);
     proposer_destroy(run->proposer);
-    return status;
+    return !status && search_interrupted() ? SKETCHC_INTERRUPTED : status;
 }
 
 static int explain(const Run *run, const LlmConfig *config) {
@@ -452,18 +515,19 @@ int command_propose(Arena *arena, const CommandLine *line, const sketchc_options
     Run run = {.line = line,
                .compile = compile,
                .path = path,
+               .arena = arena,
                .judge = {.target = compile->target ? compile->target : "openmp",
                          .arch = compile->arch,
                          .target_file = compile->target_file,
                          .seed = seed,
                          .time_limit_s = time_limit_s,
                          .measure = true}};
-    Str *texts[] = {&run.operator_name, &run.operator_text, &run.best, &run.report};
+    Str *texts[] = {&run.operator_name, &run.operator_text, &run.best, &run.report, &run.winner};
     for (size_t i = 0; i < COUNT_OF(texts); i++) str_init(texts[i]);
     if (!run.judge.arch)
         run.judge.arch = strcmp(run.judge.target, "openmp") == 0 ? "x86-64-v3" : "sm_80";
     run.judge.arch = arena_strdup(arena, run.judge.arch);
-    LlmConfig *config = read_config(line);
+    LlmConfig *config = read_settings(line);
     int status = config ? read_operator(&run, path) : SKETCHC_USAGE_ERROR;
     run.judge.operator_name = run.operator_name.data;
     run.judge.operator_text = run.operator_text.data;

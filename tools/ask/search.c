@@ -211,9 +211,36 @@ static int status_of(const CommandLine *line, const SearchResult *r) {
     return !status && atomic_load(&stop) ? SKETCHC_INTERRUPTED : status;
 }
 
-int command_search(const CommandLine *line, const sketchc_options *compile, const char *path,
-                   uint64_t seed, Proposer *more) {
+bool search_interrupted(void) {
+    return atomic_load(&stop) != 0;
+}
+
+static int run_search(const CommandLine *line, const char *path, SearchOptions *options,
+                      SearchResult *result) {
     Str text, environment;
+    str_init(&text);
+    str_init(&environment);
+    int status = 0;
+    if (!file_read(path, SEARCH_OPERATOR_LIMIT, &text)) {
+        fprintf(stderr, "sketchc: cannot read %s: %s\n", path, strerror(errno));
+        status = SKETCHC_USAGE_ERROR;
+    } else {
+        if (options->store) environment_of(&environment);
+        options->path = path;
+        options->text = text.data;
+        options->size = text.len;
+        options->environment = environment.data;
+        options->context = (void *)progress_form(line);
+        catch_interrupts();
+        search_run(options, result);
+    }
+    str_release(&environment);
+    str_release(&text);
+    return status;
+}
+
+int search_by_line(const CommandLine *line, const sketchc_options *compile, const char *path,
+                   uint64_t seed, SearchOptions *options, SearchResult *result) {
     Store *store = NULL;
     const char *strategy = option_value(line, OPTION_STRATEGY);
     if (!search_strategy_known(strategy)) {
@@ -223,40 +250,27 @@ int command_search(const CommandLine *line, const sketchc_options *compile, cons
     if (option_given(line, OPTION_STORE) &&
         !(store = open_store(option_value(line, OPTION_STORE), false)))
         return SKETCHC_MISSING;
-    str_init(&text);
-    str_init(&environment);
-    if (store) environment_of(&environment);
-    int status = 0;
-    if (!file_read(path, SEARCH_OPERATOR_LIMIT, &text)) {
-        fprintf(stderr, "sketchc: cannot read %s: %s\n", path, strerror(errno));
-        status = SKETCHC_USAGE_ERROR;
-    }
-    const char *target = compile->target ? compile->target : "openmp";
-    SearchOptions options = {.path = path,
-                             .text = text.data,
-                             .size = text.len,
-                             .target = target,
-                             .arch = compile->arch,
-                             .strategy = strategy,
-                             .seed = seed,
-                             .max_candidates = (unsigned)number(line, OPTION_CANDIDATES),
-                             .time_limit_s = number(line, OPTION_SEARCH_TIME),
-                             .more = more,
-                             .store = store,
-                             .environment = environment.data,
-                             .cancel = &stop,
-                             .progress = on_progress,
-                             .context = (void *)progress_form(line)};
-    if (!status) {
-        SearchResult result;
-        catch_interrupts();
-        search_run(&options, &result);
-        status = status_of(line, &result);
-        search_result_release(&result);
-    }
+    options->target = compile->target ? compile->target : "openmp";
+    options->arch = compile->arch;
+    options->strategy = strategy;
+    options->seed = seed;
+    options->time_limit_s = number(line, OPTION_SEARCH_TIME);
+    options->store = store;
+    options->cancel = &stop;
+    options->progress = on_progress;
+    int status = run_search(line, path, options, result);
     store_close(store);
-    str_release(&environment);
-    str_release(&text);
+    return status;
+}
+
+int command_search(const CommandLine *line, const sketchc_options *compile, const char *path,
+                   uint64_t seed, Proposer *more) {
+    SearchOptions options = {.more = more, .max_candidates = (unsigned)number(line, OPTION_CANDIDATES)};
+    SearchResult result;
+    int status = search_by_line(line, compile, path, seed, &options, &result);
+    if (status) return status;
+    status = status_of(line, &result);
+    search_result_release(&result);
     return status;
 }
 

@@ -52,6 +52,21 @@ static void form(void) {
     str_release(&twice);
 }
 
+static void shorter(void) {
+    static const char formed[] = "---\ntitle: T\ncategory: api\nscope: language\n---\nMany words that say little, really very little.\n\n```\ncode\n```\n";
+    Str out;
+    Document d;
+    str_init(&out);
+    CHECK(document_shortened("a.md", formed, "\nLittle.\n\n```\ncode\n```\n", &out));
+    CHECK(parse(out.data, &d));
+    CHECK_STR(d.body, "Little.\n\n```\ncode\n```");
+    CHECK_STR(d.title, "T");
+    static const char *const unfit[] = {"", "\n ", "Little.", "Little.\n\n```\nother\n```\n", "Little.\n```\ncode\n```\n```\nx\n```\n",
+                                        "---\nfixed: true\n---\n```\ncode\n```", formed};
+    for (size_t i = 0; i < COUNT_OF(unfit); i++) CHECK(!document_shortened("a.md", formed, unfit[i], &out));
+    str_release(&out);
+}
+
 static void prompts(void) {
     Str fixed[2], task[2], why;
     str_init(&why);
@@ -96,6 +111,7 @@ int main(void) {
     docspec_release(&all);
     front_matter();
     form();
+    shorter();
     prompts();
     str_release(&problems);
     arena_destroy(arena);
