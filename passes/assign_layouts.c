@@ -294,7 +294,7 @@ static void propagate(void *ctx, IrOp *op) {
         unify(s, (IrValue *[]){result, op->operands[0]}, 2);
         return;
     }
-    if (op->opcode == IR_WGMMA_WAIT) unify(s, (IrValue *[]){result, op->operands[0]}, 2);
+    if (op->opcode == IR_WGMMA_WAIT || keeps_lanes(op)) unify(s, (IrValue *[]){result, op->operands[0]}, 2);
     if (ir_has_trait(op, IR_ALONG)) { /* through memory: any layout would do, one saves a conversion */
         IrValue *tied[3] = {result, op->operands[0], op->result_count > 1 ? &op->results[1] : NULL};
         unify(s, tied, op->result_count + 1);

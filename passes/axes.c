@@ -180,6 +180,8 @@ static void note_op(Axes *a, IrOp *op) {
     switch (op->opcode) {
     case IR_TILE_GEMM:
         class_at(a, x, x->type->rank - (ir_attr_bool(op, "trans_a") ? 2 : 1))->contracted = true;
+        for (unsigned i = 0; i < op->results[0].type->rank; i++)
+            class_at(a, &op->results[0], i)->multiplied |= op->block->parent && op->block->parent->opcode == IR_FOR;
         break;
     case IR_TILE_LOAD:
         x = &op->results[0];

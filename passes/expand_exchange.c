@@ -288,6 +288,10 @@ static void extracted_coordinates(Expand *x, IrBuilder *b, const IrOp *op, IrVal
 static void expand_extract(Expand *x, IrOp *op) {
     IrValue *result = &op->results[0], *coordinates[DIST_MAX_RANK];
     if (bind_nothing(x, op, op->operands[0]->type)) return;
+    if (keeps_lanes(op)) {
+        expand_convert(x, op);
+        return;
+    }
     scratch_begin(x);
     Exchange e = exchange_put(x, op->operands[0], NULL, false);
     expand_barrier(x);

@@ -46,6 +46,8 @@ bool is_stored_to(IrValue *tensor);
  * the next operand) and the tensor axis; false when there is no such axis. */
 bool slice_operand(const IrOp *op, unsigned tile_axis, unsigned *operand, unsigned *tensor_axis);
 int64_t slice_step(const IrOp *op, unsigned tile_axis);
+/* A tile.extract that leaves every lane in its place: it only says where the present ones end. */
+bool keeps_lanes(const IrOp *op);
 /* Adds `offset` (lanes along the tile axis) to the begin of a load's or store's slice. */
 void slice_shift(IrOp *op, unsigned tile_axis, IrValue *offset);
 /* A tile type with one extent replaced. */
@@ -83,6 +85,7 @@ typedef struct {
     int64_t constant; /* the extent, or -1 when symbolic */
     bool reduced;     /* some op folds along it (reduce, count) */
     bool contracted;  /* K of a gemm */
+    bool multiplied;  /* rows or columns of a gemm that a loop repeats: its factors are staged, so no row is kept whole */
     bool scanned;     /* some op's lanes along it depend on each other: a scan */
     bool sorted;      /* likewise: a sort, which needs all of them at once */
     bool sliced;      /* a part of it is taken: cannot be cut, but may have lanes behind its end */

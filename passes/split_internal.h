@@ -1,10 +1,16 @@
-/* Shared by split_passes.c and split_slices.c: chunks of values along one axis. */
+/* Shared by the files split_*.c and row_plan.c: chunks of values along one axis. */
 #ifndef PASSES_SPLIT_INTERNAL_H
 #define PASSES_SPLIT_INTERNAL_H
 
 #include "passes_internal.h"
 
 enum { SPLIT_SCANS = 16 };
+
+/* A loop or branch that is being repeated for a chunk, and those around it that are. */
+typedef struct Repeated {
+    const IrOp *op;
+    const struct Repeated *outer;
+} Repeated;
 
 typedef struct {
     PassContext *ctx;
@@ -19,6 +25,7 @@ typedef struct {
     IrOp *scans[SPLIT_SCANS];
     IrValue *totals[SPLIT_SCANS], *next[SPLIT_SCANS];
     bool reverse; /* chunks from the last to the first */
+    const Repeated *repeated;
     bool ok;
 } Slice;
 
@@ -40,6 +47,23 @@ size_t row_plan(PassContext *ctx, IrFunc *f, const Axes *axes, size_t index, Row
 /* Moves loads that wait for a reduction behind it. True: something moved, and as classes are numbered in the
  * order of values, `axes` and `index` no longer name what an analysis of `f` or of its copies finds. */
 bool row_sink_loads(PassContext *ctx, IrFunc *f, const Axes *axes, size_t index);
+
+/* ---- Ends (split_ends.c), loops and branches (split_loops.c), chunks (split_slices.c) ---- */
+
+/* Whatever folds along an axis whose extent will be replaced sees its lanes end there. */
+void end_folds(PassContext *ctx, IrFunc *f);
+
+bool is_control(const IrOp *op);
+bool is_repeated_inside(const Slice *s, const IrValue *v);
+/* Can what the op takes be made a chunk at a time, each chunk from the start? */
+bool chunks_repeat(PassContext *ctx, const Axes *axes, size_t index, const IrOp *sink);
+void repeat_control(Slice *s, IrOp *op);
+/* Removes what nobody needs, also from what loops carry and branches give (split_dead.c). */
+void remove_dead(PassContext *ctx, IrFunc *f);
+
+/* The chunk of a value of the class: its defining ops again, a chunk at a time. */
+IrValue *slice_value(Slice *s, IrValue *v);
+const IrType *chunk_type(const Slice *s, const IrValue *v);
 
 /* One op becomes a loop over chunks that repeats what feeds it. */
 void pass_for_store(Slice *s, IrOp *store);

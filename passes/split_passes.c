@@ -47,37 +47,18 @@ static bool is_fold(const Axes *axes, const IrOp *op, size_t index) {
            axes_find(axes, &op->results[0], index) < 0;
 }
 
-/* Are the lanes of the operand at or past the extent absent? */
-static bool ends_at(PassContext *ctx, PresenceCache *cache, IrOp *op, unsigned operand,
-                    const Axes *axes, size_t index) {
-    Presence p = presence_in(cache, op->operands[operand]);
-    const Aff *hi = p.axes[axes_find(axes, op->operands[operand], index)].hi;
-    return hi && aff_prove_le(ir_facts_at(ctx->scratch, op), hi, axes_class(axes, index)->extent);
+static bool is_sink(const Axes *axes, const IrOp *op, size_t index) {
+    return is_fold(axes, op, index) || (op->opcode == IR_TILE_STORE && axes_touch(axes, op, index));
 }
 
-/* Do the lanes along the axis depend on each other: a scan or a sort? */
-static bool is_mixed(const Axes *axes, const IrOp *op, size_t index) {
-    int axis = op->operand_count ? axes_find(axes, op->operands[0], index) : -1;
-    return axis >= 0 && ir_has_trait(op, IR_ALONG) &&
-           ir_axis_link(op, 0, (unsigned)axis).relation == IR_AXIS_MIXED;
-}
-
-/* In a tile of a constant extent there are lanes at and past the symbolic one: wherever something
- * folds along the axis they must be absent (of a gemm: in one operand). */
-static bool folds_end_there(PassContext *ctx, const OpList *ops, const Axes *axes, size_t index) {
-    PresenceCache *cache = presence_cache_with_ends(ctx);
-    for (size_t i = 0; i < ops->len; i++) {
-        IrOp *op = ops->data[i];
-        bool needs_end = is_fold(axes, op, index) || is_mixed(axes, op, index);
-        if (!needs_end || ends_at(ctx, cache, op, 0, axes, index) ||
-            (op->opcode == IR_TILE_GEMM && ends_at(ctx, cache, op, 1, axes, index)))
-            continue;
-        report_unsupported(
-            ctx, op->span,
-            "a reduction over a tile of symbolic extent with lanes that no load ends");
-        return false;
-    }
-    return true;
+/* Must the lanes along the axis all be there at once: for a sort, a slice, or for what cannot be made a chunk
+ * at a time? */
+static bool needs_all(PassContext *ctx, IrFunc *f, const Axes *axes, size_t index) {
+    const AxisClass *c = axes_class(axes, index);
+    OpList ops = ops_collect(ctx->scratch, f->body);
+    for (size_t i = 0; i < ops.len; i++)
+        if (is_sink(axes, ops.data[i], index) && !chunks_repeat(ctx, axes, index, ops.data[i])) return true;
+    return c->sorted || c->sliced;
 }
 
 static bool same_slice(IrModule *m, const IrOp *load, const IrOp *store) {
@@ -93,9 +74,7 @@ static bool same_slice(IrModule *m, const IrOp *load, const IrOp *store) {
 /* The last op that a split turns into a loop. */
 static const IrOp *last_sink(const OpList *ops, const Axes *axes, size_t index) {
     for (size_t i = ops->len; i-- > 0;)
-        if (is_fold(axes, ops->data[i], index) ||
-            (ops->data[i]->opcode == IR_TILE_STORE && axes_touch(axes, ops->data[i], index)))
-            return ops->data[i];
+        if (is_sink(axes, ops->data[i], index)) return ops->data[i];
     return NULL;
 }
 
@@ -122,14 +101,14 @@ static int sinks_along(PassContext *ctx, IrFunc *f, const Axes *axes, size_t ind
     OpList ops = ops_collect(ctx->scratch, f->body);
     int sinks = 0;
     for (size_t i = 0; i < ops.len; i++)
-        sinks += is_fold(axes, ops.data[i], index) ||
-                 (ops.data[i]->opcode == IR_TILE_STORE && axes_touch(axes, ops.data[i], index));
+        sinks += is_sink(axes, ops.data[i], index);
     return sinks;
 }
 
 static int split(PassContext *ctx, IrFunc *f, const Axes *axes, size_t index) {
     Slice s = {.ctx = ctx, .axes = axes, .index = index, .ok = true};
-    bool gemm = axes_class(axes, index)->contracted;
+    const AxisClass *c = axes_class(axes, index);
+    bool gemm = c->contracted || c->multiplied;
     int64_t others = axes_others(axes, index, 1, 1);
     int64_t chunk = power_of_two_below(ctx->target->row_chunk / others);
     s.chunk = gemm ? ctx->target->gemm_chunk : chunk > 32 ? chunk : 32;
@@ -153,15 +132,17 @@ static int split(PassContext *ctx, IrFunc *f, const Axes *axes, size_t index) {
         else
             pass_for_gemm(&s, op);
     }
-    if (s.ok) remove_unused(ctx->scratch, f->body);
+    if (s.ok) remove_dead(ctx, f);
     return s.ok ? passes : -1;
 }
 
 /* ---- Versions ---- */
 
-static size_t pick(const PassContext *ctx, const IrFunc *f, const Axes *axes) {
-    for (size_t i = 0; i < axes_count(axes); i++)
-        if (is_wide(ctx, f, axes_class(axes, i))) return i;
+static size_t pick(PassContext *ctx, IrFunc *f, const Axes *axes) {
+    for (size_t i = 0; i < axes_count(axes); i++) {
+        const AxisClass *c = axes_class(axes, i);
+        if (is_wide(ctx, f, c) && (c->constant < 0 || !needs_all(ctx, f, axes, i))) return i;
+    }
     return SIZE_MAX;
 }
 
@@ -196,8 +177,7 @@ static bool reshapes_fit(PassContext *ctx, IrFunc *f) {
 
 static bool make_static(PassContext *ctx, IrFunc *f);
 
-/* A sort, and a slice of a tile, need all lanes at once: the extent's upper bound becomes the
- * extent. */
+/* What needs all lanes at once: the extent's upper bound becomes the extent. */
 static bool bind_axis(PassContext *ctx, IrFunc *f, Axes *axes, size_t index) {
     AxisClass *c = axes_class(axes, index);
     int64_t bound = 0;
@@ -205,8 +185,8 @@ static bool bind_axis(PassContext *ctx, IrFunc *f, Axes *axes, size_t index) {
         Str extent;
         str_init(&extent);
         aff_print(c->extent, &extent);
-        diag_report(ctx->diags, DIAG_no_bound, c->span, c->sorted ? "sort" : "slice", extent.data,
-                    extent.data);
+        const char *what = c->sorted ? "sort" : c->sliced ? "slice" : "loop that carries and reduces a tile";
+        diag_report(ctx->diags, DIAG_no_bound, c->span, what, extent.data, extent.data);
         str_release(&extent);
         return false;
     }
@@ -285,15 +265,13 @@ static bool handle_axis(PassContext *ctx, IrFunc *f, Axes *axes, size_t index) {
             "transpose");
         return false;
     }
-    OpList ops = ops_collect(ctx->scratch, f->body);
-    if (!folds_end_there(ctx, &ops, axes, index)) return false;
-    if (c->sorted || c->sliced) return bind_axis(ctx, f, axes, index);
-    if (ctx->target->kind == TARGET_CUDA && c->constant < 0 && !c->contracted && !ir_func_attr(f, "vector_bytes")) {
+    if (needs_all(ctx, f, axes, index)) return bind_axis(ctx, f, axes, index);
+    if (ctx->target->kind == TARGET_CUDA && c->constant < 0 && !c->contracted && !c->multiplied && !ir_func_attr(f, "vector_bytes")) {
         int done = handle_rows(ctx, f, axes, index);
         if (done) return done > 0;
     }
     int64_t cap = power_of_two_below(ctx->target->row_large / axes_others(axes, index, 1, 1));
-    bool whole_row = c->constant < 0 && !c->contracted && cap >= LEAST_CAP;
+    bool whole_row = c->constant < 0 && !c->contracted && !c->multiplied && cap >= LEAST_CAP;
     if (!whole_row) return split(ctx, f, axes, index) >= 0;
     IrFunc *copy = fork_version(ctx, f, c, cap);
     Axes *copy_axes = axes_analyse(ctx->scratch, copy);
@@ -323,7 +301,9 @@ bool pass_split_passes(PassContext *ctx) {
     bool ok = true;
     for (IrFunc *f = ctx->module->first, *next; f; f = next) {
         next = f->next; /* versions are added behind f and made static with it */
-        if (f->level == IR_LEVEL_TILE && f->state == IR_STATE_OPEN) ok &= make_static(ctx, f);
+        if (f->level != IR_LEVEL_TILE || f->state != IR_STATE_OPEN) continue;
+        end_folds(ctx, f);
+        ok &= make_static(ctx, f);
     }
     return ok;
 }

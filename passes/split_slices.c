@@ -17,12 +17,23 @@ static bool scans_axis(const Slice *s, const IrOp *op) {
     return axis >= 0 && ir_attr_int(op, "axis", -1) == axis;
 }
 
+static void collect_scans(Slice *s, PointerTable *seen, IrValue *v);
+
+static void collect_captured(Slice *s, PointerTable *seen, IrOp *control) {
+    for (unsigned r = 0; r < control->region_count; r++) {
+        OpList ops = ops_collect(s->ctx->scratch, control->regions[r]);
+        for (size_t i = 0; i < ops.len; i++)
+            for (unsigned o = 0; o < ops.data[i]->operand_count; o++) collect_scans(s, seen, ops.data[i]->operands[o]);
+    }
+}
+
 static void collect_scans(Slice *s, PointerTable *seen, IrValue *v) {
     uint32_t done;
     IrOp *op = v->def;
     if (!op || axes_find(s->axes, v, s->index) < 0 || pointer_table_get(seen, v, &done)) return;
     pointer_table_set(seen, v, 1);
     for (unsigned i = 0; i < op->operand_count; i++) collect_scans(s, seen, op->operands[i]);
+    if (is_control(op)) collect_captured(s, seen, op);
     if (!scans_axis(s, op)) return;
     bool reverse = ir_attr_bool(op, "reverse");
     if (s->scan_count == SPLIT_SCANS || (s->scan_count && reverse != s->reverse)) {
@@ -76,12 +87,40 @@ static bool is_repeated(Slice *s, const IrOp *op) {
     return op && is_repeatable(op) && !op->region_count && !whole;
 }
 
-/* The chunk of a value of the class: its defining ops again, a chunk at a time. */
-static IrValue *slice_value(Slice *s, IrValue *v) {
+const IrType *chunk_type(const Slice *s, const IrValue *v) {
     int axis = axes_find(s->axes, v, s->index);
-    if (axis < 0 || !s->ok) return v;
+    return axis < 0 ? v->type : type_with_extent(s->ctx->module, v->type, (unsigned)axis, s->chunk);
+}
+
+/* A slice that keeps the axis whole keeps its chunk: it ends where the axis does, less what has been passed. */
+static void shift_end(Slice *s, IrOp *copy, unsigned axis) {
+    unsigned operand, tile_axis;
+    if (!slice_operand(copy, axis, &operand, &tile_axis)) return;
+    IrBuilder b = ir_builder_before(copy);
+    ir_set_operand(copy, operand + 1, ir_binary(&b, IR_SUB, copy->operands[operand + 1], s->begin));
+}
+
+/* `copy` stands for op `v->def` in the chunk; what its result is there. */
+static IrValue *chunk_result(Slice *s, IrValue *v, IrOp *copy) {
+    int axis = axes_find(s->axes, v, s->index);
+    IrValue *result = &copy->results[v->index];
+    if (axis < 0) return result;
+    if (copy->opcode == IR_TILE_LOAD) slice_shift(copy, (unsigned)axis, s->begin);
+    if (copy->opcode == IR_TILE_EXTRACT) shift_end(s, copy, (unsigned)axis);
+    if (copy->opcode == IR_TILE_IOTA && ir_attr_int(copy, "axis", -1) == axis)
+        return ir_binary(s->b, IR_ADD, result,
+                         ir_cast(s->b, s->begin, ir_type_scalar(s->ctx->module, v->type->dtype)));
+    return scans_axis(s, v->def) ? scan_chunk(s, v->def, copy) : result;
+}
+
+IrValue *slice_value(Slice *s, IrValue *v) {
+    if (!s->ok || (axes_find(s->axes, v, s->index) < 0 && !is_repeated_inside(s, v))) return v;
     IrValue *done = ir_value_map_get(s->map, v);
     if (done != v) return done;
+    if (is_control(v->def)) {
+        repeat_control(s, v->def);
+        return ir_value_map_get(s->map, v);
+    }
     if (!is_repeated(s, v->def)) {
         refuse(s, v->def,
                "a tile along an axis of symbolic extent that is carried through a loop and reduced");
@@ -90,16 +129,8 @@ static IrValue *slice_value(Slice *s, IrValue *v) {
     for (unsigned i = 0; i < v->def->operand_count; i++) slice_value(s, v->def->operands[i]);
     if (!s->ok) return v;
     IrOp *copy = ir_op_clone(s->b, v->def, s->map);
-    IrValue *result = &copy->results[v->index];
-    result->type = type_with_extent(s->ctx->module, v->type, (unsigned)axis, s->chunk);
-    if (copy->opcode == IR_TILE_LOAD) {
-        slice_shift(copy, (unsigned)axis, s->begin);
-    } else if (copy->opcode == IR_TILE_IOTA && ir_attr_int(copy, "axis", -1) == axis) {
-        result = ir_binary(s->b, IR_ADD, result,
-                           ir_cast(s->b, s->begin, ir_type_scalar(s->ctx->module, v->type->dtype)));
-    } else if (scans_axis(s, v->def)) {
-        result = scan_chunk(s, v->def, copy);
-    }
+    for (unsigned i = 0; i < copy->result_count; i++) copy->results[i].type = chunk_type(s, &v->def->results[i]);
+    IrValue *result = chunk_result(s, v, copy);
     ir_value_map_set(s->map, v, result);
     return result;
 }
