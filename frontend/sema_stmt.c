@@ -162,6 +162,21 @@ static bool check_single(Sema *s, const Stmt *stmt, const Expr *slice, const Dec
     return true;
 }
 
+/* A slice of a tile takes one index tile, and a store none: a tile is no memory that lanes could meet in. */
+static bool check_part_indices(Sema *s, const Expr *slice, bool stores) {
+    bool of_tile = slice->decl->kind == DECL_TILE && !slice->decl->is_workspace;
+    unsigned found = stores;
+    for (size_t i = 0; of_tile && i < slice->axis_count; i++) {
+        if (slice->axes[i].kind != AXIS_GATHER || found++ == 0) continue;
+        Diag *d = diag_report(s->diags, DIAG_tile_slice_index, slice->axes[i].span, slice->decl->name,
+                              stores ? "is not stored to by an index tile" : "has one index tile in a slice");
+        diag_note(s->diags, d, slice->decl->span, "store it to a workspace, and %s there",
+                  stores ? "scatter" : "gather");
+        return false;
+    }
+    return true;
+}
+
 static void check_load(Sema *s, Stmt *stmt, Expr *call, const CallInfo *info) {
     Expr *source = call->bound[0], *target = info->outputs[0],
          *pad = sema_argument(call, info, "pad");
@@ -185,6 +200,7 @@ static void check_load(Sema *s, Stmt *stmt, Expr *call, const CallInfo *info) {
         sema_error(s, DIAG_bad_operand, source->span,
                    "load reads a slice of a tensor, TENSOR[a:b, ...]");
     if (!d || !source->decl || sema_is_error(source) || source->type.kind != TYPE_TENSOR) return;
+    if (!check_part_indices(s, source, false)) return;
     Decl *from = sema_memory(source->decl);
     from->direction = from->direction == DIR_NONE || from->direction == DIR_IN ? DIR_IN : DIR_INOUT;
     if (!sema_slice_fits(s, source, d, target->span) || !check_single(s, stmt, source, d)) return;
@@ -243,7 +259,7 @@ static void check_store(Sema *s, Stmt *stmt, Expr *call, const CallInfo *info) {
         diag_note(s->diags, d, view->span, "`%s` is declared here", view->name);
         return;
     }
-    if (!sema_slice_fits(s, target, tile, value->span)) return;
+    if (!check_part_indices(s, target, true) || !sema_slice_fits(s, target, tile, value->span)) return;
     if (tile->type.dtype == DTYPE_NONE) tile->type.dtype = DTYPE_F32;
     if (into->type.dtype == DTYPE_NONE) into->type.dtype = tile->type.dtype;
     if (stmt->mode == STORE_ADD && into->type.dtype == DTYPE_BOOL) {

@@ -60,6 +60,16 @@ static const char *make_view(Sketch *s, unsigned node) {
     return name;
 }
 
+/* A table of one axis may be a tile that is gathered from. */
+static const char *gathered_from(Sketch *s, unsigned node, const Form *at) {
+    const Node *n = &s->p->nodes[node];
+    if (at->rank != n->form.rank || !(n->style & 1)) return arena_printf(s->arena, "T%u", node);
+    const char *table = arena_printf(s->arena, "g%u", node);
+    line(s, "%s = alloc([%u])", table, (unsigned)s->p->axes[n->axis].extent);
+    line(s, "load(T%u -> %s)", node, table);
+    return table;
+}
+
 static const char *make_gather(Sketch *s, unsigned node) {
     const Node *n = &s->p->nodes[node];
     const Form *at = &s->p->nodes[n->operands[0]].form;
@@ -73,7 +83,7 @@ static const char *make_gather(Sketch *s, unsigned node) {
         if (first) i += at->rank - 1;
     }
     bool pad = n->padded || !tile_rank(s, at);
-    line(s, "load(T%u[%s] -> %s%s)", node, source.data, name,
+    line(s, "load(%s[%s] -> %s%s)", gathered_from(s, node, at), source.data, name,
          pad ? arena_printf(s->arena, ", pad=%d", (int)n->number) : "");
     str_release(&source);
     return name;
