@@ -151,7 +151,7 @@ static bool is_inside(const IrBlock *block, const IrBlock *of) {
 }
 
 bool cut_is_safe(PassContext *ctx, const Axes *axes, const OpList *ops, const IrBlock *scope,
-                 size_t index, Span *where) {
+                 size_t index, const IrOp **store, const IrOp **other) {
     Cut c = {ctx, axes, index, scope};
     for (size_t i = 0; i < ops->len; i++) {
         Access a, b;
@@ -159,7 +159,8 @@ bool cut_is_safe(PassContext *ctx, const Axes *axes, const OpList *ops, const Ir
         for (size_t k = 0; a.stores && k < ops->len; k++) {
             if (!is_inside(ops->data[k]->block, scope) || !read_access(&c, ops->data[k], &b)) continue;
             if (a.tensor != b.tensor || pair_is_safe(&c, &a, &b)) continue;
-            *where = a.op->span;
+            *store = a.op;
+            *other = b.op;
             return false;
         }
     }

@@ -102,10 +102,10 @@ size_t axes_of(const Axes *axes, const IrValue *v, unsigned axis);
 /* The axis of v that is in the class; -1 when there is none. */
 int axes_find(const Axes *axes, const IrValue *v, size_t index);
 bool axes_touch(const Axes *axes, const IrOp *op, size_t index);
-/* May the ops of `scope` run chunk by chunk along the class, chunks in any order? Else `where` is a store
- * that stands against it (cut_safety.c). */
+/* May the ops of `scope` run chunk by chunk along the class, chunks in any order? Else `store` stands against it,
+ * beside `other` (cut_safety.c). */
 bool cut_is_safe(PassContext *ctx, const Axes *axes, const OpList *ops, const IrBlock *scope,
-                 size_t index, Span *where);
+                 size_t index, const IrOp **store, const IrOp **other);
 /* The largest product of the other extents of a tile of the class. Symbolic axes count as `row`
  * when reduced, as `gemm` when contracted, else as 1. */
 int64_t axes_others(const Axes *axes, size_t index, int64_t row, int64_t gemm);

@@ -185,7 +185,9 @@ static bool bind_axis(PassContext *ctx, IrFunc *f, Axes *axes, size_t index) {
         Str extent;
         str_init(&extent);
         aff_print(c->extent, &extent);
-        const char *what = c->sorted ? "sort" : c->sliced ? "slice" : "loop that carries and reduces a tile";
+        const char *what = c->sorted   ? "sort"
+                           : c->sliced ? "slice or rearrangement"
+                                       : "loop that carries and reduces a tile";
         diag_report(ctx->diags, DIAG_no_bound, c->span, what, extent.data, extent.data);
         str_release(&extent);
         return false;

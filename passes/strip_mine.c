@@ -159,11 +159,13 @@ static bool cut(PassContext *ctx, IrFunc *f, Axes *axes, size_t index) {
     int64_t chunk = chunk_for(ctx, axes, index);
     OpList ops = ops_collect(ctx->scratch, f->body);
     IrBlock *scope = scope_of(axes, &ops, index);
-    Span where;
-    if (!cut_is_safe(ctx, axes, &ops, scope, index, &where)) {
-        report_unsupported(ctx, where,
-                           "a store beside what the same kernel loads or stores, in a tile too long "
-                           "to be whole; store to another tensor or workspace");
+    const IrOp *store, *other;
+    if (!cut_is_safe(ctx, axes, &ops, scope, index, &store, &other)) {
+        Diag *d = diag_report(ctx->diags, DIAG_chunks_meet, store->span, memory_of(store->operands[1])->name);
+        if (other != store)
+            diag_note(ctx->diags, d, other->span, "the other %s is here", other->opcode == IR_TILE_LOAD ? "load" : "store");
+        diag_note(ctx->diags, d, SPAN_NONE,
+                  "store to another tensor or workspace, or to this one in a loop nest of its own");
         return false;
     }
     bool foreign = has_foreign_store(axes, &ops, scope, index);
