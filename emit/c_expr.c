@@ -486,9 +486,11 @@ static CExpr cast(CPrinter *p, const IrOp *op) {
     return c_make(p, C_PREC_UNARY, "(%s)%s", type, c_text(p, a, C_PREC_UNARY));
 }
 
-/* Scalars of one width: between floats and integers of their size. */
+/* Scalars of one width: between floats and integers of their size. A vector as one scalar: its bytes. */
 static CExpr bitcast(CPrinter *p, const IrOp *op) {
     Dtype f = op->operands[0]->type->dtype, t = op->results[0].type->dtype;
+    if (p->dialect->gpu && op->operands[0]->type->width > op->results[0].type->width)
+        return c_make(p, C_PREC_UNARY, "*(const %s *)%s", c_type(p, t), c_vec_address(p, op->operands[0]));
     CExpr a = c_use(p, op->operands[0]);
     bool from_float = dtype_is_float(f), to_float = dtype_is_float(t), wide = dtype_bits(f) == 64;
     if (f == t) return a;

@@ -196,6 +196,19 @@ typedef struct {
 } LayoutConversion;
 void layout_plan_conversion(const Layout *from, const Layout *to, LayoutConversion *plan);
 
+/* A lane bit and a register bit that change places: the one that moved `stride` along `axis` in the register. */
+typedef struct {
+    unsigned lane, axis;
+    int64_t stride;
+} LayoutSwap;
+/* The layout whose registers, in groups of `width` (a power of two), hold consecutive elements along `axis`, by
+ * swaps of lane and register bits (at most 5; the lanes' bits lie above all that registers hold of a group, in
+ * ascending order); null where they do not lead there. */
+const Layout *layout_widen(LayoutCtx *c, const Layout *l, unsigned axis, unsigned width, LayoutSwap *swaps,
+                           unsigned *count);
+/* Lines of 128 bytes that a warp's access of memory touches where `axis` is consecutive there and rows are far apart. */
+unsigned layout_warp_lines(const Layout *l, unsigned axis, unsigned element_bytes);
+
 /* ---- Text ---- */
 
 /* #dist<[96, 64], register=[(0, 1)*2, (8, 0)], lane=[(0, 4)*3, (1, 0)*2], warp=[(4, 0)]>, or

@@ -3,6 +3,7 @@
 #define PASSES_EXPAND_INTERNAL_H
 
 #include "distribution.h"
+#include "layout.h"
 #include "passes.h"
 #include "presence.h"
 
@@ -106,6 +107,25 @@ IrValue *access_pointer(const AccessPlan *plan);
  * when the access is always inside. */
 IrValue *access_offset(Expand *x, IrBuilder *inner, AccessPlan *plan, const Dist *dist, IrValue *const *index,
                        IrValue **mask);
+
+/* ---- Pieces wider than a thread's own, by shuffles (expand_widen.c) ---- */
+
+enum { WIDENING_MAX = 16 }; /* elements */
+typedef struct {
+    unsigned count;
+    LayoutSwap swaps[5];
+    IrValue *high[5];     /* whether this lane's bit of the swap is set */
+    Dist to, from;        /* pieces of `width` elements; how the fragment is read for them */
+    int64_t width, word;  /* word: elements that are exchanged as one */
+    int64_t cost;         /* lines of memory touched and shuffles, a warp's for the whole tile */
+} Widening;
+/* How a tile's lanes come into pieces of `width` along the axis; false: not by exchanges within a warp. */
+bool widening_find(Expand *x, const IrType *tile, unsigned axis, int64_t width, Widening *w);
+/* Whether the exchanges cost less than they save beside pieces of `width` without them. */
+bool widening_pays(const Widening *w, const IrType *tile, unsigned axis, int64_t width);
+void widening_begin(Expand *x, Widening *w); /* before the map */
+/* A piece at indices of w->to, in its map's region; `rep` is the tile's own fragment. */
+IrValue *widening_get(Expand *x, IrBuilder *b, const Rep *rep, const Widening *w, IrValue *const *index);
 
 /* A barrier before an access of a tensor where other threads' accesses may have to come first. */
 void expand_order(Expand *x, const IrOp *op);

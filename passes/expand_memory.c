@@ -288,41 +288,81 @@ static bool meets_itself(Expand *x, IrOp *op) {
     return true;
 }
 
+/* How a tile is stored: pieces of plan.width, exchanged between lanes first or (widening.count 0) not. */
+typedef struct {
+    Dist dist;
+    AccessPlan plan;
+    Widening widening;
+    const Aff *checked[DIST_MAX_RANK]; /* axes whose lanes are held against this limit anyway */
+} StorePlan;
+
+static void plan_pieces(Expand *x, IrOp *op, StorePlan *s) {
+    bool is_tile = op->operands[0]->type->kind == IR_TYPE_TILE;
+    s->plan = access_plan(x, op, is_tile ? &s->dist : NULL);
+    for (unsigned i = 0; i < s->plan.rank; i++)
+        if (s->plan.tile_axis[i] >= 0 && s->plan.step[i] == 1) s->checked[s->plan.tile_axis[i]] = slice_limit(x, &s->plan, i);
+    if (is_tile) s->plan.width = whole_pieces(x, op->operands[0], &s->plan, s->checked);
+}
+
+/* The widest pieces that exchanges within a warp lead to, where they pay. */
+static void widen_pieces(Expand *x, IrOp *op, StorePlan *s) {
+    const IrType *tile = op->operands[0]->type;
+    int axis = s->plan.rank ? s->plan.tile_axis[s->plan.rank - 1] : -1;
+    StorePlan wide = {.checked = {0}};
+    if (!x->gpu || axis < 0 || s->plan.view) return;
+    for (int64_t width = x->vector_bytes / (int64_t)dtype_size(tile->dtype); width > s->plan.width; width /= 2) {
+        if (!widening_find(x, tile, (unsigned)axis, width, &wide.widening)) continue;
+        wide.dist = wide.widening.to;
+        plan_pieces(x, op, &wide);
+        if (wide.plan.width < width) continue;
+        wide.plan.width = width;
+        if (widening_pays(&wide.widening, tile, (unsigned)axis, s->plan.width)) *s = wide;
+        return;
+    }
+}
+
+static StorePlan plan_store(Expand *x, IrOp *op, bool updates) {
+    const IrType *type = op->operands[0]->type;
+    bool is_tile = type->kind == IR_TYPE_TILE;
+    Dist one = {.dim_count = 1, .dims = {{.extent = 1}}, .free_lanes = 31, .free_warps = -1};
+    StorePlan s = {.dist = is_tile ? dist_of(type) : one};
+    bool own = !updates && rep_is_own(expand_rep(x, op->operands[0]), &s.dist);
+    plan_pieces(x, op, &s);
+    if (is_tile && own) widen_pieces(x, op, &s);
+    if (!own) s.plan.width = 1;
+    return s;
+}
+
 void expand_store(Expand *x, IrOp *op) {
     IrValue *tile = op->operands[0], *index[DIST_MAX_DIMS], *mask;
     Rep *rep = expand_rep(x, tile);
     const char *mode = ir_attr_str(op, "mode", "set");
-    bool updates = strcmp(mode, "set") != 0;
+    bool updates = strcmp(mode, "set") != 0, is_tile = tile->type->kind == IR_TYPE_TILE;
     expand_order(x, op);
-    bool is_tile = tile->type->kind == IR_TYPE_TILE;
-    Dist one = {.dim_count = 1, .dims = {{.extent = 1}}, .free_lanes = 31, .free_warps = -1};
-    Dist dist = is_tile ? dist_of(tile->type) : one;
-    AccessPlan plan = access_plan(x, op, is_tile ? &dist : NULL);
     if (updates && meets_itself(x, op)) return;
-    if (updates || !rep_is_own(rep, &dist)) plan.width = 1;
-    IrValue *owner = owner_mask(x, &dist);
-    const Aff *checked[DIST_MAX_RANK] = {0};
-    for (unsigned i = 0; i < plan.rank; i++)
-        if (plan.tile_axis[i] >= 0 && plan.step[i] == 1) checked[plan.tile_axis[i]] = slice_limit(x, &plan, i);
-    if (is_tile) plan.width = whole_pieces(x, tile, &plan, checked);
+    StorePlan s = plan_store(x, op, updates);
+    IrValue *owner = owner_mask(x, &s.dist);
+    widening_begin(x, &s.widening);
     IrBuilder inner;
-    IrOp *map = dist_map(x, &dist, plan.width, DTYPE_NONE, &inner, index);
+    IrOp *map = dist_map(x, &s.dist, s.plan.width, DTYPE_NONE, &inner, index);
     IrBuilder saved = x->b;
     x->b = ir_builder_before(map);
     x->b.span = saved.span;
-    IrValue *offset = access_offset(x, &inner, &plan, &dist, index, &mask);
+    IrValue *offset = access_offset(x, &inner, &s.plan, &s.dist, index, &mask);
     mask = mask_and(&inner, owner, mask);
     if (is_tile) {
         Presence present = presence_of_store(x->ctx, op);
-        if (!PLANTED(2)) mask = mask_and(&inner, mask, interval_mask(x, &inner, &present, &dist, index, checked));
+        if (!PLANTED(2)) mask = mask_and(&inner, mask, interval_mask(x, &inner, &present, &s.dist, index, s.checked));
     }
     x->b = saved;
-    IrValue *operands[4] = {rep_get(x, &inner, rep, &dist, index, plan.width), plan.pointer, offset, mask};
+    IrValue *value = s.widening.count ? widening_get(x, &inner, rep, &s.widening, index)
+                                      : rep_get(x, &inner, rep, &s.dist, index, s.plan.width);
+    IrValue *operands[4] = {value, s.plan.pointer, offset, mask};
     if (updates) {
         expand_update(x, &inner, mode, mask ? 4 : 3, operands);
     } else {
         IrOp *store = ir_op_create(&inner, IR_MEM_STORE, mask ? 4 : 3, operands, 0, NULL);
-        set_access_attrs(store, op, plan.width, plan.type->dtype);
+        set_access_attrs(store, op, s.plan.width, s.plan.type->dtype);
     }
     ir_yield(&inner, 0, NULL);
 }

@@ -261,6 +261,32 @@ static LayoutConversionKind check_conversion(const Layout *from, const Layout *t
     return plan.kind;
 }
 
+/* Wider pieces by swaps of lane and register bits: found in the same warp, as wide as asked for. */
+static unsigned check_widen(const Layout *l, unsigned axis, unsigned width) {
+    LayoutSwap swaps[5];
+    unsigned count;
+    const Layout *wide = layout_widen(ctx, l, axis, width, swaps, &count);
+    if (!wide) return 0;
+    LayoutConversionKind kind = check_conversion(l, wide);
+    CHECK(layout_vector_width(wide, axis) >= width && kind != LAYOUT_CONVERT_SHARED);
+    CHECK(!count == (layout_vector_width(l, axis) >= width || kind == LAYOUT_CONVERT_REGISTERS));
+    return count;
+}
+
+static void test_widen(void) {
+    const Layout *wgmma = layout_wgmma_c(ctx, 64, 32, 1), *mma = layout_mma(ctx, LAYOUT_MMA_C, 16, 64, 32, 4, 1);
+    CHECK(check_widen(wgmma, 1, 8) == 2 && check_widen(mma, 1, 4) == 1 && check_widen(mma, 1, 2) == 0);
+    CHECK(check_widen(wgmma, 0, 2) == 1); /* rows lie in lanes as well */
+    CHECK(layout_warp_lines(wgmma, 1, 2) == 8 && layout_warp_lines(blocked(8, 128, 1, 4, 1, 32), 1, 4) == 4);
+    const Layout *narrow = layout_mma(ctx, LAYOUT_MMA_C, 16, 64, 8, 4, 1); /* no further column: a row's bit goes */
+    CHECK(check_widen(narrow, 1, 4) == 1 && check_widen(narrow, 1, 8) == 0);
+    for (int n = 0; n < 200; n++) {
+        const Layout *l = random_distributed(random_shape());
+        for (unsigned axis = 0; l && axis < 2; axis++)
+            for (unsigned width = 2; width <= 16; width *= 2) check_widen(l, axis, width);
+    }
+}
+
 /* l with columns of registers (and lanes) added to one another: the same warp holds the same. */
 static const Layout *mixed(const Layout *l, bool lanes) {
     uint32_t bases[LAYOUT_BITS_LIMIT * 2][2];
@@ -318,6 +344,7 @@ int main(void) {
     test_conflicts();
     test_reductions();
     test_conversions();
+    test_widen();
     int made = 0, additive = 0, reduced = 0, kinds[LAYOUT_CONVERT_INVALID] = {0};
     for (int n = 0; n < 400; n++) {
         const int64_t *shape = random_shape();
