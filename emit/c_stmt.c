@@ -557,15 +557,6 @@ static void statement(CPrinter *p, const IrOp *op) {
     case IR_BARRIER:
         synchronise(p, op);
         return;
-    case IR_MBAR_INIT:
-    case IR_MBAR_DROP:
-    case IR_MBAR_EXPECT:
-    case IR_MBAR_WAIT:
-    case IR_TMA_LOAD:
-    case IR_WGMMA_FENCE:
-    case IR_WGMMA_COMMIT:
-        c_instruction(p, op);
-        return;
     case IR_WGMMA:
     case IR_WGMMA_WAIT:
         c_wgmma(p, op);
@@ -576,7 +567,9 @@ static void statement(CPrinter *p, const IrOp *op) {
     default:
         break;
     }
-    if (is_whole_vec(op))
+    if (async_find(op))
+        c_instruction(p, op);
+    else if (is_whole_vec(op))
         define_vec(p, op);
     else if (op->opcode == IR_ATOM)
         c_atom(p, op);

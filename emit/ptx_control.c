@@ -369,15 +369,6 @@ static void visit(Ptx *p, const IrOp *op) {
     case IR_ATOM:
         ptx_atom(p, op);
         return;
-    case IR_MBAR_INIT:
-    case IR_MBAR_DROP:
-    case IR_MBAR_EXPECT:
-    case IR_MBAR_WAIT:
-    case IR_TMA_LOAD:
-    case IR_WGMMA_FENCE:
-    case IR_WGMMA_COMMIT:
-        ptx_instruction(p, op);
-        return;
     case IR_WGMMA:
     case IR_WGMMA_WAIT:
         ptx_wgmma(p, op);
@@ -386,7 +377,7 @@ static void visit(Ptx *p, const IrOp *op) {
     case IR_RETURN:
         return;
     default:
-        ptx_pure(p, op);
+        (async_find(op) ? ptx_instruction : ptx_pure)(p, op);
         return;
     }
 }
