@@ -50,6 +50,26 @@ int64_t stage_wants_boxes(PassContext *ctx, IrFunc *f) {
     return fit.rows > 0 ? fit.rows : 0;
 }
 
+/* Coordinates of the copy engine have 32 bits, signed; a tile may begin below the extent and reach beyond it. */
+enum { REACH = 1 << 18 };
+
+static void limit_extents(void *context, IrOp *op) {
+    PassContext *ctx = context;
+    IrFunc *f = op->block->func;
+    AffCtx *c = ctx->module->affs;
+    const Aff *limit = aff_const(c, ((int64_t)1 << 31) - REACH);
+    for (unsigned i = 0; i < 2 && op->opcode == IR_TILE_GEMM; i++) {
+        const IrType *tensor = op->operands[i]->def->operands[0]->type;
+        for (unsigned a = 0; a < tensor->rank; a++) {
+            const Aff *room = aff_sub(c, limit, tensor->extents[a]);
+            if (aff_prove_nonneg(ir_facts_at(ctx->scratch, op), aff_sub(c, room, aff_const(c, 1)))) continue;
+            f->guard = f->guard ? aff_min(c, f->guard, room) : room;
+        }
+    }
+}
+
+void stage_boxes_guard(PassContext *ctx, IrFunc *f) { ir_walk(f->body, limit_extents, ctx); }
+
 /* ---- The schedule ---- */
 
 static void barrier(IrBuilder *b) {

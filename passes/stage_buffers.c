@@ -304,7 +304,10 @@ bool pass_stage_buffers(PassContext *ctx) {
         f->state = IR_STATE_MAPPED;
         Staging s = {.ctx = ctx, .module = ctx->module, .warps = gemm_warps(ctx, f)};
         int64_t rows = stage_wants_boxes(ctx, f);
-        if (rows) s.warps = gemm_warps_wgmma(rows);
+        if (rows) {
+            s.warps = gemm_warps_wgmma(rows);
+            stage_boxes_guard(ctx, f);
+        }
         if (!s.warps.all) continue;
         ir_func_attr_set_int(f, "num_warps", s.warps.all);
         stage_nested(&s, f->body);
