@@ -1,5 +1,7 @@
 #include "emit_internal.h"
 
+#include "wgmma.h"
+
 #include <stdlib.h>
 #include <string.h>
 
@@ -70,7 +72,7 @@ bool async_attribute(const IrOp *op, int64_t *value) {
 
 WgmmaForm wgmma_form(const IrOp *op) {
     const IrType *acc = op->results[0].type;
-    WgmmaForm form = {.wait = op->opcode == IR_WGMMA_WAIT, .registers = 1};
+    WgmmaForm form = {.wait = op->opcode == IR_WGMMA_WAIT, .registers = 1, .acc = acc->dtype};
     for (unsigned i = 0; i < acc->rank; i++) form.registers *= (unsigned)ir_type_extent(acc, i);
     form.pending = (unsigned)ir_attr_int(op, "pending", 0);
     if (form.wait && form.pending) form.registers = 0; /* what is in flight may not be touched */
@@ -83,9 +85,10 @@ WgmmaForm wgmma_form(const IrOp *op) {
 
 const char *wgmma_name(Arena *arena, WgmmaForm form) {
     if (form.wait && !form.registers) return arena_printf(arena, "wgmma_wait_%u", form.pending);
-    if (form.wait) return arena_printf(arena, "wgmma_wait_all_%u", form.registers);
-    return arena_printf(arena, "wgmma_m64n%uk16_f32_%s%s%s", 2 * form.registers, dtype_name(form.factors),
-                        form.trans[0] ? "_ta" : "", form.trans[1] ? "_tb" : "");
+    const char *acc = dtype_name(form.acc);
+    if (form.wait) return arena_printf(arena, "wgmma_wait_all_%u_%s", form.registers, acc);
+    return arena_printf(arena, "wgmma_m64n%uk%u_%s_%s%s%s", 2 * form.registers, wgmma_find(form.factors, form.acc)->depth,
+                        acc, dtype_name(form.factors), form.trans[0] ? "_ta" : "", form.trans[1] ? "_tb" : "");
 }
 
 const char *wgmma_text(Arena *arena, WgmmaForm form, char mark, unsigned descriptors) {
@@ -94,11 +97,13 @@ const char *wgmma_text(Arena *arena, WgmmaForm form, char mark, unsigned descrip
     if (form.wait) {
         str_printf(&s, "wgmma.wait_group.sync.aligned %u;", form.pending);
     } else {
-        const char *type = dtype_name(form.factors);
-        str_printf(&s, "wgmma.mma_async.sync.aligned.m64n%uk16.f32.%s.%s {", 2 * form.registers, type, type);
+        const Wgmma *kind = wgmma_find(form.factors, form.acc);
+        str_printf(&s, "wgmma.mma_async.sync.aligned.m64n%uk%u.%s {", 2 * form.registers, kind->depth, kind->types);
         for (unsigned i = 0; i < form.registers; i++) str_printf(&s, "%s%c%u", i ? "," : "", mark, i);
-        str_printf(&s, "}, %c%u, %c%u, 1, 1, 1, %d, %d;", mark, descriptors, mark, descriptors + 1, form.trans[0],
-                   form.trans[1]);
+        str_printf(&s, "}, %c%u, %c%u, 1", mark, descriptors, mark, descriptors + 1);
+        if (dtype_is_float(form.acc)) str_append(&s, ", 1, 1"); /* signs of the factors */
+        if (!kind->k_major) str_printf(&s, ", %d, %d", form.trans[0], form.trans[1]);
+        str_append(&s, ";");
     }
     const char *text = arena_strdup(arena, s.data);
     str_release(&s);

@@ -78,10 +78,11 @@ void c_wgmma(CPrinter *p, const IrOp *op) {
 
 static void print_form(CPrinter *p, WgmmaForm form, Str *out) {
     str_printf(out, "// clang-format off\n%s void %s(", p->dialect->helper_prefix, wgmma_name(p->arena, form));
-    if (form.registers) str_append(out, "float *d");
+    bool real = dtype_is_float(form.acc);
+    if (form.registers) str_append(out, real ? "float *d" : "int *d");
     if (!form.wait) str_append(out, ", unsigned long long a, unsigned long long b");
     str_printf(out, ") {\n    asm volatile(\"%s\"\n        : ", wgmma_text(p->arena, form, '%', form.registers));
-    for (unsigned i = 0; i < form.registers; i++) str_printf(out, "%s\"+f\"(d[%u])", i ? ", " : "", i);
+    for (unsigned i = 0; i < form.registers; i++) str_printf(out, "%s\"+%c\"(d[%u])", i ? ", " : "", real ? 'f' : 'r', i);
     str_append(out, form.wait ? "\n        :" : "\n        : \"l\"(a), \"l\"(b)");
     str_append(out, "\n        : \"memory\");\n}\n// clang-format on\n\n");
 }

@@ -48,7 +48,7 @@ bool async_attribute(const IrOp *op, int64_t *value);
 typedef struct {
     bool wait;
     unsigned registers, pending; /* pending: of the wait; then it has no registers */
-    Dtype factors;
+    Dtype factors, acc;
     bool trans[2]; /* k runs across the rows: the instruction's transposition */
 } WgmmaForm;
 WgmmaForm wgmma_form(const IrOp *op);

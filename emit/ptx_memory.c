@@ -522,12 +522,12 @@ void ptx_wgmma(Ptx *p, const IrOp *op) {
     const IrType *t = op->results[0].type;
     unsigned n = form.registers, count = n;
     LLVMValueRef *args = ARENA_ARRAY(p->arena, LLVMValueRef, n + 2), from = ptx_use(p, op->operands[op->operand_count - 1]);
-    LLVMTypeRef f32 = ptx_type(p, t->dtype);
+    LLVMTypeRef element = ptx_type(p, t->dtype);
     Str constraints;
     str_init(&constraints);
     for (unsigned i = 0; i < n; i++) {
-        args[i] = LLVMBuildLoad2(p->b, f32, frag_element(p, from, t, i), "");
-        str_printf(&constraints, "=f,");
+        args[i] = LLVMBuildLoad2(p->b, element, frag_element(p, from, t, i), "");
+        str_append(&constraints, dtype_is_float(t->dtype) ? "=f," : "=r,");
     }
     /* $n.. are the tied operands: descriptors come behind them. */
     for (unsigned i = 0; i < n; i++) str_printf(&constraints, "%u,", i);
@@ -536,7 +536,7 @@ void ptx_wgmma(Ptx *p, const IrOp *op) {
         str_append(&constraints, "l,l,");
     }
     str_append(&constraints, "~{memory}");
-    LLVMTypeRef type = n ? registers_type(p, f32, n) : LLVMVoidTypeInContext(p->context);
+    LLVMTypeRef type = n ? registers_type(p, element, n) : LLVMVoidTypeInContext(p->context);
     LLVMValueRef r = ptx_asm(p, type, count, args, wgmma_text(p->arena, form, '$', 2 * n), constraints.data, true);
     call_attribute(p, r, "convergent");
     str_release(&constraints);

@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "verify_internal.h"
+#include "wgmma.h"
 
 static bool is_lanes(const IrType *t) { return t->kind == IR_TYPE_SCALAR && !t->is_index; }
 
@@ -181,8 +182,9 @@ static bool check_wgmma(Verifier *v, const IrOp *op) {
     int64_t registers = 1;
     for (unsigned i = 0; i < acc->rank; i++) registers *= ir_type_extent(acc, i);
     NEED(v, op, registers >= 4 && registers <= 128 && registers % 4 == 0, "n is a multiple of 8 up to 256");
-    Dtype in = op->operands[0]->type->dtype;
-    NEED(v, op, (in == DTYPE_F16 || in == DTYPE_BF16) && acc->dtype == DTYPE_F32, "multiplies f16 or bf16 into f32");
+    const Wgmma *kind = wgmma_find(op->operands[0]->type->dtype, acc->dtype);
+    NEED(v, op, kind, "no instruction multiplies these into such accumulators");
+    NEED(v, op, !kind->k_major || (!ir_attr_bool(op, "trans_a") && !ir_attr_bool(op, "trans_b")), "such factors are contiguous along k");
     NEED(v, op, swizzle->count == 2 && lead->count == 2, "swizzle and lead are of a and of b");
     for (unsigned i = 0; i < 2; i++) {
         int64_t s = swizzle->ints[i], l = lead->ints[i];

@@ -25,6 +25,7 @@ const GemmAtom *gemm_atom(const Target *target, Dtype in, Dtype acc);
 typedef struct {
     int64_t lead, m, n, k;
     Dtype in, acc;
+    bool k_major; /* both factors are contiguous along k */
 } GemmShape;
 GemmShape gemm_shape(const IrOp *gemm); /* of a tile.gemm */
 

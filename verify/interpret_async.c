@@ -1,13 +1,13 @@
 /* The copy engine, barriers that count its bytes, and products of warpgroups, each as late as the program
  * allows: a copy lands when its phase is waited for and its place holds NaNs until then, and what a product
  * reads may not change before it is waited for. Swizzles and fragments are those of the PTX ISA ("Shared Memory
- * Matrix Layout", "Register Fragments for wgmma.mma_async.m64nNk16"). */
+ * Matrix Layout", "Register Fragments for wgmma.mma_async.m64nNk16", "m64nNk32"). */
 #include "interpret_internal.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-enum { GROUP = 4 * WARP, ROWS = 64, DEPTH = 16, PENDING_BYTE = 0xff };
+enum { GROUP = 4 * WARP, ROWS = 64, DEPTH = 32, PENDING_BYTE = 0xff };
 
 /* ---- Barriers ---- */
 
@@ -157,6 +157,7 @@ typedef struct {
     Dtype dtype;
     int64_t start, swizzle, lead;
     bool across;
+    int64_t depth; /* elements along k */
 } View;
 
 static View view_of(Machine *m, const Inst *inst, unsigned which, size_t first) {
@@ -164,6 +165,7 @@ static View view_of(Machine *m, const Inst *inst, unsigned which, size_t first) 
     View v = {.memory = ptr->memory, .dtype = ptr->dtype, .across = ir_attr_bool(inst->op, which ? "trans_b" : "trans_a")};
     v.swizzle = ir_attr(inst->op, "swizzle")->ints[which];
     v.lead = ir_attr(inst->op, "lead")->ints[which];
+    v.depth = 32 / (int64_t)dtype_size(ptr->dtype);
     v.start = ptr->offset + offset->cells[first].i * (int64_t)dtype_size(ptr->dtype);
     for (size_t t = first; t < first + GROUP; t++)
         if (offset->cells[t].i != offset->cells[first].i) machine_trap(m, "threads of a warpgroup name different factors");
@@ -187,7 +189,7 @@ typedef struct {
 
 static Hash128 read_factors(Machine *m, const View v[2], int64_t columns, size_t first, Factors *f) {
     memset(f, 0, sizeof *f);
-    for (int64_t k = 0; k < DEPTH; k++) {
+    for (int64_t k = 0; k < v->depth; k++) {
         for (int64_t i = 0; i < ROWS; i++) f->a[i][k] = element(m, &v[0], i, k, first);
         for (int64_t j = 0; j < columns; j++) f->b[j][k] = element(m, &v[1], j, k, first);
     }
@@ -207,6 +209,15 @@ struct Product {
     size_t first;
 };
 
+/* acc + the row of a times the column of b: integers wrap, floats are rounded once. */
+static Cell product(Cell acc, Dtype dtype, const double *a, const double *b) {
+    double sum = 0;
+    if (dtype_is_float(dtype)) sum = acc.f;
+    for (size_t k = 0; k < DEPTH; k++) sum += a[k] * b[k];
+    if (dtype_is_float(dtype)) return (Cell){.f = (float)sum};
+    return (Cell){.i = (int32_t)(uint32_t)(acc.i + (int64_t)sum)};
+}
+
 static void run_wgmma(Machine *m, Inst *inst, const uint8_t *active) {
     const Slot *acc = inst->operands[4];
     Slot *r = inst->results[0];
@@ -220,9 +231,7 @@ static void run_wgmma(Machine *m, Inst *inst, const uint8_t *active) {
         for (size_t t = 0; t < GROUP; t++)
             for (size_t e = 0; e < r->n; e++) {
                 size_t row = t / WARP * 16 + t % WARP / 4 + e / 2 % 2 * 8, column = e / 4 * 8 + t % 4 * 2 + e % 2;
-                double sum = acc->cells[(first + t) * acc->n + e].f;
-                for (size_t k = 0; k < DEPTH; k++) sum += f->a[row][k] * f->b[column][k];
-                r->cells[(first + t) * r->n + e].f = (float)sum;
+                r->cells[(first + t) * r->n + e] = product(acc->cells[(first + t) * acc->n + e], r->dtype, f->a[row], f->b[column]);
             }
         Product *kept = ARENA_NEW(m->arena, Product);
         *kept = p;

@@ -208,7 +208,7 @@ static void test_engine(void) {
     engine_rejects("%n = wgmma(%a, %z, %a, %z, %acc) {swizzle = [16, 128], lead = [0, 0]} : frag<[1, 4] x f32>",
                    "a swizzle is of 32, 64 or 128 bytes");
     engine_rejects("%n = wgmma(%f, %z, %f, %z, %acc) {swizzle = [128, 128], lead = [0, 0]} : frag<[1, 4] x f32>",
-                   "multiplies f16 or bf16 into f32");
+                   "no instruction multiplies these into such accumulators");
     engine_rejects("%d = wgmma.wait(%acc) {pending = 8} : frag<[1, 4] x f32>", "pending is from 0 to 7");
     engine_rejects("%l = special() {name = \"warp\"} : index\n%c = lt(%l, %M) : bool\nif(%c) {\nwgmma.fence()\nyield()\n} {}",
                    "all threads of the block must reach this op, but an enclosing `if` depends on the warp");
