@@ -1,5 +1,6 @@
 /* Operations: arguments sorted to parameters, and the type rules of builtins.def. */
 #include "sema_internal.h"
+#include "precision.h"
 
 #include <math.h>
 #include <string.h>
@@ -477,9 +478,9 @@ static bool check_precision(Sema *s, Expr *e, Dtype factors) {
     const Block *op = s->block->op;
     const char *name = op && op->precision_name ? op->precision_name : "f32";
     const Precision *least = precision_find(name);
-    if (!op || !least || !dtype_is_float(factors) || p->bits >= least->bits ||
-        ldexp(1, -p->bits) <= dtype_unit_roundoff(factors))
-        return true;
+    bool factors_count = least && (p->bits >= least->bits || ldexp(1, -p->bits) <= dtype_unit_roundoff(factors));
+    bool sums_count = precision_sums(p->name) >= 24 || precision_sums(p->name) >= precision_sums(name);
+    if (!op || !least || !dtype_is_float(factors) || (factors_count && sums_count)) return true;
     diag_report(s->diags, DIAG_precision_too_low, e->span, p->name, op->name, name);
     return false;
 }

@@ -10,6 +10,7 @@ typedef struct {
     Dtype in, acc;
     unsigned depth;     /* elements along k */
     unsigned columns;   /* the least step of n */
+    int sums;           /* bits of the largest term that its sums keep at least */
     bool k_major;       /* both factors must be contiguous along k */
 } Wgmma;
 /* Null: there is none for these factors and accumulators. */

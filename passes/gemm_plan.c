@@ -1,25 +1,26 @@
 #include "gemm_plan.h"
 
 #include "layout.h"
+#include "precision.h"
 
 #include <string.h>
 
 /* What multiplies: rows and columns that one warp covers at least, the depth of a step. The first
  * row that fits is taken. */
 static const GemmAtom atoms[] = {
-    {"mma.m16n8k16.f32.f16", DTYPE_F16, DTYPE_F32, 16, 16, 16, false, TARGET_MMA},
-    {"mma.m16n8k16.f32.bf16", DTYPE_BF16, DTYPE_F32, 16, 16, 16, false, TARGET_MMA},
-    {"mma.m16n8k32.s32.s8", DTYPE_I8, DTYPE_I32, 16, 16, 32, true, TARGET_MMA},
-    {"mma.m16n8k32.s32.u8", DTYPE_U8, DTYPE_I32, 16, 16, 32, true, TARGET_MMA},
+    {"mma.m16n8k16.f32.f16", DTYPE_F16, DTYPE_F32, 16, 16, 16, false, TARGET_MMA, 0},
+    {"mma.m16n8k16.f32.bf16", DTYPE_BF16, DTYPE_F32, 16, 16, 16, false, TARGET_MMA, 0},
+    {"mma.m16n8k32.s32.s8", DTYPE_I8, DTYPE_I32, 16, 16, 32, true, TARGET_MMA, 0},
+    {"mma.m16n8k32.s32.u8", DTYPE_U8, DTYPE_I32, 16, 16, 32, true, TARGET_MMA, 0},
 };
 /* The same for warpgroups, whose warps lie one below the other. */
 static const GemmAtom wide_atoms[] = {
-#define WGMMA(name, types, in, acc, depth, columns, k_major) \
-    {name, DTYPE_##in, DTYPE_##acc, 16, columns, depth, k_major, TARGET_WGMMA | TARGET_TMA},
+#define WGMMA(name, types, in, acc, depth, columns, sums, k_major) \
+    {name, DTYPE_##in, DTYPE_##acc, 16, columns, depth, k_major, TARGET_WGMMA | TARGET_TMA, sums},
 #include "wgmma.def"
 #undef WGMMA
 };
-static const GemmAtom fma_atom = {"fma", DTYPE_NONE, DTYPE_NONE, 4, 32, 4, false, 0};
+static const GemmAtom fma_atom = {"fma", DTYPE_NONE, DTYPE_NONE, 4, 32, 4, false, 0, 0};
 
 static const GemmAtom *find_atom(const GemmAtom *list, size_t count, const Target *target, Dtype in, Dtype acc) {
     for (size_t i = 0; i < count; i++)
@@ -55,6 +56,7 @@ GemmShape gemm_shape(const IrOp *gemm) {
     s.m = ir_type_extent(acc, acc->rank - 2);
     s.n = ir_type_extent(acc, acc->rank - 1);
     s.k = ir_type_extent(a, a->rank - (ir_attr_bool(gemm, "trans_a") ? 2 : 1));
+    s.sums = precision_sums(ir_attr_str(gemm, "precision", NULL));
     s.k_major = !ir_attr_bool(gemm, "trans_a") && ir_attr_bool(gemm, "trans_b");
     return s;
 }
@@ -146,7 +148,7 @@ bool gemm_fits_wgmma(const Target *target, GemmShape s) {
     const GemmAtom *atom = find_atom(wide_atoms, COUNT_OF(wide_atoms), target, s.in, s.acc);
     bool rows = s.m == WARPGROUP_ROWS || s.m == 2 * WARPGROUP_ROWS || s.m == 4 * WARPGROUP_ROWS;
     bool registers = s.m < 4 * WARPGROUP_ROWS || s.n <= MAX_COLUMNS / 2; /* of 512 threads */
-    return atom && (s.k_major || !atom->k_major) && s.lead == 1 && rows && registers && s.n <= MAX_COLUMNS && s.n % atom->columns == 0 &&
+    return atom && (s.k_major || !atom->k_major) && s.sums <= atom->sums && s.lead == 1 && rows && registers && s.n <= MAX_COLUMNS && s.n % atom->columns == 0 &&
            layout_pad_extent(s.n) == s.n && s.k % atom->depth == 0;
 }
 

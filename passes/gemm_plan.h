@@ -17,6 +17,7 @@ typedef struct {
     int64_t rows, columns, depth; /* what a warp covers at least; a step along k */
     bool k_major; /* both factors must be contiguous along k */
     unsigned features; /* TARGET_* that it needs */
+    int sums;          /* bits that its sums keep; 0: all of the accumulator's */
 } GemmAtom;
 /* What multiplies factors of type `in` into accumulators of type `acc`. */
 const GemmAtom *gemm_atom(const Target *target, Dtype in, Dtype acc);
@@ -26,6 +27,7 @@ typedef struct {
     int64_t lead, m, n, k;
     Dtype in, acc;
     bool k_major; /* both factors are contiguous along k */
+    int sums;     /* bits that sums have to keep */
 } GemmShape;
 GemmShape gemm_shape(const IrOp *gemm); /* of a tile.gemm */
 

@@ -17,6 +17,7 @@
  */
 #include "gemm_plan.h"
 #include "passes_internal.h"
+#include "precision.h"
 
 #include <string.h>
 
@@ -117,7 +118,7 @@ static void split_factors(Prepare *p) {
 static void lower_precision(Prepare *p) {
     const char *name = ir_attr_str(p->gemm, "precision", NULL);
     const Precision *precision = name ? precision_find(name) : NULL;
-    ir_attr_remove(p->gemm, "precision");
+    if (precision_sums(name) >= 24) ir_attr_remove(p->gemm, "precision"); /* else the choice of atoms asks */
     bool single = p->gemm->operands[0]->type->dtype == DTYPE_F32 && p->gemm->results[0].type->dtype == DTYPE_F32;
     bool plain = !precision || precision->bits >= 24 || !single;
     if (plain || !target_has(p->ctx->target, TARGET_MMA)) return;

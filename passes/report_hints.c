@@ -9,6 +9,7 @@
  *   parallel(...) {hints = ["cluster"]}    note[N0610]: hint "cluster" is not followed: ...
  */
 #include "passes_internal.h"
+#include "precision.h"
 
 #include <string.h>
 
@@ -43,6 +44,7 @@ static void check_precision(PassContext *ctx, const IrOp *gemm) {
     Dtype factors = gemm->operands[0]->type->dtype;
     if (!p || p->bits >= 24) return;
     const char *hint = arena_printf(ctx->diags->arena, "precision=%s", name);
+    if (precision_sums(name) < 24 && dtype_size(factors) == 1 && target_has(ctx->target, TARGET_WGMMA)) return;
     if (factors != DTYPE_F32)
         report(ctx, gemm, hint, "factors that are no f32 are multiplied as they are");
     else if (!target_has(ctx->target, TARGET_MMA))

@@ -1,4 +1,5 @@
 #include "dtype.h"
+#include "precision.h"
 
 #include <math.h>
 #include <string.h>
@@ -235,7 +236,7 @@ void dtype_unify_nans(Dtype t, void *memory, size_t count) {
 /* ---- Precisions of products ---- */
 
 static const Precision precisions[] = {
-#define PRECISION(name, bits, factors, summary) {name, bits, DTYPE_##factors},
+#define PRECISION(name, bits, factors, sums, summary) {name, bits, DTYPE_##factors},
 #include "precisions.def"
 };
 
@@ -245,9 +246,22 @@ const Precision *precision_find(const char *name) {
     return NULL;
 }
 
+int precision_sums(const char *name) {
+    static const struct {
+        const char *name;
+        int bits;
+    } sums[] = {
+#define PRECISION(name, bits, factors, sums, summary) {name, sums},
+#include "precisions.def"
+    };
+    for (size_t i = 0; name && i < COUNT_OF(sums); i++)
+        if (strcmp(sums[i].name, name) == 0) return sums[i].bits;
+    return 24;
+}
+
 const char *precision_names(void) {
     static const char text[] =
-#define PRECISION(name, bits, factors, summary) " " name
+#define PRECISION(name, bits, factors, sums, summary) " " name
 #include "precisions.def"
         ;
     return text + 1;

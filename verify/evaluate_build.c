@@ -1,5 +1,6 @@
 /* Decodes a graph-level function into nodes at concrete sizes; every complaint is made here. */
 #include "evaluate_internal.h"
+#include "precision.h"
 
 #include <math.h>
 #include <string.h>
@@ -252,6 +253,7 @@ static bool contract_precision(Build *b, Node *node, const IrOp *op) {
     const Precision *p = precision_find(precision);
     if (!p) return fail(b, "the evaluator knows no such precision", precision);
     node->input_unit = ldexp(1, -p->bits);
+    node->core_unit = ldexp(1, 1 - precision_sums(precision));
     bool lowered = node->input_unit > dtype_unit_roundoff(DTYPE_F32);
     node->tensor_core = lowered || narrow_float(from);
     if (node->input_unit <= dtype_unit_roundoff(from)) node->input_unit = 0; /* as stored */
@@ -301,7 +303,7 @@ static bool decode_element(Build *b, Node *node, const IrOp *op) {
 }
 
 /* A sum of products of two elements is a contraction, and judged as one. */
-static void find_product(Node *node, const Node *term) {
+static void find_product(const Build *b, Node *node, const Node *term) {
     if (node->reduce != REDUCE_ADD || term->opcode != IR_MUL || !term->is_real) return;
     const Node *side[2] = {term->operands[0], term->operands[1]};
     for (unsigned i = 0; i < 2; i++) {
@@ -311,6 +313,8 @@ static void find_product(Node *node, const Node *term) {
     }
     node->contract = true;
     node->tensor_core = narrow_float(side[0]->shape.dtype) && narrow_float(side[1]->shape.dtype);
+    const IrAttr *own = ir_func_attr(b->f, "precision");
+    node->core_unit = ldexp(1, 1 - precision_sums(own ? own->string : NULL));
 }
 
 static bool decode_generic(Build *b, Node *node, const IrOp *op) {
@@ -349,7 +353,7 @@ static bool decode_generic(Build *b, Node *node, const IrOp *op) {
         return true;
     }
     if (!reduce_kind(b, node, ir_attr_str(op, "kind", "add"))) return false;
-    find_product(node, node->operands[0]);
+    find_product(b, node, node->operands[0]);
     return true;
 }
 

@@ -12,7 +12,6 @@ enum { LANES = 256, DOMAIN_RANK = 16 };
 /* Constants of docs/decisions/0003-error-bounds.md. */
 #define BOUND_SLACK 1.5 /* of one rounding: keeps the rms of honest elementwise code below 2/3 */
 #define BOUND_CONTRACT_C 2.0         /* |err| <= c sqrt(K) u (|A||B|) */
-#define BOUND_TENSOR_CORE_U 0x1p-23  /* accumulators that truncate */
 enum { BOUND_TENSOR_CORE_STEP = 8 }; /* products summed per truncation */
 
 typedef enum {
@@ -69,6 +68,7 @@ struct Node {
     double unit, largest, half, tiny; /* of the precision this node rounds to; half of the largest's last place */
     bool contract;              /* a sum of products: its bound is the contraction's */
     bool tensor_core;           /* products of narrow floats: accumulators may truncate */
+    double core_unit;           /* where they do: what the precision's sums keep */
     double input_unit;          /* rounding of a product's operands, 0: none */
 };
 

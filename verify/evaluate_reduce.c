@@ -157,8 +157,8 @@ static double sum_bound(const Node *node, const Acc *acc) {
     if (!node->tensor_core)
         return fmax(BOUND_CONTRACT_C * sqrt(n), fmin(n, BOUND_CONTRACT_C * steps)) * u *
                acc->magnitude;
-    double bound = BOUND_CONTRACT_C * sqrt(n) * BOUND_TENSOR_CORE_U * acc->magnitude;
-    bound += BOUND_TENSOR_CORE_U * acc->walk;
+    double bound = BOUND_CONTRACT_C * sqrt(n) * node->core_unit * acc->magnitude;
+    bound += node->core_unit * acc->walk;
     return bound + (2 + node->input_unit) * node->input_unit * acc->magnitude;
 }
 
@@ -169,7 +169,7 @@ double sum_begun_bound(const Node *node, double x) {
     if (!node->contract) return fmin(n, 8 + 4 * sqrt(n)) * u * size;
     if (!node->tensor_core) return BOUND_CONTRACT_C * sqrt(n) * u * size;
     double truncated = floor(n / BOUND_TENSOR_CORE_STEP);
-    return (BOUND_CONTRACT_C * sqrt(n) + truncated) * BOUND_TENSOR_CORE_U * size;
+    return (BOUND_CONTRACT_C * sqrt(n) + truncated) * node->core_unit * size;
 }
 
 void acc_finish(const Evaluator *ev, const Node *node, const Acc *acc, MemoEntry *entry) {

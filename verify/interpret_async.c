@@ -3,7 +3,9 @@
  * reads may not change before it is waited for. Swizzles and fragments are those of the PTX ISA ("Shared Memory
  * Matrix Layout", "Register Fragments for wgmma.mma_async.m64nNk16", "m64nNk32"). */
 #include "interpret_internal.h"
+#include "wgmma.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -209,18 +211,30 @@ struct Product {
     size_t first;
 };
 
-/* acc + the row of a times the column of b: integers wrap, floats are rounded once. */
-static Cell product(Cell acc, Dtype dtype, const double *a, const double *b) {
-    double sum = 0;
-    if (dtype_is_float(dtype)) sum = acc.f;
-    for (size_t k = 0; k < DEPTH; k++) sum += a[k] * b[k];
-    if (dtype_is_float(dtype)) return (Cell){.f = (float)sum};
+/* The sum of terms of which each keeps `bits` bits of the largest one and loses the rest: what tensor cores do at worst. */
+static double cut_sum(const double *terms, size_t count, int bits) {
+    double largest = 0, sum = 0;
+    for (size_t i = 0; i < count; i++) largest = fabs(terms[i]) > largest ? fabs(terms[i]) : largest;
+    double unit = largest > 0 && isfinite(largest) ? ldexp(1, ilogb(largest) + 1 - bits) : 0;
+    for (size_t i = 0; i < count; i++) sum += unit > 0 ? trunc(terms[i] / unit) * unit : terms[i];
+    return sum;
+}
+
+/* acc + the row of a times the column of b: integers wrap, floats are rounded once, or cut. */
+static Cell product(Cell acc, const Wgmma *kind, const double *a, const double *b) {
+    bool real = dtype_is_float(kind->acc);
+    double terms[DEPTH + 1] = {real ? acc.f : 0}, sum = 0;
+    for (size_t k = 0; k < DEPTH; k++) terms[k + 1] = a[k] * b[k];
+    if (real && kind->sums < 24) return (Cell){.f = (float)cut_sum(terms, DEPTH + 1, kind->sums)};
+    for (size_t k = 0; k <= DEPTH; k++) sum += terms[k];
+    if (real) return (Cell){.f = (float)sum};
     return (Cell){.i = (int32_t)(uint32_t)(acc.i + (int64_t)sum)};
 }
 
 static void run_wgmma(Machine *m, Inst *inst, const uint8_t *active) {
     const Slot *acc = inst->operands[4];
     Slot *r = inst->results[0];
+    const Wgmma *kind = wgmma_find(inst->operands[0]->dtype, r->dtype);
     Factors *f = ARENA_NEW(m->arena, Factors);
     for (size_t first = 0; first < m->threads; first += GROUP) {
         need_group(m, active, first);
@@ -231,7 +245,7 @@ static void run_wgmma(Machine *m, Inst *inst, const uint8_t *active) {
         for (size_t t = 0; t < GROUP; t++)
             for (size_t e = 0; e < r->n; e++) {
                 size_t row = t / WARP * 16 + t % WARP / 4 + e / 2 % 2 * 8, column = e / 4 * 8 + t % 4 * 2 + e % 2;
-                r->cells[(first + t) * r->n + e] = product(acc->cells[(first + t) * acc->n + e], r->dtype, f->a[row], f->b[column]);
+                r->cells[(first + t) * r->n + e] = product(acc->cells[(first + t) * acc->n + e], kind, f->a[row], f->b[column]);
             }
         Product *kept = ARENA_NEW(m->arena, Product);
         *kept = p;
