@@ -109,8 +109,6 @@ void api_buffers(sketchc_unit *unit, const Compile *c, Buffers *buffers);
 IrModule *api_lower_to(sketchc_unit *unit, const Compile *c, PassId pass);
 /* Pictures of the layouts of a module whose tiles have some; nothing where none has (pictures.c). */
 void api_pictures(sketchc_unit *unit, const IrModule *module, Str *out);
-/* Text as HTML. */
-void api_put_html(const char *text, size_t size, Str *out);
 Artifact *api_artifact(sketchc_unit *unit, const Compile *c, Arena *arena);
 sketchc_status api_status(const sketchc_unit *unit);
 /* Starts a call: drops what the last one made. */

@@ -3,6 +3,7 @@
 #include "api_internal.h"
 
 #include "cost.h"
+#include "html.h"
 #include "page_parts.h"
 #include "sketchc_config.h"
 
@@ -10,18 +11,8 @@
 #include <math.h>
 #include <string.h>
 
-void api_put_html(const char *text, size_t size, Str *out) {
-    for (size_t i = 0; i < size; i++) switch (text[i]) {
-        case '&': str_append(out, "&amp;"); break;
-        case '<': str_append(out, "&lt;"); break;
-        case '>': str_append(out, "&gt;"); break;
-        case '"': str_append(out, "&quot;"); break;
-        default: str_append_char(out, text[i]);
-        }
-}
-
 static void put_text(const char *text, Str *out) {
-    api_put_html(text, strlen(text), out);
+    str_append_html(out, text, strlen(text));
 }
 
 /* ---- Code with colours ---- */
@@ -52,7 +43,7 @@ static bool is_name(char c) {
 
 static void put_classed(const char *class, const char *text, size_t length, Str *out) {
     if (class) str_printf(out, "<i class=%s>", class);
-    api_put_html(text, length, out);
+    str_append_html(out, text, length);
     if (class) str_append(out, "</i>");
 }
 
@@ -333,7 +324,7 @@ static void put_messages(const sketchc_unit *unit, Str *out) {
     diag_render_text(&unit->diags, false, &text);
     if (text.len) {
         str_append(out, "<section class=facts><h2>What the compiler says</h2><pre>");
-        api_put_html(text.data, text.len, out);
+        str_append_html(out, text.data, text.len);
         str_append(out, "</pre></section>\n");
     }
     str_release(&text);

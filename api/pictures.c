@@ -1,6 +1,8 @@
 /* Layouts as pictures: an SVG grid of a tile's first elements, each with the lane that holds it or the bank it lies in. */
 #include "api_internal.h"
 
+#include "html.h"
+
 #include "layout.h"
 
 #include <string.h>
@@ -161,7 +163,7 @@ static void put_caption(const Picture *p, const Excerpt *w, Str *out) {
     str_append(out, "<figcaption><b>");
     for (size_t i = 0; i < p->name_count; i++) {
         str_append(out, i ? ", " : "");
-        api_put_html(p->names[i], strlen(p->names[i]), out);
+        str_append_html(out, p->names[i], strlen(p->names[i]));
     }
     str_append(out, p->name_count ? p->more_names ? ", &hellip;</b> " : "</b> " : "values without a name</b> ");
     put_extents(l, out);
@@ -178,7 +180,7 @@ static void put_caption(const Picture *p, const Excerpt *w, Str *out) {
     Str text;
     str_init(&text);
     layout_print(l, &text);
-    api_put_html(text.data, text.len, out);
+    str_append_html(out, text.data, text.len);
     str_release(&text);
     str_append(out, "</code></figcaption>");
 }

@@ -48,6 +48,12 @@ FailureKind failure_of_status(const char *status) {
     return FAILURE_BUG;
 }
 
+FailureKind failure_of_result(const char *text) {
+    for (FailureKind kind = FAILURE_NONE; kind < FAILURE_COUNT; kind++)
+        if (strcmp(failure_name(kind), text) == 0) return kind;
+    return failure_of_status(text);
+}
+
 /* ---- Fix-its ---- */
 
 typedef struct {

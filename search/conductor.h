@@ -20,6 +20,8 @@ const char *failure_advice(FailureKind kind); /* "" for none */
 FailureKind failure_of_code(const char *code);     /* "E0302": SHAPE; of what has no row: SYNTAX */
 FailureKind failure_of_status(const char *status); /* of a report; "ok": NONE */
 
+FailureKind failure_of_result(const char *text);   /* of a status or a kind's name, as the store keeps them */
+
 /* What to judge by. `size` is for later fields as in the public header. */
 typedef struct {
     const char *target, *arch; /* null: the defaults of sketchc_options */

@@ -10,9 +10,7 @@ bool candidate_runs(const Candidate *c) {
 }
 
 FailureKind candidate_failure(const Candidate *c) {
-    for (FailureKind kind = FAILURE_NONE; kind < FAILURE_COUNT; kind++)
-        if (strcmp(failure_name(kind), c->result.status) == 0) return kind;
-    return failure_of_status(c->result.status);
+    return failure_of_result(c->result.status);
 }
 
 static bool belongs(const Candidate *c, unsigned island) {

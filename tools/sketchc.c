@@ -591,6 +591,9 @@ static int dispatch(Driver *d) {
         return command_config(&d->line);
     case COMMAND_DB:
         return command_db(&d->line);
+    case COMMAND_REPORT:
+    case COMMAND_DATASET:
+        return command_from_store(&d->line);
     case COMMAND_DOCSPEC:
         return command_docspec(d->arena, &d->line);
     case COMMAND_EXPLAIN:

@@ -25,6 +25,10 @@ struct LlmConfig;
 /* The settings of the command line over environment and files; null with messages on standard error. */
 struct LlmConfig *read_settings(const CommandLine *line);
 int command_db(const CommandLine *line);
+int command_from_store(const CommandLine *line); /* report, export-dataset */
+struct Store;
+/* Null, and a sentence on standard error, when it cannot be opened. */
+struct Store *ask_open_store(const char *path, bool existing);
 int command_config(const CommandLine *line);
 int command_docspec(Arena *arena, const CommandLine *line);
 /* The text of the user's own target document of that name, or null. */

@@ -1,4 +1,4 @@
-/* --propose without a model, or with a strategy: the search. `db`: what its store holds. */
+/* --propose without a model, or with a strategy: the search. */
 #include "ask.h"
 
 #include "json.h"
@@ -173,16 +173,6 @@ static void report(const CommandLine *line, const SearchResult *r) {
     str_release(&out);
 }
 
-/* Null, and a sentence on standard error, when it cannot be opened. */
-static Store *open_store(const char *path, bool existing) {
-    char *message = NULL;
-    Store *store = existing ? store_open_existing(path, &message) : store_open(path, &message);
-    if (!store)
-        fprintf(stderr, "sketchc: cannot open the store %s\n", message ? message : path);
-    free(message);
-    return store;
-}
-
 /* What times depend on beside the device: a JSON object of sketchc and the tools with their versions. */
 static void environment_of(Str *out) {
     char *doctor = sketchc_doctor("json"), error[128];
@@ -248,7 +238,7 @@ int search_by_line(const CommandLine *line, const sketchc_options *compile, cons
         return SKETCHC_USAGE_ERROR;
     }
     if (option_given(line, OPTION_STORE) &&
-        !(store = open_store(option_value(line, OPTION_STORE), false)))
+        !(store = ask_open_store(option_value(line, OPTION_STORE), false)))
         return SKETCHC_MISSING;
     options->target = compile->target ? compile->target : "openmp";
     options->arch = compile->arch;
@@ -271,66 +261,5 @@ int command_search(const CommandLine *line, const sketchc_options *compile, cons
     if (status) return status;
     status = status_of(line, &result);
     search_result_release(&result);
-    return status;
-}
-
-/* ---- The store ---- */
-
-/* db query [VIEW], db best, db export. */
-static int show(Store *store, const CommandLine *line, const char *what, Str *out) {
-    bool query = strcmp(what, "query") == 0, export = strcmp(what, "export") == 0;
-    const char *view = !query                         ? what
-                       : line->operands.len > 1 ? line->operands.data[1]
-                                                : "results";
-    if (!store_view_known(view)) {
-        Str names;
-        str_init(&names);
-        store_view_names(&names);
-        fprintf(stderr, "sketchc: db query has no view \"%s\"; there are %s\n", view, names.data);
-        str_release(&names);
-        return SKETCHC_USAGE_ERROR;
-    }
-    if (store_report(store, view, export || option_given(line, OPTION_JSON), out)) return 0;
-    fputs("sketchc: the store cannot be read; `sketchc db check` says whether it is whole\n", stderr);
-    return SKETCHC_MISSING;
-}
-
-static int sweep(Store *store, Str *out) {
-    int64_t gone = store_gc(store);
-    str_printf(out, "%lld results dropped\n", (long long)(gone < 0 ? 0 : gone));
-    if (gone >= 0) return 0;
-    fputs("sketchc: the store could not be swept: is the disk full, or a search still writing?\n", stderr);
-    return SKETCHC_MISSING;
-}
-
-int command_db(const CommandLine *line) {
-    static const char *const words[] = {"query", "best", "export", "gc", "check"};
-    const char *what = line->operands.len ? line->operands.data[0] : "";
-    size_t known = 0;
-    while (known < COUNT_OF(words) && strcmp(words[known], what) != 0) known++;
-    if (known == COUNT_OF(words) || line->operands.len > (known ? 1 : 2)) {
-        fputs("sketchc: db knows query [VIEW], best, export, gc and check\n", stderr);
-        return SKETCHC_USAGE_ERROR;
-    }
-    if (!option_given(line, OPTION_STORE)) {
-        fputs("sketchc: db wants --store=FILE\n", stderr);
-        return SKETCHC_USAGE_ERROR;
-    }
-    Store *store = open_store(option_value(line, OPTION_STORE), true);
-    if (!store) return SKETCHC_MISSING;
-    int status = 0;
-    Str out;
-    str_init(&out);
-    if (strcmp(what, "gc") == 0) {
-        status = sweep(store, &out);
-    } else if (strcmp(what, "check") == 0) {
-        status = store_check(store) ? SKETCHC_VERIFY_FAILED : 0;
-        str_append(&out, status ? "the store is damaged\n" : "the store is whole\n");
-    } else {
-        status = show(store, line, what, &out);
-    }
-    fputs(out.data, stdout);
-    str_release(&out);
-    store_close(store);
     return status;
 }

@@ -1,0 +1,160 @@
+/* What the store of searches holds: db, report, export-dataset. */
+#include "ask.h"
+
+#include "report.h"
+#include "store.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+Store *ask_open_store(const char *path, bool existing) {
+    char *message = NULL;
+    Store *store = existing ? store_open_existing(path, &message) : store_open(path, &message);
+    if (!store)
+        fprintf(stderr, "sketchc: cannot open the store %s\n", message ? message : path);
+    free(message);
+    return store;
+}
+
+/* ---- db ---- */
+
+static int cannot_read(void) {
+    fputs("sketchc: the store cannot be read; `sketchc db check` says whether it is whole\n", stderr);
+    return SKETCHC_MISSING;
+}
+
+/* db query [VIEW], db best, db export. */
+static int show(Store *store, const CommandLine *line, const char *what, Str *out) {
+    bool query = strcmp(what, "query") == 0, export = strcmp(what, "export") == 0;
+    const char *view = !query                         ? what
+                       : line->operands.len > 1 ? line->operands.data[1]
+                                                : "results";
+    if (!store_view_known(view)) {
+        Str names;
+        str_init(&names);
+        store_view_names(&names);
+        fprintf(stderr, "sketchc: db query has no view \"%s\"; there are %s\n", view, names.data);
+        str_release(&names);
+        return SKETCHC_USAGE_ERROR;
+    }
+    if (store_report(store, view, export || option_given(line, OPTION_JSON), out)) return 0;
+    return cannot_read();
+}
+
+static int sweep(Store *store, Str *out) {
+    int64_t gone = store_gc(store);
+    str_printf(out, "%lld results dropped\n", (long long)(gone < 0 ? 0 : gone));
+    if (gone >= 0) return 0;
+    fputs("sketchc: the store could not be swept: is the disk full, or a search still writing?\n", stderr);
+    return SKETCHC_MISSING;
+}
+
+int command_db(const CommandLine *line) {
+    static const char *const words[] = {"query", "best", "export", "gc", "check"};
+    const char *what = line->operands.len ? line->operands.data[0] : "";
+    size_t known = 0;
+    while (known < COUNT_OF(words) && strcmp(words[known], what) != 0) known++;
+    if (known == COUNT_OF(words) || line->operands.len > (known ? 1 : 2)) {
+        fputs("sketchc: db knows query [VIEW], best, export, gc and check\n", stderr);
+        return SKETCHC_USAGE_ERROR;
+    }
+    if (!option_given(line, OPTION_STORE)) {
+        fputs("sketchc: db wants --store=FILE\n", stderr);
+        return SKETCHC_USAGE_ERROR;
+    }
+    Store *store = ask_open_store(option_value(line, OPTION_STORE), true);
+    if (!store) return SKETCHC_MISSING;
+    int status = 0;
+    Str out;
+    str_init(&out);
+    if (strcmp(what, "gc") == 0) {
+        status = sweep(store, &out);
+    } else if (strcmp(what, "check") == 0) {
+        status = store_check(store) ? SKETCHC_VERIFY_FAILED : 0;
+        str_append(&out, status ? "the store is damaged\n" : "the store is whole\n");
+    } else {
+        status = show(store, line, what, &out);
+    }
+    fputs(out.data, stdout);
+    str_release(&out);
+    store_close(store);
+    return status;
+}
+
+/* ---- report, export-dataset ---- */
+
+/* The one operand, opened. */
+static Store *open_operand(const CommandLine *line, const char *what, int *status) {
+    *status = SKETCHC_USAGE_ERROR;
+    if (line->operands.len != 1) {
+        fprintf(stderr, "sketchc: %s wants one store, as --propose --store=FILE makes them\n", what);
+        return NULL;
+    }
+    *status = SKETCHC_MISSING;
+    return ask_open_store(line->operands.data[0], true);
+}
+
+static int put_out(const CommandLine *line, const Str *out) {
+    const char *path = option_value(line, OPTION_OUTPUT);
+    if (path && strcmp(path, "-") != 0) {
+        if (file_write_atomic(path, out->data, out->len, 0644)) return 0;
+        fprintf(stderr, "sketchc: cannot write %s: %s\n", path, strerror(errno));
+        return SKETCHC_USAGE_ERROR;
+    }
+    if (fwrite(out->data, 1, out->len, stdout) == out->len && !fflush(stdout)) return 0;
+    fprintf(stderr, "sketchc: cannot write: %s\n", strerror(errno));
+    return SKETCHC_USAGE_ERROR;
+}
+
+static void put_base64(const unsigned char *data, size_t size, Str *out) {
+    static const char digits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    for (size_t i = 0; i < size; i += 3) {
+        size_t left = size - i;
+        unsigned bits = (unsigned)data[i] << 16 | (left > 1 ? (unsigned)data[i + 1] << 8 : 0) | (left > 2 ? data[i + 2] : 0);
+        for (size_t k = 0; k < 4; k++)
+            str_append_char(out, k <= left ? digits[bits >> (18 - 6 * k) & 63] : '=');
+    }
+}
+
+/* One verified tuple. */
+static void put_tuple(void *context, const StoreRow *row) {
+    Str *out = context;
+    static const char *const texts[] = {"operator", "definition", "sketch", "hash",          "target",     "arch",
+                                        "device",   "case",       "source", "artifact_hash", "environment"};
+    static const char *const numbers[] = {"seconds", "noise", "percent_of_roof"};
+    str_append(out, "{\"format\":1,\"kind\":\"tuple\"");
+    for (size_t i = 0; i < COUNT_OF(texts); i++) {
+        str_printf(out, ",\"%s\":", texts[i]);
+        str_append_json(out, store_text(row, texts[i]));
+    }
+    for (size_t i = 0; i < COUNT_OF(numbers); i++) {
+        double value = store_number(row, numbers[i]);
+        str_printf(out, ",\"%s\":", numbers[i]);
+        if (i == COUNT_OF(numbers) - 1 && value <= 0)
+            str_append(out, "null");
+        else
+            str_append_double(out, value);
+    }
+    size_t size;
+    const void *artifact = store_data(row, "artifact", &size);
+    str_printf(out, ",\"samples\":%lld,\"artifact\":", (long long)store_integer(row, "samples"));
+    str_append(out, artifact ? "\"" : "null");
+    if (artifact) put_base64(artifact, size, out);
+    str_append(out, artifact ? "\"}\n" : "}\n");
+}
+
+int command_from_store(const CommandLine *line) {
+    bool page = line->command == COMMAND_REPORT;
+    int status;
+    Store *store = open_operand(line, page ? "report" : "export-dataset", &status);
+    if (!store) return status;
+    const char *path = line->operands.data[0], *name = strrchr(path, '/');
+    Str out;
+    str_init(&out);
+    bool ok = page ? report_page(store, name ? name + 1 : path, &out) : store_each(store, "dataset", -1, put_tuple, &out);
+    status = ok ? put_out(line, &out) : cannot_read();
+    str_release(&out);
+    store_close(store);
+    return status;
+}
