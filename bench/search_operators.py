@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""Searches without a model for each of bench/operators on this machine's processor, and what came of it: seconds,
+"""Searches without a model for each of bench/operators (or --operators) on this machine's processor, and what came of it: seconds,
 winner, times of naive sketch and winner (measured in turns at the largest case), their geometric mean.
 
-    search_operators.py SKETCHC [--seconds=S] [--out=FOLDER] [--from=LINES] [OPERATOR...]
+    search_operators.py SKETCHC [--operators=FOLDER] [--seconds=S] [--out=FOLDER] [--from=LINES] [OPERATOR...]
 
 --from reads lines `OPERATOR STATUS SECONDS JSON` of a run elsewhere in place of searching."""
 import argparse
@@ -56,11 +56,12 @@ def main() -> int:
     parser.add_argument("sketchc")
     parser.add_argument("operators", nargs="*")
     parser.add_argument("--seconds", type=float, default=30)
+    parser.add_argument("--operators", dest="folder", type=pathlib.Path, default=OPERATORS)
     parser.add_argument("--out", type=pathlib.Path)
     parser.add_argument("--from", dest="lines", type=pathlib.Path, action="append", default=[])
     args = parser.parse_args()
     results = {name: row for lines in args.lines for name, row in read(lines).items()}
-    files = [] if args.lines else sorted(OPERATORS.glob("*.sketch"))
+    files = [] if args.lines else sorted(args.folder.glob("*.sketch"))
     for file in files:
         if not args.operators or file.stem in args.operators:
             results[file.stem] = search(args.sketchc, file, args.seconds, args.out)
