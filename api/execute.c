@@ -100,7 +100,8 @@ static RtOptions run_options(const sketchc_run_options *o, const Artifact *a, Ar
                        .device = o->device,
                        .threads = o->threads,
                        .exact = o->exact,
-                       .baseline = o->baseline};
+                       .baseline = o->baseline,
+                       .give_up_s = o->give_up_s};
 }
 
 static RtFile *files(Arena *arena, const sketchc_file *from, size_t count) {

@@ -173,6 +173,7 @@ typedef struct {
     unsigned device, threads;
     bool exact; /* verify: inputs are small integers; what can be exact must be met bit for bit */
     const char *baseline; /* bench: a command that speaks the protocol of docs/cli.md; null: none */
+    double give_up_s; /* bench: a case whose launches take longer is "slow" and not timed to the end; 0: none */
 } sketchc_run_options;
 
 /* Each runs in a disposable process and returns, besides the status, a report: "text", "verbose"

@@ -26,6 +26,7 @@ typedef struct {
     uint64_t copy_from, copy_to, copy_bytes;
     double *samples, *copies, *others;
     unsigned count;
+    bool slow; /* clearly slower than asked for: one sample */
     Baseline baseline;
     RtCeilings ceilings;
 } Bench;
@@ -119,15 +120,24 @@ static unsigned sample_count(const Bench *b, double once) {
     return n < MIN_SAMPLES ? MIN_SAMPLES : n > MAX_SAMPLES ? MAX_SAMPLES : (unsigned)n;
 }
 
+/* Two launches that are too slow end it: one alone may have been disturbed. */
+static RtError warm_up(Bench *b, double limit, double *once) {
+    double enough = b->r->plan.options->give_up_s, before = 0;
+    for (int i = 0; i < WARM_UPS && !b->slow; i++) {
+        worker_phase(b->r->channel, limit, "a timed launch");
+        RT_TRY(timed_launch(b, once));
+        b->slow = enough > 0 && before > enough && *once > enough;
+        before = *once;
+    }
+    return rt_ok();
+}
+
 static RtError take_samples(Bench *b) {
     Device *d = &b->r->device;
     double limit = b->r->plan.options->time_limit_s > 0 ? b->r->plan.options->time_limit_s : 60,
-           once;
-    for (int i = 0; i < WARM_UPS; i++) {
-        worker_phase(b->r->channel, limit, "a timed launch");
-        RT_TRY(timed_launch(b, &once));
-    }
-    b->count = sample_count(b, once);
+           once = 0;
+    RT_TRY(warm_up(b, limit, &once));
+    b->count = b->slow ? 1 : sample_count(b, once);
     b->samples = ARENA_ARRAY(b->arena, double, b->count);
     b->copies = ARENA_ARRAY(b->arena, double, b->count);
     b->others = ARENA_ARRAY(b->arena, double, b->count);
@@ -211,7 +221,10 @@ static RtError figures(Bench *b) {
             t->baseline_s;
         t->speedup = t->baseline_s / t->median_s;
     }
-    return check_possible(b);
+    RT_TRY(check_possible(b));
+    if (!b->slow) return rt_ok();
+    return rt_error(RT_SLOW, "two launches took longer than %g s: timed once",
+                    b->r->plan.options->give_up_s);
 }
 
 /* As calibrated; a GPU that was not is measured now. Ceilings that cannot be had leave their
@@ -320,8 +333,8 @@ RtBenchReport rt_bench(const Artifact *a, const RtOptions *options, Arena *arena
     size_t timed = 0;
     for (size_t i = 0; i < report.count && !rt_failed(&report.error); i++) {
         const RtTiming *t = &report.timings[i];
-        timed += t->status == RT_OK;
-        if (t->status != RT_OK && t->status != RT_SKIPPED)
+        timed += t->status == RT_OK || t->status == RT_SLOW;
+        if (t->status != RT_OK && t->status != RT_SLOW && t->status != RT_SKIPPED)
             report.error = rt_error(t->status, "case %s: %.400s", t->name, t->text);
     }
     if (!rt_failed(&report.error) && !timed)

@@ -56,6 +56,8 @@ typedef struct {
     bool warm;             /* bench: leave the L2 cache warm between samples */
     const char *baseline;  /* bench: a command that answers the protocol of docs/cli.md; null: none */
     unsigned samples;      /* bench: 0: as many as fit into about a second, 10 to 100 */
+    double give_up_s;      /* bench: a case of which two launches in turn take longer is SLOW and timed
+                              once; 0: none */
     unsigned device;       /* CUDA ordinal */
     unsigned threads;      /* for the reference and inputs; 0: all */
 } RtOptions;

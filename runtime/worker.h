@@ -1,16 +1,15 @@
-/* A disposable process that runs work and reports in frames. The parent never loads or runs a
+/* A disposable process that runs work and reports in frames (child.h). The parent never loads or runs a
  * kernel; a child that hangs, faults or aborts becomes a status. */
 #ifndef RUNTIME_WORKER_H
 #define RUNTIME_WORKER_H
 
 #include "runtime_internal.h"
 
-typedef struct WorkerChannel WorkerChannel; /* the child's end */
+#include "child.h"
 
-typedef struct {
-    /* In the child. What it wants to tell it sends; returning ends the child well. */
+typedef ChildChannel WorkerChannel; /* the child's end */
+typedef struct { /* as in ChildSpec */
     void (*work)(void *ctx, WorkerChannel *channel);
-    /* In the parent, for each frame; false: the frame makes no sense. */
     bool (*receive)(void *ctx, const void *data, size_t size);
     void *ctx;
 } WorkerSpec;
@@ -19,12 +18,11 @@ typedef struct {
  * process, killed from outside) or BUG with a sentence otherwise. */
 RtError worker_run(const WorkerSpec *spec);
 
-/* Child: sends one frame, up to WORKER_MAX_FRAME bytes. */
-enum { WORKER_MAX_FRAME = 1 << 16 };
+/* Child: sends one frame, up to CHILD_MAX_FRAME bytes. */
 void worker_send(WorkerChannel *channel, const void *data, size_t size);
 /* Child: what follows may take this long (and is called so in the status when it does not end).
  * Without it a phase may take WORKER_PATIENCE seconds. */
-enum { WORKER_PATIENCE = 900 };
+enum { WORKER_PATIENCE = CHILD_PATIENCE };
 void worker_phase(WorkerChannel *channel, double seconds, const char *what);
 
 #endif

@@ -32,6 +32,7 @@ typedef struct {
     const char *case_name; /* the case that is measured; null: the largest declared one */
     unsigned samples;      /* of the measurement; 0: chosen */
     bool measure, roof;    /* roof: say what limits a measured one */
+    struct ChildChannel *channel; /* in a judge: told of each step; else null */
 } JudgeOptions;
 
 typedef struct {

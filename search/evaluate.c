@@ -1,80 +1,96 @@
-/* Judging for the search: quickly while it runs, completely for what is given out. */
-#include "conductor.h"
+/* Judging for the search: quickly while it runs, completely for what is given out. All of it is done by judges. */
 #include "search_internal.h"
 
 #include "json.h"
 
-#include <stdlib.h>
 #include <string.h>
 
-enum { SMALL_BYTES = 1 << 20, SAMPLES = 7 };
-static const double quick_limit_s = 10;
+enum { SAMPLES = 7, CLEARLY_SLOWER = 3 };
 
-static sketchc_artifact *compile(const Search *s, const Candidate *c, char *status, size_t size) {
-    sketchc_options options = {
-        .size = sizeof options, .target = s->options->target, .arch = s->options->arch};
-    sketchc_artifact *artifact = NULL;
-    sketchc_unit *unit = sketchc_unit_create("candidate.sketch", c->file, strlen(c->file));
-    sketchc_status done = unit ? sketchc_compile(unit, &options, &artifact) : SKETCHC_BUG;
-    char *json = done && unit ? sketchc_diagnostics(unit, "json") : NULL;
-    if (done)
-        snprintf(status, size, "%s", failure_name(conductor_compile_failure(done, json, NULL, NULL)));
-    sketchc_free(json);
-    sketchc_unit_destroy(unit);
-    return artifact;
+/* ---- Orders and answers ---- */
+
+typedef struct {
+    const char *task, *file;
+    unsigned samples;
+    double give_up_s;
+} Order;
+
+static void put_text(Str *out, const char *name, const char *text) {
+    if (!text) return;
+    str_printf(out, ",\"%s\":", name);
+    str_append_json(out, text);
 }
 
-/* The status of the first case that is not well; "ok" when all are that were not skipped. */
-static void read_status(const char *report, char *status, size_t size) {
+static void put_order(const Search *s, const Order *o, Str *out) {
+    const SearchOptions *options = s->options;
+    str_printf(out, "{\"seed\":\"%llu\",\"samples\":%u,\"give_up_s\":", (unsigned long long)options->seed, o->samples);
+    str_append_double(out, o->give_up_s);
+    put_text(out, "task", o->task);
+    put_text(out, "file", o->file);
+    put_text(out, "operator", s->operator_text);
+    put_text(out, "target", options->target);
+    put_text(out, "arch", options->arch);
+    put_text(out, "case", s->case_name[0] ? s->case_name : NULL);
+    str_append_char(out, '}');
+}
+
+/* What the end of a judge's process says of the candidate; null: nothing. */
+static const char *status_of(PoolOutcome outcome) {
+    static const char *const names[] = {[POOL_NOT_RUN] = NULL,
+                                        [POOL_DONE] = "ok",
+                                        [POOL_CRASHED] = "compiler_crash",
+                                        [POOL_HUNG] = "hang",
+                                        [POOL_TOO_LARGE] = "compiler_memory",
+                                        [POOL_KILLED] = "killed"};
+    return names[outcome];
+}
+
+/* Replaces the result; false: the job was not run, the result is as it was. `root` may be null. */
+static bool read_answer(const PoolJob *job, StoreResult *r, Json **root) {
     char error[128];
-    Json *root = report ? json_read(report, strlen(report), NULL, error) : NULL;
-    snprintf(status, size, "%s", root ? "ok" : "bug");
-    for (const Json *item = json_first(json_get(root, "cases")); item; item = json_next(item)) {
-        const char *text = json_get_string(item, "status", "bug");
-        if (strcmp(text, "ok") == 0 || strcmp(text, "skipped") == 0) continue;
-        snprintf(status, size, "%.31s", text);
-        break;
+    const char *status = status_of(job->outcome);
+    Json *json = job->outcome == POOL_DONE ? json_read(job->answer.data, job->answer.len, NULL, error) : NULL;
+    if (status) {
+        *r = (StoreResult){.complete = json_get_bool(json, "complete", false),
+                           .seconds = json_get_number(json, "seconds", 0),
+                           .noise = json_get_number(json, "noise", 0),
+                           .samples = (unsigned)json_get_int(json, "samples", 0),
+                           .bytes = json_get_number(json, "bytes", 0),
+                           .flops = json_get_number(json, "flops", 0),
+                           .percent_of_roof = json_get_number(json, "percent_of_roof", 0),
+                           .roof_bytes = json_get_number(json, "roof_bytes", 0)};
+        snprintf(r->status, sizeof r->status, "%.31s",
+                 job->outcome == POOL_DONE ? json_get_string(json, "status", "bug") : status);
     }
+    if (root)
+        *root = json;
+    else
+        json_release(json);
+    return status;
+}
+
+/* One job by itself. */
+static bool do_one(const Search *s, const Order *o, StoreResult *r, Json **root) {
+    Str request;
+    str_init(&request);
+    put_order(s, o, &request);
+    PoolJob job = {.request = request.data, .size = request.len};
+    pool_run(s->pool, &job, 1, 0, s->options->cancel);
+    bool known = read_answer(&job, r, root);
+    str_release(&job.answer);
+    str_release(&request);
+    return known;
+}
+
+bool search_format(const Search *s, const char *file, StoreResult *r, Str *text) {
+    Json *root = NULL;
+    bool known = do_one(s, &(Order){.task = "format", .file = file}, r, &root);
+    str_append(text, json_get_string(root, "text", ""));
     json_release(root);
+    return known;
 }
 
-/* What a report says of a case beside its time. */
-static void read_facts(const Json *item, StoreResult *r) {
-    r->noise = json_get_number(item, "noise", 0);
-    r->samples = (unsigned)json_get_number(item, "samples", 0);
-    r->bytes = json_get_number(item, "bytes", 0);
-    r->flops = json_get_number(item, "flops", 0);
-    r->percent_of_roof = json_get_number(item, "percent_of_copy", 0);
-    r->roof_bytes = 1e9 * json_get_number(item, "copy_gb_per_s", 0);
-}
-
-/* One case's time; the launches are checked, so a wrong result has none. */
-static void timed(Search *s, const sketchc_artifact *artifact, unsigned samples, StoreResult *r) {
-    sketchc_run_options run = {.size = sizeof run,
-                               .seed = s->options->seed,
-                               .time_limit_s = quick_limit_s,
-                               .case_name = s->case_name,
-                               .samples = samples};
-    char *report = NULL, error[128];
-    pthread_mutex_lock(&s->timing);
-    sketchc_bench(artifact, &run, "json", &report);
-    pthread_mutex_unlock(&s->timing);
-    read_status(report, r->status, sizeof r->status);
-    Json *root = report ? json_read(report, strlen(report), NULL, error) : NULL;
-    const Json *item = json_first(json_get(root, "cases"));
-    r->seconds = strcmp(r->status, "ok") == 0 ? json_get_number(item, "median_s", 0) : 0;
-    read_facts(item, r);
-    json_release(root);
-    sketchc_free(report);
-}
-
-double search_time(Search *s, const Candidate *c, unsigned samples) {
-    StoreResult result = {0};
-    sketchc_artifact *artifact = compile(s, c, result.status, sizeof result.status);
-    if (artifact) timed(s, artifact, samples, &result);
-    sketchc_artifact_destroy(artifact);
-    return result.seconds;
-}
+/* ---- Candidates ---- */
 
 StoreKey search_key(const Search *s, const char *sketch) {
     return (StoreKey){.definition = s->operator_text,
@@ -100,77 +116,76 @@ void search_keep_artifact(Search *s, const Candidate *c) {
     sketchc_unit_destroy(unit);
 }
 
-static void judge(Search *s, Candidate *c) {
-    char *status = c->result.status, *report = NULL;
-    size_t size = sizeof c->result.status;
-    sketchc_artifact *artifact = compile(s, c, status, size);
-    if (!artifact) return;
-    sketchc_run_options run = {.size = sizeof run,
-                               .seed = s->options->seed,
-                               .time_limit_s = quick_limit_s,
-                               .max_bytes = SMALL_BYTES,
-                               .no_ragged = true};
-    sketchc_verify(artifact, &run, "json", &report);
-    read_status(report, status, size);
-    sketchc_free(report);
-    if (strcmp(status, "ok") == 0)
-        timed(s, artifact, SAMPLES, &c->result);
-    sketchc_artifact_destroy(artifact);
+/* Slower than what? What was given up beside a faster one may be wanted here. */
+static bool is_known(const Search *s, Candidate *c, double give_up_s) {
+    StoreKey key = search_key(s, c->sketch);
+    StoreResult r;
+    if (!s->options->store || !store_find(s->options->store, &key, &r)) return false;
+    if (strcmp(r.status, "slow") == 0 && !(give_up_s > 0 && r.seconds > give_up_s)) return false;
+    c->result = r;
+    c->ended = seconds_now();
+    return c->judged = c->stored = true;
 }
 
-void search_evaluate(Search *s, Candidate *c) {
-    StoreKey key = search_key(s, c->sketch);
-    if (s->options->store && store_find(s->options->store, &key, &c->result)) {
-        c->judged = c->stored = true;
-        return;
+static double give_up_after(const Search *s) {
+    double best = 0;
+    for (size_t i = 0; i < s->count; i++) {
+        const Candidate *c = &s->list[i];
+        if (candidate_runs(c) && (best <= 0 || c->result.seconds < best)) best = c->result.seconds;
     }
-    judge(s, c);
-    c->judged = true;
+    return CLEARLY_SLOWER * best;
+}
+
+void search_evaluate(Search *s, size_t from, double deadline) {
+    enum { AT_ONCE = 64 };
+    double give_up_s = give_up_after(s);
+    while (from < s->count) {
+        PoolJob jobs[AT_ONCE];
+        Str requests[AT_ONCE];
+        Candidate *of[AT_ONCE];
+        size_t n = 0;
+        for (; from < s->count && n < AT_ONCE; from++) {
+            Candidate *c = &s->list[from];
+            if (c->judged || is_known(s, c, give_up_s)) continue;
+            str_init(&requests[n]);
+            put_order(s, &(Order){"judge", c->file, SAMPLES, give_up_s}, &requests[n]);
+            jobs[n] = (PoolJob){.request = requests[n].data, .size = requests[n].len};
+            of[n++] = c;
+        }
+        pool_run(s->pool, jobs, n, deadline, s->options->cancel);
+        for (size_t i = 0; i < n; i++) {
+            of[i]->ended = jobs[i].ended;
+            of[i]->judged = read_answer(&jobs[i], &of[i]->result, NULL);
+            str_release(&jobs[i].answer);
+            str_release(&requests[i]);
+        }
+    }
 }
 
 bool search_verify_all(Search *s, Candidate *c) {
-    char *report = NULL;
+    StoreResult r;
     if (c->result.complete) return true;
-    sketchc_artifact *artifact = compile(s, c, c->result.status, sizeof c->result.status);
-    if (!artifact) return false;
-    sketchc_run_options run = {
-        .size = sizeof run, .seed = s->options->seed, .time_limit_s = quick_limit_s};
-    sketchc_verify(artifact, &run, "json", &report);
-    Str text;
-    str_init(&text);
-    FailureKind failure =
-        report ? conductor_read_report(report, s->operator_text, &text) : FAILURE_BUG;
-    c->result.complete = failure == FAILURE_NONE;
-    if (failure) snprintf(c->result.status, sizeof c->result.status, "%s", failure_name(failure));
-    str_release(&text);
-    sketchc_free(report);
-    sketchc_artifact_destroy(artifact);
-    return c->result.complete;
+    if (!do_one(s, &(Order){.task = "verify", .file = c->file}, &r, NULL)) return false;
+    c->result.complete = r.complete;
+    memcpy(c->result.status, r.status, sizeof r.status);
+    return r.complete;
+}
+
+double search_time(Search *s, const Candidate *c, unsigned samples) {
+    StoreResult r = {0};
+    do_one(s, &(Order){.task = "time", .file = c->file, .samples = samples}, &r, NULL);
+    return r.seconds;
 }
 
 bool search_choose_case(Search *s, Candidate *c) {
-    char *report = NULL, error[128];
-    double most = -1;
-    sketchc_artifact *artifact = compile(s, c, c->result.status, sizeof c->result.status);
-    if (!artifact) return false;
-    sketchc_run_options run = {
-        .size = sizeof run, .seed = s->options->seed, .time_limit_s = quick_limit_s, .samples = 1};
-    sketchc_bench(artifact, &run, "json", &report);
-    Json *root = report ? json_read(report, strlen(report), NULL, error) : NULL;
+    Json *root = NULL;
+    bool known = do_one(s, &(Order){.task = "choose", .file = c->file}, &c->result, &root);
+    snprintf(s->case_name, sizeof s->case_name, "%.63s", json_get_string(root, "case", ""));
     snprintf(s->device, sizeof s->device, "%.127s", json_get_string(root, "device", ""));
     snprintf(s->arch, sizeof s->arch, "%.31s", json_get_string(root, "arch", ""));
-    for (const Json *item = json_first(json_get(root, "cases")); item; item = json_next(item)) {
-        if (s->options->store)
-            store_put_case(s->options->store, s->operator_text, json_get_string(item, "name", ""),
-                           json_get_string(item, "sizes", ""));
-        double bytes = json_get_number(item, "bytes", 0);
-        bool ok = strcmp(json_get_string(item, "status", ""), "ok") == 0;
-        if (!ok || bytes <= most) continue;
-        most = bytes;
-        snprintf(s->case_name, sizeof s->case_name, "%.63s", json_get_string(item, "name", ""));
-    }
+    for (const Json *item = json_first(json_get(root, "cases")); item && s->options->store; item = json_next(item))
+        store_put_case(s->options->store, s->operator_text, json_get_string(item, "name", ""),
+                       json_get_string(item, "sizes", ""));
     json_release(root);
-    sketchc_free(report);
-    sketchc_artifact_destroy(artifact);
-    return most >= 0;
+    return known && s->case_name[0];
 }

@@ -1,5 +1,6 @@
 /* Judging a candidate: compile with fix-its, verify, measure. */
 #include "conductor.h"
+#include "device_lock.h"
 
 #include "json.h"
 #include "sketchc.h"
@@ -51,6 +52,11 @@ bool sketch_identity(const char *operator_text, const char *sketch, Hash128 *ide
     sketchc_unit_destroy(unit);
     str_release(&source);
     return ok;
+}
+
+/* What follows may take so long. */
+static void begin_step(const JudgeOptions *o, double seconds, const char *what) {
+    if (o->channel) child_phase(o->channel, seconds, what);
 }
 
 /* ---- Compiling ---- */
@@ -114,6 +120,7 @@ static bool compile(const JudgeOptions *o, Str *source, size_t from, Judgement *
                     sketchc_artifact **artifact) {
     sketchc_status status = SKETCHC_OK;
     char *json = NULL;
+    begin_step(o, JUDGE_COMPILE_S, "compiling");
     for (unsigned round = 0; round <= FIX_ROUNDS; round++) {
         sketchc_free(json);
         json = NULL;
@@ -175,6 +182,8 @@ static sketchc_run_options run_options(const JudgeOptions *o) {
 static bool verify(const JudgeOptions *o, const sketchc_artifact *artifact, Judgement *j) {
     sketchc_run_options options = run_options(o);
     char *report = NULL;
+    /* Each launch has a limit of its own, which is the user's choice. */
+    begin_step(o, JUDGE_VERIFY_S + 20 * o->time_limit_s, "verifying");
     sketchc_verify(artifact, &options, "json", &report);
     j->failure =
         report ? conductor_read_report(report, o->operator_text, &j->verdict) : FAILURE_BUG;
@@ -192,7 +201,10 @@ static void measure(const JudgeOptions *o, const sketchc_artifact *artifact, con
     char *report = NULL, error[128];
     if (o->case_name) snprintf(j->case_name, sizeof j->case_name, "%s", o->case_name);
     options.case_name = j->case_name[0] ? j->case_name : NULL;
+    int lock = o->channel ? device_lock(o->target, o->channel) : -1;
+    begin_step(o, JUDGE_TIME_S + 20 * o->time_limit_s, "timing");
     sketchc_bench(artifact, &options, "json", &report);
+    device_unlock(lock);
     Json *root = report ? json_read(report, strlen(report), NULL, error) : NULL;
     const Json *item = json_first(json_get(root, "cases"));
     const char *status = json_get_string(item, "status", "bug");

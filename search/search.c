@@ -8,22 +8,21 @@
 
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
-enum { PER_ROUND = 6, MIGRATION = 3, FINALISTS = 6, REMEASURED = 3 };
-
-static double now(void) {
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
+/* PATIENCE: times the time limit, after which a candidate that is being judged is left. */
+enum { PER_ROUND = 6, PATIENCE = 2, MIGRATION = 3, FINALISTS = 6, REMEASURED = 3 };
 
 typedef struct {
     Search s;
     SearchResult *result;
     double start;
     double pace; /* seconds that one round took at most */
+    double deadline; /* what is still being judged then is left */
 } Loop;
+
+static double time_limit(const SearchOptions *o) {
+    return o->time_limit_s > 0 ? o->time_limit_s : 40;
+}
 
 static bool cancelled(const Loop *l) {
     const atomic_int *flag = l->s.options->cancel;
@@ -40,30 +39,36 @@ static char *copy(const char *text, size_t size) {
     return result;
 }
 
-/* The sketch joined with the operator, in the one style. */
+/* The same under another name is the same. */
+static Hash128 identity_of(const char *sketch) {
+    const char *body = strstr(sketch, " implements ");
+    if (!body) body = sketch;
+    return hash128(body, strlen(body), (Hash128){0, 0});
+}
+
+/* The sketch joined with the operator, in the one style. What the formatter does not survive stays as it is, and is
+ * judged by that. */
 static bool prepare(const Search *s, const char *sketch, Candidate *c) {
-    Str source, block;
-    char *text = NULL;
-    size_t size = 0;
-    str_init(&source);
-    str_init(&block);
+    Str source, block, text;
+    Str *all[] = {&source, &block, &text};
+    for (size_t i = 0; i < COUNT_OF(all); i++) str_init(all[i]);
     str_printf(&source, "%s\n%s", s->operator_text, sketch);
-    sketchc_unit *unit = sketchc_unit_create("candidate.sketch", source.data, source.len);
-    bool ok = unit && sketchc_format(unit, &text, &size) == SKETCHC_OK &&
-              proposer_extract_sketch(text, size, &block, NULL);
-    if (ok) {
-        c->file = copy(text, size);
-        c->sketch = copy(block.data, block.len);
-        /* The same under another name is the same. */
-        const char *body = strstr(block.data, " implements ");
-        body = body ? body : block.data;
-        c->identity = hash128(body, strlen(body), (Hash128){0, 0});
+    bool known = search_format(s, source.data, &c->result, &text);
+    if (known && text.len) {
+        known = proposer_extract_sketch(text.data, text.len, &block, NULL);
+    } else if (known && (known = strcmp(c->result.status, "compile") != 0)) {
+        c->judged = true;
+        c->ended = seconds_now();
+        str_append_n(&text, source.data, source.len);
+        str_append(&block, sketch);
     }
-    sketchc_free(text);
-    sketchc_unit_destroy(unit);
-    str_release(&source);
-    str_release(&block);
-    return ok && c->file && c->sketch;
+    if (known) {
+        c->file = copy(text.data, text.len);
+        c->sketch = copy(block.data, block.len);
+        c->identity = identity_of(block.data);
+    }
+    for (size_t i = 0; i < COUNT_OF(all); i++) str_release(all[i]);
+    return known && c->file && c->sketch;
 }
 
 /* SIZE_MAX: it does not parse, or was there before. */
@@ -135,23 +140,6 @@ static size_t ask(Loop *l, Proposer *from, const ProposerRequest *r, const char 
 
 /* ---- Judging ---- */
 
-typedef struct {
-    Search *s;
-    size_t begin, end;
-    atomic_size_t next;
-    const atomic_int *cancel;
-} Batch;
-
-static void *work(void *context) {
-    Batch *b = context;
-    for (;;) {
-        size_t i = atomic_fetch_add(&b->next, 1);
-        if (i >= b->end || (b->cancel && atomic_load((atomic_int *)b->cancel))) return NULL;
-        search_evaluate(b->s, &b->s->list[i]);
-        b->s->list[i].ended = now();
-    }
-}
-
 /* What came of one candidate: into the store, and to the arm that made it. */
 static void account(Loop *l, Candidate *c) {
     Search *s = &l->s;
@@ -189,7 +177,7 @@ static void report(Loop *l, bool done) {
     const Search *s = &l->s;
     SearchProgress *p = &l->result->last;
     size_t best = search_best(s, SEARCH_ISLANDS);
-    p->elapsed = now() - l->start;
+    p->elapsed = seconds_now() - l->start;
     p->best_seconds = best == SIZE_MAX ? 0 : s->list[best].result.seconds;
     p->best_name = best == SIZE_MAX ? "" : s->list[best].source;
     p->percent_of_roof = best == SIZE_MAX ? 0 : s->list[best].result.percent_of_roof;
@@ -198,16 +186,8 @@ static void report(Loop *l, bool done) {
 }
 
 static void judge_new(Loop *l, size_t from) {
-    enum { MOST_WORKERS = 64 };
     Search *s = &l->s;
-    pthread_t threads[MOST_WORKERS];
-    unsigned want = s->options->workers ? s->options->workers : 2, started = 0;
-    if (want > MOST_WORKERS) want = MOST_WORKERS;
-    Batch b = {.s = s, .begin = from, .end = s->count, .next = from, .cancel = s->options->cancel};
-    for (; started + 1 < want && started + 1 < s->count - from; started++)
-        if (pthread_create(&threads[started], NULL, work, &b)) break;
-    work(&b);
-    for (unsigned i = 0; i < started; i++) pthread_join(threads[i], NULL);
+    search_evaluate(s, from, l->deadline);
     for (size_t i = from; i < s->count; i++) account(l, &s->list[i]);
     report(l, false);
 }
@@ -251,11 +231,11 @@ static bool take_naive(Loop *l, Proposer *rules) {
         if (at == SIZE_MAX || !search_choose_case(&l->s, &l->s.list[at])) continue;
         l->s.list[at].naive = true;
         begin_run(l);
-        search_evaluate(&l->s, &l->s.list[at]);
-        l->s.list[at].ended = now();
+        search_evaluate(&l->s, at, 0);
         account(l, &l->s.list[at]);
         l->result->last.naive_seconds = l->s.list[at].result.seconds;
         snprintf(l->result->case_name, sizeof l->result->case_name, "%s", l->s.case_name);
+        report(l, false);
         if (candidate_runs(&l->s.list[at])) return true;
     }
     str_append(&l->result->error, "no naive sketch of the operator runs here\n");
@@ -347,21 +327,21 @@ static void one_round(Loop *l, Proposer *rules) {
 static bool enough(const Loop *l, unsigned idle) {
     const SearchOptions *o = l->s.options;
     const SearchProgress *p = &l->result->last;
-    double limit = o->time_limit_s > 0 ? o->time_limit_s : 40;
+    double limit = time_limit(o);
     bool fast = o->target_speedup > 0 && p->best_seconds > 0 &&
                 p->naive_seconds / p->best_seconds >= o->target_speedup;
     return cancelled(l) || fast || l->s.count >= (o->max_candidates ? o->max_candidates : 48) ||
-           idle >= (o->plateau ? o->plateau : 4) || now() - l->start + l->pace > limit;
+           idle >= (o->plateau ? o->plateau : 4) || seconds_now() - l->start + l->pace > limit;
 }
 
 static void improve(Loop *l, Proposer *rules) {
     unsigned idle = 0;
     double best = l->result->last.best_seconds;
     while (!enough(l, idle)) {
-        double begin = now();
+        double begin = seconds_now();
         size_t before = l->s.count;
         one_round(l, rules);
-        double took = now() - begin, reached = l->result->last.best_seconds;
+        double took = seconds_now() - begin, reached = l->result->last.best_seconds;
         if (took > l->pace) l->pace = took;
         idle = reached > 0 && (best <= 0 || reached < 0.97 * best) ? 0 : idle + 1;
         best = reached;
@@ -420,7 +400,7 @@ static void end_run(Loop *l, const Candidate *winner) {
     StoreKey key = search_key(s, winner ? winner->sketch : NULL);
     StoreRunEnd end = {.tried = r->last.tried,
                        .repeated = r->last.repeated,
-                       .elapsed = now() - l->start,
+                       .elapsed = seconds_now() - l->start,
                        .naive_seconds = r->naive_seconds,
                        .best_seconds = r->best_seconds,
                        .complete = r->complete};
@@ -468,12 +448,14 @@ void search_run(const SearchOptions *options, SearchResult *result) {
     str_init(&result->error);
     Loop l = {.s = {.options = options, .random = options->seed, .run = -1},
               .result = result,
-              .start = now()};
+              .start = seconds_now()};
+    l.deadline = l.start + PATIENCE * time_limit(options);
     result->last.cost = -1;
     l.s.list = calloc(SEARCH_CANDIDATES, sizeof *l.s.list);
+    l.s.pool_options = (PoolOptions){.argv = options->judge, .slots = options->workers};
+    l.s.pool = pool_create(&l.s.pool_options);
     Proposer *rules = proposer_rules_create();
-    pthread_mutex_init(&l.s.timing, NULL);
-    if (l.s.list && rules && take_operator(&l) && take_naive(&l, rules)) {
+    if (l.s.list && l.s.pool && rules && take_operator(&l) && take_naive(&l, rules)) {
         take_designs(&l, rules);
         improve(&l, rules);
         finish(&l);
@@ -484,7 +466,7 @@ void search_run(const SearchOptions *options, SearchResult *result) {
         free(l.s.list[i].file);
     }
     proposer_destroy(rules);
-    pthread_mutex_destroy(&l.s.timing);
+    pool_destroy(l.s.pool);
     free(l.s.list);
     free(l.s.operator_text);
 }

@@ -32,7 +32,8 @@ typedef struct SearchOptions {
     const char *strategy;    /* a row of strategies.def; null: islands */
     uint64_t seed;
     unsigned max_candidates; /* 0: 48 */
-    unsigned workers;        /* compile at one time; 0: 2 */
+    unsigned workers;        /* candidates that are judged at one time; 0: 2 */
+    const char *const *judge;/* starts a judge: a program that calls pool_serve(search_work); see pool.h */
     unsigned plateau;        /* rounds without a better one that end it; 0: 4 */
     double time_limit_s;     /* 0: 40; what is being judged is ended first */
     double target_speedup;   /* over the naive sketch; 0: none */

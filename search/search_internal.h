@@ -3,10 +3,9 @@
 #define SEARCH_SEARCH_INTERNAL_H
 
 #include "mutate.h"
+#include "pool.h"
 #include "search.h"
 #include "sketchc.h"
-
-#include <pthread.h>
 
 enum { SEARCH_CANDIDATES = 4096, SEARCH_ISLANDS = 2, ARM_DESIGN = MUTATION_COUNT, ARM_MORE, ARM_COUNT };
 
@@ -32,7 +31,8 @@ typedef struct {
     Candidate *list;
     size_t count;
     uint64_t random;
-    pthread_mutex_t timing; /* launches of one search are timed one at a time */
+    PoolOptions pool_options;
+    Pool *pool; /* the judges; the search itself has one thread */
     struct {
         unsigned tried;
         double gain;
@@ -49,9 +49,9 @@ size_t search_best(const Search *s, unsigned island);
 size_t strategy_parent(Search *s, unsigned island);
 unsigned strategy_arm(Search *s);
 
-/* evaluate.c: compiles, checks small cases, times; what is found in the store is not run. Thread-safe for
- * different candidates; timing is exclusive. */
-void search_evaluate(Search *s, Candidate *c);
+/* evaluate.c. What is found in the store is not run. Candidates from number `from` on that are not yet judged: compiled,
+ * small cases checked, timed. What was not done at `deadline` (seconds_now; 0: none) stays not judged. */
+void search_evaluate(Search *s, size_t from, double deadline);
 /* All declared cases and ragged sizes. */
 bool search_verify_all(Search *s, Candidate *c);
 /* The artifact as bytes, into the store. */
@@ -60,5 +60,7 @@ void search_keep_artifact(Search *s, const Candidate *c);
 double search_time(Search *s, const Candidate *c, unsigned samples);
 /* The case with the most bytes, by one launch of each; the device's name; the cases, into the store. */
 bool search_choose_case(Search *s, Candidate *c);
+/* The file in the one style into `text`, "" when it does not parse; false: not known, the search was stopped. */
+bool search_format(const Search *s, const char *file, StoreResult *r, Str *text);
 
 #endif

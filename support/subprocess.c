@@ -26,7 +26,7 @@ typedef struct {
     double deadline; /* seconds of the monotonic clock */
 } Run;
 
-static double now_s(void) {
+double seconds_now(void) {
     struct timespec t;
     clock_gettime(CLOCK_MONOTONIC, &t);
     return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
@@ -74,22 +74,31 @@ static bool is_kept(const char *entry, const char *const *keep) {
     return !keep || *keep;
 }
 
-/* The kept part of the environment; the array is the caller's, the strings are environ's. */
-static char **filter_environment(const char *const *keep) {
-    size_t count = 0, kept = 0;
+static bool is_replaced(const char *entry, const char *const *more) {
+    size_t length = strcspn(entry, "=") + 1;
+    while (more && *more && strncmp(*more, entry, length) != 0) more++;
+    return more && *more;
+}
+
+/* The kept part of the environment, with `more` (null: nothing) in place of equal names; the array is the
+ * caller's, the strings are environ's and more's. */
+static char **filter_environment(const char *const *keep, const char *const *more) {
+    size_t count = 0, added = 0, kept = 0;
     while (environ[count]) count++;
-    char **filtered = calloc(count + 1, sizeof *filtered);
+    while (more && more[added]) added++;
+    char **filtered = calloc(count + added + 1, sizeof *filtered);
     for (size_t i = 0; filtered && i < count; i++)
-        if (is_kept(environ[i], keep)) filtered[kept++] = environ[i];
+        if (is_kept(environ[i], keep) && !is_replaced(environ[i], more)) filtered[kept++] = environ[i];
+    for (size_t i = 0; filtered && i < added; i++) filtered[kept++] = (char *)(uintptr_t)more[i];
     return filtered;
 }
 
 static int set_actions(posix_spawn_file_actions_t *actions, const Run *run) {
-    int error = run->child[TO_STDIN] < 0
-                    ? posix_spawn_file_actions_addopen(actions, 0, "/dev/null", O_RDONLY, 0)
-                    : posix_spawn_file_actions_adddup2(actions, run->child[TO_STDIN], 0);
-    if (!error) error = posix_spawn_file_actions_adddup2(actions, run->child[FROM_STDOUT], 1);
-    if (!error) error = posix_spawn_file_actions_adddup2(actions, run->child[FROM_STDERR], 2);
+    int error = 0;
+    for (int i = 0; !error && i < STREAMS; i++)
+        error = run->child[i] < 0 ? posix_spawn_file_actions_addopen(
+                                        actions, i, "/dev/null", i == TO_STDIN ? O_RDONLY : O_WRONLY, 0)
+                                  : posix_spawn_file_actions_adddup2(actions, run->child[i], i);
     /* Descriptors that the host program did not mark close-on-exec are no business of the child. */
     if (!error) error = posix_spawn_file_actions_addclosefrom_np(actions, 3);
     return error;
@@ -134,7 +143,7 @@ static bool start(Run *run) {
     ok = ok && open_pipe(run, FROM_STDOUT) && open_pipe(run, FROM_STDERR);
     int error = ok ? 0 : errno;
     if (!error) {
-        char **filtered = filter_environment(run->spec->env_keep);
+        char **filtered = filter_environment(run->spec->env_keep, NULL);
         error = filtered ? spawn(run, filtered) : ENOMEM;
         free(filtered);
     }
@@ -203,7 +212,7 @@ static bool has_ended(const Run *run) {
 static bool must_stop(Run *run) {
     const atomic_int *cancel = run->spec->cancel;
     run->result->cancelled = cancel && atomic_load(cancel);
-    run->result->timed_out = !run->result->cancelled && now_s() >= run->deadline;
+    run->result->timed_out = !run->result->cancelled && seconds_now() >= run->deadline;
     return run->result->cancelled || run->result->timed_out;
 }
 
@@ -212,7 +221,7 @@ static void wait_for_end(Run *run) {
     while (!has_ended(run)) {
         if (must_stop(run)) return;
         bool open = run->parent[FROM_STDOUT] >= 0 || run->parent[FROM_STDERR] >= 0;
-        double left_ms = 1e3 * (run->deadline - now_s());
+        double left_ms = 1e3 * (run->deadline - seconds_now());
         if (left_ms < 1) left_ms = 1;
         int wait_ms = left_ms < (double)POLL_MS ? (int)left_ms : POLL_MS;
         /* With the output closed the end is near: look again soon, but not in a busy loop. */
@@ -244,7 +253,7 @@ bool subprocess_run(const SubprocessSpec *spec, SubprocessResult *result) {
     *result = (SubprocessResult){0};
     str_init(&result->out);
     str_init(&result->err);
-    double deadline = spec->timeout_s > 0 ? now_s() + spec->timeout_s : 1e300;
+    double deadline = spec->timeout_s > 0 ? seconds_now() + spec->timeout_s : 1e300;
     Run run = {.spec = spec,
                .result = result,
                .parent = {-1, -1, -1},
@@ -254,6 +263,17 @@ bool subprocess_run(const SubprocessSpec *spec, SubprocessResult *result) {
     wait_for_end(&run);
     finish(&run);
     return true;
+}
+
+bool subprocess_start(const char *const *argv, const int streams[3], const char *const *more, pid_t *pid) {
+    SubprocessSpec spec = {.argv = argv};
+    Run run = {.spec = &spec, .child = {streams[0], streams[1], streams[2]}};
+    char **environment = filter_environment(NULL, more);
+    int error = environment ? spawn(&run, environment) : ENOMEM;
+    free(environment);
+    *pid = run.pid;
+    errno = error;
+    return !error;
 }
 
 void subprocess_release(SubprocessResult *result) {

@@ -10,6 +10,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
+#include <sys/types.h>
 
 #if defined(__GNUC__)
 #define PRINTF_LIKE(fmt, args) __attribute__((format(printf, fmt, args)))
@@ -114,6 +115,10 @@ const char *env_name(EnvId id);
 const char *env_use(EnvId id); /* one line for people */
 bool env_is_secret(EnvId id);  /* not to be shown, recorded or passed to a child */
 
+/* ---- Time ---- */
+
+double seconds_now(void); /* of a clock that only goes forward */
+
 /* ---- Subprocess ---- */
 
 typedef struct {
@@ -138,6 +143,10 @@ typedef struct {
  * The caller releases with subprocess_release, also after false. */
 bool subprocess_run(const SubprocessSpec *spec, SubprocessResult *result);
 void subprocess_release(SubprocessResult *result);
+/* Starts argv[0] and goes on. `streams` become its standard input, output and error (-1: /dev/null); `more`
+ * (NULL-terminated "NAME=VALUE", or null) replaces variables of the environment, of which it gets no secret ones.
+ * In a process group of its own; the caller waits for it. False with errno when it could not be started. */
+bool subprocess_start(const char *const *argv, const int streams[3], const char *const *more, pid_t *pid);
 
 /* ---- Hash ---- */
 

@@ -15,7 +15,7 @@ FOLDERS = ["support", "ir", "frontend", "model", "passes", "emit", "verify", "ru
 # (what, why not, sources that may and their reason)
 CALLS = [
     (r"\b(?:exit|_exit|_Exit|quick_exit)\s*\(", "ends the process",
-     {"runtime/worker.c": "the worker's own process"}),
+     {"support/child.c": "the child's own process"}),
     (r"\babort\s*\(", "ends the process",
      {"support/": "the one place for out of memory", "ir/op.c": "a caller's bug would corrupt the IR",
       "ir/affine_of.c": "the same",

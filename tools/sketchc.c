@@ -2,6 +2,7 @@
 #include "sketchc.h"
 #include "crash.h"
 #include "diff.h"
+#include "fail.h"
 #include "lsp/lsp.h"
 #include "options.h"
 #include "ask.h"
@@ -22,17 +23,6 @@ typedef struct {
     sketchc_run_options run;
     const char *command; /* as it was typed, for a crash's file */
 } Driver;
-
-static int fail(int status, const char *format, ...) PRINTF_LIKE(2, 3);
-static int fail(int status, const char *format, ...) {
-    va_list args;
-    va_start(args, format);
-    fputs("sketchc: ", stderr);
-    vfprintf(stderr, format, args);
-    fputs("\n", stderr);
-    va_end(args);
-    return status;
-}
 
 static const char *value(const Driver *d, OptionId id) {
     return option_value(&d->line, id);
@@ -617,6 +607,10 @@ static const char *join_words(Arena *arena, int count, char **words) {
 }
 
 int main(int argc, char **argv) {
+    if (argc == 2 && strcmp(argv[1], judge_word) == 0) {
+        serve_as_judge();
+        _exit(0); /* the search does not wait */
+    }
     Driver d = {.arena = arena_create()};
     if (!d.arena) return fail(SKETCHC_BUG, "out of memory");
     crash_on_interrupt();

@@ -7,6 +7,8 @@
 
 #include "sketchc.h"
 
+#include <stdatomic.h>
+
 /* `line` and `compile` as read by the driver; `path` the file with the operator. */
 int command_propose(Arena *arena, const CommandLine *line, const sketchc_options *compile, const char *path,
                     uint64_t seed, double time_limit_s);
@@ -20,10 +22,15 @@ struct SearchResult;
  * initialised when the status is 0, and then released by search_result_release. */
 int search_by_line(const CommandLine *line, const sketchc_options *compile, const char *path, uint64_t seed,
                    struct SearchOptions *options, struct SearchResult *result);
-bool search_interrupted(void);
 struct LlmConfig;
 /* The settings of the command line over environment and files; null with messages on standard error. */
 struct LlmConfig *read_settings(const CommandLine *line);
+/* What a search's judge is started as: the program's first word, which people have no use for. */
+extern const char judge_word[];
+extern const char *const judge_command[]; /* this very program, also where its file was replaced meanwhile */
+void serve_as_judge(void);
+/* From now on SIGINT and SIGTERM set this; the second one ends the program at once. */
+const atomic_int *catch_interrupts(void);
 int command_db(const CommandLine *line);
 int command_from_store(const CommandLine *line); /* report, export-dataset */
 struct Store;

@@ -2,6 +2,8 @@
 #include "ask.h"
 
 #include "conductor.h"
+#include "fail.h"
+#include "judge_apart.h"
 #include "llm.h"
 #include "retrieve.h"
 #include "search.h"
@@ -12,17 +14,6 @@
 #include <unistd.h>
 
 enum { OPERATOR_LIMIT = 1 << 20, CANDIDATE_LIMIT = 1000 };
-
-static int complain(int status, const char *format, ...) PRINTF_LIKE(2, 3);
-static int complain(int status, const char *format, ...) {
-    va_list args;
-    va_start(args, format);
-    fputs("sketchc: ", stderr);
-    vfprintf(stderr, format, args);
-    fputs("\n", stderr);
-    va_end(args);
-    return status;
-}
 
 /* ---- Settings ---- */
 
@@ -74,7 +65,7 @@ LlmConfig *read_settings(const CommandLine *line) {
 }
 
 int command_config(const CommandLine *line) {
-    if (line->operands.len) return complain(SKETCHC_USAGE_ERROR, "config takes no file");
+    if (line->operands.len) return fail(SKETCHC_USAGE_ERROR, "config takes no file");
     LlmConfig *config = read_settings(line);
     if (!config) return SKETCHC_USAGE_ERROR;
     Str out;
@@ -124,6 +115,9 @@ typedef struct {
     const char *path;
     JudgeOptions judge;
     Proposer *proposer;
+    PoolOptions pool_options;
+    Pool *pool;
+    const atomic_int *cancel; /* set by Ctrl-C */
     Str operator_name, operator_text, best, report, winner;
     double best_seconds, naive_seconds, time_limit_s;
     Arena *arena;
@@ -135,6 +129,10 @@ typedef struct {
     bool final; /* asking again is of no use */
     ProposerStatus last;
 } Run;
+
+static bool is_interrupted(const Run *run) {
+    return atomic_load((atomic_int *)(uintptr_t)run->cancel);
+}
 
 static unsigned count_option(const CommandLine *line, OptionId id, unsigned otherwise) {
     double n;
@@ -221,7 +219,7 @@ static void judge_reply(Run *run, Line *l, ProposerReply *reply) {
     }
     Judgement *j = &l->tried[l->tried_count];
     l->asked[l->tried_count++] = identity;
-    judge_sketch(&run->judge, reply->sketch.data, j);
+    if (!judge_apart(run->pool, &run->judge, reply->sketch.data, run->cancel, j)) run->final = true;
     run->judged++;
     run->verified += j->failure == FAILURE_NONE;
     l->open = can_be_repaired(j->failure);
@@ -242,7 +240,8 @@ static ProposerRequest design_request(const Run *run, unsigned attempt) {
                              .seed = run->judge.seed,
                              .examples = run->similar.examples,
                              .example_count = run->similar.count,
-                             .attempt = attempt};
+                             .attempt = attempt,
+                             .cancel = run->cancel};
 }
 
 /* What failed last, and before it. */
@@ -278,7 +277,7 @@ static void ask_round(Run *run, Line *lines, unsigned count, unsigned round) {
     }
     if (n) run->proposer->propose(run->proposer, requests, n, replies);
     for (size_t i = 0; i < n; i++) {
-        judge_reply(run, asked[i], &replies[i]);
+        if (!is_interrupted(run)) judge_reply(run, asked[i], &replies[i]);
         proposer_reply_release(&replies[i]);
     }
     free(requests);
@@ -302,6 +301,10 @@ static void line_release(Line *l, unsigned repairs) {
     free(l->history);
 }
 
+static bool is_over(const Run *run) {
+    return run->final || is_interrupted(run);
+}
+
 static void search(Run *run, unsigned candidates, unsigned repairs) {
     Line *lines = calloc(candidates, sizeof *lines);
     run->seen = calloc((size_t)candidates * (repairs + 1), sizeof *run->seen);
@@ -309,7 +312,7 @@ static void search(Run *run, unsigned candidates, unsigned repairs) {
     unsigned first = count_option(run->line, OPTION_SAMPLE, 1);
     if (first) first--;
     for (unsigned i = 0; ok && i < candidates; i++) ok = line_init(&lines[i], first + i, repairs);
-    for (unsigned round = 0; ok && round <= repairs && !run->final; round++)
+    for (unsigned round = 0; ok && round <= repairs && !is_over(run); round++)
         ask_round(run, lines, candidates, round);
     for (unsigned i = 0; lines && i < candidates; i++) line_release(&lines[i], repairs);
     free(run->seen);
@@ -381,7 +384,7 @@ static int write_best(const Run *run) {
     int status = 0;
     if (path && strcmp(path, "-") != 0) {
         if (!file_write_atomic(path, text.data, text.len, 0644))
-            status = complain(SKETCHC_USAGE_ERROR, "cannot write %s: %s", path, strerror(errno));
+            status = fail(SKETCHC_USAGE_ERROR, "cannot write %s: %s", path, strerror(errno));
     } else if (!option_given(run->line, OPTION_JSON)) {
         fputs(text.data, stdout);
     }
@@ -435,6 +438,7 @@ static void report(const Run *run) {
 /* The worst that can be said when nothing was found. */
 static int status_of(const Run *run) {
     if (run->best.len) return 0;
+    if (is_interrupted(run)) return SKETCHC_INTERRUPTED;
     if (run->judged) return SKETCHC_VERIFY_FAILED;
     return run->last == PROPOSER_REJECTED ? SKETCHC_USAGE_ERROR : SKETCHC_MISSING;
 }
@@ -444,7 +448,7 @@ static int run_all(Run *run, const LlmConfig *config) {
     str_init(&error);
     int status = 0;
     if (llm_wanted(config) && !(run->proposer = llm_proposer_create(config, &error)))
-        status = complain(SKETCHC_USAGE_ERROR, "%s", error.data);
+        status = fail(SKETCHC_USAGE_ERROR, "%s", error.data);
     str_release(&error);
     if (status) return status;
     if (!run->proposer || option_given(run->line, OPTION_STRATEGY)) {
@@ -458,15 +462,24 @@ static int run_all(Run *run, const LlmConfig *config) {
         proposer_destroy(run->proposer);
         return SKETCHC_MISSING;
     }
+    run->pool_options = (PoolOptions){.argv = judge_command, .slots = 1};
+    run->cancel = catch_interrupts();
+    if (!(run->pool = pool_create(&run->pool_options))) {
+        retrieved_release(&run->similar);
+        proposer_destroy(run->proposer);
+        return fail(SKETCHC_MISSING, "no folder for temporary files can be made");
+    }
     search(run, candidates ? candidates : 1, repairs);
+    pool_destroy(run->pool);
     bool nobody = run->last == PROPOSER_REJECTED && !run->judged;
-    if (!nobody && !option_given(run->line, OPTION_ALONE)) status = go_on(run);
+    if (!nobody && !is_interrupted(run) && !option_given(run->line, OPTION_ALONE)) status = go_on(run);
     retrieved_release(&run->similar);
     if (!status) status = status_of(run);
     if (run->best.len && !status) status = write_best(run);
     report(run);
+    if (!status && is_interrupted(run)) status = SKETCHC_INTERRUPTED;
     proposer_destroy(run->proposer);
-    return !status && search_interrupted() ? SKETCHC_INTERRUPTED : status;
+    return status;
 }
 
 static int explain(const Run *run, const LlmConfig *config) {
@@ -491,10 +504,10 @@ static int read_operator(Run *run, const char *path) {
     str_init(&text);
     int status = 0;
     if (!file_read(path, OPERATOR_LIMIT, &text))
-        status = complain(SKETCHC_USAGE_ERROR, "cannot read %s: %s", path, strerror(errno));
+        status = fail(SKETCHC_USAGE_ERROR, "cannot read %s: %s", path, strerror(errno));
     else if (!proposer_extract_operator(text.data, text.len, &run->operator_text,
                                         &run->operator_name))
-        status = complain(SKETCHC_SOURCE_ERROR, "%s holds no operator", path);
+        status = fail(SKETCHC_SOURCE_ERROR, "%s holds no operator", path);
     str_release(&text);
     if (status) return status;
     sketchc_unit *unit = sketchc_unit_create(path, run->operator_text.data, run->operator_text.len);

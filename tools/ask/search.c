@@ -3,6 +3,7 @@
 
 #include "json.h"
 #include "search.h"
+#include "work.h"
 
 #include <errno.h>
 #include <signal.h>
@@ -20,12 +21,23 @@ static void on_interrupt(int number) {
     if (atomic_exchange(&stop, 1)) _exit(SKETCHC_INTERRUPTED); /* the second time at once */
 }
 
-static void catch_interrupts(void) {
+const atomic_int *catch_interrupts(void) {
     struct sigaction action = {.sa_handler = on_interrupt};
     sigemptyset(&action.sa_mask);
     sigaction(SIGINT, &action, NULL);
     sigaction(SIGTERM, &action, NULL);
+    return &stop;
 }
+
+/* ---- Judges ---- */
+
+const char judge_word[] = "judge-candidates";
+
+void serve_as_judge(void) {
+    pool_serve(search_work);
+}
+
+const char *const judge_command[] = {"/proc/self/exe", judge_word, NULL};
 
 /* ---- Progress ---- */
 
@@ -201,10 +213,6 @@ static int status_of(const CommandLine *line, const SearchResult *r) {
     return !status && atomic_load(&stop) ? SKETCHC_INTERRUPTED : status;
 }
 
-bool search_interrupted(void) {
-    return atomic_load(&stop) != 0;
-}
-
 static int run_search(const CommandLine *line, const char *path, SearchOptions *options,
                       SearchResult *result) {
     Str text, environment;
@@ -221,7 +229,8 @@ static int run_search(const CommandLine *line, const char *path, SearchOptions *
         options->size = text.len;
         options->environment = environment.data;
         options->context = (void *)progress_form(line);
-        catch_interrupts();
+        options->judge = judge_command;
+        catch_interrupts(); /* .cancel */
         search_run(options, result);
     }
     str_release(&environment);

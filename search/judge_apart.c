@@ -1,0 +1,133 @@
+/* judge_sketch in a judge's process: orders and judgements as JSON. */
+#include "judge_apart.h"
+
+#include "json.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- Judgements ---- */
+
+/* The texts of a judgement, by name. */
+static size_t texts_of(Judgement *j, Str **texts, const char **names) {
+    static const char *const all[] = {"sketch", "outcome", "diagnostics", "explanation", "verdict", "roof"};
+    Str *const fields[] = {&j->sketch, &j->outcome, &j->diagnostics, &j->explanation, &j->verdict, &j->roof};
+    for (size_t i = 0; i < COUNT_OF(all); i++) {
+        texts[i] = fields[i];
+        names[i] = all[i];
+    }
+    return COUNT_OF(all);
+}
+
+enum { MOST_TEXTS = 8 };
+
+static void put_judgement(Judgement *j, Str *out) {
+    Str *texts[MOST_TEXTS];
+    const char *names[MOST_TEXTS];
+    size_t count = texts_of(j, texts, names);
+    str_printf(out, "{\"failure\":%d,\"fixes\":%u,\"first_line\":%u,\"lo\":\"%llu\",\"hi\":\"%llu\",\"case\":", (int)j->failure, j->fixes, j->first_line,
+               (unsigned long long)j->identity.lo, (unsigned long long)j->identity.hi);
+    str_append_json(out, j->case_name);
+    str_append(out, ",\"seconds\":");
+    str_append_double(out, j->seconds);
+    str_append(out, ",\"noise\":");
+    str_append_double(out, j->noise);
+    for (size_t i = 0; i < count; i++) {
+        str_printf(out, ",\"%s\":", names[i]);
+        str_append_json_n(out, texts[i]->data, texts[i]->len);
+    }
+    str_append_char(out, '}');
+}
+
+static uint64_t whole(const Json *root, const char *name) {
+    return strtoull(json_get_string(root, name, "0"), NULL, 10);
+}
+
+static bool read_judgement(const char *answer, size_t size, Judgement *j) {
+    char error[128];
+    Str *texts[MOST_TEXTS];
+    const char *names[MOST_TEXTS];
+    size_t count = texts_of(j, texts, names);
+    Json *root = json_read(answer, size, NULL, error);
+    int64_t failure = json_get_int(root, "failure", -1);
+    bool ok = failure >= 0 && failure < FAILURE_COUNT;
+    if (ok) j->failure = (FailureKind)failure;
+    j->fixes = (unsigned)json_get_int(root, "fixes", 0);
+    j->first_line = (unsigned)json_get_int(root, "first_line", 0);
+    j->identity = (Hash128){whole(root, "lo"), whole(root, "hi")};
+    j->seconds = json_get_number(root, "seconds", 0);
+    j->noise = json_get_number(root, "noise", 0);
+    snprintf(j->case_name, sizeof j->case_name, "%.63s", json_get_string(root, "case", ""));
+    for (size_t i = 0; ok && i < count; i++) str_append(texts[i], json_get_string(root, names[i], ""));
+    json_release(root);
+    return ok;
+}
+
+/* ---- The search's side ---- */
+
+static void put_text(Str *out, const char *name, const char *text) {
+    if (!text) return;
+    str_printf(out, ",\"%s\":", name);
+    str_append_json(out, text);
+}
+
+static void put_order(const JudgeOptions *o, const char *sketch, Str *out) {
+    str_printf(out, "{\"seed\":\"%llu\",\"samples\":%u,\"measure\":%s,\"roof\":%s,\"time_limit_s\":",
+               (unsigned long long)o->seed, o->samples, o->measure ? "true" : "false", o->roof ? "true" : "false");
+    str_append_double(out, o->time_limit_s);
+    put_text(out, "task", "sketch");
+    put_text(out, "file", sketch);
+    put_text(out, "operator", o->operator_text);
+    put_text(out, "operator_name", o->operator_name);
+    put_text(out, "target", o->target);
+    put_text(out, "arch", o->arch);
+    put_text(out, "target_file", o->target_file);
+    put_text(out, "case", o->case_name);
+    str_append_char(out, '}');
+}
+
+/* The judge did not come to an answer. */
+static void blame(const PoolJob *job, const char *sketch, Judgement *j) {
+    j->failure = job->outcome == POOL_HUNG ? FAILURE_TIMEOUT : job->outcome == POOL_NOT_RUN ? FAILURE_MACHINE : FAILURE_BUG;
+    str_append(&j->sketch, sketch);
+    str_append(&j->outcome, job->why[0] ? job->why : "the judge said nothing");
+    str_append(&j->verdict, job->why);
+}
+
+bool judge_apart(Pool *pool, const JudgeOptions *o, const char *sketch, const atomic_int *cancel, Judgement *j) {
+    Str order;
+    char error[128];
+    str_init(&order);
+    put_order(o, sketch, &order);
+    PoolJob job = {.request = order.data, .size = order.len};
+    pool_run(pool, &job, 1, 0, cancel);
+    Json *root = job.outcome == POOL_DONE ? json_read(job.answer.data, job.answer.len, NULL, error) : NULL;
+    const char *text = json_get_string(root, "text", "");
+    if (!root || !read_judgement(text, strlen(text), j)) blame(&job, sketch, j);
+    json_release(root);
+    str_release(&job.answer);
+    str_release(&order);
+    return job.outcome != POOL_NOT_RUN;
+}
+
+/* ---- The judge's side ---- */
+
+void judge_order(const Json *order, ChildChannel *channel, Str *text) {
+    JudgeOptions o = {.target = json_get_string(order, "target", NULL),
+                      .arch = json_get_string(order, "arch", NULL),
+                      .target_file = json_get_string(order, "target_file", NULL),
+                      .operator_name = json_get_string(order, "operator_name", NULL),
+                      .operator_text = json_get_string(order, "operator", ""),
+                      .seed = whole(order, "seed"),
+                      .time_limit_s = json_get_number(order, "time_limit_s", 0),
+                      .case_name = json_get_string(order, "case", NULL),
+                      .samples = (unsigned)json_get_int(order, "samples", 0),
+                      .measure = json_get_bool(order, "measure", false),
+                      .roof = json_get_bool(order, "roof", false),
+                      .channel = channel};
+    Judgement j;
+    judgement_init(&j);
+    judge_sketch(&o, json_get_string(order, "file", ""), &j);
+    put_judgement(&j, text);
+    judgement_release(&j);
+}

@@ -1,0 +1,250 @@
+#include "work.h"
+
+#include "conductor.h"
+#include "device_lock.h"
+#include "json.h"
+#include "judge_apart.h"
+#include "sketchc.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { SMALL_BYTES = 1 << 20 };
+static const double quick_limit_s = 10; /* of one launch */
+
+typedef struct {
+    const char *task, *file, *operator_text, *target, *arch, *case_name;
+    uint64_t seed;
+    unsigned samples;
+    double give_up_s;
+    ChildChannel *channel;
+    const Json *json; /* the whole order */
+} Order;
+
+typedef struct {
+    char status[32], case_name[64];
+    double seconds;
+    bool complete;
+    Str text, facts; /* facts: further members of the answer */
+} Outcome;
+
+/* ---- Steps ---- */
+
+static sketchc_artifact *compile(const Order *o, Outcome *out) {
+    sketchc_options options = {.size = sizeof options, .target = o->target, .arch = o->arch};
+    sketchc_artifact *artifact = NULL;
+    child_phase(o->channel, JUDGE_COMPILE_S, "compiling");
+    sketchc_unit *unit = sketchc_unit_create("candidate.sketch", o->file, strlen(o->file));
+    sketchc_status done = unit ? sketchc_compile(unit, &options, &artifact) : SKETCHC_BUG;
+    char *json = done && unit ? sketchc_diagnostics(unit, "json") : NULL;
+    if (done)
+        snprintf(out->status, sizeof out->status, "%s",
+                 failure_name(conductor_compile_failure(done, json, NULL, NULL)));
+    sketchc_free(json);
+    sketchc_unit_destroy(unit);
+    return artifact;
+}
+
+/* The status of the first case that is not well; "ok" when all are that were not skipped. */
+static void read_status(const Json *report, char status[32]) {
+    snprintf(status, 32, "%s", report ? "ok" : "bug");
+    for (const Json *item = json_first(json_get(report, "cases")); item; item = json_next(item)) {
+        const char *text = json_get_string(item, "status", "bug");
+        if (strcmp(text, "ok") == 0 || strcmp(text, "skipped") == 0) continue;
+        snprintf(status, 32, "%.31s", text);
+        break;
+    }
+}
+
+static Json *read_report(char *report) {
+    char error[128];
+    Json *root = report ? json_read(report, strlen(report), NULL, error) : NULL;
+    sketchc_free(report);
+    return root;
+}
+
+static sketchc_run_options run_options(const Order *o) {
+    return (sketchc_run_options){
+        .size = sizeof(sketchc_run_options), .seed = o->seed, .time_limit_s = quick_limit_s};
+}
+
+static void verify_small(const Order *o, const sketchc_artifact *artifact, Outcome *out) {
+    sketchc_run_options run = run_options(o);
+    char *report = NULL;
+    run.max_bytes = SMALL_BYTES;
+    run.no_ragged = true;
+    child_phase(o->channel, JUDGE_VERIFY_S, "verifying");
+    sketchc_verify(artifact, &run, "json", &report);
+    Json *root = read_report(report);
+    read_status(root, out->status);
+    json_release(root);
+}
+
+static void put_number(Str *out, const char *name, double value) {
+    str_printf(out, ",\"%s\":", name);
+    str_append_double(out, value);
+}
+
+static void put_text(Str *out, const char *name, const char *text) {
+    str_printf(out, ",\"%s\":", name);
+    str_append_json(out, text);
+}
+
+/* What a report says of a case beside its time. */
+static void put_facts(const Json *item, Str *out) {
+    put_number(out, "noise", json_get_number(item, "noise", 0));
+    put_number(out, "samples", json_get_number(item, "samples", 0));
+    put_number(out, "bytes", json_get_number(item, "bytes", 0));
+    put_number(out, "flops", json_get_number(item, "flops", 0));
+    put_number(out, "percent_of_roof", json_get_number(item, "percent_of_copy", 0));
+    put_number(out, "roof_bytes", 1e9 * json_get_number(item, "copy_gb_per_s", 0));
+}
+
+/* One case's time; the launches are checked, so a wrong result has none. */
+static void time_case(const Order *o, const sketchc_artifact *artifact, Outcome *out) {
+    sketchc_run_options run = run_options(o);
+    char *report = NULL;
+    run.case_name = o->case_name;
+    run.samples = o->samples;
+    run.give_up_s = o->give_up_s;
+    int lock = device_lock(o->target, o->channel);
+    child_phase(o->channel, JUDGE_TIME_S, "timing");
+    sketchc_bench(artifact, &run, "json", &report);
+    device_unlock(lock);
+    Json *root = read_report(report);
+    read_status(root, out->status);
+    const Json *item = json_first(json_get(root, "cases"));
+    if (strcmp(out->status, "ok") == 0 || strcmp(out->status, "slow") == 0)
+        out->seconds = json_get_number(item, "median_s", 0);
+    put_facts(item, &out->facts);
+    json_release(root);
+}
+
+/* ---- Tasks ---- */
+
+static void do_format(const Order *o, Outcome *out) {
+    char *text = NULL;
+    size_t size = 0;
+    child_phase(o->channel, JUDGE_COMPILE_S, "formatting");
+    sketchc_unit *unit = sketchc_unit_create("candidate.sketch", o->file, strlen(o->file));
+    bool ok = unit && sketchc_format(unit, &text, &size) == SKETCHC_OK;
+    snprintf(out->status, sizeof out->status, "%s", ok ? "ok" : "compile");
+    if (ok) str_append_n(&out->text, text, size);
+    sketchc_free(text);
+    sketchc_unit_destroy(unit);
+}
+
+static void do_judge(const Order *o, Outcome *out) {
+    sketchc_artifact *artifact = compile(o, out);
+    if (artifact) verify_small(o, artifact, out);
+    if (artifact && strcmp(out->status, "ok") == 0) time_case(o, artifact, out);
+    sketchc_artifact_destroy(artifact);
+}
+
+static void do_verify(const Order *o, Outcome *out) {
+    char *report = NULL;
+    sketchc_artifact *artifact = compile(o, out);
+    if (!artifact) return;
+    sketchc_run_options run = run_options(o);
+    child_phase(o->channel, JUDGE_VERIFY_S, "verifying");
+    sketchc_verify(artifact, &run, "json", &report);
+    FailureKind failure = report ? conductor_read_report(report, o->operator_text, &out->text) : FAILURE_BUG;
+    out->complete = failure == FAILURE_NONE;
+    snprintf(out->status, sizeof out->status, "%s", failure ? failure_name(failure) : "ok");
+    sketchc_free(report);
+    sketchc_artifact_destroy(artifact);
+}
+
+static void do_time(const Order *o, Outcome *out) {
+    sketchc_artifact *artifact = compile(o, out);
+    if (artifact) time_case(o, artifact, out);
+    sketchc_artifact_destroy(artifact);
+}
+
+/* Names and sizes of all cases. */
+static void put_cases(const Json *report, Str *out) {
+    const char *between = "";
+    str_append(out, ",\"cases\":[");
+    for (const Json *item = json_first(json_get(report, "cases")); item; item = json_next(item)) {
+        str_printf(out, "%s{\"name\":", between);
+        str_append_json(out, json_get_string(item, "name", ""));
+        put_text(out, "sizes", json_get_string(item, "sizes", ""));
+        str_append_char(out, '}');
+        between = ",";
+    }
+    str_append_char(out, ']');
+}
+
+static void do_choose(const Order *o, Outcome *out) {
+    char *report = NULL;
+    double most = -1;
+    sketchc_artifact *artifact = compile(o, out);
+    if (!artifact) return;
+    sketchc_run_options run = run_options(o);
+    run.samples = 1;
+    child_phase(o->channel, JUDGE_TIME_S, "timing");
+    sketchc_bench(artifact, &run, "json", &report);
+    Json *root = read_report(report);
+    snprintf(out->status, sizeof out->status, "bug");
+    put_text(&out->facts, "device", json_get_string(root, "device", ""));
+    put_text(&out->facts, "arch", json_get_string(root, "arch", ""));
+    put_cases(root, &out->facts);
+    for (const Json *item = json_first(json_get(root, "cases")); item; item = json_next(item)) {
+        double bytes = json_get_number(item, "bytes", 0);
+        bool ok = strcmp(json_get_string(item, "status", ""), "ok") == 0;
+        if (!ok || bytes <= most) continue;
+        most = bytes;
+        snprintf(out->status, sizeof out->status, "ok");
+        snprintf(out->case_name, sizeof out->case_name, "%.63s", json_get_string(item, "name", ""));
+    }
+    json_release(root);
+    sketchc_artifact_destroy(artifact);
+}
+
+static void do_sketch(const Order *o, Outcome *out) {
+    snprintf(out->status, sizeof out->status, "ok");
+    judge_order(o->json, o->channel, &out->text);
+}
+
+static const struct {
+    const char *name;
+    void (*run)(const Order *o, Outcome *out);
+} tasks[] = {{"format", do_format}, {"judge", do_judge}, {"verify", do_verify}, {"time", do_time}, {"choose", do_choose},
+             {"sketch", do_sketch}};
+
+/* ---- JSON ---- */
+
+static void put(const Outcome *out, Str *answer) {
+    str_append(answer, "{\"status\":");
+    str_append_json(answer, out->status);
+    put_text(answer, "case", out->case_name);
+    put_number(answer, "seconds", out->seconds);
+    put_text(answer, "text", out->text.data);
+    str_printf(answer, ",\"complete\":%s%s}", out->complete ? "true" : "false", out->facts.data);
+}
+
+void search_work(const char *request, size_t size, ChildChannel *channel, Str *answer) {
+    char error[128];
+    Json *root = json_read(request, size, NULL, error);
+    const char *target = json_get_string(root, "target", NULL), *arch = json_get_string(root, "arch", NULL);
+    Order o = {.task = json_get_string(root, "task", ""),
+               .file = json_get_string(root, "file", ""),
+               .operator_text = json_get_string(root, "operator", ""),
+               .target = target ? target : "openmp",
+               .arch = arch,
+               .case_name = json_get_string(root, "case", NULL),
+               .seed = strtoull(json_get_string(root, "seed", "0"), NULL, 10),
+               .samples = (unsigned)json_get_int(root, "samples", 0),
+               .give_up_s = json_get_number(root, "give_up_s", 0),
+               .channel = channel,
+               .json = root};
+    Outcome out = {.status = "bug"};
+    str_init(&out.text);
+    str_init(&out.facts);
+    for (size_t i = 0; i < COUNT_OF(tasks); i++)
+        if (strcmp(tasks[i].name, o.task) == 0) tasks[i].run(&o, &out);
+    put(&out, answer);
+    str_release(&out.text);
+    str_release(&out.facts);
+    json_release(root);
+}

@@ -1,0 +1,161 @@
+#!/usr/bin/env python3
+"""Ctrl-C at several moments of a search: it ends soon with status 130, keeps what was verified, and leaves neither
+processes nor files behind.
+
+    interrupt.py SKETCHC"""
+import fcntl
+import json
+import os
+import pathlib
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+
+OPERATOR = """operator add_one {
+    symbols: N;
+    tensors: X[N]: f32, Y[N]: f32;
+    Y = X + 1
+    case ragged { N=33; X: normal(0, 1) }
+    case large { N=30000; X: normal(0, 1) }
+}
+"""
+# A compiler that says so and sleeps once `slow` is there.
+COMPILER = """#!/bin/sh
+if [ -e {folder}/slow ]; then touch {folder}/compiling; exec sleep 100; fi
+exec cc "$@"
+"""
+LIMIT_S = 2
+LOCKS = [pathlib.Path("/run/lock/sketchc-cpu.lock"), pathlib.Path("/tmp/sketchc-cpu.lock")]
+
+
+class Search:
+    """One search in a folder of its own."""
+
+    def __init__(self, sketchc: str, *options: str):
+        self.sketchc = sketchc
+        self.temporary = tempfile.TemporaryDirectory()
+        self.folder = pathlib.Path(self.temporary.name)
+        (self.folder / "op.sketch").write_text(OPERATOR)
+        compiler = self.folder / "compiler"
+        compiler.write_text(COMPILER.format(folder=self.folder))
+        compiler.chmod(0o755)
+        (self.folder / "tmp").mkdir()
+        env = dict(os.environ, CC=str(compiler), TMPDIR=str(self.folder / "tmp"), XDG_CACHE_HOME=str(self.folder),
+                   OMP_WAIT_POLICY="passive")
+        self.process = subprocess.Popen(
+            [sketchc, "--propose", self.folder / "op.sketch", "-t", "openmp", "-o", self.folder / "kept.sketch",
+             "--progress=json", "--search-time=600", "--candidates=1000", *options],
+            text=True, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, env=env, start_new_session=True)
+
+    def until_found(self) -> None:
+        """The naive sketch is the first that runs."""
+        for line in self.process.stderr:
+            if line.startswith("{") and json.loads(line)["naive_s"] > 0:
+                return
+        raise AssertionError("the search ended by itself")
+
+    def until_there(self, name: str) -> None:
+        end = time.monotonic() + 60
+        while not (self.folder / name).exists():
+            if time.monotonic() > end or self.process.poll() is not None:
+                raise AssertionError(f"{name} did not come")
+            time.sleep(0.01)
+
+    def interrupt(self, moment: str, keeps: bool) -> list[str]:
+        begin = time.monotonic()
+        self.process.send_signal(signal.SIGINT)
+        self.process.stderr.read()
+        status, took = self.process.wait(), time.monotonic() - begin
+        print(f"figure: interrupted_{moment} {took:.2f} s")
+        problems = [] if status == 130 else [f"status {status}"]
+        # Twice that where other programs take the processor.
+        if took > LIMIT_S * (2 if os.getloadavg()[0] > os.cpu_count() else 1):
+            problems.append(f"{took:.1f} s")
+        kept = self.folder / "kept.sketch"
+        if kept.exists() != keeps:
+            problems.append("a result was kept" if kept.exists() else "nothing was kept")
+        if keeps and kept.exists() and subprocess.run(
+                [self.sketchc, "-q", "verify", kept, "-t", "openmp", "--no-ragged"], check=False,
+                stdout=subprocess.DEVNULL).returncode:
+            problems.append("what was kept does not verify")
+        left = [p.name for p in (self.folder / "tmp").iterdir()]
+        if left:
+            problems.append(f"left files: {left}")
+        problems += [f"left a process: {text}" for text in self.processes()]
+        self.temporary.cleanup()
+        return [f"{moment}: {p}" for p in problems]
+
+    def processes(self) -> list[str]:
+        """What still runs and knows this search's folder by its environment."""
+        found = []
+        for entry in pathlib.Path("/proc").iterdir():
+            try:
+                if entry.name.isdigit() and f"XDG_CACHE_HOME={self.folder}\0".encode() in (entry / "environ").read_bytes():
+                    found.append((entry / "cmdline").read_text().replace("\0", " "))
+            except OSError:
+                continue
+        return found
+
+
+def compiling(sketchc: str) -> list[str]:
+    search = Search(sketchc)
+    search.until_found()
+    (search.folder / "slow").touch()
+    search.until_there("compiling")
+    return search.interrupt("compiling", True)
+
+
+def compiling_first(sketchc: str) -> list[str]:
+    search = Search(sketchc)
+    (search.folder / "slow").touch()
+    search.until_there("compiling")
+    return search.interrupt("before_a_result", False)
+
+
+def waiting_for_the_device(sketchc: str) -> list[str]:
+    """As long as somebody else times, nothing is timed, which can be broken off, too."""
+    search = Search(sketchc)
+    search.until_found()
+    with open(next(p for p in LOCKS if p.exists()), encoding="utf-8") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        time.sleep(1)
+        return search.interrupt("waiting_for_the_device", True)
+
+
+def at_random(sketchc: str, delay: float) -> list[str]:
+    search = Search(sketchc)
+    search.until_found()
+    time.sleep(delay)
+    return search.interrupt(f"after_{delay:g}_s", True)
+
+
+def waiting_for_a_model(sketchc: str) -> list[str]:
+    search = Search(sketchc, "--proposer=command:sleep 100", "--strategy=islands")
+    end = time.monotonic() + 60
+    while not any("sleep 100" in text for text in search.processes()) and time.monotonic() < end:
+        time.sleep(0.05)
+    return search.interrupt("waiting_for_a_model", True)
+
+
+def waiting_for_the_only_model(sketchc: str) -> list[str]:
+    search = Search(sketchc, "--proposer=command:sleep 100")
+    end = time.monotonic() + 60
+    while not any("sleep 100" in text for text in search.processes()) and time.monotonic() < end:
+        time.sleep(0.05)
+    return search.interrupt("waiting_for_the_only_model", False)
+
+
+def main() -> int:
+    sketchc = sys.argv[1]
+    problems = compiling(sketchc) + compiling_first(sketchc) + waiting_for_the_device(sketchc)
+    problems += waiting_for_a_model(sketchc) + waiting_for_the_only_model(sketchc)
+    for delay in (0.1, 0.45):
+        problems += at_random(sketchc, delay)
+    print("\n".join(problems) if problems else "interrupted at seven moments")
+    return 1 if problems else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,10 @@
+/* How the driver says that something cannot be done. */
+#ifndef TOOLS_FAIL_H
+#define TOOLS_FAIL_H
+
+#include "support.h"
+
+/* Prints "sketchc: ..." and a line end to standard error; returns `status`. */
+int fail(int status, const char *format, ...) PRINTF_LIKE(2, 3);
+
+#endif
