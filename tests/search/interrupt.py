@@ -134,7 +134,7 @@ def at_random(sketchc: str, delay: float) -> list[str]:
 def waiting_for_a_model(sketchc: str) -> list[str]:
     search = Search(sketchc, "--proposer=command:sleep 100", "--strategy=islands")
     end = time.monotonic() + 60
-    while not any("sleep 100" in text for text in search.processes()) and time.monotonic() < end:
+    while "sleep 100 " not in search.processes() and time.monotonic() < end:
         time.sleep(0.05)
     return search.interrupt("waiting_for_a_model", True)
 
@@ -142,7 +142,7 @@ def waiting_for_a_model(sketchc: str) -> list[str]:
 def waiting_for_the_only_model(sketchc: str) -> list[str]:
     search = Search(sketchc, "--proposer=command:sleep 100")
     end = time.monotonic() + 60
-    while not any("sleep 100" in text for text in search.processes()) and time.monotonic() < end:
+    while "sleep 100 " not in search.processes() and time.monotonic() < end:
         time.sleep(0.05)
     return search.interrupt("waiting_for_the_only_model", False)
 

@@ -210,7 +210,7 @@ static int status_of(const CommandLine *line, const SearchResult *r) {
     int status = r->found ? write_result(line, r) : SKETCHC_VERIFY_FAILED;
     if (!r->found) fputs(r->error.data, stderr);
     if (r->found) report(line, r);
-    return !status && atomic_load(&stop) ? SKETCHC_INTERRUPTED : status;
+    return (!status || !r->found) && atomic_load(&stop) ? SKETCHC_INTERRUPTED : status;
 }
 
 static int run_search(const CommandLine *line, const char *path, SearchOptions *options,
