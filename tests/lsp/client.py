@@ -9,6 +9,7 @@ class Client:
         self.process = subprocess.Popen([str(sketchc), "lsp"], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
         self.number = 0
         self.diagnostics = {}  # uri: the last that were published
+        self.publications = {}  # uri: how often
         if initialize:
             asked = {"general": {"positionEncodings": ["utf-8", "utf-16"]}} if utf8 else {}
             if refresh:
@@ -39,7 +40,9 @@ class Client:
                 length = int(value)
         message = json.loads(self.process.stdout.read(length))
         if message.get("method") == "textDocument/publishDiagnostics":
-            self.diagnostics[message["params"]["uri"]] = message["params"]
+            uri = message["params"]["uri"]
+            self.diagnostics[uri] = message["params"]
+            self.publications[uri] = self.publications.get(uri, 0) + 1
         return message
 
     def asked(self, method):
@@ -50,10 +53,9 @@ class Client:
         self.send({"id": message["id"], "result": None})
 
     def diagnosed_twice(self, uri):
-        """Waits for the diagnostics that come with what compiling says."""
-        seen = 0
-        while seen < 2:
-            seen += self.read().get("method") == "textDocument/publishDiagnostics"
+        """Waits for the diagnostics that come with what compiling says, or have come while a request was answered."""
+        while self.publications.get(uri, 0) < 2:
+            self.read()
 
     def answer(self, number):
         while True:

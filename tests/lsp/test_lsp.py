@@ -1,8 +1,10 @@
 #!/usr/bin/env python3
 """Transcripts of the language server: test_lsp.py SKETCHC. Each test talks to a server of its own."""
 import json
+import os
 import pathlib
 import random
+import signal
 import subprocess
 import sys
 
@@ -11,6 +13,7 @@ from client import Client, apply, example, position
 
 URI = "file:///work.sketch"
 SKETCHC = sys.argv[1]
+PATIENCE = 400 if os.environ.get("SANITIZED") else 100  # seconds a test may take
 STRIDE = """sketch s {
     symbols: M;
     tensors: X[M]: f32; Y[M]: f32;
@@ -375,11 +378,17 @@ def test_utf8_positions():
         assert c.end() == 0
 
 
+def too_long(*_):
+    raise TimeoutError(f"no end within {PATIENCE} s")
+
+
 def main():
+    signal.signal(signal.SIGALRM, too_long)
     tests = [(name, f) for name, f in sorted(globals().items()) if name.startswith("test_")]
     failed = 0
     print(f"1..{len(tests)}")
     for number, (name, f) in enumerate(tests, 1):
+        signal.alarm(PATIENCE)
         try:
             f()
             print(f"ok {number} - {name}")
