@@ -121,7 +121,7 @@ static bool is_known(const Search *s, Candidate *c, double give_up_s) {
     StoreKey key = search_key(s, c->sketch);
     StoreResult r;
     if (!s->options->store || !store_find(s->options->store, &key, &r)) return false;
-    if (strcmp(r.status, "slow") == 0 && !(give_up_s > 0 && r.seconds > give_up_s)) return false;
+    if (strcmp(r.status, "slow") == 0 && !(give_up_s > 0 && r.seconds >= give_up_s)) return false;
     c->result = r;
     c->ended = seconds_now();
     return c->judged = c->stored = true;
