@@ -4,11 +4,6 @@
 #include <math.h>
 #include <string.h>
 
-static void put_string(Str *s, const char *key, const char *text) {
-    str_printf(s, ",\"%s\":", key);
-    str_append_json(s, text);
-}
-
 /* JSON has no infinities. */
 static void put_number(Str *s, const char *key, double value) {
     str_printf(s, ",\"%s\":", key);
@@ -27,11 +22,11 @@ static void put_bool(Str *s, const char *key, bool value) {
 
 static void put_head(Str *s, const char *kind, const Artifact *a, const RtError *error) {
     str_printf(s, "{\"format\":1,\"kind\":\"%s\"", kind);
-    put_string(s, "artifact", a->name);
-    put_string(s, "target", artifact_target_name(a->target));
-    put_string(s, "arch", a->arch);
-    put_string(s, "status", rt_status_name(error->status));
-    put_string(s, "text", error->text);
+    str_append_member(s, "artifact", a->name);
+    str_append_member(s, "target", artifact_target_name(a->target));
+    str_append_member(s, "arch", a->arch);
+    str_append_member(s, "status", rt_status_name(error->status));
+    str_append_member(s, "text", error->text);
 }
 
 void rt_run_json(const Artifact *a, const RtError *error, Str *out) {
@@ -42,11 +37,11 @@ void rt_run_json(const Artifact *a, const RtError *error, Str *out) {
 static void put_verdict(Str *s, const RtVerdict *v) {
     str_append(s, "{\"name\":");
     str_append_json(s, v->name);
-    put_string(s, "sizes", v->sizes);
-    put_string(s, "status", rt_status_name(v->status));
-    put_string(s, "check", v->check);
-    put_string(s, "text", v->text);
-    put_string(s, "tensor", v->tensor);
+    str_append_member(s, "sizes", v->sizes);
+    str_append_member(s, "status", rt_status_name(v->status));
+    str_append_member(s, "check", v->check);
+    str_append_member(s, "text", v->text);
+    str_append_member(s, "tensor", v->tensor);
     put_number(s, "worst_ratio", v->worst_ratio);
     put_number(s, "rms_ratio", v->rms_ratio);
     put_number(s, "max_error", v->max_error);
@@ -56,7 +51,7 @@ static void put_verdict(Str *s, const RtVerdict *v) {
     put_bool(s, "sampled", v->sampled);
     put_bool(s, "paper_rule", v->paper_rule);
     put_bool(s, "kernelbench_rule", v->kernelbench_rule);
-    put_string(s, "digest", v->digest);
+    str_append_member(s, "digest", v->digest);
     put_number(s, "seconds", v->seconds);
     str_append_char(s, '}');
 }
@@ -77,9 +72,9 @@ void rt_verify_json(const Artifact *a, const RtVerifyReport *report, Str *out) {
 static void put_timing(Str *s, const RtTiming *t) {
     str_append(s, "{\"name\":");
     str_append_json(s, t->name);
-    put_string(s, "sizes", t->sizes);
-    put_string(s, "status", rt_status_name(t->status));
-    put_string(s, "text", t->text);
+    str_append_member(s, "sizes", t->sizes);
+    str_append_member(s, "status", rt_status_name(t->status));
+    str_append_member(s, "text", t->text);
     put_count(s, "samples", t->samples);
     put_number(s, "median_s", t->median_s);
     put_number(s, "p5_s", t->p5_s);
@@ -104,8 +99,8 @@ static void put_timing(Str *s, const RtTiming *t) {
 
 void rt_bench_json(const Artifact *a, const RtBenchReport *report, Str *out) {
     put_head(out, "bench", a, &report->error);
-    put_string(out, "device", report->device);
-    put_string(out, "code", report->code);
+    str_append_member(out, "device", report->device);
+    str_append_member(out, "code", report->code);
     str_append(out, ",\"kernels\":[");
     for (unsigned i = 0; i < report->kernel_count; i++) {
         const RtKernelInfo *k = &report->kernels[i];

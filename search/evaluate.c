@@ -15,22 +15,16 @@ typedef struct {
     double give_up_s;
 } Order;
 
-static void put_text(Str *out, const char *name, const char *text) {
-    if (!text) return;
-    str_printf(out, ",\"%s\":", name);
-    str_append_json(out, text);
-}
-
 static void put_order(const Search *s, const Order *o, Str *out) {
     const SearchOptions *options = s->options;
-    str_printf(out, "{\"seed\":\"%llu\",\"samples\":%u,\"give_up_s\":", (unsigned long long)options->seed, o->samples);
-    str_append_double(out, o->give_up_s);
-    put_text(out, "task", o->task);
-    put_text(out, "file", o->file);
-    put_text(out, "operator", s->operator_text);
-    put_text(out, "target", options->target);
-    put_text(out, "arch", options->arch);
-    put_text(out, "case", s->case_name[0] ? s->case_name : NULL);
+    str_printf(out, "{\"seed\":\"%llu\",\"samples\":%u", (unsigned long long)options->seed, o->samples);
+    str_append_member_number(out, "give_up_s", o->give_up_s);
+    str_append_member(out, "task", o->task);
+    str_append_member(out, "file", o->file);
+    str_append_member(out, "operator", s->operator_text);
+    str_append_member(out, "target", options->target);
+    str_append_member(out, "arch", options->arch);
+    str_append_member(out, "case", s->case_name[0] ? s->case_name : NULL);
     str_append_char(out, '}');
 }
 

@@ -28,10 +28,8 @@ static void put_judgement(Judgement *j, Str *out) {
     str_printf(out, "{\"failure\":%d,\"fixes\":%u,\"first_line\":%u,\"lo\":\"%llu\",\"hi\":\"%llu\",\"case\":", (int)j->failure, j->fixes, j->first_line,
                (unsigned long long)j->identity.lo, (unsigned long long)j->identity.hi);
     str_append_json(out, j->case_name);
-    str_append(out, ",\"seconds\":");
-    str_append_double(out, j->seconds);
-    str_append(out, ",\"noise\":");
-    str_append_double(out, j->noise);
+    str_append_member_number(out, "seconds", j->seconds);
+    str_append_member_number(out, "noise", j->noise);
     for (size_t i = 0; i < count; i++) {
         str_printf(out, ",\"%s\":", names[i]);
         str_append_json_n(out, texts[i]->data, texts[i]->len);
@@ -65,24 +63,18 @@ static bool read_judgement(const char *answer, size_t size, Judgement *j) {
 
 /* ---- The search's side ---- */
 
-static void put_text(Str *out, const char *name, const char *text) {
-    if (!text) return;
-    str_printf(out, ",\"%s\":", name);
-    str_append_json(out, text);
-}
-
 static void put_order(const JudgeOptions *o, const char *sketch, Str *out) {
-    str_printf(out, "{\"seed\":\"%llu\",\"samples\":%u,\"measure\":%s,\"roof\":%s,\"time_limit_s\":",
+    str_printf(out, "{\"seed\":\"%llu\",\"samples\":%u,\"measure\":%s,\"roof\":%s",
                (unsigned long long)o->seed, o->samples, o->measure ? "true" : "false", o->roof ? "true" : "false");
-    str_append_double(out, o->time_limit_s);
-    put_text(out, "task", "sketch");
-    put_text(out, "file", sketch);
-    put_text(out, "operator", o->operator_text);
-    put_text(out, "operator_name", o->operator_name);
-    put_text(out, "target", o->target);
-    put_text(out, "arch", o->arch);
-    put_text(out, "target_file", o->target_file);
-    put_text(out, "case", o->case_name);
+    str_append_member_number(out, "time_limit_s", o->time_limit_s);
+    str_append_member(out, "task", "sketch");
+    str_append_member(out, "file", sketch);
+    str_append_member(out, "operator", o->operator_text);
+    str_append_member(out, "operator_name", o->operator_name);
+    str_append_member(out, "target", o->target);
+    str_append_member(out, "arch", o->arch);
+    str_append_member(out, "target_file", o->target_file);
+    str_append_member(out, "case", o->case_name);
     str_append_char(out, '}');
 }
 

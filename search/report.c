@@ -22,6 +22,13 @@ void report_put_text(const char *text, Str *out) {
     str_append_html(out, text, strlen(text));
 }
 
+void report_put_result(const ReportTrial *t, Str *out) {
+    if (report_ran(t))
+        report_put_time(t->seconds, out);
+    else
+        report_put_text(t->status, out);
+}
+
 void report_put_time(double seconds, Str *out) {
     if (!(seconds > 0))
         str_append(out, "not known");
@@ -168,13 +175,12 @@ static void put_index(const Report *report, Str *out) {
         const ReportRun *r = &report->runs.data[i];
         str_printf(out, "<tr><td><a href=\"#run%lld\">", (long long)r->id);
         report_put_text(*r->operator_name ? r->operator_name : "(no name)", out);
-        const char *texts[] = {r->target, ", ", r->device, "<td>", r->case_name};
         str_append(out, "</a><td>");
-        for (size_t k = 0; k < COUNT_OF(texts); k++)
-            if (k == 3)
-                str_append(out, texts[k]);
-            else
-                report_put_text(texts[k], out);
+        report_put_text(r->target, out);
+        str_append(out, ", ");
+        report_put_text(r->device, out);
+        str_append(out, "<td>");
+        report_put_text(r->case_name, out);
         str_append(out, "<td class=number>");
         report_put_time(r->naive, out);
         str_append(out, "<td class=number>");

@@ -89,10 +89,7 @@ static void put_title(const ReportTrial *t, Str *out) {
     str_printf(out, "<title>%lld: ", (long long)t->number);
     report_put_text(t->source, out);
     str_append(out, ", ");
-    if (report_ran(t))
-        report_put_time(t->seconds, out);
-    else
-        report_put_text(t->status, out);
+    report_put_result(t, out);
     str_printf(out, ", after %.1f s%s</title>", t->at, t->known ? ", from the store" : "");
 }
 

@@ -36,6 +36,8 @@ const ReportTrial *report_winner(const ReportRun *run);
 /* "1.82 ms"; "not known" for what is not positive. */
 void report_put_time(double seconds, Str *out);
 void report_put_text(const char *text, Str *out);
+/* The time of a trial that ran, else its status. */
+void report_put_result(const ReportTrial *t, Str *out);
 
 /* report_charts.c: each one <svg>, or a sentence where there is nothing to draw. */
 void report_curve(const ReportRun *run, Str *out);

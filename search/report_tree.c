@@ -71,10 +71,7 @@ static void put_node(const Tree *t, size_t i, Str *out) {
                strcmp(class, "won") == 0 ? "5.5" : "4", class, x + 9, y + 4);
     report_put_text(trial->source, out);
     str_append_char(out, ' ');
-    if (report_ran(trial))
-        report_put_time(trial->seconds, out);
-    else
-        report_put_text(trial->status, out);
+    report_put_result(trial, out);
     str_append(out, "</text>\n");
 }
 

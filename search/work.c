@@ -80,24 +80,14 @@ static void verify_small(const Order *o, const sketchc_artifact *artifact, Outco
     json_release(root);
 }
 
-static void put_number(Str *out, const char *name, double value) {
-    str_printf(out, ",\"%s\":", name);
-    str_append_double(out, value);
-}
-
-static void put_text(Str *out, const char *name, const char *text) {
-    str_printf(out, ",\"%s\":", name);
-    str_append_json(out, text);
-}
-
 /* What a report says of a case beside its time. */
 static void put_facts(const Json *item, Str *out) {
-    put_number(out, "noise", json_get_number(item, "noise", 0));
-    put_number(out, "samples", json_get_number(item, "samples", 0));
-    put_number(out, "bytes", json_get_number(item, "bytes", 0));
-    put_number(out, "flops", json_get_number(item, "flops", 0));
-    put_number(out, "percent_of_roof", json_get_number(item, "percent_of_copy", 0));
-    put_number(out, "roof_bytes", 1e9 * json_get_number(item, "copy_gb_per_s", 0));
+    str_append_member_number(out, "noise", json_get_number(item, "noise", 0));
+    str_append_member_number(out, "samples", json_get_number(item, "samples", 0));
+    str_append_member_number(out, "bytes", json_get_number(item, "bytes", 0));
+    str_append_member_number(out, "flops", json_get_number(item, "flops", 0));
+    str_append_member_number(out, "percent_of_roof", json_get_number(item, "percent_of_copy", 0));
+    str_append_member_number(out, "roof_bytes", 1e9 * json_get_number(item, "copy_gb_per_s", 0));
 }
 
 /* One case's time; the launches are checked, so a wrong result has none. */
@@ -170,7 +160,7 @@ static void put_cases(const Json *report, Str *out) {
     for (const Json *item = json_first(json_get(report, "cases")); item; item = json_next(item)) {
         str_printf(out, "%s{\"name\":", between);
         str_append_json(out, json_get_string(item, "name", ""));
-        put_text(out, "sizes", json_get_string(item, "sizes", ""));
+        str_append_member(out, "sizes", json_get_string(item, "sizes", ""));
         str_append_char(out, '}');
         between = ",";
     }
@@ -188,8 +178,8 @@ static void do_choose(const Order *o, Outcome *out) {
     sketchc_bench(artifact, &run, "json", &report);
     Json *root = read_report(report);
     snprintf(out->status, sizeof out->status, "bug");
-    put_text(&out->facts, "device", json_get_string(root, "device", ""));
-    put_text(&out->facts, "arch", json_get_string(root, "arch", ""));
+    str_append_member(&out->facts, "device", json_get_string(root, "device", ""));
+    str_append_member(&out->facts, "arch", json_get_string(root, "arch", ""));
     put_cases(root, &out->facts);
     for (const Json *item = json_first(json_get(root, "cases")); item; item = json_next(item)) {
         double bytes = json_get_number(item, "bytes", 0);
@@ -219,9 +209,9 @@ static const struct {
 static void put(const Outcome *out, Str *answer) {
     str_append(answer, "{\"status\":");
     str_append_json(answer, out->status);
-    put_text(answer, "case", out->case_name);
-    put_number(answer, "seconds", out->seconds);
-    put_text(answer, "text", out->text.data);
+    str_append_member(answer, "case", out->case_name);
+    str_append_member_number(answer, "seconds", out->seconds);
+    str_append_member(answer, "text", out->text.data);
     str_printf(answer, ",\"complete\":%s%s}", out->complete ? "true" : "false", out->facts.data);
 }
 

@@ -95,3 +95,14 @@ void str_append_json_n(Str *s, const char *bytes, size_t count) {
 void str_append_json(Str *s, const char *text) {
     str_append_json_n(s, text, strlen(text));
 }
+
+void str_append_member(Str *s, const char *key, const char *text) {
+    if (!text) return;
+    str_printf(s, ",\"%s\":", key);
+    str_append_json(s, text);
+}
+
+void str_append_member_number(Str *s, const char *key, double value) {
+    str_printf(s, ",\"%s\":", key);
+    str_append_double(s, value);
+}

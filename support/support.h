@@ -75,6 +75,9 @@ void str_vprintf(Str *s, const char *format, va_list args);
 /* Appends `text` as a JSON string with quotes; bytes that are not UTF-8 become U+FFFD. */
 void str_append_json(Str *s, const char *text);
 void str_append_json_n(Str *s, const char *bytes, size_t count);
+/* A further member of a JSON object, `,"key":...`; a null text is left out. */
+void str_append_member(Str *s, const char *key, const char *text);
+void str_append_member_number(Str *s, const char *key, double value);
 /* The `%g` text with the fewest digits that reads back as the same double ("inf", "-inf", "nan",
  * "1e+20", "-0"); independent of the locale. An integral value has no ".0". */
 void str_append_double(Str *s, double value);
