@@ -12,7 +12,7 @@
  *   %init, %acc, %next and %r get storage 1. So do accumulators that an instruction changes in place, and the
  *   results of a branch around such a loop.
  */
-#include "passes.h"
+#include "passes_internal.h"
 #include "plant.h"
 
 typedef struct {
@@ -20,14 +20,6 @@ typedef struct {
     unsigned next;
     unsigned from, to; /* renaming */
 } Coalesce;
-
-static IrBlock *home(const IrValue *v) { return v->def ? v->def->block : v->block; }
-
-static bool is_inside(const IrOp *op, const IrOp *outer) {
-    for (const IrBlock *b = op->block; b->parent; b = b->parent->block)
-        if (b->parent == outer) return true;
-    return false;
-}
 
 static bool is_before(const IrOp *a, const IrOp *b) {
     for (const IrOp *op = b->prev; op; op = op->prev)
@@ -54,14 +46,14 @@ static bool reads_what_it_writes(IrModule *m, const IrOp *get, const IrOp *map, 
 /* May `writer`, which makes the new value (its result r), write over `old`? `start`: old may be its
  * start operand. */
 static bool may_overwrite(Coalesce *c, const IrValue *old, const IrOp *writer, unsigned r) {
-    if (home(old) != writer->block) return false;
+    if (home_of(old) != writer->block) return false;
     for (const IrUse *u = old->uses; u; u = u->next) {
         const IrOp *top = u->op;
         if (writer->opcode == IR_FOR && top == writer) {
             if (u->index != r + 3) return false;
             continue;
         }
-        if (is_inside(top, writer)) {
+        if (is_inside_op(top->block, writer)) {
             if (PLANTED(15)) continue;
             if (writer->opcode == IR_MAP && reads_what_it_writes(c->func->module, top, writer, r)) continue;
             return false;
@@ -147,8 +139,8 @@ static void coalesce_if(Coalesce *c, IrOp *op) {
         if (!loop || loop->opcode != IR_FOR || loop->block != op->regions[0]) continue;
         if (!from->storage || from->storage != changed->storage) continue;
         const IrValue *start = loop->operands[3 + from->index];
-        bool inside = home(start) == op->regions[0] && home(old) == op->regions[1] && !old->storage;
-        if (!inside && (start != old || home(old) != op->block || !only_loop_reads(op, old, loop))) continue;
+        bool inside = home_of(start) == op->regions[0] && home_of(old) == op->regions[1] && !old->storage;
+        if (!inside && (start != old || home_of(old) != op->block || !only_loop_reads(op, old, loop))) continue;
         share(c, &op->results[r], changed);
         share(c, changed, old);
     }

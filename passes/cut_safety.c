@@ -40,7 +40,7 @@ static bool read_access(const Cut *c, IrOp *op, Access *a) {
 /* ---- Loops inside the scope ---- */
 
 static const IrOp *loop_of(const IrValue *v, const IrBlock *scope) {
-    const IrBlock *b = v->def ? v->def->block : v->block;
+    const IrBlock *b = home_of(v);
     for (; b && b != scope; b = b->parent ? b->parent->block : NULL)
         if (b->parent && (b->parent->opcode == IR_FOR || b->parent->opcode == IR_PARALLEL)) return b->parent;
     return NULL;
@@ -142,12 +142,6 @@ static bool pair_is_safe(const Cut *c, const Access *a, const Access *b) {
     find_moves(&m, a->begin);
     find_moves(&m, b->begin);
     return !m.variable && !m.other && apart_along(c, a, b);
-}
-
-static bool is_inside(const IrBlock *block, const IrBlock *of) {
-    for (; block; block = block->parent ? block->parent->block : NULL)
-        if (block == of) return true;
-    return false;
 }
 
 bool cut_is_safe(PassContext *ctx, const Axes *axes, const OpList *ops, const IrBlock *scope,

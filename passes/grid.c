@@ -206,7 +206,7 @@ static void flatten(const Nest *nest) {
 static bool depends_on_nest(const IrOp *op, const Nest *nest) {
     for (unsigned k = 0; k < op->operand_count; k++) {
         const IrValue *v = op->operands[k];
-        const IrBlock *from = v->def ? v->def->block : v->block;
+        const IrBlock *from = home_of(v);
         for (unsigned i = 0; i < nest->depth; i++)
             if (from == nest->loops[i]->regions[0]) return true;
     }

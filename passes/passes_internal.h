@@ -35,6 +35,11 @@ bool is_unused(const IrOp *op); /* it has results, and nobody uses them */
 /* Removes ops whose results nobody uses and that only compute or load. */
 void remove_unused(Arena *scratch, IrBlock *block);
 
+/* The block of the op or of the argument that the value is. */
+IrBlock *home_of(const IrValue *v);
+/* Is `block` that block, or nested in it? Nested in a region of that op? A null block is in nothing. */
+bool is_inside(const IrBlock *block, const IrBlock *of);
+bool is_inside_op(const IrBlock *block, const IrOp *op);
 bool is_view(const IrValue *tensor);
 /* The tensor behind a view, or behind views of views, else the tensor itself. */
 IrValue *memory_of(IrValue *tensor);

@@ -10,13 +10,6 @@
 
 #include "split_internal.h"
 
-static bool is_within(const IrValue *v, const IrOp *control) {
-    const IrBlock *b = v->def ? v->def->block : v->block;
-    for (; b; b = b->parent ? b->parent->block : NULL)
-        if (b->parent == control) return true;
-    return false;
-}
-
 bool is_control(const IrOp *op) {
     return op && (op->opcode == IR_FOR || op->opcode == IR_IF);
 }
@@ -24,7 +17,7 @@ bool is_control(const IrOp *op) {
 /* Is the value made inside of a loop or branch that is being repeated? */
 bool is_repeated_inside(const Slice *s, const IrValue *v) {
     for (const Repeated *r = s->repeated; r; r = r->outer)
-        if (is_within(v, r->op)) return true;
+        if (is_inside_op(home_of(v), r->op)) return true;
     return false;
 }
 
@@ -45,7 +38,7 @@ static bool is_repeated_op(const Question *q, const IrOp *op) {
 }
 
 static bool within_repeated(const Question *q, const IrValue *v) {
-    const IrBlock *b = v->def ? v->def->block : v->block;
+    const IrBlock *b = home_of(v);
     for (; b; b = b->parent ? b->parent->block : NULL)
         if (is_repeated_op(q, b->parent)) return true;
     return false;
@@ -102,7 +95,7 @@ static void slice_captured(Slice *s, const IrOp *op, PointerTable *seen, IrValue
     uint32_t done;
     if (pointer_table_get(seen, v, &done)) return;
     pointer_table_set(seen, v, 1);
-    if (!is_within(v, op)) {
+    if (!is_inside_op(home_of(v), op)) {
         slice_value(s, v);
         return;
     }

@@ -37,15 +37,8 @@ static bool is_recomputable(const IrBlock *body, IrValue *value) {
     return true;
 }
 
-static bool is_inside(const IrBlock *block, const IrBlock *of) {
-    for (; block; block = block->parent ? block->parent->block : NULL)
-        if (block == of) return true;
-    return false;
-}
-
 Fill stage_fill(const Ring *ring, IrBlock *block, const IrOp *first_gemm, IrValue *value) {
-    const IrBlock *home = value->def ? value->def->block : value->block;
-    if (ring->loop && !is_inside(home, block)) return FILL_BEFORE;
+    if (ring->loop && !is_inside(home_of(value), block)) return FILL_BEFORE;
     if (!value->def || value->def->block != block || !is_plain_load(value->def) || !value->uses ||
         value->uses->next)
         return FILL_INSIDE;

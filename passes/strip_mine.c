@@ -62,12 +62,6 @@ static int64_t chunk_for(const PassContext *ctx, const Axes *axes, size_t index)
 
 /* ---- The scope ---- */
 
-static bool is_inside(const IrBlock *block, const IrBlock *of) {
-    for (; block; block = block->parent ? block->parent->block : NULL)
-        if (block == of) return true;
-    return false;
-}
-
 static bool all_parallel_above(const IrBlock *block) {
     for (const IrOp *op = block->parent; op; op = op->block->parent)
         if (op->opcode != IR_PARALLEL) return false;

@@ -77,6 +77,22 @@ bool is_scalar_arithmetic(const IrOp *op) {
     return true;
 }
 
+IrBlock *home_of(const IrValue *v) {
+    return v->def ? v->def->block : v->block;
+}
+
+bool is_inside(const IrBlock *block, const IrBlock *of) {
+    for (; block; block = block->parent ? block->parent->block : NULL)
+        if (block == of) return true;
+    return false;
+}
+
+bool is_inside_op(const IrBlock *block, const IrOp *op) {
+    for (; block && block->parent; block = block->parent->block)
+        if (block->parent == op) return true;
+    return false;
+}
+
 bool is_view(const IrValue *tensor) {
     return tensor->def && tensor->def->opcode == IR_VIEW;
 }
