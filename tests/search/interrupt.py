@@ -13,14 +13,8 @@ import sys
 import tempfile
 import time
 
-OPERATOR = """operator add_one {
-    symbols: N;
-    tensors: X[N]: f32, Y[N]: f32;
-    Y = X + 1
-    case ragged { N=33; X: normal(0, 1) }
-    case large { N=30000; X: normal(0, 1) }
-}
-"""
+from common import OPERATOR
+
 # A compiler that says so and sleeps once `slow` is there.
 COMPILER = """#!/bin/sh
 if [ -e {folder}/slow ]; then touch {folder}/compiling; exec sleep 100; fi

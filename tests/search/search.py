@@ -13,16 +13,7 @@ import tempfile
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "tests"))
 import schema_check  # noqa: E402
-
-OPERATOR = """operator add_one {
-    symbols: N;
-    tensors: X[N]: f32, Y[N]: f32;
-    Y = X + 1
-    case ragged { N=33; X: normal(0, 1) }
-    case large { N=30000; X: normal(0, 1) }
-}
-"""
-
+from common import OPERATOR  # noqa: E402
 
 # Threads that wait for others without taking the processor from them.
 ENVIRONMENT = dict(os.environ, OMP_WAIT_POLICY="passive")
