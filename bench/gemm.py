@@ -1,0 +1,281 @@
+#!/usr/bin/env python3
+"""Products of matrices on a GPU where PyTorch is installed: kernels by PTX and by CUDA C and what PyTorch calls (cuBLAS,
+cuBLASLt), in one process, in turn; every result compared with PyTorch's.
+
+    gemm.py SKETCHC LIBSKETCHC OUT.json [--only WORD,...] [--rounds 20] [--seconds 150] [--arch sm_90a]
+    gemm.py --write FOLDER          the sketches alone
+
+Factors are small integers first, whose sums are exact: results must be equal bit for bit. Then they are normal (bytes: all
+values); the error of both against float64 is told, and both are timed: a sample is a row of launches of about 2 ms, candidates in
+turn, their order turned each round. Figures are medians over the rounds; the share of the baseline is the median of the
+rounds' shares."""
+import argparse
+import concurrent.futures
+import json
+import pathlib
+import statistics
+import subprocess
+import sys
+import time
+
+FORMS = {"ptx": "nvptx", "cu": "cuda"}
+BURST = 2e-3  # seconds
+
+SKETCH = """# Made by bench/gemm.py.
+operator {name} {{
+    symbols: M, N, K;
+    tensors: A[{a}]: {dtype}; B[{b}]: {dtype}; C[M, N]: {result};
+{precision}    C = matmul(A, B{flags})
+    case small {{ M=200, N=136, K=136; A: {data}; B: {data} }}
+    case even {{ M=384, N=512, K=640; A: {data}; B: {data} }}
+}}
+sketch {name}_tiled implements {name} {{
+    symbols: M, N, K;
+    tensors: A[{a}]: {dtype}; B[{b}]: {dtype}; C[M, N]: {result};
+    constexpr: BM = {tile[0]}; BN = {tile[1]}; BK = {tile[2]};
+    @llm_hint("parallel", "grididx.y")
+{swizzle}    for i in range(0, ceil(M, BM)):
+        @llm_hint("parallel", "grididx.x")
+        for j in range(0, ceil(N, BN)):
+            acc = alloc([BM, BN], dtype={sums}, init=0)
+            @llm_hint("pipeline", stages={stages})
+            for k in range(0, ceil(K, BK)):
+                a = alloc([{ta}])
+                b = alloc([{tb}])
+                load(A[{sa}] -> a)
+                load(B[{sb}] -> b)
+                gemm(a, b, acc{flags}{asked})
+            store(acc -> C[i*BM:(i+1)*BM, j*BN:(j+1)*BN])
+}}
+"""
+
+
+def product(dtype, order, tile, sizes, result=None, stages=4, swizzle=8, arch="", name=""):
+    """order: n or t for each factor; name: what tells it from the others."""
+    result = result or dtype
+    name = "_".join(filter(None, [dtype, order, f"to_{result}" if result != dtype else "", name, arch]))
+    return {"name": name, "dtype": dtype, "order": order, "tile": tile, "sizes": sizes, "result": result, "stages": stages,
+            "swizzle": swizzle, "arch": arch}
+
+
+BOTH = (4096, 8192)
+PRODUCTS = [
+    *[product(d, o, (128, 256, 64), BOTH) for d in ("f16", "bf16") for o in ("nn", "nt", "tn", "tt")],
+    *[product("f16", "nt", (128, 256, 64), BOTH, swizzle=s, name=f"group{s}") for s in (0, 16)],
+    *[product("f16", o, (128, 256, 64), BOTH, result="f32") for o in ("nn", "nt")],
+    product("f16", "nn", (128, 128, 32), (4096,), stages=3, arch="sm_80"),
+    product("bf16", "nt", (128, 128, 32), (4096,), stages=3, arch="sm_80"),
+    product("i8", "nt", (128, 128, 64), (4096,), result="i32", stages=3, arch="sm_80"),
+    product("f8e4m3", "nt", (128, 256, 128), BOTH, result="bf16"),
+    product("f8e4m3", "nt", (128, 128, 128), BOTH, result="bf16", name="tile128"),
+    product("i8", "nt", (128, 256, 128), BOTH, result="i32"),
+    product("i8", "nt", (128, 128, 128), BOTH, result="i32", name="tile128"),
+]
+
+
+def text_of(p):
+    swap = [letter == "t" for letter in p["order"]]
+    slices = {"M": "i*BM:(i+1)*BM", "N": "j*BN:(j+1)*BN", "K": "k*BK:(k+1)*BK"}
+    axes = ["KM" if swap[0] else "MK", "NK" if swap[1] else "KN"]
+    shape, tile, cut = ([", ".join(form(letter) for letter in pair) for pair in axes]
+                        for form in (str, lambda letter: "B" + letter, slices.get))
+    flags = (", trans_a=true" if swap[0] else "") + (", trans_b=true" if swap[1] else "")
+    narrow = p["dtype"].startswith("f8")
+    return SKETCH.format(
+        name=p["name"], dtype=p["dtype"], result=p["result"], tile=p["tile"], stages=p["stages"], flags=flags,
+        precision="    precision: f8;\n" if narrow else "", asked=", precision=f8" if narrow else "",
+        data="randint(-128, 128)" if p["dtype"] == "i8" else "normal(0, 1)", sums="i32" if p["dtype"] == "i8" else "f32",
+        swizzle=f"    @llm_hint(\"swizzle\", group={p['swizzle']})\n" if p["swizzle"] else "",
+        a=shape[0], b=shape[1], ta=tile[0], tb=tile[1], sa=cut[0], sb=cut[1])
+
+
+def write_sketches(products, folder):
+    folder.mkdir(parents=True, exist_ok=True)
+    for p in products:
+        (folder / f"{p['name']}.sketch").write_text(text_of(p))
+
+
+class Run:
+    def __init__(self, options):
+        global torch, Kernel, Library
+        import torch
+        from kernel import Kernel, Library
+        self.options, self.began = options, time.time()
+        self.library = Library(options.library)
+        self.types = {"f16": torch.float16, "bf16": torch.bfloat16, "f32": torch.float32, "i8": torch.int8, "i32": torch.int32,
+                      "f8e4m3": torch.float8_e4m3fn}
+        torch.backends.cuda.matmul.allow_fp16_reduced_precision_reduction = False
+        torch.backends.cuda.matmul.allow_bf16_reduced_precision_reduction = False
+
+    # ---- Code ----
+
+    def compile(self, products, folder):
+        write_sketches(products, folder)
+
+        def one(p, form):
+            out = folder / f"{p['name']}.{form}.ska"
+            done = subprocess.run([self.options.sketchc, folder / f"{p['name']}.sketch", "-t", FORMS[form], "-q", "--emit=artifact",
+                                   f"--arch={p['arch'] or self.options.arch}", "-o", out], capture_output=True, text=True)
+            if done.returncode:
+                print(out.name, "not compiled:", done.stderr[-300:], flush=True)
+                return
+            side = 256
+            a, b = self.factors(p, side, False)
+            self.open(p, form, side, a, b, torch.empty(side, side, device="cuda", dtype=self.types[p["result"]])).close()
+
+        with concurrent.futures.ThreadPoolExecutor(16) as pool:
+            for done in [pool.submit(one, p, form) for p in products for form in FORMS]:
+                try:
+                    done.result()
+                except RuntimeError as error:
+                    print("not loaded:", str(error)[:300], flush=True)
+        torch.cuda.synchronize()
+        print(f"code loaded in {time.time() - self.began:.1f} s", flush=True)
+
+    def open(self, p, form, side, a, b, c):
+        artifact = self.library.read(self.options.folder / f"{p['name']}.{form}.ska")
+        return Kernel(self.library, artifact, {"M": side, "N": side, "K": side}, {"A": a, "B": b, "C": c}, {})
+
+    # ---- Data ----
+
+    def factors(self, p, side, exact):
+        torch.manual_seed(side)
+        made = []
+        for _ in range(2):
+            if p["dtype"] == "i8":
+                made.append(torch.randint(-128, 128, (side, side), device="cuda", dtype=torch.int8))
+            else:
+                x = torch.randint(-2, 3, (side, side), device="cuda").float() if exact else torch.randn(side, side, device="cuda")
+                made.append(x.to(self.types[p["dtype"]]))
+        return made
+
+    def baseline(self, p, a, b):
+        left, right = (x.t() if letter == "t" else x for x, letter in zip((a, b), p["order"]))
+        if p["dtype"] == "i8":
+            return lambda: torch._int_mm(left, right)
+        if p["dtype"] == "f8e4m3":
+            one = torch.ones((), device="cuda")
+            return lambda: torch._scaled_mm(left, right, scale_a=one, scale_b=one, out_dtype=self.types[p["result"]], use_fast_accum=True)
+        if p["result"] != p["dtype"]:
+            return lambda: torch.mm(left, right, out_dtype=self.types[p["result"]])
+        return lambda: torch.matmul(left, right)
+
+    def error(self, p, a, b, results):
+        """Frobenius norm of each result's error over that of the product in float64."""
+        left, right = (x.double().t() if letter == "t" else x.double() for x, letter in zip((a, b), p["order"]))
+        want = left @ right
+        norm = want.norm()
+        return {name: float((r.double() - want).norm() / norm) for name, r in results.items()}
+
+    # ---- One product ----
+
+    def measure(self, p, side):
+        entry = {**{k: p[k] for k in ("name", "dtype", "order", "tile", "result", "stages", "swizzle")}, "arch": p["arch"] or self.options.arch,
+                 "side": side, "kernels": {}}
+        a, b = self.factors(p, side, True)
+        calls = {"baseline": self.baseline(p, a, b)}
+        want, kernels, outputs = calls["baseline"](), {}, {}
+        for form in FORMS:
+            try:
+                outputs[form] = torch.zeros_like(want)
+                kernels[form] = self.open(p, form, side, a, b, outputs[form])
+                kernels[form]()
+                torch.cuda.synchronize()
+            except (RuntimeError, OSError) as error:
+                entry["kernels"][form] = {"error": str(error)[:300]}
+                continue
+            equal = bool(torch.equal(outputs[form], want))
+            entry["kernels"][form] = {"equal": equal, "launches": kernels[form].info.get("launches")}
+            calls[form] = kernels[form]
+        for x, y in zip((a, b), self.factors(p, side, False)):
+            x.copy_(y)
+        for form, call in kernels.items():
+            call()
+        results = {**{form: outputs[form] for form in kernels}, "baseline": calls["baseline"]()}
+        if len(kernels) == 2:
+            entry["same_bits"] = bool(torch.equal(outputs["ptx"], outputs["cu"]))
+        entry["error"] = self.error(p, a, b, results)
+        del want, results
+        self.time(entry, calls)
+        for kernel in kernels.values():
+            kernel.close()
+        return entry
+
+    def burst(self, call, count):
+        begin, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+        begin.record()
+        for _ in range(count):
+            call()
+        end.record()
+        return begin, end, count
+
+    def time(self, entry, calls):
+        names, counts = list(calls), {}
+        for name, call in calls.items():
+            call()
+            begin, end, n = self.burst(call, 3)
+            torch.cuda.synchronize()
+            counts[name] = max(1, round(BURST / (begin.elapsed_time(end) * 1e-3 / n)))
+        rounds = []
+        for turn in range(self.options.rounds + 1):
+            order = names[turn % len(names):] + names[:turn % len(names)]
+            rounds.append({name: self.burst(calls[name], counts[name]) for name in order})
+        torch.cuda.synchronize()
+        times = {name: [r[name][0].elapsed_time(r[name][1]) * 1e-3 / r[name][2] for r in rounds[1:]] for name in names}
+        work = 2 * entry["side"] ** 3
+        entry["samples"] = {name: [round(t, 9) for t in ts] for name, ts in times.items()}
+        entry["tflop_per_s"] = {name: work / statistics.median(ts) * 1e-12 for name, ts in times.items()}
+        entry["share"] = {name: statistics.median(s / t for s, t in zip(times["baseline"], ts)) for name, ts in times.items()}
+
+
+def line(e):
+    text = f"{e['side']} {e['name']:24}"
+    for name, rate in e["tflop_per_s"].items():
+        text += f" {name} {rate:7.1f}" + (f" ({e['share'][name]:.3f})" if name != "baseline" else "")
+    kernels = {**e["kernels"]}
+    text += "".join(f" {form} {'equal' if k.get('equal') else k.get('error', 'DIFFERENT')}" for form, k in kernels.items())
+    text += " same bits" if e.get("same_bits") else " BITS DIFFER"
+    return text + " error " + " ".join(f"{n} {v:.2e}" for n, v in e["error"].items())
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--write", type=pathlib.Path)
+    parser.add_argument("sketchc", nargs="?")
+    parser.add_argument("library", nargs="?", type=pathlib.Path)
+    parser.add_argument("out", nargs="?", type=pathlib.Path)
+    parser.add_argument("--only", default="")
+    parser.add_argument("--rounds", type=int, default=20)
+    parser.add_argument("--seconds", type=float, default=150)
+    parser.add_argument("--arch", default="sm_90a")
+    parser.add_argument("--folder", type=pathlib.Path, default=pathlib.Path("gemm"), help="where sketches and artifacts go")
+    options = parser.parse_args()
+    products = [p for p in PRODUCTS if not options.only or any(word in p["name"] for word in options.only.split(","))]
+    if options.write:
+        write_sketches(products, options.write)
+        return 0
+    run = Run(options)
+    run.compile(products, options.folder)
+    entries, left = [], []
+    for side, p in sorted(((side, p) for p in products for side in p["sizes"]), key=lambda pair: pair[0]):
+        if time.time() - run.began > options.seconds:
+            left.append(f"{side} {p['name']}")
+            continue
+        try:
+            entries.append(run.measure(p, side))
+            print(line(entries[-1]), flush=True)
+        except Exception as error:  # one product does not end the run
+            entries.append({"name": p["name"], "side": side, "error": repr(error)[:500], "kernels": {}})
+            print(side, p["name"], "failed:", repr(error)[:300], flush=True)
+        torch.cuda.empty_cache()
+    result = {"format": "sketchc.gemm 1", "device": torch.cuda.get_device_name(), "torch": torch.__version__,
+              "sketchc": run.library.c.sketchc_version().decode(), "left_out": left, "products": entries}
+    options.out.write_text(json.dumps(result, indent=1) + "\n")
+    wrong = [f"{e['side']} {e['name']}" for e in entries
+             if not e.get("same_bits") or not all(k.get("equal") for k in e["kernels"].values())]
+    print(f"{len(entries)} products, not verified: {wrong or 'none'}, left out: {left or 'none'}, {time.time() - run.began:.0f} s")
+    return 1 if wrong else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
