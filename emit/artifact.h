@@ -52,6 +52,8 @@ typedef struct {
     unsigned direction;     /* TENSOR: ARTIFACT_IN, _OUT, _INOUT */
     unsigned rank;          /* TENSOR */
     const Aff *extents[ARTIFACT_MAX_RANK];
+    bool strided; /* TENSOR: it lies in memory by `strides`, in elements; else row-major without gaps */
+    const Aff *strides[ARTIFACT_MAX_RANK];
     const Aff *derived;  /* SYMBOL computed from others; itself for num_sms, num_cores; else null */
     const Aff *elements; /* WORKSPACE */
     double fallback;     /* SCALAR: its default; NaN: none, the caller must give it */

@@ -66,6 +66,8 @@ static void build_tensor(Build *b, const IrFunc *f, unsigned i, ArtifactParam *p
     p->rank = type->rank;
     for (unsigned d = 0; d < p->rank; d++)
         p->extents[d] = move_formula(b, type->extents[d], p->name);
+    p->strided = type->strides != NULL;
+    for (unsigned d = 0; p->strided && d < p->rank; d++) p->strides[d] = move_formula(b, type->strides[d], p->name);
 }
 
 static void build_map(Build *b, const IrTensorMap *from, ArtifactParam *p) {

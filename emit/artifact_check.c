@@ -109,6 +109,8 @@ static void check_param(Check *c, size_t index) {
             fail(c, "tensor '%s' has a direction or rank out of range", p->name);
         for (unsigned i = 0; i < p->rank && !c->error; i++)
             need_formula(c, p->extents[i], "an extent");
+        for (unsigned i = 0; p->strided && i < p->rank && !c->error; i++)
+            need_formula(c, p->strides[i], "a stride");
     }
     if (p->kind == ARTIFACT_SYMBOL && p->derived)
         check_formula(c, p->derived, "a derived symbol", index);

@@ -118,6 +118,12 @@ static void read_tensor(Reader *r, const Json *item, ArtifactParam *p) {
     p->direction = to_direction(r, get_string(r, item, "direction", false));
     for (e = json_first(extents); e; e = json_next(e))
         p->extents[p->rank++] = to_formula(r, e, "extents");
+    p->strided = json_get(item, "strides") != NULL;
+    if (!p->strided) return;
+    const Json *strides = get_array(r, item, "strides", ARTIFACT_MAX_RANK, &count);
+    if (count != p->rank) fail(r, "the tensor '%.64s' has %zu strides for %u extents", p->name, count, p->rank);
+    unsigned i = 0;
+    for (e = json_first(strides); e; e = json_next(e)) p->strides[i++] = to_formula(r, e, "strides");
 }
 
 static void read_map(Reader *r, const Json *item, ArtifactParam *p) {

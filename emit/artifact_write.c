@@ -38,6 +38,17 @@ static void put_formula(Str *s, const char *key, const Aff *e) {
     put_formula_text(s, e);
 }
 
+static void put_formulas(Str *s, const char *key, unsigned count, const Aff *const *list) {
+    str_append_char(s, ',');
+    put_key(s, key);
+    str_append_char(s, '[');
+    for (unsigned i = 0; i < count; i++) {
+        if (i) str_append_char(s, ',');
+        put_formula_text(s, list[i]);
+    }
+    str_append_char(s, ']');
+}
+
 static void put_param(Str *s, const ArtifactParam *p) {
     str_append_char(s, '{');
     put_string(s, "kind", artifact_param_kind_name(p->kind));
@@ -54,12 +65,8 @@ static void put_param(Str *s, const ArtifactParam *p) {
     if (p->kind == ARTIFACT_TENSOR) {
         str_append_char(s, ',');
         put_string(s, "direction", artifact_direction_name(p->direction));
-        str_append(s, ",\"extents\":[");
-        for (unsigned i = 0; i < p->rank; i++) {
-            if (i) str_append_char(s, ',');
-            put_formula_text(s, p->extents[i]);
-        }
-        str_append_char(s, ']');
+        put_formulas(s, "extents", p->rank, p->extents);
+        if (p->strided) put_formulas(s, "strides", p->rank, p->strides);
     }
     if (p->kind == ARTIFACT_SYMBOL && p->derived) {
         str_append_char(s, ',');

@@ -152,7 +152,7 @@ const IrType *build_type(Build *c, const Type *t, Dtype dtype, Span span) {
 
 /* ---- Parameters ---- */
 
-static const char *text_of(Build *c, Span span) {
+const char *build_text(Build *c, Span span) {
     const SourceFile *file = c->sources ? source_file(c->sources, span.file) : NULL;
     if (!file || span.end > file->size || span.begin >= span.end) return "";
     return arena_strndup(c->unit, file->text + span.begin, span.end - span.begin);
@@ -185,7 +185,7 @@ void build_symbols(Build *c) {
         if (block->decls[i]->kind == DECL_SCALAR) build_scalar_param(c, block->decls[i]);
     for (size_t i = 0; i < block->condition_count; i++) {
         const Condition *k = &block->conditions[i];
-        ir_func_add_constraint(c->f, build_aff(c, k->expr, k->span), k->equal, text_of(c, k->span));
+        ir_func_add_constraint(c->f, build_aff(c, k->expr, k->span), k->equal, build_text(c, k->span));
     }
 }
 

@@ -46,6 +46,7 @@ IrValue *build_index(Build *c, const Aff *e, Span span); /* emitted as an index 
 const IrType *build_type(Build *c, const Type *t, Dtype dtype,
                          Span span);                /* tile, tensor or scalar */
 const char *build_name(Build *c, const char *name); /* [A-Za-z0-9_]{1,40} */
+const char *build_text(Build *c, Span span);        /* as it stands in the source */
 void build_symbols(Build *c); /* symbol and scalar parameters, constraints of the block */
 
 /* ---- Expressions (build_expr.c) ---- */

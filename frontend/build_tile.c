@@ -302,15 +302,27 @@ static void build_body(Build *c, const Body *body) {
 
 /* ---- The sketch ---- */
 
+/* What is not known to hold of the strides is checked at launch. */
+static const IrType *build_tensor_type(Build *c, const Decl *d) {
+    const IrType *t = build_type(c, &d->type, d->type.dtype, d->span);
+    const Aff *strides[AST_MAX_RANK];
+    for (unsigned i = 0; d->stride_affs && i < d->type.rank; i++) {
+        strides[i] = build_aff(c, d->stride_affs[i], d->span);
+        if (aff_prove_nonneg(c->file->facts, d->stride_affs[i])) continue;
+        const char *text = arena_printf(c->unit, "%s >= 0", build_text(c, d->strides[i]->span));
+        ir_func_add_constraint(c->f, strides[i], false, text);
+    }
+    return d->stride_affs ? ir_type_strided(c->m, t, strides) : t;
+}
+
 static void build_tensors(Build *c) {
     for (size_t i = 0; i < c->block->decl_count; i++) {
         const Decl *d = c->block->decls[i];
         if (d->kind != DECL_TENSOR) continue;
-        if (d->stride_affs) build_unsupported(c, d->span, "tensors with strides");
         IrDirection direction = d->direction == DIR_OUT     ? IR_DIR_OUT
                                 : d->direction == DIR_INOUT ? IR_DIR_INOUT
                                                             : IR_DIR_IN;
-        const IrType *t = build_type(c, &d->type, d->type.dtype, d->span);
+        const IrType *t = build_tensor_type(c, d);
         build_set(c, d, ir_func_add_param(c->f, IR_PARAM_TENSOR, d->name, t, direction));
     }
 }

@@ -224,6 +224,13 @@ static const Aff *volume(Sema *s, const Type *t) {
 
 static void check_shape(Sema *s, Block *sketch, const Binding *b) {
     const Type *mine = &b->sketch_decl->type, *op = &b->op_decl->type;
+    if (b->is_reshape && b->sketch_decl->stride_affs) {
+        implements_error(s, b->sketch_decl->span, b->op_decl,
+                         arena_printf(s->arena, "`%s` has strides here, so it has the operator's dims: only memory "
+                                                "without gaps can be seen in another shape",
+                                      b->sketch_decl->name));
+        return;
+    }
     if (b->is_reshape) {
         const Aff *theirs = aff_substitute(s->aff, volume(s, op), bound_symbol, sketch);
         if (!aff_prove_eq(s->facts, theirs, volume(s, mine)))

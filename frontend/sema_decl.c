@@ -306,6 +306,35 @@ static const Aff **extents(Sema *s, Decl *d) {
     return shape;
 }
 
+/* Null after a report. */
+static const Aff *read_stride(Sema *s, Expr *e) {
+    int64_t value;
+    const Aff *stride = sema_scalar(s, e, "a stride");
+    if (!stride || !aff_is_const(stride, &value) || value >= 0) return stride;
+    sema_error(s, DIAG_bad_extent, e->span,
+               "a stride is never negative: a view reverses an axis, `view R[i: N] = X[N - 1 - i];`");
+    return NULL;
+}
+
+static void read_strides(Sema *s, Decl *d) {
+    const Aff **strides = ARENA_ARRAY(s->arena, const Aff *, d->stride_count + 1);
+    if (s->block->kind == BLOCK_OPERATOR) {
+        sema_error(s, DIAG_bad_declaration, d->span,
+                   "strides say where a tensor lies in memory, not what is computed: they stand in the sketch");
+        return;
+    }
+    if (d->stride_count != d->dim_count) {
+        sema_error(s, DIAG_bad_argument, d->span, "strides(...) has %zu values for %zu dims", d->stride_count,
+                   d->dim_count);
+        return;
+    }
+    for (size_t i = 0; i < d->stride_count; i++)
+        if (!(strides[i] = read_stride(s, d->strides[i]))) return;
+    if (!d->stride_count) return;
+    d->stride_affs = strides;
+    if (!sema_strides_are_injective(s, d)) diag_report(s->diags, DIAG_strides_overlap, d->span, d->name);
+}
+
 static void declare_tensor(Sema *s, Decl *d) {
     if (d->dim_count > AST_MAX_RANK) {
         diag_report(s->diags, DIAG_rank_limit, d->span, d->name, AST_MAX_RANK);
@@ -314,17 +343,7 @@ static void declare_tensor(Sema *s, Decl *d) {
     d->type = (Type){.kind = TYPE_TENSOR, .rank = (uint8_t)d->dim_count};
     d->type.shape = extents(s, d);
     d->type.dtype = d->dtype_name ? sema_dtype(s, d->dtype_name, d->dtype_span) : DTYPE_F32;
-    if (d->strides && d->stride_count != d->dim_count)
-        sema_error(s, DIAG_bad_argument, d->span, "strides(...) has %zu values for %zu dims",
-                   d->stride_count, d->dim_count);
-    else if (d->strides) {
-        const Aff **strides = ARENA_ARRAY(s->arena, const Aff *, d->stride_count);
-        for (size_t i = 0; i < d->stride_count; i++) {
-            strides[i] = sema_scalar(s, d->strides[i], "a stride");
-            if (!strides[i]) strides[i] = aff_const(s->aff, 1);
-        }
-        d->stride_affs = strides;
-    }
+    if (d->strides) read_strides(s, d);
     sema_declare(s, d);
 }
 

@@ -169,6 +169,8 @@ bool sema_slice(Sema *s, Expr *e);
 void sema_whole_slice(Sema *s, Expr *e);
 /* sema_view.c: are any two elements of the view two elements of its tensor? */
 bool sema_view_is_injective(Sema *s, const Decl *view);
+/* Has each element of a tensor with strides a place of its own? */
+bool sema_strides_are_injective(Sema *s, const Decl *tensor);
 /* X[] is X, all of it, as S[] is of a tensor of rank 0: makes it the name. False where e is no such thing. */
 bool sema_unwrap_whole(Expr *e);
 /* Whether the slice has the tile's extents; reports at `span`. */

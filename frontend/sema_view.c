@@ -1,6 +1,7 @@
-/* Which views may be stored to: no two elements of such a view are the same element of the tensor.
+/* Which views and strided tensors may be stored to: no two elements of such a view are the same element of the
+ * tensor, no two of such a tensor the same place in memory.
  *
- * The indices of the tensor are known; shown is that the view's follow. Each index of the tensor is a sum of
+ * The indices of the tensor (the place in memory) are known; shown is that the view's follow. Each index of the tensor is a sum of
  * coefficient times atom, an atom being an index of the view, or a floordiv or mod of one. Within a sum atoms
  * follow where it is a mixed radix number: in some order each coefficient is larger than all that the atoms
  * before it can add. An index m follows from m // d and m % d, and m // d from (m // d) % e and m // (d*e),
@@ -11,7 +12,8 @@ enum { ATOMS_MAX = 32 };
 
 typedef struct {
     Sema *s;
-    const Decl *view;
+    const Type *type;  /* of the view or strided tensor */
+    const Aff **index; /* one a dim of it */
     AffFacts *facts;
     const Aff *known[ATOMS_MAX]; /* atoms that follow from the tensor's indices */
     size_t count;
@@ -22,8 +24,8 @@ typedef struct {
 } Part;
 
 static bool has_index(const Inverse *v, const Aff *e) {
-    for (size_t i = 0; i < v->view->dim_count; i++)
-        if (aff_depends_on(e, v->view->view_indices[i])) return true;
+    for (unsigned i = 0; i < v->type->rank; i++)
+        if (aff_depends_on(e, v->index[i])) return true;
     return false;
 }
 
@@ -66,11 +68,10 @@ static bool add_part(Inverse *v, const Aff *term, int64_t number, Part *parts, s
 static const Aff *largest(Inverse *v, const Aff *atom) {
     AffCtx *c = v->s->aff;
     const Aff *one = aff_const(c, 1);
-    const Decl *view = v->view;
-    for (size_t i = 0; i < view->dim_count; i++) {
-        if (atom == view->view_indices[i]->affine) return aff_sub(c, view->type.shape[i], one);
-        if (atom->kind == AFF_FLOORDIV && atom->args[0] == view->view_indices[i]->affine)
-            return aff_floordiv(c, aff_sub(c, view->type.shape[i], one), atom->args[1]);
+    for (unsigned i = 0; i < v->type->rank; i++) {
+        const Aff *last = aff_sub(c, v->type->shape[i], one);
+        if (atom == v->index[i]) return last;
+        if (atom->kind == AFF_FLOORDIV && atom->args[0] == v->index[i]) return aff_floordiv(c, last, atom->args[1]);
     }
     return atom->kind == AFF_MOD ? aff_sub(c, atom->args[1], one) : NULL;
 }
@@ -138,26 +139,51 @@ static bool follows(const Inverse *v, const Aff *e, const Aff *extent, unsigned 
     return false;
 }
 
-static bool all_follow(const Inverse *v) {
-    for (size_t i = 0; i < v->view->dim_count; i++)
-        if (!follows(v, v->view->view_indices[i]->affine, v->view->type.shape[i], AST_MAX_RANK)) return false;
+static bool index_follows(const Inverse *v, unsigned i) {
+    return follows(v, v->index[i], v->type->shape[i], AST_MAX_RANK);
+}
+
+static Inverse inverse_of(Sema *s, const Type *type) {
+    Inverse v = {.s = s, .type = type, .facts = aff_facts_fork(s->facts)};
+    v.index = ARENA_ARRAY(s->arena, const Aff *, type->rank + 1);
+    return v;
+}
+
+/* Of a type whose indices are set: does each follow from these sums? */
+static bool all_follow(Inverse *v, const Aff *const *sums, size_t sum_count) {
+    const Aff *zero = aff_const(v->s->aff, 0), *one = aff_const(v->s->aff, 1);
+    for (unsigned i = 0; i < v->type->rank; i++) {
+        const Aff *last = aff_sub(v->s->aff, v->type->shape[i], one);
+        aff_facts_range(v->facts, v->index[i], zero, last);
+        aff_facts_nonneg(v->facts, last); /* without elements there is nothing to show */
+        if (aff_prove_le(v->facts, last, zero)) add_known(v, v->index[i]);
+    }
+    for (size_t round = 0; round <= sum_count; round++) { /* what is known helps other sums */
+        for (size_t i = 0; i < sum_count; i++)
+            if (sums[i]) invert_sum(v, sums[i]);
+        for (unsigned i = 0; i < v->type->rank; i++)
+            if (index_follows(v, i)) add_known(v, v->index[i]);
+    }
+    for (unsigned i = 0; i < v->type->rank; i++)
+        if (!index_follows(v, i)) return false;
     return true;
 }
 
 bool sema_view_is_injective(Sema *s, const Decl *view) {
-    Inverse v = {.s = s, .view = view, .facts = aff_facts_fork(s->facts)};
-    const Aff *one = aff_const(s->aff, 1);
-    for (size_t i = 0; i < view->dim_count; i++) {
-        const Aff *last = aff_sub(s->aff, view->type.shape[i], one);
-        aff_facts_range(v.facts, view->view_indices[i]->affine, aff_const(s->aff, 0), last);
-        aff_facts_nonneg(v.facts, last); /* a view without elements has nothing to show */
+    Inverse v = inverse_of(s, &view->type);
+    const Expr *of = view->view_of;
+    const Aff **sums = ARENA_ARRAY(s->arena, const Aff *, of->axis_count + 1);
+    for (unsigned i = 0; i < v.type->rank; i++) v.index[i] = view->view_indices[i]->affine;
+    for (size_t i = 0; i < of->axis_count; i++) sums[i] = of->axes[i].start;
+    return all_follow(&v, sums, of->axis_count);
+}
+
+bool sema_strides_are_injective(Sema *s, const Decl *tensor) {
+    Inverse v = inverse_of(s, &tensor->type);
+    const Aff *place = aff_const(s->aff, 0);
+    for (unsigned i = 0; i < v.type->rank; i++) {
+        v.index[i] = aff_var(s->aff, tensor->strides[i], "index");
+        place = aff_add(s->aff, place, aff_mul(s->aff, v.index[i], tensor->stride_affs[i]));
     }
-    for (size_t round = 0; round <= view->view_of->axis_count; round++) { /* what is known helps other sums */
-        for (size_t i = 0; i < view->view_of->axis_count; i++)
-            if (view->view_of->axes[i].start) invert_sum(&v, view->view_of->axes[i].start);
-        for (size_t i = 0; i < view->dim_count; i++)
-            if (follows(&v, view->view_indices[i]->affine, view->type.shape[i], AST_MAX_RANK))
-                add_known(&v, view->view_indices[i]->affine);
-    }
-    return all_follow(&v);
+    return all_follow(&v, &place, 1);
 }

@@ -195,7 +195,7 @@ typedef struct sketchc_kernel sketchc_kernel;
 typedef struct {
     const char *name; /* a tensor's, the sketch's or the operator's */
     void *data;       /* contiguous; device memory, host memory with -t openmp */
-    uint64_t bytes;   /* exactly the tensor's */
+    uint64_t bytes;   /* exactly the tensor's; with strides from its first element to its last */
 } sketchc_buffer;
 
 /* Loads the code for one set of sizes (options->symbols, ->scalars) and buffers, on

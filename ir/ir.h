@@ -46,6 +46,7 @@ struct IrType {
     unsigned width;     /* SCALAR: lanes, 1 for a plain scalar */
     unsigned rank;      /* TILE, TENSOR, BUF, FRAG */
     const Aff **extents;
+    const Aff **strides; /* TENSOR: in elements, one an axis; null: row-major */
     unsigned stages;    /* BUF */
     IrSpace space;      /* BUF, PTR */
     const Layout *layout; /* TILE (mapped), BUF; may be null */
@@ -56,6 +57,8 @@ const IrType *ir_type_scalar(IrModule *m, Dtype dtype);
 const IrType *ir_type_vec(IrModule *m, Dtype dtype, unsigned width); /* width 1: the scalar */
 const IrType *ir_type_tile(IrModule *m, Dtype dtype, unsigned rank, const Aff *const *extents, const Layout *layout);
 const IrType *ir_type_tensor(IrModule *m, Dtype dtype, unsigned rank, const Aff *const *extents);
+/* The tensor `t` with these strides, none of them negative. */
+const IrType *ir_type_strided(IrModule *m, const IrType *t, const Aff *const *strides);
 const IrType *ir_type_buf(IrModule *m, Dtype dtype, unsigned rank, const Aff *const *extents, unsigned stages,
                           IrSpace space, const Layout *layout);
 const IrType *ir_type_frag(IrModule *m, Dtype dtype, unsigned rank, const int64_t *extents);
@@ -63,6 +66,8 @@ const IrType *ir_type_ptr(IrModule *m, Dtype dtype, IrSpace space);
 const IrType *ir_type_token(IrModule *m);
 const IrType *ir_type_with_dtype(IrModule *m, const IrType *t, Dtype dtype); /* same shape */
 int64_t ir_type_extent(const IrType *t, unsigned axis); /* constant extent, or -1 when symbolic */
+/* By how many elements of memory neighbours along an axis of a tensor lie apart. */
+const Aff *ir_type_stride(IrModule *m, const IrType *t, unsigned axis);
 
 /* ---- Ops ---- */
 

@@ -13,19 +13,38 @@ static bool parse_dtype(Parser *p, Dtype *t) {
     return true;
 }
 
-/* `[affs] x dtype` */
-static bool parse_shape(Parser *p, IrType *t, const Aff **extents) {
+typedef struct {
+    const Aff *extents[IR_MAX_RANK], *strides[IR_MAX_RANK];
+} Shape;
+
+/* `[affs]` */
+static bool parse_affs(Parser *p, const Aff **list, unsigned *count) {
+    *count = 0;
     if (!ir_expect(p, '[')) return false;
     while (!ir_at(p, ']')) {
-        if (t->rank && !ir_expect(p, ',')) return false;
-        if (t->rank == IR_MAX_RANK)
-            return ir_error(p, "the rank is limited to %d", (int)IR_MAX_RANK);
-        if (!(extents[t->rank] = ir_parse_aff(p))) return false;
-        t->rank++;
+        if (*count && !ir_expect(p, ',')) return false;
+        if (*count == IR_MAX_RANK) return ir_error(p, "the rank is limited to %d", (int)IR_MAX_RANK);
+        if (!(list[*count] = ir_parse_aff(p))) return false;
+        ++*count;
     }
     ir_next(p);
+    return true;
+}
+
+/* `[affs] x dtype` */
+static bool parse_shape(Parser *p, IrType *t, Shape *shape) {
+    if (!parse_affs(p, shape->extents, &t->rank)) return false;
     if (!ir_accept_name(p, "x")) return ir_expected(p, "`x`");
     return parse_dtype(p, &t->dtype);
+}
+
+/* Behind the comma: `strides [affs]` of a tensor. */
+static bool parse_strides(Parser *p, IrType *t, Shape *shape) {
+    unsigned count;
+    if (!ir_accept_name(p, "strides")) return ir_expected(p, "`strides`");
+    if (!parse_affs(p, shape->strides, &count)) return false;
+    t->strides = shape->strides;
+    return count == t->rank || ir_error(p, "%u strides for %u axes", count, t->rank);
 }
 
 static bool parse_count(Parser *p, unsigned *count, int64_t limit) {
@@ -60,24 +79,31 @@ static bool parse_layout(Parser *p, IrType *t) {
     return true;
 }
 
-static bool parse_inside(Parser *p, IrType *t, const Aff **extents) {
+static bool parse_inside(Parser *p, IrType *t, Shape *shape) {
     if (t->kind == IR_TYPE_SCALAR)
         return parse_count(p, &t->width, 1024) && parse_dtype(p, &t->dtype);
     if (t->kind == IR_TYPE_PTR)
         return parse_dtype(p, &t->dtype) && ir_expect(p, ',') && parse_space(p, &t->space);
     if (t->kind == IR_TYPE_BUF && !parse_count(p, &t->stages, 4096)) return false;
-    if (!parse_shape(p, t, extents)) return false;
+    if (!parse_shape(p, t, shape)) return false;
     if (t->kind == IR_TYPE_BUF && (!ir_expect(p, ',') || !parse_space(p, &t->space))) return false;
-    return !ir_at(p, ',') || parse_layout(p, t);
+    if (!ir_at(p, ',')) return true;
+    if (t->kind != IR_TYPE_TENSOR) return parse_layout(p, t);
+    ir_next(p);
+    return parse_strides(p, t, shape);
 }
 
-static const IrType *make_type(Parser *p, const IrType *t, const Aff *const *extents) {
+static const IrType *make_type(Parser *p, const IrType *t, const Shape *shape) {
     IrModule *m = p->module;
+    const Aff *const *extents = shape->extents;
+    const IrType *dense;
     switch (t->kind) {
     case IR_TYPE_SCALAR: return ir_type_vec(m, t->dtype, t->width);
     case IR_TYPE_PTR: return ir_type_ptr(m, t->dtype, t->space);
     case IR_TYPE_TILE: return ir_type_tile(m, t->dtype, t->rank, extents, t->layout);
-    case IR_TYPE_TENSOR: return ir_type_tensor(m, t->dtype, t->rank, extents);
+    case IR_TYPE_TENSOR:
+        dense = ir_type_tensor(m, t->dtype, t->rank, extents);
+        return t->strides ? ir_type_strided(m, dense, t->strides) : dense;
     case IR_TYPE_BUF:
         return ir_type_buf(m, t->dtype, t->rank, extents, t->stages, t->space, t->layout);
     default: break;
@@ -107,7 +133,7 @@ static bool type_kind(const char *name, IrTypeKind *kind) {
 
 const IrType *ir_parse_type(Parser *p) {
     IrType t = {.width = 1};
-    const Aff *extents[IR_MAX_RANK];
+    Shape shape;
     if (ir_accept_name(p, "index")) return ir_type_index(p->module);
     if (ir_accept_name(p, "token")) return ir_type_token(p->module);
     if (p->token.kind == TOKEN_NAME && dtype_find(p->token.text, &t.dtype)) {
@@ -119,8 +145,8 @@ const IrType *ir_parse_type(Parser *p) {
         return NULL;
     }
     ir_next(p);
-    if (!ir_expect(p, '<') || !parse_inside(p, &t, extents)) return NULL;
-    const IrType *made = make_type(p, &t, extents);
+    if (!ir_expect(p, '<') || !parse_inside(p, &t, &shape)) return NULL;
+    const IrType *made = make_type(p, &t, &shape);
     return made && ir_expect(p, '>') ? made : NULL;
 }
 

@@ -81,13 +81,21 @@ static void print_definition(Printer *p, const IrValue *v) {
 
 /* ---- Types ---- */
 
-static void print_extents(const IrType *t, Str *out) {
+static void print_affs(const Aff *const *list, unsigned count, Str *out) {
     str_append_char(out, '[');
-    for (unsigned i = 0; i < t->rank; i++) {
+    for (unsigned i = 0; i < count; i++) {
         if (i) str_append(out, ", ");
-        aff_print(t->extents[i], out);
+        aff_print(list[i], out);
     }
-    str_printf(out, "] x %s", dtype_name(t->dtype));
+    str_append_char(out, ']');
+}
+
+static void print_extents(const IrType *t, Str *out) {
+    print_affs(t->extents, t->rank, out);
+    str_printf(out, " x %s", dtype_name(t->dtype));
+    if (!t->strides) return;
+    str_append(out, ", strides ");
+    print_affs(t->strides, t->rank, out);
 }
 
 static void print_layout(const IrType *t, Str *out) {

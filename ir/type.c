@@ -20,7 +20,13 @@ static uint64_t type_hash(const IrType *t) {
     h = mix(h, (uint64_t)(uintptr_t)t->layout);
     h = mix(h, t->rank);
     for (unsigned i = 0; i < t->rank; i++) h = mix(h, t->extents[i]->id);
+    for (unsigned i = 0; t->strides && i < t->rank; i++) h = mix(h, t->strides[i]->id);
     return h;
+}
+
+static bool same_affs(const Aff *const *a, const Aff *const *b, unsigned count) {
+    if (!a || !b) return a == b || !count;
+    return !count || memcmp(a, b, count * sizeof *a) == 0;
 }
 
 static bool type_equal(const IrType *a, const IrType *b) {
@@ -28,7 +34,7 @@ static bool type_equal(const IrType *a, const IrType *b) {
         a->width != b->width || a->stages != b->stages || a->space != b->space ||
         a->layout != b->layout || a->rank != b->rank)
         return false;
-    return !a->rank || memcmp(a->extents, b->extents, a->rank * sizeof *a->extents) == 0;
+    return same_affs(a->extents, b->extents, a->rank) && same_affs(a->strides, b->strides, a->rank);
 }
 
 static void table_insert(IrInterned *in, const IrType *t) {
@@ -46,6 +52,12 @@ static void table_grow(IrModule *m, IrInterned *in) {
         if (old[i]) table_insert(in, old[i]);
 }
 
+static const Aff **copy_affs(IrModule *m, const Aff *const *from, unsigned count) {
+    const Aff **to = ARENA_ARRAY(m->arena, const Aff *, count);
+    memcpy(to, from, count * sizeof *to);
+    return to;
+}
+
 static const IrType *intern(IrModule *m, const IrType *probe) {
     IrInterned *in = m->interned;
     if (in->used * 2 >= in->capacity) table_grow(m, in);
@@ -54,11 +66,8 @@ static const IrType *intern(IrModule *m, const IrType *probe) {
         if (type_equal(in->table[slot], probe)) return in->table[slot];
     IrType *t = ARENA_NEW(m->arena, IrType);
     *t = *probe;
-    t->extents = NULL;
-    if (t->rank) {
-        t->extents = ARENA_ARRAY(m->arena, const Aff *, t->rank);
-        memcpy(t->extents, probe->extents, t->rank * sizeof *t->extents);
-    }
+    t->extents = t->rank ? copy_affs(m, probe->extents, t->rank) : NULL;
+    t->strides = t->rank && probe->strides ? copy_affs(m, probe->strides, t->rank) : NULL;
     in->used++;
     in->table[slot] = t;
     return t;
@@ -98,6 +107,12 @@ const IrType *ir_type_tensor(IrModule *m, Dtype dtype, unsigned rank, const Aff 
                                .extents = (const Aff **)extents});
 }
 
+const IrType *ir_type_strided(IrModule *m, const IrType *t, const Aff *const *strides) {
+    IrType probe = *t;
+    probe.strides = (const Aff **)strides;
+    return intern(m, &probe);
+}
+
 const IrType *ir_type_buf(IrModule *m, Dtype dtype, unsigned rank, const Aff *const *extents,
                           unsigned stages, IrSpace space, const Layout *layout) {
     return intern(m, &(IrType){.kind = IR_TYPE_BUF, .dtype = dtype, .rank = rank,
@@ -131,6 +146,13 @@ const IrType *ir_type_with_dtype(IrModule *m, const IrType *t, Dtype dtype) {
 int64_t ir_type_extent(const IrType *t, unsigned axis) {
     int64_t value = -1;
     return axis < t->rank && aff_is_const(t->extents[axis], &value) ? value : -1;
+}
+
+const Aff *ir_type_stride(IrModule *m, const IrType *t, unsigned axis) {
+    if (t->strides) return t->strides[axis];
+    const Aff *stride = aff_const(m->affs, 1);
+    for (unsigned i = t->rank; i-- > axis + 1;) stride = aff_mul(m->affs, stride, t->extents[i]);
+    return stride;
 }
 
 bool ir_type_is_shaped(const IrType *t) {

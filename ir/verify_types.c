@@ -42,9 +42,18 @@ static bool kind_exists(const Verifier *v, const IrType *t) {
     return false;
 }
 
+static bool check_stride(Verifier *v, const IrOp *op, const IrType *t, unsigned axis) {
+    int64_t value = 0;
+    if (!ir_check_aff(v, op, t->strides[axis])) return false;
+    NEED(v, op, v->func->level == IR_LEVEL_TILE, "strides exist at tile level only");
+    NEED(v, op, !aff_is_const(t->strides[axis], &value) || value >= 0, "stride %u is negative", axis);
+    return true;
+}
+
 static bool check_extent(Verifier *v, const IrOp *op, const IrType *t, unsigned axis) {
     int64_t value = 0;
     if (!ir_check_aff(v, op, t->extents[axis])) return false;
+    if (t->strides && !check_stride(v, op, t, axis)) return false;
     bool constant = aff_is_const(t->extents[axis], &value);
     NEED(v, op, !constant || value >= 0, "extent %u is negative", axis);
     bool fixed = t->kind == IR_TYPE_FRAG || t->kind == IR_TYPE_BUF ||

@@ -1,7 +1,7 @@
 /* Pass align_versions: a version for 16-byte accesses, one for everything else.
  *
  * what:   a kernel is doubled. The first version carries a guard that the extents which decide alignment
- *         are multiples of 16 bytes' worth of elements, and asks for pointers aligned to 16 bytes
+ *         (and strides) are multiples of 16 bytes' worth of elements, and asks for pointers aligned to 16 bytes
  *         (attribute pointer_align); the second reads and writes single elements. A kernel has at most
  *         four versions: what is beyond them reads and writes single elements only. A version that already
  *         says its vector_bytes gets the guard alone.
@@ -40,7 +40,9 @@ static void visit(void *ctx, IrOp *op) {
     const IrType *tensor = op->operands[store]->type;
     if (!tensor->rank) return;
     int64_t width = 16 / (int64_t)dtype_size(tensor->dtype);
-    if (width > 1) ask(a, op, tensor->extents[tensor->rank - 1], width);
+    if (width <= 1 || (tensor->strides && tensor->strides[tensor->rank - 1] != aff_const(a->module->affs, 1))) return;
+    ask(a, op, tensor->extents[tensor->rank - 1], width);
+    for (unsigned i = 0; tensor->strides && i + 1 < tensor->rank; i++) ask(a, op, tensor->strides[i], width);
 }
 
 enum { MAX_VERSIONS = 4 }; /* of a step; docs/decisions/0004-artifact.md */

@@ -14,7 +14,6 @@ static Rep index_lanes(Expand *x, IrValue *index, int first) {
 }
 
 static AccessPlan slice_of(Expand *x, IrOp *op) {
-    AffCtx *c = x->module->affs;
     IrSlice slice = ir_slice(op);
     IrValue *tensor = op->operands[slice.base];
     AccessPlan s = {.tensor = tensor, .type = tensor->type, .rank = slice.rank, .width = 1};
@@ -37,8 +36,7 @@ static AccessPlan slice_of(Expand *x, IrOp *op) {
     }
     const IrType *memory = tensor->type;
     s.memory_rank = memory->rank;
-    s.stride[memory->rank ? memory->rank - 1 : 0] = aff_const(c, 1);
-    for (unsigned i = memory->rank; i-- > 1;) s.stride[i - 1] = aff_mul(c, s.stride[i], memory->extents[i]);
+    for (unsigned i = 0; i < memory->rank; i++) s.stride[i] = ir_type_stride(x->module, memory, i);
     return s;
 }
 
@@ -46,7 +44,7 @@ static AccessPlan slice_of(Expand *x, IrOp *op) {
 static int64_t slice_vector(Expand *x, const AccessPlan *s, const Dist *dist) {
     if (!x->gpu || !s->rank || s->view) return 1;
     unsigned last = s->rank - 1;
-    if (s->tile_axis[last] < 0 || s->step[last] != 1) return 1;
+    if (s->tile_axis[last] < 0 || s->step[last] != 1 || s->stride[last] != aff_const(x->module->affs, 1)) return 1;
     int64_t widest = x->vector_bytes / (int64_t)dtype_size(s->type->dtype);
     if (widest < 2) return 1;
     int64_t width = dist_vector(dist, (unsigned)s->tile_axis[last], widest);

@@ -108,7 +108,7 @@ enum { MAP_NAME = 16 }; /* letters of a tensor's name: the map's has its box beh
 bool stage_fits_boxes(PassContext *ctx, const IrOp *load) {
     const IrType *tile = load->results[0].type, *tensor = load->operands[0]->type;
     IrSlice slice = ir_slice(load);
-    if (tile->rank != 2 || slice.kept != 2 || tensor->rank > IR_MAP_RANK || strlen(load->operands[0]->name) > MAP_NAME ||
+    if (tile->rank != 2 || slice.kept != 2 || tensor->rank > IR_MAP_RANK || tensor->strides || strlen(load->operands[0]->name) > MAP_NAME ||
         slice.axes[slice.rank - 1].letter != 'r')
         return false;
     for (unsigned a = 0; a < 2; a++) {

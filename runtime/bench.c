@@ -181,7 +181,7 @@ static double quantile(const double *sorted, unsigned count, double q) {
 static RtError check_possible(const Bench *b) {
     uint64_t written = 0;
     for (size_t i = 0; i < b->session.a->param_count; i++)
-        if (is_output(b->session.a, i)) written += b->binding.bytes[i];
+        if (is_output(b->session.a, i)) written += binding_element_bytes(&b->binding, i);
     const RtTiming *t = b->out;
     if (b->session.a->target != ARTIFACT_CUDA || written < (uint64_t)512 << 20 ||
         t->copy_gb_per_s <= 0)

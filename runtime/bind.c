@@ -12,6 +12,7 @@ void binding_init(Binding *b, Arena *arena, const Artifact *a, int64_t num_sms, 
     b->bound = ARENA_ARRAY(arena, bool, n);
     b->scalars = ARENA_ARRAY(arena, double, n);
     b->extents = arena_alloc_array(arena, n, sizeof *b->extents);
+    b->places = ARENA_ARRAY(arena, Placement, n);
     b->elements = ARENA_ARRAY(arena, uint64_t, n);
     b->bytes = ARENA_ARRAY(arena, uint64_t, n);
     for (size_t i = 0; i < a->param_count; i++)
@@ -84,7 +85,30 @@ bool binding_eval(const Binding *b, const Aff *e, int64_t *value) {
     return aff_eval(e, lookup, &copy, value);
 }
 
+static int64_t packed_stride(const Binding *b, const ArtifactParam *p) {
+    int64_t extents[ARTIFACT_MAX_RANK], strides[ARTIFACT_MAX_RANK];
+    for (unsigned d = 0; d < p->rank; d++) {
+        if (!binding_eval(b, p->extents[d], &extents[d])) extents[d] = -1;
+        if (!binding_eval(b, p->strides[d], &strides[d])) strides[d] = -1;
+    }
+    return placement_packed_stride(p->rank, extents, strides);
+}
+
+/* A symbol that nothing else gives a value is, as a stride, that of a tensor without gaps. */
+static void bind_strides(Binding *b) {
+    for (size_t i = 0; i < b->a->param_count; i++) {
+        const ArtifactParam *p = &b->a->params[i];
+        for (unsigned d = p->strided ? p->rank : 0; d-- > 0;) {
+            int symbol = p->strides[d]->kind == AFF_SYM ? artifact_find_param(b->a, p->strides[d]->name) : -1;
+            if (symbol < 0 || b->bound[symbol] || b->a->params[symbol].derived) continue;
+            b->symbols[symbol] = packed_stride(b, p);
+            b->bound[symbol] = b->symbols[symbol] >= 0;
+        }
+    }
+}
+
 static RtError complete_symbols(Binding *b) {
+    bind_strides(b);
     for (size_t i = 0; i < b->a->param_count; i++) {
         const ArtifactParam *p = &b->a->params[i];
         if (p->kind == ARTIFACT_SCALAR && isnan(b->scalars[i]) && !b->bound[i])
@@ -122,6 +146,19 @@ static RtError check_constraints(const Binding *b) {
     return rt_ok();
 }
 
+static RtError place_tensor(Binding *b, size_t i) {
+    const ArtifactParam *p = &b->a->params[i];
+    int64_t strides[ARTIFACT_MAX_RANK];
+    for (unsigned d = 0; d < p->rank; d++)
+        if (!binding_eval(b, p->strides[d], &strides[d]) || strides[d] < 0)
+            return rt_error(RT_BAD_INPUT, "stride %u of '%s' is negative or overflows at these sizes", d, p->name);
+    if (!placement_init(&b->places[i], p->rank, b->extents[i], strides) ||
+        (uint64_t)b->places[i].memory > MAX_ELEMENTS)
+        return rt_error(RT_BAD_INPUT, "'%s' reaches over more than 2^40 elements of memory", p->name);
+    b->bytes[i] = (uint64_t)b->places[i].memory * dtype_size(p->dtype);
+    return rt_ok();
+}
+
 static RtError size_tensor(Binding *b, size_t i) {
     const ArtifactParam *p = &b->a->params[i];
     uint64_t elements = 1;
@@ -144,7 +181,7 @@ static RtError size_tensor(Binding *b, size_t i) {
         return rt_error(RT_BAD_INPUT, "'%s' has more than 2^40 elements", p->name);
     b->elements[i] = elements;
     b->bytes[i] = elements * dtype_size(p->dtype);
-    return rt_ok();
+    return p->strided ? place_tensor(b, i) : rt_ok();
 }
 
 static RtError size_workspace(Binding *b, size_t i) {
@@ -189,6 +226,10 @@ RtError binding_check_shape(const Binding *b, unsigned param, unsigned rank,
                     got);
 }
 
+uint64_t binding_element_bytes(const Binding *b, size_t param) {
+    return b->elements[param] * dtype_size(b->a->params[param].dtype);
+}
+
 uint64_t binding_tensor_bytes(const Binding *b) {
     uint64_t sum = 0;
     for (size_t i = 0; i < b->a->param_count; i++) sum += b->bytes[i];
@@ -199,7 +240,7 @@ uint64_t binding_traffic_bytes(const Binding *b) {
     uint64_t sum = 0;
     for (size_t i = 0; i < b->a->param_count; i++)
         if (b->a->params[i].kind == ARTIFACT_TENSOR)
-            sum += b->bytes[i] * (b->a->params[i].direction == ARTIFACT_INOUT ? 2 : 1);
+            sum += binding_element_bytes(b, i) * (b->a->params[i].direction == ARTIFACT_INOUT ? 2 : 1);
     return sum;
 }
 

@@ -81,14 +81,13 @@ static RtError bind(Run *r) {
 }
 
 static RtError upload_inputs(Run *r) {
-    Device *d = r->session.device;
     for (size_t i = 0; i < r->input_count; i++) {
         unsigned p = r->params[i];
-        uint64_t bytes = r->binding.bytes[p];
+        uint64_t bytes = binding_element_bytes(&r->binding, p);
         void *data = rt_alloc(bytes);
         if (!data) return rt_error(RT_MISSING, "out of memory for '%s'", r->inputs[i].name);
         RtError e = npy_read_data(&r->files[i], r->inputs[i].path, data, bytes);
-        if (!rt_failed(&e)) e = d->ops->upload(d, r->session.addresses[p], data, bytes);
+        if (!rt_failed(&e)) e = session_upload(&r->session, p, data);
         free(data);
         RT_TRY(e);
         RT_TRY(session_hash(&r->session, p, &r->hashes[p]));
@@ -129,12 +128,11 @@ static RtError check_written(const ArtifactParam *p, const unsigned char *data, 
 static RtError write_output(Run *r, const RtFile *output) {
     int p = artifact_find_param(r->a, output->name);
     const ArtifactParam *param = &r->a->params[p];
-    Device *d = r->session.device;
-    uint64_t bytes = r->binding.bytes[p];
+    uint64_t bytes = binding_element_bytes(&r->binding, (size_t)p);
     char *file = rt_alloc(NPY_HEADER + bytes);
     if (!file) return rt_error(RT_MISSING, "out of memory for '%s'", output->name);
     npy_print_header(file, param->dtype, param->rank, r->binding.extents[p]);
-    RtError e = d->ops->download(d, file + NPY_HEADER, r->session.addresses[p], bytes);
+    RtError e = session_download(&r->session, (unsigned)p, file + NPY_HEADER);
     if (!rt_failed(&e))
         e = check_written(param, (unsigned char *)file + NPY_HEADER, r->binding.elements[p]);
     if (!rt_failed(&e) && !file_write_atomic(output->path, file, NPY_HEADER + bytes, 0666))

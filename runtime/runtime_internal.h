@@ -3,6 +3,7 @@
 #define RUNTIME_RUNTIME_INTERNAL_H
 
 #include "runtime.h"
+#include "verify.h"
 
 /* ---- status.c ---- */
 
@@ -29,7 +30,8 @@ typedef struct {
     bool *bound;
     double *scalars;
     int64_t (*extents)[ARTIFACT_MAX_RANK];
-    uint64_t *elements, *bytes; /* tensors and workspaces */
+    Placement *places;          /* of tensors with strides */
+    uint64_t *elements, *bytes; /* tensors and workspaces; bytes: of memory, with what strides leave out */
     int64_t num_sms, num_cores;
 } Binding;
 void binding_init(Binding *b, Arena *arena, const Artifact *a, int64_t num_sms, int64_t num_cores);
@@ -43,6 +45,7 @@ RtError binding_complete(Binding *b);
 RtError binding_check_shape(const Binding *b, unsigned param, unsigned rank,
                             const int64_t *extents);
 bool binding_eval(const Binding *b, const Aff *e, int64_t *value);
+uint64_t binding_element_bytes(const Binding *b, size_t param); /* of the elements alone */
 uint64_t binding_tensor_bytes(const Binding *b);  /* memory of all tensors and workspaces */
 uint64_t binding_traffic_bytes(const Binding *b); /* each tensor read or written once */
 void binding_print(const Binding *b, char *out, size_t size); /* "B=2 F=7" */

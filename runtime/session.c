@@ -36,6 +36,34 @@ RtError session_poison(Session *s, unsigned i) {
     return e;
 }
 
+/* With strides: by way of a buffer on this side, in which poison lies between the elements. */
+RtError session_upload(Session *s, unsigned i, const void *elements) {
+    Device *d = s->device;
+    Dtype dtype = s->a->params[i].dtype;
+    uint64_t bytes = s->binding->bytes[i];
+    if (!s->a->params[i].strided) return d->ops->upload(d, s->addresses[i], elements, bytes);
+    void *memory = rt_alloc(bytes);
+    if (!memory) return rt_error(RT_MISSING, "out of memory for '%s'", s->a->params[i].name);
+    poison_fill(dtype, memory, bytes);
+    placement_spread(&s->binding->places[i], dtype_size(dtype), elements, memory);
+    RtError e = d->ops->upload(d, s->addresses[i], memory, bytes);
+    free(memory);
+    return e;
+}
+
+RtError session_download(Session *s, unsigned i, void *elements) {
+    Device *d = s->device;
+    uint64_t bytes = s->binding->bytes[i];
+    if (!s->a->params[i].strided) return d->ops->download(d, elements, s->addresses[i], bytes);
+    void *memory = rt_alloc(bytes);
+    if (!memory) return rt_error(RT_MISSING, "out of memory for '%s'", s->a->params[i].name);
+    RtError e = d->ops->download(d, memory, s->addresses[i], bytes);
+    if (!rt_failed(&e))
+        placement_collect(&s->binding->places[i], dtype_size(s->a->params[i].dtype), memory, elements);
+    free(memory);
+    return e;
+}
+
 RtError session_open(Session *s, Arena *arena, Device *d, Program *p, Binding *b) {
     *s = (Session){.device = d, .program = p, .a = b->a, .binding = b};
     s->bases = ARENA_ARRAY(arena, uint64_t, b->a->param_count + 1);
@@ -83,11 +111,24 @@ static RtError check_zone(Session *s, unsigned i, uint64_t address, const char *
                     s->a->params[i].name);
 }
 
+static RtError check_gaps(Session *s, unsigned i) {
+    unsigned char *memory = rt_alloc(s->binding->bytes[i]);
+    if (!memory) return rt_error(RT_MISSING, "out of memory");
+    RtError e = s->device->ops->download(s->device, memory, s->addresses[i], s->binding->bytes[i]);
+    int64_t at = rt_failed(&e) ? -1 : placement_find_stray(&s->binding->places[i], s->a->params[i].dtype, memory);
+    free(memory);
+    if (at >= 0)
+        return rt_error(RT_OUT_OF_BOUNDS, "memory between the elements of '%s' was written, %lld elements behind the first",
+                        s->a->params[i].name, (long long)at);
+    return e;
+}
+
 RtError session_check_guards(Session *s) {
     for (unsigned i = 0; i < s->a->param_count; i++) {
         if (!s->bases[i]) continue;
         RT_TRY(check_zone(s, i, s->bases[i], "before"));
         RT_TRY(check_zone(s, i, s->addresses[i] + s->binding->bytes[i], "past the end of"));
+        if (s->a->params[i].strided) RT_TRY(check_gaps(s, i));
     }
     return rt_ok();
 }

@@ -20,12 +20,15 @@ typedef struct {
 /* Plans the launches and allocates; buffers have poisoned contents and intact guard zones. */
 RtError session_open(Session *s, Arena *arena, Device *d, Program *p, Binding *b);
 void session_close(Session *s);
+/* A tensor's elements in row-major order to their places in the buffer, and back. */
+RtError session_upload(Session *s, unsigned param, const void *elements);
+RtError session_download(Session *s, unsigned param, void *elements);
 /* Poison for outputs and workspaces, so that what is not written shows. */
 RtError session_poison(Session *s, unsigned param);
 /* All steps in order, then waits. A device fault is FAULT. */
 RtError session_launch(Session *s);
 RtError session_start(Session *s); /* the same without waiting */
-/* OUT_OF_BOUNDS names the tensor and where, when a guard zone was changed. */
+/* OUT_OF_BOUNDS names the tensor and where, when a guard zone was changed, or what strides leave out. */
 RtError session_check_guards(Session *s);
 /* Hash of a buffer's bytes, read back in pieces. */
 RtError session_hash(Session *s, unsigned param, Hash128 *hash);

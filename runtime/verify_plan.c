@@ -114,6 +114,16 @@ static bool find_size(const Sizes *sizes, const char *name, int64_t *value) {
     return false;
 }
 
+/* A symbol of the sketch alone, as a stride may be. */
+static bool find_given(const RtOptions *o, const char *name, int64_t *value) {
+    for (size_t i = 0; i < o->symbol_count; i++)
+        if (strcmp(o->symbols[i].name, name) == 0) {
+            *value = o->symbols[i].value;
+            return true;
+        }
+    return false;
+}
+
 static int graph_param(const IrFunc *graph, const char *name) {
     for (unsigned i = 0; graph && i < graph->param_count; i++)
         if (strcmp(graph->params[i].name, name) == 0) return (int)i;
@@ -163,7 +173,7 @@ RtError task_bind(const TaskPlan *plan, const Task *task, Binding *b) {
         const char *name = task_graph_name(p);
         int64_t value;
         if (p->kind == ARTIFACT_SYMBOL && !p->derived && !b->bound[i] &&
-            find_size(task->sizes, name, &value))
+            (find_size(task->sizes, name, &value) || find_given(plan->options, p->name, &value)))
             RT_TRY(binding_set_symbol(b, p->name, value));
         int g = p->kind == ARTIFACT_SCALAR ? graph_param(plan->graph, name) : -1;
         if (g >= 0 && plan->graph->params[g].kind == IR_PARAM_SCALAR &&
@@ -257,15 +267,16 @@ RtError task_upload(Session *s, const TaskInput *inputs, bool only_inout, unsign
         if (!inputs[i].read || (only_inout && s->a->params[i].direction != ARTIFACT_INOUT))
             continue;
         int64_t elements = inputs[i].shape.elements,
-                piece = elements < PIECE_ELEMENTS ? elements : PIECE_ELEMENTS;
+                piece = elements < PIECE_ELEMENTS || s->a->params[i].strided ? elements : PIECE_ELEMENTS;
         uint64_t size = dtype_size(s->a->params[i].dtype);
         void *data = rt_alloc((uint64_t)piece * size);
         RtError e = data ? rt_ok() : rt_error(RT_MISSING, "out of memory");
         for (int64_t at = 0; at < elements && !rt_failed(&e); at += piece) {
             int64_t end = elements - at < piece ? elements : at + piece;
             input_fill(&inputs[i].spec, data, at, end, threads);
-            e = s->device->ops->upload(s->device, s->addresses[i] + (uint64_t)at * size, data,
-                                       (uint64_t)(end - at) * size);
+            e = piece == elements ? session_upload(s, (unsigned)i, data)
+                                  : s->device->ops->upload(s->device, s->addresses[i] + (uint64_t)at * size, data,
+                                                           (uint64_t)(end - at) * size);
         }
         free(data);
         RT_TRY(e);

@@ -43,8 +43,8 @@ static RtError make_evaluator(OneTask *t) {
                 (EvalScalar){task_graph_name(&a->params[i]), t->binding.scalars[i]};
         if (!t->inputs[i].read) continue;
         void *data = NULL;
-        if ((kept += t->binding.bytes[i]) <= KEEP_INPUT_BYTES &&
-            (data = rt_alloc(t->binding.bytes[i]))) {
+        uint64_t bytes = binding_element_bytes(&t->binding, i);
+        if ((kept += bytes) <= KEEP_INPUT_BYTES && (data = rt_alloc(bytes))) {
             input_fill(&t->inputs[i].spec, data, 0, t->inputs[i].shape.elements, o->threads);
             t->kept[t->kept_count++] = data;
         }
@@ -58,12 +58,11 @@ static RtError make_evaluator(OneTask *t) {
 }
 
 static RtError download(OneTask *t, size_t i, void **data) {
-    *data = rt_alloc(t->binding.bytes[i]);
+    *data = rt_alloc(binding_element_bytes(&t->binding, i));
     if (!*data)
         return rt_error(RT_MISSING, "out of memory for checking '%s'",
                         t->r->plan.a->params[i].name);
-    Device *d = t->session.device;
-    return d->ops->download(d, *data, t->session.addresses[i], t->binding.bytes[i]);
+    return session_download(&t->session, (unsigned)i, *data);
 }
 
 /* Guard zones and read-only tensors, after either launch. */
@@ -119,8 +118,8 @@ static void digest_outputs(const OneTask *t, char digest[33]) {
     Hash128 hash = {0, 0};
     for (size_t i = 0; i < t->r->plan.a->param_count; i++)
         if (is_output(t->r->plan.a, i))
-            hash = hash_values(t->r->plan.a->params[i].dtype, t->first[i], t->binding.bytes[i],
-                               hash);
+            hash = hash_values(t->r->plan.a->params[i].dtype, t->first[i],
+                               binding_element_bytes(&t->binding, i), hash);
     hash128_hex(hash, digest);
 }
 

@@ -58,20 +58,70 @@ typedef struct {
     Memory *memory;
 } Workspace;
 
-/* One launch: workspaces by name, over all kernels. */
+/* A tensor with strides: the caller's elements, placed in memory of the launch. */
+typedef struct {
+    const InterpretTensor *tensor;
+    Memory *memory;
+    Dtype dtype;
+    Placement place;
+} Placed;
+
+/* One launch: workspaces and placed tensors by name, over all kernels. */
 typedef struct {
     Arena *arena;
     const InterpretArgs *args;
     VEC(Workspace) workspaces;
+    VEC(Placed) placed;
 } Launch;
 
-static Memory *find_tensor(Launch *l, const char *name) {
+static void read_placement(Machine *m, const IrType *type, const Memory *from, Placement *place) {
+    int64_t strides[VERIFY_MAX_RANK];
+    Shape shape;
+    bool ok = shape_of(m->sizes, NULL, type, &shape);
+    for (unsigned i = 0; ok && i < type->rank; i++) ok = sizes_eval(m->sizes, type->strides[i], &strides[i]);
+    if (!ok || !placement_init(place, type->rank, shape.extents, strides))
+        machine_trap(m, "the strides of %s have no valid value", from->name);
+    if (shape.elements > from->bytes / (int64_t)dtype_size(type->dtype))
+        machine_trap(m, "the memory of %s is smaller than the tensor", from->name);
+}
+
+static Memory *place_tensor(Launch *l, Machine *m, const IrType *type, const InterpretTensor *tensor, Memory *dense) {
+    Placed placed = {.tensor = tensor, .dtype = type->dtype};
+    for (size_t i = 0; i < l->placed.len; i++)
+        if (l->placed.data[i].tensor == tensor) return l->placed.data[i].memory;
+    read_placement(m, type, dense, &placed.place);
+    Memory *memory = placed.memory = ARENA_NEW(l->arena, Memory);
+    *memory = (Memory){.name = dense->name, .bytes = placed.place.memory * (int64_t)dtype_size(type->dtype)};
+    memory->data = arena_alloc(l->arena, (size_t)memory->bytes + 16);
+    poison_fill(type->dtype, memory->data, (size_t)memory->bytes);
+    placement_spread(&placed.place, dtype_size(type->dtype), dense->data, memory->data);
+    VEC_PUSH(l->arena, &l->placed, placed);
+    return memory;
+}
+
+/* Back to the caller, and whether memory between the elements was left alone. */
+static bool return_placed(Launch *l, const char **error) {
+    for (size_t i = 0; i < l->placed.len; i++) {
+        const Placed *p = &l->placed.data[i];
+        placement_collect(&p->place, dtype_size(p->dtype), p->memory->data, p->tensor->data);
+        int64_t stray = placement_find_stray(&p->place, p->dtype, p->memory->data);
+        if (stray < 0) continue;
+        *error = arena_printf(l->arena, "element %lld of the memory of %s, which is none of the tensor's, was written",
+                              (long long)stray, p->tensor->name);
+        return false;
+    }
+    return true;
+}
+
+static Memory *find_tensor(Launch *l, Machine *m, unsigned param) {
+    const IrType *arg = m->f->body->args[param]->type, *type = m->f->params[param].type;
+    if (!type) type = arg;
     for (size_t i = 0; i < l->args->tensor_count; i++) {
         const InterpretTensor *tensor = &l->args->tensors[i];
-        if (strcmp(tensor->name, name) != 0) continue;
+        if (strcmp(tensor->name, m->f->params[param].name) != 0) continue;
         Memory *memory = ARENA_NEW(l->arena, Memory);
-        *memory = (Memory){.name = name, .data = tensor->data, .bytes = (int64_t)tensor->bytes};
-        return memory;
+        *memory = (Memory){.name = tensor->name, .data = tensor->data, .bytes = (int64_t)tensor->bytes};
+        return type->strides ? place_tensor(l, m, type, tensor, memory) : memory;
     }
     return NULL;
 }
@@ -93,7 +143,7 @@ static Memory *find_workspace(Launch *l, Machine *m, const IrParam *param, Dtype
 
 static void check_size(Machine *m, const IrValue *arg, const Memory *memory) {
     Shape shape;
-    if (arg->type->kind != IR_TYPE_TENSOR) return; /* a pointer's accesses are checked */
+    if (arg->type->kind != IR_TYPE_TENSOR || arg->type->strides) return; /* a pointer's accesses are checked */
     if (!shape_of(m->sizes, NULL, arg->type, &shape) ||
         shape.elements > memory->bytes / (int64_t)dtype_size(shape.dtype))
         machine_trap(m, "the memory of %s is smaller than the tensor", memory->name);
@@ -118,7 +168,7 @@ static void bind_params(Launch *l, Machine *m, Memory **memories, double *scalar
         const IrParam *param = &m->f->params[i];
         const IrValue *arg = m->f->body->args[i];
         if (param->kind == IR_PARAM_TENSOR) {
-            memories[i] = find_tensor(l, param->name);
+            memories[i] = find_tensor(l, m, i);
             if (!memories[i]) machine_trap(m, "the tensor %s has no memory", param->name);
             check_size(m, arg, memories[i]);
             watch(m, memories[i]);
@@ -221,7 +271,7 @@ static bool run_func(Launch *l, const IrFunc *f, const char **error) {
 
 bool interpret_func(Arena *arena, const IrFunc *f, const InterpretArgs *args, const char **error) {
     Launch launch = {.arena = arena, .args = args};
-    return run_func(&launch, f, error);
+    return run_func(&launch, f, error) && return_placed(&launch, error);
 }
 
 static const char *kernel_of(const IrFunc *f) {
@@ -259,5 +309,5 @@ bool interpret_module(Arena *arena, const IrModule *m, const InterpretArgs *args
         if (f->level == IR_LEVEL_GRAPH || ran_before(m, f)) continue;
         if (!run_kernel(&launch, f, error)) return false;
     }
-    return true;
+    return return_placed(&launch, error);
 }

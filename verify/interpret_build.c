@@ -59,6 +59,12 @@ static int64_t extent_of(Machine *m, const Aff *e) {
     return extent;
 }
 
+static void set_strides(Machine *m, Slot *s) {
+    int64_t stride = 1;
+    for (unsigned i = s->rank; i-- > 0; stride *= s->extents[i])
+        s->strides[i] = s->type->strides ? extent_of(m, s->type->strides[i]) : stride;
+}
+
 static Slot *new_slot(Decode *d, const IrValue *value) {
     const IrType *type = value->type;
     Slot *s = ARENA_NEW(d->m->arena, Slot);
@@ -78,6 +84,7 @@ static Slot *new_slot(Decode *d, const IrValue *value) {
         if (__builtin_mul_overflow(cells, s->extents[i], &cells) || cells > (int64_t)1 << 40)
             machine_trap(d->m, "a value is too large to interpret");
     }
+    if (type->kind == IR_TYPE_TENSOR) set_strides(d->m, s);
     bool holds = s->is_tile || type->kind == IR_TYPE_FRAG;
     if (holds) s->n = (size_t)cells;
     bool no_cells = type->kind == IR_TYPE_TENSOR || type->kind == IR_TYPE_BUF ||

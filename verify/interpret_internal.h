@@ -40,6 +40,7 @@ typedef struct {
     Cell *cells;
     unsigned rank;
     int64_t extents[SLOT_RANK];
+    int64_t strides[SLOT_RANK];           /* of tensors, in elements */
     int64_t lo[SLOT_RANK], hi[SLOT_RANK]; /* present lanes, of tiles */
     const Inst *view;                     /* tensor: the op view that makes it, or null */
     Memory *memory;                       /* tensor, buffer, pointer */

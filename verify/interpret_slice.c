@@ -92,7 +92,13 @@ static bool through_view(Machine *m, const Inst *view, int64_t *index) {
     return true;
 }
 
-/* The flat index in the tensor behind views. */
+static int64_t place_of(const Slot *tensor, const int64_t *index) {
+    int64_t place = 0;
+    for (unsigned d = 0; d < tensor->rank; d++) place += index[d] * tensor->strides[d];
+    return place;
+}
+
+/* The place in the tensor behind views. */
 static bool behind_views(Machine *m, Slice *s, int64_t *index, int64_t *flat) {
     const Slot *at = s->tensor;
     for (; at->view; at = at->view->operands[0])
@@ -100,17 +106,15 @@ static bool behind_views(Machine *m, Slice *s, int64_t *index, int64_t *flat) {
             s->beyond = at->view;
             return false;
         }
-    *flat = 0;
-    for (unsigned d = 0; d < at->rank; d++) *flat = *flat * at->extents[d] + index[d];
+    *flat = place_of(at, index);
     return true;
 }
 
-/* The tensor's flat index of a lane; false where the lane does not count, or its index is outside. */
+/* The place of a lane in the tensor's memory; false where the lane does not count, or its index is outside. */
 static bool slice_index(Machine *m, Slice *s, const int64_t *lane, int64_t *flat) {
     int64_t index[SLOT_RANK] = {0};
     s->beyond = NULL;
     if (s->outside) return false;
-    *flat = 0;
     for (unsigned k = 0; k < s->form.kept; k++)
         if (lane[k] < s->lo[k] || lane[k] >= s->hi[k]) return false;
     for (unsigned d = 0; d < s->tensor->rank; d++) {
@@ -119,10 +123,11 @@ static bool slice_index(Machine *m, Slice *s, const int64_t *lane, int64_t *flat
         if (axis->letter == 'r') at += lane[axis->axis] * axis->step;
         if (axis->letter == 'g') at = lane_index(s, d, lane);
         if (at < 0 || at >= s->tensor->extents[d]) return false;
-        *flat = *flat * s->tensor->extents[d] + at;
         index[d] = at;
     }
-    return !s->tensor->view || behind_views(m, s, index, flat);
+    if (s->tensor->view) return behind_views(m, s, index, flat);
+    *flat = place_of(s->tensor, index);
+    return true;
 }
 
 static bool next_lane(const Slot *tile, int64_t *lane) {

@@ -21,7 +21,45 @@ bool sizes_eval(const Sizes *sizes, const Aff *e, int64_t *value) {
 /* What num_sms and num_cores are in the interpreter: few, and no divisor of common sizes. */
 enum { LAUNCH_CONSTANT = 3 };
 
-static bool bind_symbol(Arena *arena, const Sizes *given, Sizes *bound, const IrParam *param,
+static const IrType *declared_type(const IrFunc *f, unsigned i) {
+    return f->params[i].type ? f->params[i].type : f->body->args[i]->type;
+}
+
+static int64_t packed_stride(const Sizes *bound, const IrType *type) {
+    int64_t extents[VERIFY_MAX_RANK], strides[VERIFY_MAX_RANK];
+    for (unsigned d = 0; d < type->rank; d++) {
+        if (!sizes_eval(bound, type->extents[d], &extents[d])) extents[d] = -1;
+        if (!sizes_eval(bound, type->strides[d], &strides[d])) strides[d] = -1;
+    }
+    return placement_packed_stride(type->rank, extents, strides);
+}
+
+/* As a stride: that of a tensor without gaps. */
+static bool bind_stride(const IrFunc *f, const Sizes *bound, const char *name, int64_t *value) {
+    for (unsigned i = 0; i < f->param_count; i++) {
+        const IrType *type = declared_type(f, i);
+        if (f->params[i].kind != IR_PARAM_TENSOR || type->kind != IR_TYPE_TENSOR || !type->strides ||
+            type->rank > VERIFY_MAX_RANK)
+            continue;
+        for (unsigned d = type->rank; d-- > 0;) {
+            if (type->strides[d]->kind != AFF_SYM || strcmp(type->strides[d]->name, name) != 0) continue;
+            *value = packed_stride(bound, type);
+            return *value >= 0;
+        }
+    }
+    return false;
+}
+
+static bool is_given(const Sizes *given, const IrParam *param, int64_t *value) {
+    for (size_t i = 0; i < given->count; i++)
+        if (strcmp(given->values[i].name, param->name) == 0) {
+            *value = given->values[i].value;
+            return true;
+        }
+    return false;
+}
+
+static bool bind_symbol(Arena *arena, const IrFunc *f, const Sizes *given, Sizes *bound, const IrParam *param,
                         const char **error) {
     int64_t value = 0;
     bool found = false;
@@ -33,10 +71,7 @@ static bool bind_symbol(Arena *arena, const Sizes *given, Sizes *bound, const Ir
     } else if (param->derived) {
         found = sizes_eval(bound, param->derived, &value);
     } else {
-        for (size_t i = 0; i < given->count && !found; i++) {
-            found = strcmp(given->values[i].name, param->name) == 0;
-            if (found) value = given->values[i].value;
-        }
+        found = is_given(given, param, &value) || bind_stride(f, bound, param->name, &value);
     }
     if (!found) *error = arena_printf(arena, "the symbol %s has no value", param->name);
     if (found && value < 0) {
@@ -63,11 +98,13 @@ static bool check_constraints(Arena *arena, const IrFunc *f, const Sizes *bound,
 const Sizes *sizes_bind(Arena *arena, const IrFunc *f, const Sizes *given, const char **error) {
     Sizes *bound = ARENA_NEW(arena, Sizes);
     bound->values = ARENA_ARRAY(arena, SymbolValue, f->param_count + 1);
-    for (unsigned pass = 0; pass < 2; pass++) { /* derived ones after what they are made of */
+    for (unsigned pass = 0; pass < 3; pass++) { /* given ones, strides that are not, derived ones */
         for (unsigned i = 0; i < f->param_count; i++) {
             const IrParam *param = &f->params[i];
-            if (param->kind != IR_PARAM_SYMBOL || (param->derived != NULL) != (pass == 1)) continue;
-            if (!bind_symbol(arena, given, bound, param, error)) return NULL;
+            int64_t value;
+            unsigned when = param->derived ? 2 : is_given(given, param, &value) ? 0 : 1;
+            if (param->kind != IR_PARAM_SYMBOL || when != pass) continue;
+            if (!bind_symbol(arena, f, given, bound, param, error)) return NULL;
         }
     }
     if (!check_constraints(arena, f, bound, error)) return NULL;

@@ -28,7 +28,7 @@ typedef struct {
 
 /* The value of `e` under `sizes`; false on an unknown leaf or overflow. */
 bool sizes_eval(const Sizes *sizes, const Aff *e, int64_t *value);
-/* Completes `given` with the derived symbols of `f`. Null and *error when a symbol has no value, an
+/* Completes `given` with the derived symbols of `f`, and with those that are strides only: of tensors without gaps. Null and *error when a symbol has no value, an
  * extent is negative or a constraint does not hold. */
 const Sizes *sizes_bind(Arena *arena, const IrFunc *f, const Sizes *given, const char **error);
 
@@ -41,6 +41,25 @@ typedef struct {
     int64_t elements;
 } Shape;
 bool shape_of(const Sizes *sizes, const char *name, const IrType *type, Shape *shape);
+
+/* ---- Tensors with strides (placement.c) ---- */
+
+/* Where the elements of a tensor lie; `memory`: elements from the first to behind the last. */
+typedef struct {
+    unsigned rank;
+    int64_t extents[VERIFY_MAX_RANK], strides[VERIFY_MAX_RANK];
+    int64_t memory;
+} Placement;
+/* False on a negative stride and beyond 64 bits. */
+bool placement_init(Placement *p, unsigned rank, const int64_t *extents, const int64_t *strides);
+/* A stride that nobody gave, of a tensor without gaps: the elements that the axes with known strides reach over.
+ * Unknown strides are -1; -1 where an extent is. */
+int64_t placement_packed_stride(unsigned rank, const int64_t *extents, const int64_t *strides);
+/* Elements of `size` bytes from row-major order to their places, and back. What lies between them stays. */
+void placement_spread(const Placement *p, size_t size, const void *dense, void *memory);
+void placement_collect(const Placement *p, size_t size, const void *memory, void *dense);
+/* The first place between elements that does not hold poison any more, or -1. */
+int64_t placement_find_stray(const Placement *p, Dtype dtype, const void *memory);
 
 /* ---- Inputs (inputs.c) ---- */
 

@@ -25,7 +25,8 @@ typedef struct {
 typedef struct {
     Arena *arena;
     const Options *options;
-    const Sizes *sizes;
+    const Sizes *sizes; /* of the operator */
+    Sizes given;        /* of the sketch: symbols of its own, too */
     const IrFunc *graph;
     Evaluator *ev;
     EvalInput *in;
@@ -133,7 +134,7 @@ static bool launch(Run *r, const IrModule *m, bool reverse, const char *stage) {
     const char *error = NULL;
     Arena *scratch = arena_create();
     EvalScalar *scalars = ARENA_ARRAY(scratch, EvalScalar, r->graph->param_count + 1);
-    InterpretArgs args = {.sizes = r->sizes,
+    InterpretArgs args = {.sizes = &r->given,
                           .tensor_count = r->tensor_count,
                           .tensors = r->tensors,
                           .scalar_count = default_scalars(r->graph, scalars),
@@ -256,8 +257,8 @@ static bool check_pipeline(Run *r, Arena *unit, DiagList *diags, IrModule *m) {
     return true;
 }
 
-static const Sizes *parse_sizes(Arena *arena, const IrFunc *graph, char *text) {
-    SymbolValue values[16];
+static void parse_sizes(Run *r, char *text) {
+    SymbolValue *values = ARENA_ARRAY(r->arena, SymbolValue, 16);
     size_t count = 0;
     for (char *part = strtok(text, ","); part && count < 16; part = strtok(NULL, ",")) {
         char *is = strchr(part, '=');
@@ -265,7 +266,8 @@ static const Sizes *parse_sizes(Arena *arena, const IrFunc *graph, char *text) {
         *is = 0;
         values[count++] = (SymbolValue){part, strtoll(is + 1, NULL, 10)};
     }
-    return graph_sizes(arena, graph, count, values);
+    r->given = (Sizes){count, values};
+    r->sizes = graph_sizes(r->arena, r->graph, count, values);
 }
 
 static bool check_sizes(const Options *o, const char *sizes) {
@@ -282,7 +284,7 @@ static bool check_sizes(const Options *o, const char *sizes) {
                (r.graph->level != IR_LEVEL_GRAPH || (o->op && strcmp(r.graph->name, o->op) != 0)))
             r.graph = r.graph->next;
         CHECK(r.graph);
-        r.sizes = parse_sizes(unit, r.graph, arena_strdup(unit, sizes));
+        parse_sizes(&r, arena_strdup(unit, sizes));
         r.ev = graph_bind(unit, r.graph, r.sizes, o->exact ? "exact" : "normal", true, o->exact,
                           &r.in);
         make_tensors(&r);

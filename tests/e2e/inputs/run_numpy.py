@@ -51,6 +51,13 @@ got = run(examples / "matmul_bf16.sketch", {"A": raw[0], "B": raw[1]}, "C", 0, "
 got = got if got.dtype != np.uint16 else (got.astype(np.uint32) << 16).view(np.float32)
 assert np.allclose(got, real[0] @ real[1], rtol=1e-2, atol=2e-2)
 
+# Tensors with strides: files have no gaps, memory has; strides that nothing sets leave none.
+for spread in ([], ["-D", "LDA=40"]):
+    got = run(examples / "matmul_strided.sketch", {"A": a.astype(np.float32), "B": b.astype(np.float32)}, "C", 0, "-q", *spread, *cpu)
+    close(got, product.astype(np.float32), np.float32, 1e-4)
+message = run(examples / "matmul_strided.sketch", {"A": a.astype(np.float32), "B": b.astype(np.float32)}, "C", 1, "-q", "-D", "LDA=30", *cpu)
+assert "LDA >= K" in message, message
+
 for wrong, words in (({"X": x.astype(np.float64)}, ("X", "f32", "<f8")), ({"X": x[0]}, ("X", "rank", "3", "4"))):
     message = run(folder / "r.ska", wrong, "Y", 1)
     assert all(w in message for w in words), message

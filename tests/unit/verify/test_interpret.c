@@ -432,6 +432,31 @@ static void check_frags(void) {
     arena_destroy(b.arena);
 }
 
+/* Elements lie where the strides say, and what lies between them is nobody's. */
+static void check_strides(void) {
+    static const char twice[] =
+        "sketchc.ir 1\n"
+        "func @f kernel (tensor %X: ptr<f32, global> inout of tensor<[M, 2] x f32, strides [S, 2]>, symbol %M: index, symbol %S: index) "
+        "{target = \"cpu\"} {\n"
+        "  %c0 = const() {value = 0} : index\n  %c1 = const() {value = 1} : index\n  %c2 = const() {value = 2} : index\n"
+        "  for(%c0, %M, %c1) (%i: index) {\n"
+        "    %row = mul(%i, %S) : index\n    %at = add(%row, %c2) : index\n"
+        "    %x = mem.load(%X, %at) : f32\n    %y = add(%x, %x) : f32\n    mem.store(%y, %X, %at)\n    yield()\n  }\n"
+        "  return()\n}\n";
+    SymbolValue sizes[2] = {{"M", 3}, {"S", 5}};
+    Bench b = bench();
+    float *x = give_ramp(&b, "X", 6);
+    expect_run(&b, twice, 2, sizes);
+    for (int i = 0; i < 6; i++) CHECK(x[i] == (float)(i + 1) * (i % 2 ? 2.0f : 1.0f));
+    Bench stray = bench();
+    give_ramp(&stray, "X", 6);
+    CHECK(!run(&stray, replaced(stray.arena, twice, "mem.store(%y, %X, %at)", "%no = add(%row, %c1) : index\n    mem.store(%y, %X, %no)"), 2,
+               sizes) &&
+          strstr(stray.error, "which is none of the tensor's"));
+    arena_destroy(b.arena);
+    arena_destroy(stray.arena);
+}
+
 static void check_limits(void) {
     Bench b = bench();
     SymbolValue n = {"N", 1000000};
@@ -459,6 +484,7 @@ int main(void) {
     check_tensor_core();
     check_collectives();
     check_frags();
+    check_strides();
     check_limits();
     return 0;
 }
