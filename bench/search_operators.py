@@ -2,26 +2,59 @@
 """Searches without a model for each of bench/operators (or --operators) on this machine's processor, and what came of it: seconds,
 winner, times of naive sketch and winner (measured in turns at the largest case), their geometric mean.
 
-    search_operators.py SKETCHC [--operators=FOLDER] [--seconds=S] [--out=FOLDER] [--from=LINES] [OPERATOR...]
+    search_operators.py SKETCHC [--operators=FOLDER]... [--seconds=S] [--seed=N] [--jobs=N --cores=N] [--total=S] [--out=FOLDER]
+                        [--from=LINES]... [OPERATOR...]
 
---from reads lines `OPERATOR STATUS SECONDS JSON` of a run elsewhere in place of searching."""
+With --jobs, so many searches run side by side, each on --cores cores of its own. What has not begun after --total seconds is
+left out and told. --out keeps the winners and lines.txt, lines `OPERATOR STATUS SECONDS JSON`, which --from reads in place
+of searching."""
 import argparse
 import json
 import math
+import os
 import pathlib
+import queue
 import subprocess
 import sys
 import time
+from concurrent.futures import ThreadPoolExecutor
 
 OPERATORS = pathlib.Path(__file__).resolve().parent / "operators"
 
 
-def search(sketchc: str, file: pathlib.Path, seconds: float, out: pathlib.Path | None) -> tuple[int, float, dict]:
+def search(args, file: pathlib.Path, cores: list[int]) -> tuple[int, float, dict]:
     begin = time.monotonic()
-    best = out / f"{file.stem}.best.sketch" if out else "/dev/null"
-    done = subprocess.run([sketchc, "-q", "--propose", file, "-t", "openmp", "--json", f"--search-time={seconds}",
-                           "-o", best], text=True, check=False, stdout=subprocess.PIPE)
+    best = args.out / f"{file.stem}.best.sketch" if args.out else "/dev/null"
+    command = [args.sketchc, "-q", "--propose", file, "-t", "openmp", "--json", f"--search-time={args.seconds}",
+               f"--seed={args.seed}", "-o", best] + args.options.split()
+    if cores:
+        command = ["taskset", "-c", ",".join(map(str, cores))] + command
+    done = subprocess.run(command, text=True, check=False, stdout=subprocess.PIPE)
     return done.returncode, time.monotonic() - begin, json.loads(done.stdout or "{}")
+
+
+def search_all(args, files: list[pathlib.Path]) -> dict[str, tuple[int, float, dict]]:
+    """On groups of cores that no two searches share. Lines are written as they come."""
+    mine, groups, begin, results = sorted(os.sched_getaffinity(0)), queue.SimpleQueue(), time.monotonic(), {}
+    if args.jobs * args.cores > len(mine):
+        sys.exit(f"{args.jobs} times {args.cores} cores: there are {len(mine)}")
+    for i in range(args.jobs):
+        groups.put(mine[i * args.cores:(i + 1) * args.cores])
+
+    def one(file):
+        group = groups.get()
+        if not args.total or time.monotonic() - begin < args.total:
+            results[file.stem] = status, took, result = search(args, file, group)
+            if args.out:
+                with open(args.out / "lines.txt", "a", encoding="utf-8") as lines:
+                    lines.write(f"{file.stem} {status} {took:.2f} {json.dumps(result)}\n")
+        else:
+            print(f"{file.stem}: not begun, the time was up", file=sys.stderr)
+        groups.put(group)
+
+    with ThreadPoolExecutor(args.jobs) as pool:
+        list(pool.map(one, files))
+    return results
 
 
 def read(lines: pathlib.Path) -> dict[str, tuple[int, float, dict]]:
@@ -56,17 +89,25 @@ def main() -> int:
     parser.add_argument("sketchc")
     parser.add_argument("operators", nargs="*")
     parser.add_argument("--seconds", type=float, default=30)
-    parser.add_argument("--operators", dest="folder", type=pathlib.Path, default=OPERATORS)
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--jobs", type=int, default=1)
+    parser.add_argument("--cores", type=int, default=0)
+    parser.add_argument("--total", type=float, default=0)
+    parser.add_argument("--options", default="", help="more of sketchc's, in one word")
+    parser.add_argument("--operators", dest="folders", type=pathlib.Path, action="append", default=[])
     parser.add_argument("--out", type=pathlib.Path)
     parser.add_argument("--from", dest="lines", type=pathlib.Path, action="append", default=[])
-    args = parser.parse_args()
-    results = {name: row for lines in args.lines for name, row in read(lines).items()}
-    files = [] if args.lines else sorted(args.folder.glob("*.sketch"))
-    for file in files:
-        if not args.operators or file.stem in args.operators:
-            results[file.stem] = search(args.sketchc, file, args.seconds, args.out)
+    args = parser.parse_intermixed_args()
+    if args.out:
+        args.out.mkdir(parents=True, exist_ok=True)
+    files = [f for folder in args.folders or [OPERATORS] for f in sorted(folder.glob("*.sketch"))]
+    files = [f for f in files if not args.operators or f.stem in args.operators]
+    if args.lines:
+        results, files = {name: row for lines in args.lines for name, row in read(lines).items()}, []
+    else:
+        results = search_all(args, files)
     print("\n".join(table(results)))
-    return 0 if all(status == 0 for status, _, _ in results.values()) else 1
+    return 0 if len(results) >= len(files) and all(status == 0 for status, _, _ in results.values()) else 1
 
 
 if __name__ == "__main__":

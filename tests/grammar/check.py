@@ -9,6 +9,7 @@ characters. Mutants of examples (a token left out, doubled or exchanged) are ref
 error, and accepted where it finds none and the formatter leaves them as they are."""
 import argparse
 import json
+import os
 import pathlib
 import random
 import re
@@ -18,6 +19,7 @@ import tempfile
 from concurrent.futures import ThreadPoolExecutor
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
+CORES = len(os.sched_getaffinity(0))
 SYNTAX = {"E0101", "E0104", "E0106", "E0107", "E0108"}
 # Indentation, characters; and numbers beyond 64 bits, which no grammar counts.
 OTHER = {"E0102", "E0103", "E0105", "E0005", "W0101"}
@@ -49,12 +51,14 @@ class Check:
         for i, text in enumerate(texts):
             names.append(pathlib.Path(self.folder.name) / f"{i}.sketch")
             names[-1].write_text(text)
-        found = []
-        for i in range(0, len(names), 200):
-            done = subprocess.run([self.matcher, self.form, self.grammar, *names[i:i + 200]], capture_output=True, text=True)
+
+        def match(part):
+            done = subprocess.run([self.matcher, self.form, self.grammar, *part], capture_output=True, text=True)
             if done.returncode:
                 raise SystemExit(f"the matcher: {done.stderr}")
-            found += [None if line.startswith("accepted") else int(line.split(":")[-2]) for line in done.stdout.splitlines()]
+            return [None if line.startswith("accepted") else int(line.split(":")[-2]) for line in done.stdout.splitlines()]
+        with ThreadPoolExecutor(CORES) as pool:
+            found = [line for lines in pool.map(match, (names[i:i + 200] for i in range(0, len(names), 200))) for line in lines]
         assert len(found) == len(texts)
         return found
 
@@ -66,7 +70,7 @@ class Check:
 
     def sketches(self):
         files = sorted((ROOT / "examples").glob("*.sketch")) + sorted((ROOT / "tests").rglob("*.sketch"))
-        with ThreadPoolExecutor(2) as pool:
+        with ThreadPoolExecutor(CORES) as pool:
             results = list(pool.map(lambda f: self.formatted(f.read_bytes().decode("utf-8", "replace")), files))
         texts = {}
         for file, (text, codes) in zip(files, results):
@@ -80,7 +84,7 @@ class Check:
     def random_sketches(self, count):
         def one(seed):
             return self.formatted(subprocess.run([self.print, str(seed)], capture_output=True, text=True).stdout)[0]
-        with ThreadPoolExecutor(2) as pool:
+        with ThreadPoolExecutor(CORES) as pool:
             self.expect_accepted("random", dict(enumerate(pool.map(one, range(count)))))
 
     def goldens(self):
@@ -111,7 +115,7 @@ class Check:
             if new is None:  # a token more
                 new = f"{rng.choice(tokens)[0]} {at[0]}"
             texts.append(text[:at.start()] + new + text[at.end():])
-        with ThreadPoolExecutor(2) as pool:
+        with ThreadPoolExecutor(CORES) as pool:
             results = list(pool.map(self.formatted, texts))
         refused = accepted = 0
         for text, (after, codes), line in zip(texts, results, self.verdicts(texts)):

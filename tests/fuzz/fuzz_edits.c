@@ -1,5 +1,4 @@
-/* The language server. An even first byte: the rest is the stream of frames as it comes. An odd one: the rest
- * is a script of edits and requests on an open document, in well-formed messages. */
+/* The language server: a script of edits and requests on an open document, five bytes each, in well-formed messages. */
 #include "lsp.h"
 #include "support.h"
 
@@ -62,16 +61,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     size_t written = 0;
     LspServer *s = lsp_create(count, &written);
     if (!s) abort();
-    if (size && data[0] % 2 == 0) {
-        size_t half = 1 + (size - 1) / 2;
-        if (lsp_receive(s, (const char *)data + 1, half - 1))
-            (void)lsp_receive(s, (const char *)data + half, size - half);
-        while (lsp_step(s)) {}
-    } else if (size) {
-        begin(s);
-        for (size_t at = 1; at + 5 <= size; at += 5) (data[at + 4] % 3 ? edit : ask)(s, data + at);
-        if (!written) abort();
-    }
+    begin(s);
+    for (; size >= 5; data += 5, size -= 5) (data[4] % 3 ? edit : ask)(s, data);
+    if (!written) abort();
     lsp_destroy(s);
     return 0;
 }
