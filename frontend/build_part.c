@@ -81,7 +81,7 @@ static IrValue *create(Build *c, IrOpcode opcode, const Part *p, const IrType *t
 static IrValue *filled(Build *c, IrValue *tile, double value) {
     IrOp *op = ir_op_create(&c->b, IR_TILE_FILL, 1, &tile, 1, &tile->type);
     if (dtype_is_float(tile->type->dtype)) ir_attr_set_float(op, "value", value);
-    else ir_attr_set_int(op, "value", (int64_t)value);
+    else ir_attr_set_int(op, "value", (int64_t)dtype_round(tile->type->dtype, value));
     return ir_result(op, 0);
 }
 

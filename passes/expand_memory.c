@@ -195,9 +195,7 @@ static void set_access_attrs(IrOp *access, const IrOp *from, int64_t width, Dtyp
 
 static IrValue *pad_of(Expand *x, IrBuilder *b, const IrOp *op, Dtype dtype) {
     const IrAttr *pad = ir_attr(op, "pad");
-    const IrType *scalar = ir_type_scalar(x->module, dtype);
-    return dtype_is_float(dtype) ? ir_const_float(b, scalar, pad ? pad->number : 0)
-                                 : ir_const_int(b, scalar, pad ? (int64_t)pad->number : 0);
+    return ir_const_float(b, ir_type_scalar(x->module, dtype), pad ? pad->number : 0);
 }
 
 /* What a masked lane reads: the pad of the outermost view that it is inside of, `outside` of none. */

@@ -263,9 +263,7 @@ static void run_gather(Machine *m, Inst *inst, const uint8_t *active) {
     const Slot *x = inst->operands[0], *at = inst->operands[1];
     Slot *r = inst->results[0];
     unsigned axis = axis_of(inst);
-    const IrAttr *pad = ir_attr(inst->op, "pad");
-    double number = pad ? pad->number : 0;
-    Cell outside = cell_round(r, r->is_real ? (Cell){.f = number} : (Cell){.i = (int64_t)number});
+    Cell outside = cell_pad(inst->op, r);
     int64_t index[SLOT_RANK] = {0}, from[SLOT_RANK];
     (void)m, (void)active;
     for (unsigned o = 0; o < 2; o++)

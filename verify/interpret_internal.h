@@ -138,6 +138,8 @@ Cell cell_poison(Dtype dtype);
 
 /* interpret_slice.c: what a store of this mode and an atomic of this kind do with two values. */
 IrOpcode interpret_update(const char *kind);
+/* ... and what the op's `pad` is in the slot's type. */
+Cell cell_pad(const IrOp *op, const Slot *r);
 /* interpret_tile.c: what a reduction or scan kind combines by, and its neutral element */
 IrOpcode interpret_reduce_op(Machine *m, const char *kind);
 Cell interpret_identity(IrOpcode op, const Slot *r);

@@ -144,18 +144,16 @@ static unsigned char *element(Machine *m, const Slot *tensor, int64_t flat) {
     return tensor->memory->data + flat * size;
 }
 
-/* What lanes outside read: the value of pad, else poison where they are absent. */
-static Cell pad_cell(const Inst *inst, const Slot *r) {
-    const IrAttr *pad = ir_attr(inst->op, "pad");
-    if (!pad) return cell_poison(r->dtype);
-    double value = pad->kind == IR_ATTR_FLOAT ? pad->number : (double)pad->integer;
-    return cell_round(r, r->is_real ? (Cell){.f = value} : (Cell){.i = (int64_t)value});
+/* 0 without one; what the type does not hold is rounded to it. */
+Cell cell_pad(const IrOp *op, const Slot *r) {
+    const IrAttr *pad = ir_attr(op, "pad");
+    double value = !pad ? 0 : dtype_round(r->dtype, pad->kind == IR_ATTR_FLOAT ? pad->number : (double)pad->integer);
+    return r->is_real ? (Cell){.f = value} : (Cell){.i = (int64_t)value};
 }
 
-static Cell view_pad(const Inst *view, const Slot *r) {
-    const IrAttr *pad = ir_attr(view->op, "pad");
-    double value = pad ? pad->number : 0;
-    return cell_round(r, r->is_real ? (Cell){.f = value} : (Cell){.i = (int64_t)value});
+/* What lanes outside read: the value of pad, else poison where they are absent. */
+static Cell pad_cell(const Inst *inst, const Slot *r) {
+    return ir_attr(inst->op, "pad") ? cell_pad(inst->op, r) : cell_poison(r->dtype);
 }
 
 static void run_view(Machine *m, Inst *inst, const uint8_t *active) {
@@ -191,7 +189,7 @@ static void run_load(Machine *m, Inst *inst, const uint8_t *active) {
         if (slice_index(m, &s, lane, &flat))
             r->cells[e] = cell_load(r->dtype, element(m, tensor, flat));
         else if (s.beyond)
-            r->cells[e] = view_pad(s.beyond, r);
+            r->cells[e] = cell_pad(s.beyond->op, r);
         else if (padded)
             r->cells[e] = present(r, lane) ? outside : poison;
         else
