@@ -15,7 +15,6 @@
  *   func @f_unaligned {vector_bytes = 1}
  */
 #include "passes.h"
-#include "plant.h"
 
 #include <string.h>
 
@@ -79,7 +78,7 @@ bool pass_align_versions(PassContext *ctx) {
         }
         ir_func_attr_set_int(f, "vector_bytes", 16);
         ir_func_attr_set_int(f, "pointer_align", 16);
-        if (a.guard && !PLANTED(13)) f->guard = f->guard ? aff_min(c, f->guard, a.guard) : a.guard;
+        if (a.guard) f->guard = f->guard ? aff_min(c, f->guard, a.guard) : a.guard;
     }
     return true;
 }

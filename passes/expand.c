@@ -500,7 +500,7 @@ static void create_params(Expand *x) {
         expand_bind_scalar(x, arg, param);
     }
     x->to->attrs = x->from->attrs;
-    x->to->guard = x->from->guard;
+    x->to->guard = PLANTED(13) && ir_func_attr(x->from, "pointer_align") ? NULL : x->from->guard;
     x->to->constraint_count = x->from->constraint_count;
     x->to->constraints = x->from->constraints;
 }

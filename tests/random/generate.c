@@ -16,12 +16,23 @@ void make_axis(Rng *rng, Axis *axis, unsigned room) {
                    .hint = rng_below(rng, 8)};
     unsigned walk = rng_below(rng, 10);
     axis->walk = walk < 2 ? WALK_ONE : walk < 7 ? WALK_TILES : WALK_WHOLE;
-    if (rng->biased && walk < 5) axis->walk = WALK_TILES;
+    if (rng->biased) axis->walk = walk < 6 ? WALK_TILES : WALK_WHOLE;
     do axis->tile = tiles[rng_below(rng, COUNT_OF(tiles))];
     while (axis->tile > room || (rng->biased && axis->tile < 4 && room >= 4));
     if (axis->constant && !axis->extent) axis->extent = 1;
     if (!axis->constant && axis->walk == WALK_WHOLE && rng_chance(rng, 25))
         axis->most = INT64_C(1) << (2 + rng_below(rng, 6));
+}
+
+/* Lanes of such a tile can be mistaken for those of its transpose. */
+static void make_square(Axis *before, Axis *a, unsigned room) {
+    if (before->walk == WALK_ONE || before->tile > room) return;
+    a->walk = before->walk;
+    a->tile = before->tile;
+    if (a->walk == WALK_TILES) return;
+    before->constant = a->constant = true;
+    before->extent = a->extent = 2 + before->extent % 15;
+    before->most = a->most = 0;
 }
 
 /* Products of the extents that lie in one tile stay small: the passes unroll. */
@@ -33,6 +44,7 @@ static void make_axes(RandomProgram *p, Rng *rng) {
         make_axis(rng, &p->axes[i], room < 128 ? room : 128);
         Axis *a = &p->axes[i];
         if (rng->biased && i + 1 == p->rank && a->tile < 32 && room >= 32) a->tile = 32;
+        if (rng->biased && i && rng_chance(rng, 35)) make_square(a - 1, a, room);
         if (a->walk == WALK_WHOLE && room < 256) a->walk = WALK_ONE;
         if (a->walk == WALK_TILES) room /= (unsigned)a->tile;
         if (a->walk == WALK_WHOLE) room /= a->constant ? (unsigned)a->extent : a->most ? (unsigned)a->most : 64;
@@ -346,6 +358,7 @@ static void add_repeat(RandomProgram *p, Rng *rng) {
     call_type(p, &n);
     /* The carried tile must not change its shape or type. */
     if (!form_same(&n.form, &p->nodes[a].form) || n.dtype != p->nodes[a].dtype) return;
+    n.swapped = node_is_square(p, &n) && rng_chance(rng, 60);
     n.magnitude = p->nodes[a].magnitude + n.rounds * p->nodes[b].magnitude;
     add_node(p, rng, &n);
 }
@@ -422,7 +435,7 @@ static void make_results(RandomProgram *p, Rng *rng) {
 
 static void generate(RandomProgram *p, uint64_t seed, bool biased) {
     Rng rng = {(seed + 1) * UINT64_C(0xD1342543DE82EF95), biased};
-    *p = (RandomProgram){.seed = seed, .cut = MAX_NODES};
+    *p = (RandomProgram){.seed = seed, .cut = MAX_NODES, .biased = biased};
     make_axes(p, &rng);
     make_tensor(p, &rng, true);
     for (unsigned extra = rng_below(&rng, 3); extra; extra--) make_tensor(p, &rng, false);
@@ -431,6 +444,7 @@ static void generate(RandomProgram *p, uint64_t seed, bool biased) {
     unsigned steps = 1 + rng_below(&rng, biased ? 4 : rng_chance(&rng, 20) ? 16 : 7);
     for (unsigned i = 0; i < steps && has_room(p, 10); i++) {
         unsigned kind = rng_below(&rng, 100);
+        if (biased && rng_chance(&rng, 40)) kind = rng_chance(&rng, 70) ? 50 : 80; /* a fold, a loop */
         if (kind < 48)
             add_call(p, &rng);
         else if (kind < 66)

@@ -27,7 +27,7 @@ static void add_view(RandomProgram *p, Rng *rng) {
     n.swapped = n.form.rank > 1 && rng_chance(rng, 25);
     choose_data(rng, &n);
     n.least = 0;
-    n.padded = rng_chance(rng, 50);
+    n.padded = rng_chance(rng, rng->biased ? 25 : 50);
     add_node(p, rng, &n);
 }
 
@@ -89,7 +89,8 @@ static void add_ragged(RandomProgram *p, Rng *rng) {
 void add_own_input(RandomProgram *p, Rng *rng) {
     static void (*const makers[])(RandomProgram *, Rng *) = {add_view, add_view, add_gather, add_window,
                                                              add_ragged};
-    makers[rng_below(rng, COUNT_OF(makers))](p, rng);
+    if (rng->biased && rng_chance(rng, 40)) add_view(p, rng);
+    else makers[rng_below(rng, COUNT_OF(makers))](p, rng);
 }
 
 /* ---- Positions and numbers of lanes ---- */
@@ -332,7 +333,7 @@ void add_movement(RandomProgram *p, Rng *rng) {
         add_positions, add_random,  add_count,     add_topk,   add_transpose, add_transpose,
         add_concat,    add_reshape, add_broadcast, add_matmul, add_dot};
     for (unsigned tries = 0, before = p->node_count; tries < 3 && p->node_count == before; tries++)
-        makers[rng_below(rng, COUNT_OF(makers))](p, rng);
+        (rng->biased && rng_chance(rng, 40) ? add_transpose : makers[rng_below(rng, COUNT_OF(makers))])(p, rng);
 }
 
 /* ---- Stores ---- */

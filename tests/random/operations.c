@@ -161,7 +161,7 @@ const Operation *random_fold(Rng *rng, bool whole) {
             add_operation(menu, &op);
         }
     menu->ready = true;
-    return choose(menu, rng);
+    return rng->biased ? &menu->operations[rng_below(rng, (unsigned)menu->count)] : choose(menu, rng);
 }
 
 /* ---- Types ---- */

@@ -204,6 +204,7 @@ static void print_value(Printer *w, unsigned node, Str *out) {
         for (unsigned i = 0; i < n->rounds; i++) {
             Str one;
             str_init(&one);
+            if (n->swapped) text = arena_printf(w->arena, "transpose(%s)", text);
             print_call(n, (const char *[]){text, operands[1]}, &one);
             text = arena_strdup(w->arena, one.data);
             str_release(&one);

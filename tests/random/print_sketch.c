@@ -335,7 +335,7 @@ static const char *make_repeat(Sketch *s, unsigned node) {
     line(s, "copy(%s, %s)", a, name);
     line(s, "for r%u in range(%u):", node, n->rounds);
     s->depth++;
-    call_into(s, n, (const char *[]){name, b}, name);
+    call_into(s, n, (const char *[]){n->swapped ? arena_printf(s->arena, "transpose(%s)", name) : name, b}, name);
     s->depth--;
     return name;
 }

@@ -68,6 +68,17 @@ bool node_is_bare(const Node *n) {
            n->kind == NODE_COUNT || n->kind == NODE_IOTA || n->kind == NODE_RANDOM;
 }
 
+bool node_is_square(const RandomProgram *p, const Node *n) {
+    const Axis *axes[2];
+    if (n->form.rank < 2) return false;
+    for (unsigned i = 0; i < 2; i++) {
+        const Dim *dim = &n->form.dims[n->form.rank - 2 + i];
+        axes[i] = &p->axes[dim->axis];
+        if (!dim->full || axes[i]->walk != WALK_WHOLE || !axes[i]->constant) return false;
+    }
+    return axes[0]->extent == axes[1]->extent;
+}
+
 bool node_is_indexed(const Node *n) {
     return n->kind == NODE_GATHER || n->kind == NODE_WINDOW;
 }
@@ -78,7 +89,9 @@ bool program_is_valid(const RandomProgram *p) {
     for (unsigned i = 0; i < p->result_count; i++)
         if (!program_form_complete(p, &p->nodes[p->results[i].node].form)) return false;
     for (unsigned i = 0; i < p->node_count; i++) {
-        bool found = !live[i] || !node_is_indexed(&p->nodes[i]);
+        const Node *n = &p->nodes[i];
+        bool found = !live[i] || !node_is_indexed(n);
+        if (live[i] && n->kind == NODE_REPEAT && n->swapped && !node_is_square(p, n)) return false;
         for (unsigned k = 0; k < p->result_count; k++)
             found = found || (p->results[k].node == i && p->results[k].kind == STORE_WHOLE);
         if (!found) return false;
@@ -105,6 +118,7 @@ static void draw_extents(const RandomProgram *p, Rng *rng, int64_t most, Program
         int64_t e = kind < 3 ? tile + rng_below(rng, 3) - 1
                   : kind < 5 ? 2 * tile + rng_below(rng, 3) - 1
                              : rng_extent(rng, axis->walk == WALK_ONE ? 17 : most);
+        if (p->biased && axis->walk == WALK_WHOLE && rng_chance(rng, 40)) e = 1 + rng_below(rng, 4); /* rows of few lanes */
         if (e == 0 && rng_chance(rng, 70)) e = 1 + rng_below(rng, 5);
         if (axis->most && e > axis->most) e = rng_extent(rng, axis->most);
         sizes->extents[i] = axis->constant ? axis->extent : e > most ? most : e;

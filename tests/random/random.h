@@ -79,7 +79,7 @@ typedef enum {
     NODE_PRODUCT,   /* of two inputs of its own, summed along `axis` */
     NODE_MATMUL,    /* of the operand and an input of its own, summed along the operand's last dim */
     NODE_DOT,       /* of two vectors */
-    NODE_REPEAT,    /* `rounds` times value = op(value, operand 1) in a loop */
+    NODE_REPEAT,    /* `rounds` times value = op(value, operand 1) in a loop; swapped: of the value's transpose */
     NODE_VIEW,      /* an input of its own, read through index arithmetic */
     NODE_GATHER,    /* an input of its own, whose dims from `place` on the operand's values index; a result */
     NODE_WINDOW,    /* sum or maximum of `rounds` shifted loads along `axis`; a result */
@@ -145,6 +145,7 @@ typedef struct {
     unsigned cut;        /* this node goes through a workspace to a nest of its own; MAX_NODES: none */
     int64_t second_tile[MAX_AXES]; /* the tiles of the nest behind the cut */
     bool hints, parallel;
+    bool biased; /* by program_generate_biased: sizes, too */
 } RandomProgram;
 
 /* generate.c: the program of a seed. */
@@ -163,6 +164,8 @@ bool program_form_complete(const RandomProgram *p, const Form *form);
 bool form_same(const Form *a, const Form *b);
 /* A number among scalars: no tile. */
 bool node_is_bare(const Node *n);
+/* Of the last two dims: whole, and of the same constant extent. */
+bool node_is_square(const RandomProgram *p, const Node *n);
 /* An operator can say it in index notation only, so that it is a result. */
 bool node_is_indexed(const Node *n);
 /* What shrinking may break: indexed nodes are results, results are complete. */
