@@ -42,15 +42,10 @@ static IrParam *param_of(Build *c, const char *name) {
 }
 
 /* num_sms, num_cores: symbols that the launch fills; the others are facts of the target. */
-static const Aff *predefined(Build *c, const char *name, Span span) {
+static const Aff *predefined(Build *c, const char *name) {
     const int64_t warp = c->file->warp_size, simd = c->file->simd_width;
     if (strcmp(name, "warp_size") == 0) return aff_const(c->m->affs, warp ? warp : 32);
     if (strcmp(name, "simd_width") == 0) return aff_const(c->m->affs, simd ? simd : 8);
-    if (c->graph) {
-        build_unsupported(
-            c, span, arena_printf(c->unit, "the launch-time constant %s in an operator", name));
-        return aff_const(c->m->affs, 0);
-    }
     IrValue *v = ir_func_add_param(c->f, IR_PARAM_SYMBOL, name, ir_type_index(c->m), IR_DIR_IN);
     const Aff *symbol = aff_sym(c->m->affs, name);
     param_of(c, name)->derived = symbol;
@@ -60,7 +55,7 @@ static const Aff *predefined(Build *c, const char *name, Span span) {
 static const Aff *leaf_aff(Build *c, const Aff *e, Span span) {
     if (e->kind == AFF_SYM) {
         if (ir_func_symbol(c->f, e->name)) return aff_sym(c->m->affs, e->name);
-        return predefined(c, e->name, span);
+        return predefined(c, e->name);
     }
     const Decl *d = e->var;
     IrValue *v = build_get(c, d);

@@ -59,8 +59,13 @@ static void set_data(Sema *s, Setting *set) {
         Expr *arg = e->u.call.args.data[i].value;
         if (sema_expr(s, arg)->kind == TYPE_ERROR) return;
         ConstKind kind = arg->value.kind;
-        if ((kind != CONST_INT && kind != CONST_FLOAT) ||
-            set->param_count == COUNT_OF(set->params)) {
+        if (kind != CONST_INT && kind != CONST_FLOAT) {
+            Diag *d = sema_error(s, DIAG_bad_case, arg->span, "data are made of numbers and constexprs");
+            diag_note(s->diags, d, SPAN_NONE,
+                      "a case's data serve other sizes too; an index beyond a tensor reads the value of pad");
+            return;
+        }
+        if (set->param_count == COUNT_OF(set->params)) {
             sema_error(s, DIAG_bad_case, arg->span, "data takes at most four numbers");
             return;
         }

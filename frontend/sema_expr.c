@@ -46,6 +46,11 @@ static void check_tensor_name(Sema *s, Expr *e, Decl *d) {
     sema_set_error(e);
 }
 
+/* num_sms, warp_size ... in an operator; inf and pi are numbers. */
+static bool of_machine(const Sema *s, const Decl *d) {
+    return s->block->kind == BLOCK_OPERATOR && d->constant.kind == CONST_NONE;
+}
+
 static void check_name(Sema *s, Expr *e) {
     Decl *d = e->decl && e->decl->kind == DECL_PARAM ? e->decl : sema_find(s, e->u.name.name);
     if (!d) {
@@ -64,6 +69,15 @@ static void check_name(Sema *s, Expr *e) {
     case DECL_VALUE:
         e->type = d->type;
         break;
+    case DECL_PREDEFINED:
+        if (of_machine(s, d)) {
+            sema_error(s, DIAG_bad_call_place, e->span,
+                       "what an operator computes does not depend on the machine: `%s` is for sketches, a size for operators "
+                       "is a symbol or constexpr", d->name);
+            sema_set_error(e);
+            break;
+        }
+        /* fall through */
     default:
         e->type = d->type;
         e->affine = d->affine;

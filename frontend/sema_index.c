@@ -49,6 +49,13 @@ static const Aff *bare_extent(Sema *s, const Expr *e, const char *name) {
     return NULL;
 }
 
+static bool moves(const Aff *e) {
+    if (e->kind == AFF_VAR) return ((const Decl *)e->var)->kind == DECL_INDEX;
+    for (size_t i = 0; i < e->count; i++)
+        if (moves(e->args[i])) return true;
+    return false;
+}
+
 static Decl *reduction_index(Sema *s, Expr *item, const Expr *body) {
     Expr *named = item->kind == EXPR_IN ? item->u.in.index : item;
     const Aff *lo = aff_const(s->aff, 0), *hi = NULL;
@@ -63,6 +70,11 @@ static Decl *reduction_index(Sema *s, Expr *item, const Expr *body) {
         hi = range->u.slice.hi ? sema_scalar(s, range->u.slice.hi, "the end of a range") : NULL;
     } else
         hi = bare_extent(s, body, named->u.name.name);
+    if (lo && hi && (moves(lo) || moves(hi))) {
+        sema_error(s, DIAG_bad_argument, item->span,
+                   "the range of an index does not depend on another index: sum(k in 0:N, where(k <= i, X[k], 0)) stops at i");
+        return NULL;
+    }
     if (lo && hi) return new_index(s, named->u.name.name, named->span, lo, hi);
     sema_error(s, DIAG_index_range, named->span, "%s", named->u.name.name);
     return NULL;
@@ -187,8 +199,8 @@ void sema_index_element(Sema *s, Expr *e) {
     for (size_t i = 0; good && i < e->axis_count; i++) good = e->axes[i].kind == AXIS_POINT;
     if (!good) {
         sema_error(s, DIAG_bad_call_place, e->span,
-                   "in an operator an element X[i, j] stands in index notation, C[i, j] = ..., "
-                   "with one index for each axis");
+                   "in an operator stand whole tensors, X, and elements in index notation, with one index for each "
+                   "axis: a part of X is Y[i, j] = X[i + 1, j]");
         sema_set_error(e);
         return;
     }

@@ -631,6 +631,14 @@ static void define_tensor(Sema *s, Stmt *stmt, Decl *d, Expr *value) {
     stmt->action = ACTION_EQUATION;
 }
 
+/* What an equation gives a value is no input any more, which is what views see. */
+static void check_unseen(Sema *s, const Expr *target, const Decl *d) {
+    if (!d || d->kind != DECL_TENSOR || !sema_is_viewed(s, d->name)) return;
+    Diag *diag = sema_error(s, DIAG_bad_declaration, target->span,
+                            "in an operator a view sees inputs, and this equation makes `%s`", d->name);
+    diag_note(s->diags, diag, SPAN_NONE, "what the view gives is an equation too: V[i] = %s[N - 1 - i]", d->name);
+}
+
 static void check_equation(Sema *s, Stmt *stmt) {
     Expr *target = stmt->u.assign.targets[0], *value = stmt->u.assign.values[0];
     if (stmt->u.assign.target_count == 2 && stmt->u.assign.value_count == 1 && gives_two(value)) {
@@ -648,8 +656,13 @@ static void check_equation(Sema *s, Stmt *stmt) {
     if (target->kind == EXPR_INDEX) {
         Expr *base = target->u.index.base;
         Decl *d = base->kind == EXPR_NAME ? sema_find(s, base->u.name.name) : NULL;
-        if (d && d->kind == DECL_TENSOR) d->direction = d->used ? DIR_INOUT : DIR_OUT;
+        if (d && d->kind == DECL_TENSOR && d->direction != DIR_NONE) {
+            report_reassigned(s, target, d);
+            return;
+        }
+        check_unseen(s, target, d);
         sema_index_equation(s, stmt);
+        if (d && d->kind == DECL_TENSOR) d->direction = d->used ? DIR_INOUT : DIR_OUT;
         return;
     }
     const Type *t = sema_expr(s, value);
@@ -659,6 +672,7 @@ static void check_equation(Sema *s, Stmt *stmt) {
     }
     Decl *known = sema_find(s, target->u.name.name);
     bool is_tensor = known && known->kind == DECL_TENSOR;
+    check_unseen(s, target, known);
     if (t->kind == TYPE_ERROR) {
         if (is_tensor) known->direction = DIR_OUT;
         if (!known) make_local(s, target, value);

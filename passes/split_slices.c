@@ -36,10 +36,7 @@ static void collect_scans(Slice *s, PointerTable *seen, IrValue *v) {
     if (is_control(op)) collect_captured(s, seen, op);
     if (!scans_axis(s, op)) return;
     bool reverse = ir_attr_bool(op, "reverse");
-    if (s->scan_count == SPLIT_SCANS || (s->scan_count && reverse != s->reverse)) {
-        refuse(s, op, "scans in both directions along one axis of symbolic extent");
-        return;
-    }
+    if (s->scan_count == SPLIT_SCANS || (s->scan_count && reverse != s->reverse)) return; /* total_behind */
     s->reverse = reverse;
     s->scans[s->scan_count++] = op;
 }
@@ -67,15 +64,52 @@ static IrValue *reduced(Slice *s, IrValue *part, const char *kind, int64_t axis,
     return ir_result(op, 0);
 }
 
+static IrValue *splat(IrBuilder *b, const char *kind, const IrType *type) {
+    return tile_splat(b, type, reduce_identity(kind, type->dtype));
+}
+
+/* Of a scan that the loop over chunks does not carry, as it goes the other way: the total of the chunks that come
+ * before this one in the scan's own direction, in a loop that makes them once more. Scans that feed it do so too. */
+static IrValue *total_behind(Slice *s, IrOp *scan) {
+    const char *kind = ir_attr_str(scan, "kind", "add");
+    const IrType *type = total_type(s, scan);
+    Slice outer = *s;
+    IrValue *chunk = ir_const_index(s->b, s->chunk), *lower = ir_const_index(s->b, 0), *upper = s->begin;
+    if (ir_attr_bool(scan, "reverse")) {
+        lower = ir_binary(s->b, IR_ADD, s->begin, chunk);
+        upper = ir_aff_emit(s->b, axes_class(s->axes, s->index)->extent);
+    }
+    IrValue *init = splat(s->b, kind, type);
+    IrOp *loop = ir_for(s->b, lower, upper, chunk, 1, &init, "behind");
+    IrBuilder inner = ir_builder_at_end(loop->regions[0]);
+    inner.span = scan->span;
+    s->b = &inner;
+    s->begin = loop->regions[0]->args[0];
+    s->map = ir_value_map_create(s->ctx->scratch);
+    s->scan_count = 0;
+    IrValue *part = slice_value(s, scan->operands[0]);
+    if (s->ok) {
+        IrValue *sum = reduced(s, part, kind, ir_attr_int(scan, "axis", 0), true, type);
+        sum = ir_binary(&inner, reduce_opcode(kind), loop->regions[0]->args[1], sum);
+        ir_yield(&inner, 1, &sum);
+    }
+    outer.ok = s->ok;
+    *s = outer;
+    return ir_result(loop, 0);
+}
+
 /* The chunk's own scan after the total of the chunks before; the total goes on. */
 static IrValue *scan_chunk(Slice *s, IrOp *scan, IrOp *copy) {
     const char *kind = ir_attr_str(scan, "kind", "add");
     unsigned k = 0;
     while (k < s->scan_count && s->scans[k] != scan) k++;
     IrValue *part = copy->operands[0], *own = ir_result(copy, 0);
-    IrValue *sum = reduced(s, part, kind, ir_attr_int(scan, "axis", 0), true, s->totals[k]->type);
-    s->next[k] = ir_binary(s->b, reduce_opcode(kind), s->totals[k], sum);
-    return ir_binary(s->b, reduce_opcode(kind), repeated(s, s->totals[k], own->type), own);
+    IrValue *total = k < s->scan_count ? s->totals[k] : total_behind(s, scan);
+    if (k < s->scan_count) {
+        IrValue *sum = reduced(s, part, kind, ir_attr_int(scan, "axis", 0), true, total->type);
+        s->next[k] = ir_binary(s->b, reduce_opcode(kind), total, sum);
+    }
+    return ir_binary(s->b, reduce_opcode(kind), repeated(s, total, own->type), own);
 }
 
 /* ---- Chunks ---- */
@@ -133,10 +167,6 @@ IrValue *slice_value(Slice *s, IrValue *v) {
     IrValue *result = chunk_result(s, v, copy);
     ir_value_map_set(s->map, v, result);
     return result;
-}
-
-static IrValue *splat(IrBuilder *b, const char *kind, const IrType *type) {
-    return tile_splat(b, type, reduce_identity(kind, type->dtype));
 }
 
 /* From the end: the first lane of the last chunk, less what has been passed. */
