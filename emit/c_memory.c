@@ -92,13 +92,20 @@ static const char *pointer_to(CPrinter *p, const char *element) {
 
 typedef struct {
     const char *to, *from; /* addresses */
-    bool from_stream, to_stream;
+    bool from_stream, to_stream, to_global;
     const char *mask, *other; /* other: the wide value where the mask is false; null: not written */
 } WideCopy;
 
+/* nvcc writes an assigned float4 lane by lane where divisions stand before it, so global memory is
+ * written by an intrinsic. */
+static const char *wide_write(const WideCopy *w, size_t bytes) {
+    if (w->to_stream) return "__stcs((%s *)%s, %s);";
+    return w->to_global && bytes >= 8 ? "__stwb((%s *)%s, %s);" : "*(%s *)%s = %s;";
+}
+
 static void wide_copy_gpu(CPrinter *p, const IrType *t, const WideCopy *w) {
     size_t bytes = vec_bytes(t), part = bytes > 16 ? 16 : bytes;
-    const char *type = wide_type(t->dtype, part);
+    const char *type = wide_type(t->dtype, part), *write = wide_write(w, part);
     for (size_t at = 0; at < bytes; at += part) {
         const char *lane = arena_printf(p->arena, "%zu", at / dtype_size(t->dtype));
         const char *to = at ? pointer_to(p, c_join(p, w->to, lane)) : w->to;
@@ -107,8 +114,7 @@ static void wide_copy_gpu(CPrinter *p, const IrType *t, const WideCopy *w) {
                             type, from);
         if (w->mask && w->other)
             from = arena_printf(p->arena, "%s ? %s : %s", w->mask, from, w->other);
-        const char *text = arena_printf(
-            p->arena, w->to_stream ? "__stcs((%s *)%s, %s);" : "*(%s *)%s = %s;", type, to, from);
+        const char *text = arena_printf(p->arena, write, type, to, from);
         if (!w->mask || w->other) {
             assignment(p, text);
         } else {
@@ -337,19 +343,15 @@ void c_vec_copy(CPrinter *p, const IrValue *v, const char *address) {
 static void store_vec(CPrinter *p, const IrOp *op) {
     const IrValue *v = op->operands[0];
     if (!copyable(p, op, v->type)) return;
-    bool splat = v->def && v->def->opcode == IR_CONST;
-    if (splat) {
-        const char *array = c_declare_array(p, v->type, "splat");
-        c_lane_loop(p, v->type, array, c_use(p, v));
+    WideCopy w = {.to_stream = streams(p, op),
+                  .to_global = op->operands[1]->type->space == IR_SPACE_GLOBAL};
+    if (v->def && v->def->opcode == IR_CONST) {
+        w.from = c_declare_array(p, v->type, "splat");
+        c_lane_loop(p, v->type, w.from, c_use(p, v));
         c_value(p, v)->address = NULL;
-        WideCopy w = {.to = pointer_to(p, c_element(p, op->operands[1], op->operands[2])),
-                      .from = array,
-                      .to_stream = streams(p, op)};
-        if (op->operand_count > 3) w.mask = mask_text(p, op->operands[3], 0);
-        wide_copy(p, v->type, &w);
-        return;
+    } else {
+        w.from = c_vec_address(p, v);
     }
-    WideCopy w = {.from = c_vec_address(p, v), .to_stream = streams(p, op)};
     w.to = pointer_to(p, c_element(p, op->operands[1], op->operands[2]));
     if (op->operand_count > 3) w.mask = mask_text(p, op->operands[3], 0);
     wide_copy(p, v->type, &w);

@@ -1,13 +1,11 @@
 /* Pass expand_math: transcendental functions become +, *, fma and integer operations.
  *
- * what:   one expansion for all targets, so that they agree bit for bit; f32 and f64, on scalars and
- *         vectors. Narrower floats are computed in f32 and rounded once. Methods and error bounds are
- *         rows of ir/math.def, coefficients stand in math_tables.h, the functions in math_*.c. Floor
- *         division and remainder of floats are expanded here, too.
- * needs:  kernel level.
- * keeps:  special values as in C17, Annex F; signed zeros; denormals.
- * breaks: nothing.
- * source: Cody and Waite; Payne and Hanek; Muller et al., Handbook of Floating-Point Arithmetic.
+ * what:   one expansion for all targets, so that they agree bit for bit; f32 and f64, on scalars
+ * and vectors. Narrower floats are computed in f32 and rounded once. Methods and error bounds are
+ *         rows of ir/math.def, coefficients stand in math_tables.h, the functions in math_*.c.
+ * Floor division and remainder of floats are expanded here, too. needs:  kernel level. keeps:
+ * special values as in C17, Annex F; signed zeros; denormals. breaks: nothing. source: Cody and
+ * Waite; Payne and Hanek; Muller et al., Handbook of Floating-Point Arithmetic.
  *
  *   %e = exp(%x) : f32    =>    n = rint(x log2 e); r = x - n ln 2; %e = p(r) 2^n
  */
@@ -29,10 +27,14 @@ static MathExpansion unary_expansion(IrOpcode opcode) {
 
 static BinaryExpansion binary_expansion(IrOpcode opcode) {
     switch (opcode) {
-    case IR_POW: return math_pow;
-    case IR_FLOORDIV: return math_floordiv;
-    case IR_MOD: return math_mod;
-    default: return NULL;
+    case IR_POW:
+        return math_pow;
+    case IR_FLOORDIV:
+        return math_floordiv;
+    case IR_MOD:
+        return math_mod;
+    default:
+        return NULL;
     }
 }
 
@@ -63,8 +65,16 @@ static void expand_op(void *ctx, IrOp *op) {
     ir_op_erase(op);
 }
 
+/* Logarithms come first: where an exponential is still one, its range is known. */
+static void expand_log(void *ctx, IrOp *op) {
+    if (op->opcode == IR_LOG1P) expand_op(ctx, op);
+}
+
 bool pass_expand_math(PassContext *ctx) {
-    for (IrFunc *f = ctx->module->first; f; f = f->next)
-        if (f->level == IR_LEVEL_KERNEL) ir_walk(f->body, expand_op, ctx->module);
+    for (IrFunc *f = ctx->module->first; f; f = f->next) {
+        if (f->level != IR_LEVEL_KERNEL) continue;
+        ir_walk(f->body, expand_log, ctx->module);
+        ir_walk(f->body, expand_op, ctx->module);
+    }
     return true;
 }

@@ -124,10 +124,20 @@ IrValue *math_nearest(Math *m, IrValue *x, double factor, IrValue **n) {
     double shift = ldexp(1.5, m->mantissa);
     int64_t bits = ((int64_t)(m->bias + m->mantissa) << m->mantissa) + (1ll << (m->mantissa - 1));
     IrValue *magic = math_num(m, shift);
-    IrValue *shifted = factor == 1 ? math_add(m, x, magic)
-                                   : math_fma(m, x, math_num(m, factor), magic);
+    IrValue *shifted =
+        factor == 1 ? math_add(m, x, magic) : math_fma(m, x, math_num(m, factor), magic);
     *n = math_sub(m, math_bits(m, shifted), math_int(m, bits));
     return math_sub(m, shifted, magic);
+}
+
+bool math_not_positive(const IrValue *x) {
+    if (!x->def || x->def->opcode != IR_NEG) return false;
+    const IrOp *inner = x->def->operands[0]->def;
+    return inner && inner->opcode == IR_ABS;
+}
+
+bool math_from_0_to_1(const IrValue *x) {
+    return x->def && x->def->opcode == IR_EXP && math_not_positive(x->def->operands[0]);
 }
 
 IrValue *math_copysign(Math *m, IrValue *magnitude, IrValue *sign) {

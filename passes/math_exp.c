@@ -23,7 +23,9 @@ IrValue *math_exp_core(Math *m, IrValue *y) {
 }
 
 IrValue *math_exp(Math *m, IrValue *x) {
-    return math_exp_core(m, math_clamp(m, x, m->wide ? -746 : -104, m->wide ? 710 : 89));
+    IrValue *y = math_op(m, IR_MAX, x, math_num(m, m->wide ? -746 : -104));
+    if (!math_not_positive(x)) y = math_op(m, IR_MIN, y, math_num(m, m->wide ? 710 : 89));
+    return math_exp_core(m, y);
 }
 
 /* 2^r - 1 for |r| <= 1/2: the factor ln 2 in two parts. */

@@ -49,6 +49,8 @@ IrValue *math_scale(Math *m, IrValue *p, IrValue *n);
 IrValue *math_power_of_two(Math *m, IrValue *n); /* 2^n of the normal range */
 /* The integer nearest to x, |x| < 2^(mantissa - 1): as a float, and as an integer in *n. */
 IrValue *math_nearest(Math *m, IrValue *x, double factor, IrValue **n);
+bool math_not_positive(const IrValue *x); /* known to be at most 0, or NaN */
+bool math_from_0_to_1(const IrValue *x);  /* known to be in [0, 1], or NaN */
 IrValue *math_copysign(Math *m, IrValue *magnitude, IrValue *sign);
 /* x where x is zero or NaN is to stay: the sign of zero. */
 IrValue *math_keep_zero(Math *m, IrValue *x, IrValue *result);

@@ -1,4 +1,4 @@
-/* Logarithms, by x = 2^n (1 + f) with 1 + f from sqrt(1/2) to sqrt(2). */
+/* Logarithms, by x = 2^n (1 + f) with 1 + f from sqrt(1/2) to sqrt(2), or from 3/4 to 3/2. */
 #include "math_internal.h"
 
 #include "math_tables.h"
@@ -9,10 +9,15 @@ typedef struct {
     IrValue *f, *n; /* n as an integer */
 } Parts;
 
-/* x > 0; denormals are scaled into the normal range first. */
-static Parts split(Math *m, IrValue *x) {
+static int64_t root_of_half(const Math *m) {
+    return m->wide ? 0x3FE6A09E667F3BCD : 0x3F3504F3;
+}
+
+enum { THREE_QUARTERS = 0x3F400000 }; /* in f32 */
+
+/* x > 0, 1 + f from `root` on; denormals are scaled into the normal range first. */
+static Parts split(Math *m, IrValue *x, int64_t root) {
     double least = m->wide ? 0x1p-1022 : 0x1p-126;
-    int64_t root = m->wide ? 0x3FE6A09E667F3BCD : 0x3F3504F3;
     IrValue *tiny = math_lt(m, x, math_num(m, least)), *shift = math_int(m, m->mantissa);
     x = math_select(m, tiny, math_mul(m, x, math_num(m, ldexp(1, m->mantissa))), x);
     IrValue *base = math_select(m, tiny, math_int(m, -m->mantissa), math_int(m, 0));
@@ -49,14 +54,49 @@ static IrValue *log_edges(Math *m, IrValue *x, IrValue *result, double pole) {
     return math_select(m, math_lt(m, x, at), math_num(m, NAN), result);
 }
 
+/* n ln 2 + log(1 + f) in f32 without a division, f from -1/4 to 1/2: f - f^2 / 2 + f^3 p(f). */
+static IrValue *log_series(Math *m, IrValue *f, IrValue *n) {
+    IrValue *k = ir_cast(&m->b, n, m->f), *square = math_mul(m, f, f);
+    IrValue *p = math_polynomial(m, f, math_log_series_f32, COUNT_OF(math_log_series_f32));
+    p = math_fma(m, f, p, math_num(m, -0.5));
+    IrValue *y = math_fma(m, square, p, math_mul(m, k, math_num(m, m->ln2_lo)));
+    return math_fma(m, k, math_num(m, m->ln2_hi), math_add(m, f, y));
+}
+
 IrValue *math_log(Math *m, IrValue *x) {
-    Parts p = split(m, x);
-    return log_edges(m, x, log_sum(m, p.f, p.n, NULL), 0);
+    Parts p = split(m, x, m->wide ? root_of_half(m) : THREE_QUARTERS);
+    IrValue *y = m->wide ? log_sum(m, p.f, p.n, NULL) : log_series(m, p.f, p.n);
+    return log_edges(m, x, y, 0);
+}
+
+/* f = 2^-n x + (2^-n - 1), exactly, as 3/4 <= 2^-n (1 + x) < 3/2. 2^-n as a float needs n < 127, so
+ * a large x is scaled by its exponent; small: 0 <= x <= 1, or NaN, which an fma keeps. */
+static Parts split_after_one(Math *m, IrValue *x, bool small) {
+    IrValue *shift = math_int(m, m->mantissa), *one = math_num(m, 1);
+    IrValue *n = math_sub(m, math_bits(m, math_add(m, one, x)), math_int(m, THREE_QUARTERS));
+    IrValue *up = math_op(m, IR_AND, n, math_int(m, -(1 << m->mantissa)));
+    n = math_op(m, IR_SHR, n, shift);
+    if (small) {
+        IrValue *s = math_float(m, math_sub(m, math_bits(m, one), up));
+        return (Parts){math_fma(m, x, s, math_sub(m, s, one)), n};
+    }
+    IrValue *four = math_float(m, math_sub(m, math_bits(m, math_num(m, 4)), up));
+    IrValue *rest = math_fma(m, math_num(m, 0.25), four, math_num(m, -1));
+    IrValue *scaled = math_float(m, math_sub(m, math_bits(m, x), up));
+    return (Parts){math_add(m, scaled, rest), n};
+}
+
+static IrValue *log1p_narrow(Math *m, IrValue *x) {
+    bool small = math_from_0_to_1(x);
+    Parts p = split_after_one(m, x, small);
+    IrValue *y = log_series(m, p.f, p.n);
+    return small ? y : math_keep_zero(m, x, log_edges(m, x, y, -1));
 }
 
 IrValue *math_log1p(Math *m, IrValue *x) {
+    if (!m->wide) return log1p_narrow(m, x);
     IrValue *one = math_num(m, 1), *u = math_add(m, one, x);
-    Parts p = split(m, u);
+    Parts p = split(m, u, root_of_half(m));
     IrValue *near = math_op(m, IR_EQ, p.n, math_int(m, 0));
     IrValue *lost_small = math_sub(m, x, math_sub(m, u, one));
     IrValue *lost_large = math_sub(m, one, math_sub(m, u, x));
@@ -76,7 +116,7 @@ static MathPair over_ln2(Math *m, IrValue *n, MathPair l) {
 }
 
 IrValue *math_log2(Math *m, IrValue *x) {
-    Parts p = split(m, x);
+    Parts p = split(m, x, root_of_half(m));
     IrValue *square, *odd;
     log_terms(m, p.f, &square, &odd);
     MathPair y = over_ln2(m, p.n, math_sum(m, p.f, math_sub(m, odd, square)));
@@ -100,10 +140,10 @@ static MathPair pair_product(Math *m, MathPair a, MathPair b) {
 
 /* log(1 + f) = s (2 + z (2/3 + z tail)), z = s^2: all but the tail in two parts. */
 MathPair math_log2_pair(Math *m, IrValue *x) {
-    Parts p = split(m, x);
+    Parts p = split(m, x, root_of_half(m));
     MathPair s = quotient(m, p.f), z = pair_product(m, s, s);
-    IrValue *tail = math_mul(m, z.hi, math_polynomial(m, z.hi, math_log_tail_f64,
-                                                      COUNT_OF(math_log_tail_f64)));
+    IrValue *tail =
+        math_mul(m, z.hi, math_polynomial(m, z.hi, math_log_tail_f64, COUNT_OF(math_log_tail_f64)));
     MathPair c = math_sum(m, math_num(m, 0x1.5555555555555p-1), tail);
     c.lo = math_add(m, c.lo, math_num(m, 0x1.5555555555555p-55));
     MathPair q = pair_product(m, z, c), t = math_sum(m, math_num(m, 2), q.hi);

@@ -31,6 +31,11 @@ static const double math_log_f64[] = {
     0x1.2b5900de53b32p-3, 0x1.39fe51a7c18f9p-3, 0x1.7462b51cb66b1p-3, 0x1.c71c62e3f11e6p-3,
     0x1.2492492df281ap-2, 0x1.99999999952d7p-2, 0x1.5555555555558p-1,
 };
+/* ((log(1 + f) - f) / f^2 + 1/2) / f; error 2^-25.1. */
+static const double math_log_series_f32[] = {
+    0x1.5f307cp-5, -0x1.87a1e2p-4, 0x1.de726ep-4, -0x1.02daa2p-3, 0x1.2436f8p-3, -0x1.5536a6p-3,
+    0x1.999a56p-3, -0x1.000026p-2, 0x1.555556p-2,
+};
 /* (log((1 + s) / (1 - s)) / s - 2 - 2/3 z) / z^2, z = s^2; error 2^-58.9. */
 static const double math_log_tail_f64[] = {
     0x1.e02e6fff27908p-4, 0x1.df7cc8e5fa539p-4, 0x1.1118c7e4b0917p-3, 0x1.3b1395d2190c1p-3,

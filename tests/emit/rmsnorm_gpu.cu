@@ -62,7 +62,7 @@ extern "C" __global__ void __launch_bounds__(128)
         for (int i_7 = 0; i_7 < 2; ++i_7) {
             const long long row_3 = d1 + i_7;
             if (row_3 < D1 && d2_inside) {
-                *(float4 *)&Y[page_2 + row_3 * D2 + d2] = *(const float4 *)&y_row[i_7][0];
+                __stwb((float4 *)&Y[page_2 + row_3 * D2 + d2], *(const float4 *)&y_row[i_7][0]);
             }
         }
     }
