@@ -14,9 +14,7 @@
  *   func @f {vector_bytes = 16, pointer_align = 16} guard min(1 - N % 4, ...)  and
  *   func @f_unaligned {vector_bytes = 1}
  */
-#include "passes.h"
-
-#include <string.h>
+#include "passes_internal.h"
 
 typedef struct {
     IrModule *module;
@@ -46,15 +44,10 @@ static void visit(void *ctx, IrOp *op) {
 
 enum { MAX_VERSIONS = 4 }; /* of a step; docs/decisions/0004-artifact.md */
 
-static bool same_kernel(const IrFunc *f, const IrFunc *g) {
-    const IrAttr *a = ir_func_attr(f, "kernel"), *b = ir_func_attr(g, "kernel");
-    return f == g || (a && b && strcmp(a->string, b->string) == 0);
-}
-
 static unsigned count_versions(const IrFunc *f) {
     unsigned count = 0;
     for (const IrFunc *g = f->module->first; g; g = g->next)
-        count += g->level == IR_LEVEL_TILE && same_kernel(f, g);
+        count += g->level == IR_LEVEL_TILE && is_same_kernel(f, g);
     return count;
 }
 

@@ -93,7 +93,7 @@ static bool keeps_to_itself(Expand *x, const IrOp *op) {
     if (!accessed_tile(op) && op->opcode != IR_TILE_STORE) return false;
     if (ir_slice(op).gather_axis >= 0) return false; /* an index may come twice */
     for (const IrOp *loop = op->block->parent; loop; loop = loop->block->parent)
-        if (loop->opcode == IR_FOR && !moves_apart(x, op, loop)) return false;
+        if (loop->opcode == IR_FOR && !ir_attr_bool(loop, "independent") && !moves_apart(x, op, loop)) return false;
     return true;
 }
 

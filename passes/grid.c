@@ -120,6 +120,13 @@ static void note_bound(IrValue *index, const Aff *trips) {
     if (op && (op->opcode == IR_FLOORDIV || op->opcode == IR_MOD)) ir_attr_set_aff(op, "below", trips);
 }
 
+static bool has_hint(const IrOp *loop, const char *name) {
+    const IrAttr *hints = ir_attr(loop, "hints");
+    for (size_t h = 0; hints && h < hints->count; h++)
+        if (strcmp(hints->strs[h], name) == 0) return true;
+    return false;
+}
+
 /* ---- Swizzle: blocks in groups of rows, so that those that run together share cached data ---- */
 
 /* The group of the hint "swizzle=N"; 0: there is none. */
@@ -130,10 +137,12 @@ static int64_t swizzle_group(const IrOp *loop) {
     return 0;
 }
 
-/* Numbers a rows x columns grid by groups of `group` rows, column after column within a group. */
-static void swizzle_pair(IrBuilder *b, const Nest *nest, unsigned row, int64_t group, IrValue **index) {
+/* Numbers a rows x columns grid by groups of `group` rows, column after column within a group. `block`: its
+ * number where the grid has no other axis. */
+static void swizzle_pair(IrBuilder *b, const Nest *nest, unsigned row, int64_t group, IrValue **index, IrValue *block) {
     IrValue *rows = ir_aff_emit(b, nest->trips[row]), *columns = ir_aff_emit(b, nest->trips[row + 1]);
-    IrValue *number = ir_binary(b, IR_ADD, ir_binary(b, IR_MUL, index[row], columns), index[row + 1]);
+    IrValue *number = block;
+    if (nest->depth > 2) number = ir_binary(b, IR_ADD, ir_binary(b, IR_MUL, index[row], columns), index[row + 1]);
     IrValue *size = ir_const_index(b, group), *blocks = ir_binary(b, IR_MUL, columns, size);
     IrValue *first = ir_binary(b, IR_MUL, ir_binary(b, IR_FLOORDIV, number, blocks), size);
     IrValue *height = ir_binary(b, IR_MIN, ir_binary(b, IR_SUB, rows, first), size);
@@ -146,7 +155,7 @@ static void swizzle_pair(IrBuilder *b, const Nest *nest, unsigned row, int64_t g
     note_bound(index[row + 1], nest->trips[row + 1]);
 }
 
-static void swizzle_nest(PassContext *ctx, IrBuilder *b, const Nest *nest, IrValue **index) {
+static void swizzle_nest(PassContext *ctx, IrBuilder *b, const Nest *nest, IrValue **index, IrValue *block) {
     for (unsigned i = 0; i < nest->depth; i++) {
         int64_t group = swizzle_group(nest->loops[i]);
         if (!group) continue;
@@ -154,7 +163,16 @@ static void swizzle_nest(PassContext *ctx, IrBuilder *b, const Nest *nest, IrVal
             report_hint(ctx, nest->loops[i]->span, "swizzle", "the grid has one axis");
             continue;
         }
-        swizzle_pair(b, nest, i + 1 < nest->depth ? i : i - 1, group, index);
+        swizzle_pair(b, nest, i + 1 < nest->depth ? i : i - 1, group, index, block);
+    }
+}
+
+/* The hint "persistent" of a loop goes on to the number of the block, for the pass that may follow it. */
+static void pass_on_persistence(const Nest *nest, IrOp *number) {
+    for (unsigned i = 0; i < nest->depth; i++) {
+        if (!has_hint(nest->loops[i], "persistent")) continue;
+        ir_attr_set_bool(number, "persistent", true);
+        number->span = nest->loops[i]->span;
     }
 }
 
@@ -165,6 +183,7 @@ static void bind_indices(PassContext *ctx, IrFunc *f, const Nest *nest) {
     IrOp *special = ir_op_create(&b, IR_SPECIAL, 0, NULL, 1, (const IrType *[]){ir_type_index(m)});
     int64_t cluster = ir_func_cluster(f); /* its blocks share an iteration */
     ir_attr_set_str(special, "name", cluster > 1 ? "clusterid.x" : "ctaid.x");
+    pass_on_persistence(nest, special);
     IrValue *rest = &special->results[0], *index[MAX_NEST];
     const Aff *grid = aff_const(m->affs, 1);
     for (unsigned i = nest->depth; i-- > 0;) {
@@ -174,7 +193,7 @@ static void bind_indices(PassContext *ctx, IrFunc *f, const Nest *nest) {
         rest = i ? ir_binary(&b, IR_FLOORDIV, rest, trips) : rest;
         note_bound(index[i], nest->trips[i]);
     }
-    swizzle_nest(ctx, &b, nest, index);
+    swizzle_nest(ctx, &b, nest, index, &special->results[0]);
     for (unsigned i = 0; i < nest->depth; i++) {
         IrValue *lb = ir_aff_emit(&b, ir_aff_of(m, nest->loops[i]->operands[0]));
         IrValue *step = ir_aff_emit(&b, ir_aff_of(m, nest->loops[i]->operands[2]));
@@ -239,21 +258,16 @@ static void map_to_cores(PassContext *ctx, Nest *nest) {
     if (nest->depth > 1) ir_attr_set_bool(nest->loops[0], "collapse", true);
 }
 
-/* Was the loop asked to be parallel, not only found to be? */
-static bool asked_parallel(const IrOp *loop) {
-    const IrAttr *hints = ir_attr(loop, "hints");
-    for (size_t h = 0; hints && h < hints->count; h++)
-        if (strcmp(hints->strs[h], "parallel") == 0) return true;
-    return false;
-}
-
 static void map_func(PassContext *ctx, IrFunc *f) {
+    static const char *const outermost[] = {"parallel", "persistent"};
     Nest nest = find_nest(ctx, f);
     OpList ops = ops_collect(ctx->scratch, f->body);
     for (size_t i = ops.len; i-- > 0;)
         if (ops.data[i]->opcode == IR_PARALLEL && !in_nest(&nest, ops.data[i])) {
-            if (asked_parallel(ops.data[i]))
-                report_hint(ctx, ops.data[i]->span, "parallel", "inside an iteration of the grid it runs in order");
+            /* Asked to be parallel, not only found to be. */
+            for (size_t h = 0; h < COUNT_OF(outermost); h++)
+                if (has_hint(ops.data[i], outermost[h]))
+                    report_hint(ctx, ops.data[i]->span, outermost[h], "inside an iteration of the grid it runs in order");
             make_serial(ops.data[i]);
         }
     bool cuda = ctx->target->kind == TARGET_CUDA;

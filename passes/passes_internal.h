@@ -45,6 +45,8 @@ bool is_view(const IrValue *tensor);
 IrValue *memory_of(IrValue *tensor);
 /* One tensor, or views by one index map: equal indices are one element. */
 bool is_same_tensor(IrModule *m, const IrValue *a, const IrValue *b);
+/* One function, or versions of one kernel. */
+bool is_same_kernel(const IrFunc *f, const IrFunc *g);
 /* Does any op store to it, directly or through a view? */
 bool is_stored_to(IrValue *tensor);
 /* Operand position of the begin of range axis `tile_axis` of a tile.load or tile.store (its end is

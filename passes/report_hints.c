@@ -21,10 +21,16 @@ static const struct {
     {"vectorize", "vector widths follow from layouts and alignment"},
     {"split_k", "a reduction stays in one block"},
     {"cluster", "blocks do not form clusters yet"},
-    {"persistent", "each iteration is a block of its own"},
     {"threadidx", "threads share the tiles of the body; the loop is parallel over blocks"},
     {"warp", "warps share the tiles of the body; the loop is parallel over blocks"},
     {"simd", "lanes share the tiles of the body; the loop is parallel over blocks"},
+};
+
+static const struct {
+    const char *name, *reason;
+} unused_by_cores[] = {
+    {"swizzle", "a core takes the iterations in the order of the loops"},
+    {"persistent", "cores share the iterations out by themselves"},
 };
 
 static void report(PassContext *ctx, const IrOp *op, const char *hint, const char *reason) {
@@ -58,8 +64,9 @@ static void check(void *context, IrOp *op) {
     const IrAttr *hints = ir_attr(op, "hints");
     if (op->opcode == IR_TILE_GEMM) check_precision(ctx, op);
     for (size_t h = 0; hints && h < hints->count; h++)
-        if (strncmp(hints->strs[h], "swizzle=", 8) == 0 && ctx->target->kind == TARGET_CPU)
-            report(ctx, op, "swizzle", "a core takes the iterations in the order of the loops");
+        for (size_t i = 0; i < COUNT_OF(unused_by_cores) && ctx->target->kind == TARGET_CPU; i++)
+            if (strncmp(hints->strs[h], unused_by_cores[i].name, strlen(unused_by_cores[i].name)) == 0)
+                report(ctx, op, unused_by_cores[i].name, unused_by_cores[i].reason);
     for (size_t h = 0; hints && h < hints->count; h++)
         for (size_t i = 0; i < COUNT_OF(unused); i++)
             if (strcmp(hints->strs[h], unused[i].name) == 0) report(ctx, op, unused[i].name, unused[i].reason);

@@ -90,16 +90,34 @@ static int64_t stage_bytes(const Ring *ring) {
     return bytes;
 }
 
-/* The copies of `iteration`, if there is one. */
-static void emit_copies(Staging *s, IrBuilder *b, const Ring *ring, IrValue *iteration, IrValue *stage) {
-    IrValue *exists = ir_binary(b, IR_LT, iteration, ring->upper);
-    IrOp *branch = ir_op_create(b, IR_IF, 1, &exists, 0, NULL);
+/* The copies of an iteration, if there is one. */
+static void emit_copies(Staging *s, IrBuilder *b, const Ring *ring, StageFetch fetch, IrValue *stage) {
+    IrOp *branch = ir_op_create(b, IR_IF, 1, &fetch.exists, 0, NULL);
     IrBuilder inner = ir_builder_at_end(branch->regions[0]);
     inner.span = b->span;
     IrValue *operands[2] = {ring->full, stage};
     ir_attr_set_int(ir_op_create(&inner, IR_MBAR_EXPECT, 2, operands, 0, NULL), "bytes", stage_bytes(ring));
-    for (size_t i = 0; i < ring->count; i++) stage_copy(s, &inner, ring, &ring->operands[i], iteration, stage);
+    for (size_t i = 0; i < ring->count; i++) stage_copy(s, &inner, ring, &ring->operands[i], fetch, stage);
     ir_yield(&inner, 0, NULL);
+}
+
+/* The iteration `number` steps behind `from`. */
+static StageFetch fetch_behind(IrBuilder *b, const Ring *ring, IrValue *from, int64_t number) {
+    IrValue *way = ir_binary(b, IR_MUL, ring->step, ir_const_index(b, number));
+    StageFetch fetch = {.iteration = ir_binary(b, IR_ADD, from, way)};
+    fetch.exists = ir_binary(b, IR_LT, fetch.iteration, ring->upper);
+    return fetch;
+}
+
+/* The first stages of all turns together; no iteration, no stage. */
+static void fill_turns(Staging *s, IrBuilder *b, Ring *ring) {
+    IrValue *runs = ir_binary(b, IR_LT, ring->lower, ring->upper);
+    IrBuilder inner = ir_builder_at_end(ir_op_create(b, IR_IF, 1, &runs, 0, NULL)->regions[0]);
+    inner.span = b->span;
+    for (int64_t n = 0; n + 1 < ring->stages; n++)
+        emit_copies(s, &inner, ring, stage_turns_first(&inner, ring, n), ir_const_index(&inner, n));
+    ir_yield(&inner, 0, NULL);
+    stage_turns_prepare(s, ring, b);
 }
 
 void stage_boxes_prologue(Staging *s, IrBuilder *b, Ring *ring) {
@@ -110,10 +128,9 @@ void stage_boxes_prologue(Staging *s, IrBuilder *b, Ring *ring) {
     ring->full = ir_result(alloc, 0);
     ring->full->name = "full";
     barrier(b);
-    for (int64_t n = 0; n + 1 < ring->stages; n++) {
-        IrValue *ahead = ir_binary(b, IR_MUL, ring->step, ir_const_index(b, n));
-        emit_copies(s, b, ring, ir_binary(b, IR_ADD, ring->lower, ahead), ir_const_index(b, n));
-    }
+    if (ring->turns.loop) fill_turns(s, b, ring);
+    for (int64_t n = 0; n + 1 < ring->stages && !ring->turns.loop; n++)
+        emit_copies(s, b, ring, fetch_behind(b, ring, ring->lower, n), ir_const_index(b, n));
 }
 
 /* Whether the product only goes on into the next iteration's. */
@@ -169,12 +186,13 @@ void stage_boxes_iteration(Staging *s, Ring *ring, IrOp *const *gemms, size_t co
     IrBuilder behind = ir_builder_after(gemms[count - 1]->results[0].uses->op);
     int64_t ahead = ring->stages - 1;
     barrier(&behind);
-    IrValue *next = ir_binary(&behind, IR_ADD, i, ir_binary(&behind, IR_MUL, ring->step, ir_const_index(&behind, ahead)));
-    emit_copies(s, &behind, ring, next, stage_of(&behind, ring, i, ahead));
+    StageFetch fetch = ring->turns.loop ? stage_turns_ahead(&behind, ring, i) : fetch_behind(&behind, ring, i, ahead);
+    emit_copies(s, &behind, ring, fetch, stage_of(&behind, ring, i, ahead));
 }
 
 /* Where the ring is made anew, its barriers' memory must be given back first. */
 void stage_boxes_epilogue(const Ring *ring) {
+    if (ring->turns.loop) return; /* the kernel ends */
     IrOp *last = ring->behind ? ring->behind : ring->loop;
     IrBuilder b = ir_builder_after(last);
     IrValue *full = ring->full;

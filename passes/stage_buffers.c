@@ -35,7 +35,7 @@ static void wait(IrBuilder *b, int64_t pending) {
 
 static void emit_copies(Staging *s, IrBuilder *b, const Ring *ring, IrValue *iteration, IrValue *stage) {
     for (size_t i = 0; i < ring->count; i++)
-        if (ring->operands[i].fill == FILL_AHEAD) stage_copy(s, b, ring, &ring->operands[i], iteration, stage);
+        if (ring->operands[i].fill == FILL_AHEAD) stage_copy(s, b, ring, &ring->operands[i], (StageFetch){.iteration = iteration}, stage);
 }
 
 /* Copies for `iteration` if there is one, then the group's commit. */
@@ -48,9 +48,9 @@ static void emit_group(Staging *s, IrBuilder *b, const Ring *ring, IrValue *iter
     ir_op_create(b, IR_ASYNC_COMMIT, 0, NULL, 0, NULL);
 }
 
-/* The number of an iteration, from 0. */
 IrValue *stage_number(IrBuilder *b, const Ring *ring, IrValue *i) {
-    return ir_binary(b, IR_FLOORDIV, ir_binary(b, IR_SUB, i, ring->lower), ring->step);
+    IrValue *number = ir_binary(b, IR_FLOORDIV, ir_binary(b, IR_SUB, i, ring->lower), ring->step);
+    return ring->turns.loop ? ir_binary(b, IR_ADD, ring->turns.base, number) : number;
 }
 
 IrValue *stage_of(IrBuilder *b, const Ring *ring, IrValue *i, int64_t ahead) {
@@ -88,7 +88,7 @@ static void emit_steady(Staging *s, IrBuilder *b, const Ring *ring, IrValue *i) 
 
 enum { MAX_STAGES = 8, ROW_PADDING = 16 /* elements, at most */ };
 
-static int64_t wanted_stages(const IrOp *loop) {
+int64_t stage_count_wanted(const IrOp *loop) {
     if (!loop) return 1;
     int64_t stages = ir_attr_int(loop, "pipeline", 0);
     return stages > 1 ? (stages > MAX_STAGES ? MAX_STAGES : stages) : 2;
@@ -241,7 +241,7 @@ static void plan_ring(Staging *s, Ring *ring, IrBlock *block, IrOp *const *gemms
         }
     }
     int64_t room = (s->ctx->target->shared_bytes_block * 9 / 10 - once) / (ahead ? ahead : 1);
-    ring->stages = wanted_stages(ring->loop);
+    ring->stages = stage_count_wanted(ring->loop);
     if (ring->stages > room) ring->stages = room > 1 ? room : 1;
     report_depth(s, ring, ahead);
 }
@@ -261,11 +261,11 @@ static void stage_block(Staging *s, IrBlock *block) {
     IrOp *gemms[MAX_GEMMS];
     size_t count = collect_gemms(s, block, gemms);
     if (!count || count == SIZE_MAX) return;
-    Ring ring = {.loop = stage_loop(block)};
+    Ring ring = {.loop = stage_loop(block), .turns = s->turns};
     if (ring.loop)
         ring.lower = ring.loop->operands[0], ring.upper = ring.loop->operands[1], ring.step = ring.loop->operands[2];
     plan_ring(s, &ring, block, gemms, count);
-    IrBuilder outside = ir_builder_before(ring.loop ? ring.loop : block->first);
+    IrBuilder outside = ir_builder_before(ring.turns.loop ? ring.turns.loop : ring.loop ? ring.loop : block->first);
     alloc_ring(s, &outside, &ring, gemms);
     IrBuilder inside = ir_builder_before(ring.loop ? block->first : gemms[0]);
     IrValue *i = ring.loop ? block->args[0] : NULL;
@@ -297,6 +297,15 @@ static void stage_nested(Staging *s, IrBlock *block) {
     stage_block(s, block);
 }
 
+/* The hint "persistent" where no version of the kernel followed it. */
+static void report_persistent(PassContext *ctx, const IrFunc *f) {
+    for (const IrFunc *g = ctx->module->first; g; g = g->next)
+        if (ir_func_attr(g, "turns") && is_same_kernel(f, g)) return;
+    for (const IrOp *op = f->body->first; op; op = op->next)
+        if (op->opcode == IR_SPECIAL && ir_attr_bool(op, "persistent"))
+            report_hint(ctx, op->span, "persistent", "only gemms whose factors the copy engine brings go on from tile to tile");
+}
+
 bool pass_stage_buffers(PassContext *ctx) {
     bool ok = true;
     for (IrFunc *f = ctx->module->first; f; f = f->next) {
@@ -307,11 +316,13 @@ bool pass_stage_buffers(PassContext *ctx) {
         if (rows) {
             s.warps = gemm_warps_wgmma(rows);
             stage_boxes_guard(ctx, f);
+            if (stage_make_turns(ctx, f, &s.turns)) ir_func_attr_set_int(f, "turns", 1);
         }
         if (!s.warps.all) continue;
         ir_func_attr_set_int(f, "num_warps", s.warps.all);
         stage_nested(&s, f->body);
         ok = ok && !s.failed;
     }
+    for (IrFunc *f = ctx->module->first; f; f = f->next) report_persistent(ctx, f);
     return ok;
 }

@@ -7,13 +7,6 @@
 
 enum { STAGE_MAX_RANK = 16 };
 
-typedef struct {
-    PassContext *ctx;
-    IrModule *module;
-    GemmWarps warps; /* how every gemm of the function divides them */
-    bool failed;
-} Staging;
-
 typedef enum {
     FILL_AHEAD,  /* copied from memory, stages ahead */
     FILL_BEFORE, /* does not change in the loop: stored once in front of it */
@@ -31,12 +24,37 @@ typedef struct {
     int64_t matrices;
 } Operand;
 
+/* A block takes several tiles in turn (stage_turns.c). */
+typedef struct {
+    IrValue *value;      /* from which indices of this turn's tile come */
+    IrValue *near, *far; /* for the tile that is fetched for first, and for the one behind it */
+    IrValue *there;      /* for the iteration that is fetched for */
+} TurnLeaf;
+typedef struct {
+    IrOp *loop;             /* over the tiles of a block; null: a block a tile */
+    IrValue *tiles, *blocks; /* of the launch */
+    IrValue *trips;         /* iterations of a tile, at least 1 */
+    IrValue *base;          /* iterations of the tiles before */
+    IrValue *skipped, *rest; /* stages - 1 = skipped trips + rest */
+    IrValue *near, *far;    /* tiles that are fetched for */
+    VEC(TurnLeaf) leaves;
+} Turns;
+
+typedef struct {
+    PassContext *ctx;
+    IrModule *module;
+    GemmWarps warps; /* how every gemm of the function divides them */
+    Turns turns;     /* of the function's ring */
+    bool failed;
+} Staging;
+
 typedef struct {
     IrOp *loop; /* null: the gemm is in no loop */
     IrValue *full; /* barriers on which the copy engine's copies arrive; null: cp.async */
     int64_t stages;
     IrOp *behind; /* the last op that belongs to the loop; null: itself */
     IrValue *lower, *upper, *step;
+    Turns turns;
     size_t count;
     Operand operands[16];
 } Ring;
@@ -52,8 +70,24 @@ void stage_alloc_boxes(Staging *s, IrBuilder *b, Operand *o, int64_t stages);
 /* Whether the copy engine can bring this load's slice: two ranges of whole extents, the second along the
  * tensor's last axis, its rows in blocks that a swizzle has. */
 bool stage_fits_boxes(PassContext *ctx, const IrOp *load);
-/* Copies the slice of `iteration` into the ring's stage number `stage`. */
-void stage_copy(Staging *s, IrBuilder *b, const Ring *ring, const Operand *o, IrValue *iteration, IrValue *stage);
+/* What a stage is filled for: an iteration, of the tile in `tile` or by the leaves of the turns; bool `exists`. */
+typedef struct {
+    IrValue *iteration, *tile, *exists;
+} StageFetch;
+/* Copies the slice of an iteration into the ring's stage number `stage`. */
+void stage_copy(Staging *s, IrBuilder *b, const Ring *ring, const Operand *o, StageFetch fetch, IrValue *stage);
+/* `value`, computed in `body` or in a block within, again at `b` from what `map` has in place of loop variables. */
+IrValue *stage_recompute(IrBuilder *b, IrValueMap *map, const IrBlock *body, IrValue *value);
+/* Stages that the loop's pipeline hint asks for. */
+int64_t stage_count_wanted(const IrOp *loop);
+/* Makes the function's body a loop over tiles where its gemm's loop has one ring and a multiprocessor holds one block, or
+ * the hint persistent asks for it. False: a block a tile. */
+bool stage_make_turns(PassContext *ctx, IrFunc *f, Turns *turns);
+/* Once the ring's stages are known: which tiles a turn fetches for, computed in front of its loop. */
+void stage_turns_prepare(Staging *s, Ring *ring, IrBuilder *outside);
+/* What iteration `number` of the block's first tiles is; what iteration `i` of a turn fetches for. */
+StageFetch stage_turns_first(IrBuilder *b, const Ring *ring, int64_t number);
+StageFetch stage_turns_ahead(IrBuilder *b, Ring *ring, IrValue *i);
 /* By the copy engine and wgmma (stage_boxes.c): the rows of the function's gemms if all may be, else 0; the ring's
  * barriers in front of its loop; an iteration's schedule, around the gemms that stand in its block already;
  * what follows the loop. */

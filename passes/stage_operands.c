@@ -125,11 +125,10 @@ IrValue *stage_first_matrix(IrBuilder *b, const Operand *o, IrValue *stage) {
 
 /* ---- Copies ---- */
 
-/* `value`, computed in the loop body from the loop variable, again at `b` for another iteration. */
-static IrValue *recompute(IrBuilder *b, IrValueMap *map, const IrBlock *body, IrValue *value) {
+IrValue *stage_recompute(IrBuilder *b, IrValueMap *map, const IrBlock *body, IrValue *value) {
     IrValue *known = ir_value_map_get(map, value);
-    if (known != value || !value->def || value->def->block != body) return known;
-    for (unsigned i = 0; i < value->def->operand_count; i++) recompute(b, map, body, value->def->operands[i]);
+    if (known != value || !value->def || !is_inside(value->def->block, body)) return known;
+    for (unsigned i = 0; i < value->def->operand_count; i++) stage_recompute(b, map, body, value->def->operands[i]);
     ir_op_clone(b, value->def, map);
     return ir_value_map_get(map, value);
 }
@@ -192,14 +191,23 @@ static void copy_matrix(Staging *s, IrBuilder *b, const Operand *o, IrValue *ful
     ir_attr_set_ints(copy, "extents", 2, extents);
 }
 
-void stage_copy(Staging *s, IrBuilder *b, const Ring *ring, const Operand *o, IrValue *iteration, IrValue *stage) {
-    IrOp *load = o->value->def;
+/* What stands for the loop's variable, and for the tile's number or what comes from it. */
+static IrValueMap *map_fetch(Staging *s, const Ring *ring, StageFetch fetch) {
     IrValueMap *map = ir_value_map_create(s->ctx->scratch);
-    const IrBlock *body = load->block;
-    if (ring->loop) ir_value_map_set(map, ring->loop->regions[0]->args[0], iteration);
+    if (ring->loop) ir_value_map_set(map, ring->loop->regions[0]->args[0], fetch.iteration);
+    if (fetch.tile) ir_value_map_set(map, ring->turns.loop->regions[0]->args[0], fetch.tile);
+    for (size_t i = 0; i < ring->turns.leaves.len && !fetch.tile; i++)
+        ir_value_map_set(map, ring->turns.leaves.data[i].value, ring->turns.leaves.data[i].there);
+    return map;
+}
+
+void stage_copy(Staging *s, IrBuilder *b, const Ring *ring, const Operand *o, StageFetch fetch, IrValue *stage) {
+    IrOp *load = o->value->def;
+    IrValueMap *map = map_fetch(s, ring, fetch);
+    const IrBlock *body = ring->turns.loop ? ring->turns.loop->regions[0] : load->block;
     IrValue *operands[2 * STAGE_MAX_RANK];
     for (unsigned i = 1; i < load->operand_count; i++)
-        operands[i - 1] = ring->loop ? recompute(b, map, body, load->operands[i]) : load->operands[i];
+        operands[i - 1] = ring->loop ? stage_recompute(b, map, body, load->operands[i]) : load->operands[i];
     IrValue *first = stage_first_matrix(b, o, stage), *zero = ir_const_index(b, 0);
     if (o->matrices == 1) {
         copy_matrix(s, b, o, ring->full, operands, first, zero);

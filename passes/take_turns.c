@@ -115,6 +115,7 @@ static void take_turns(PassContext *ctx, IrFunc *f) {
     Turns t = {.ctx = ctx, .func = f, .ops = ops_collect(ctx->scratch, f->body)};
     if (!read_body(&t)) return;
     t.iterations = aff_floordiv(affs, grid->aff, cluster);
+    ir_attr_remove(t.number, "persistent"); /* followed */
     make_loop(&t);
     ir_func_attr_set_aff(f, "grid_x", aff_mul(affs, aff_min(affs, t.iterations, aff_const(affs, resident)), cluster));
 }

@@ -138,6 +138,11 @@ bool is_stored_to(IrValue *tensor) {
     return stores_through(memory_of(tensor));
 }
 
+bool is_same_kernel(const IrFunc *f, const IrFunc *g) {
+    const IrAttr *a = ir_func_attr(f, "kernel"), *b = ir_func_attr(g, "kernel");
+    return f == g || (a && b && strcmp(a->string, b->string) == 0);
+}
+
 bool is_repeatable(const IrOp *op) {
     return ir_has_trait(op, IR_PURE) || op->opcode == IR_TILE_LOAD;
 }

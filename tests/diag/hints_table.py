@@ -115,7 +115,7 @@ CASES = {
     "vectorize": ("reported", "cuda", loop("INNER", '"vectorize", width=4'), "layouts and alignment"),
     "split_k": ("reported", "cuda", loop("INNER", '"split_k", factor=4'), "stays in one block"),
     "cluster": ("reported", "cuda", loop("OUTER", '"cluster", size=2'), "do not form clusters"),
-    "persistent": ("reported", "cuda", loop("OUTER", '"persistent"'), "a block of its own"),
+    "persistent": ("reported", "cuda", loop("OUTER", '"persistent"'), "only gemms whose factors the copy engine brings"),
     "grididx": ("changes", "cuda", parallel('"parallel", "grididx.x"')),
     "coreidx": ("changes", "openmp", parallel('"parallel", "coreidx"')),
     "threadidx": ("reported", "cuda", context("threadidx"), AXIS),

@@ -2,12 +2,12 @@
  * every result must be within the operator's error bound (or exact), with no trap, and the same
  * when independent iterations run in reverse.
  *
- *   pass_check FILE [--graph=FILE.skir] [--op=NAME] [--arch=NAME] [--passes=A,B] [--exact]
+ *   pass_check FILE [--graph=FILE.skir] [--op=NAME] [--arch=NAME] [--blocks=N] [--passes=A,B] [--exact]
  *              [--plant=PASS:OLD=>NEW] [-DNAME=VALUE]... [-v] SIZES...
  *
  * FILE is text IR or, ending in .sketch, an operator with its sketch. *
  * SIZES is M=3,N=77. The reference is the graph function NAME (default: the first) of --graph or of
- * the file itself. --plant edits the text of the module after a pass, to show that the check
+ * the file itself. --blocks: how many the target holds at a time. --plant edits the text of the module after a pass, to show that the check
  * sees the fault. */
 #include "../unit/verify/graph.h"
 #include "build.h"
@@ -16,7 +16,7 @@
 #include <math.h>
 
 typedef struct {
-    const char *file, *graph, *op, *arch, *passes, *plant;
+    const char *file, *graph, *op, *arch, *blocks, *passes, *plant;
     bool exact, verbose;
     size_t define_count;
     FrontendDefine defines[16];
@@ -235,6 +235,9 @@ static bool check_pipeline(Run *r, Arena *unit, DiagList *diags, IrModule *m) {
     PassContext ctx = {.module = m, .diags = diags};
     ctx.target = target_find(unit, diags, r->options->arch);
     if (!ctx.target) return false;
+    Target target = *ctx.target;
+    if (r->options->blocks) target.sms = strtoll(r->options->blocks, NULL, 10), target.blocks_sm = 1;
+    ctx.target = &target;
     if (!r->options->passes)
         passes = pipeline_for(ctx.target->kind, &count);
     else if (!pipeline_parse(unit, diags, r->options->passes, &passes, &count))
@@ -309,7 +312,7 @@ int main(int argc, char **argv) {
     for (int i = 1; i < argc; i++) {
         const char *a = argv[i];
         if (value_of(a, "--graph=", &o.graph) || value_of(a, "--op=", &o.op) ||
-            value_of(a, "--arch=", &o.arch) || value_of(a, "--passes=", &o.passes) ||
+            value_of(a, "--arch=", &o.arch) || value_of(a, "--blocks=", &o.blocks) || value_of(a, "--passes=", &o.passes) ||
             value_of(a, "--plant=", &o.plant))
             continue;
         if (strncmp(a, "-D", 2) == 0 && strchr(a, '=') && o.define_count < COUNT_OF(o.defines)) {

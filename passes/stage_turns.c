@@ -1,0 +1,197 @@
+/* Tiles in turn: a block that has a multiprocessor to itself takes several tiles, and its ring goes on from one to the
+ * next, so that the next tile's first stages are under way while this one is stored.
+ *
+ * Iterations are numbered through all tiles of a block: number g of the whole is in stage g mod S, and fetches for
+ * g + S - 1. Of a tile's n iterations the first n - r fetch for the tile q turns further on, the others for the one
+ * behind it, where S - 1 = q n + r: divisions stand in front of all turns, whatever n is.
+ *
+ *   %m = special() {name = "ctaid.x"}; <index arithmetic of %m>; for (k < n) {...}; tile.store ...
+ * becomes
+ *   <arithmetic without %m>; n = max(n, 1); q = (S-1) / n; r = (S-1) % n; full = mbar.alloc; ...
+ *   for(%m, tiles, gridDim, 0) (%turn, %base) {
+ *     <index arithmetic>; near = that of tile %turn + q gridDim, far = of the tile behind it
+ *     for (k < n) { ... copies of iteration k + r of near, or k + r - n of far ... }
+ *     tile.store ...; yield(%base + n)
+ *   }
+ */
+#include "stage_internal.h"
+
+#include <string.h>
+
+/* ---- Whether it fits ---- */
+
+typedef struct {
+    unsigned numbers, gemms;
+    IrOp *number, *gemm;
+} Survey;
+
+static void look(void *context, IrOp *op) {
+    Survey *s = context;
+    if (op->opcode == IR_TILE_GEMM) s->gemms++, s->gemm = op;
+    if (op->opcode == IR_SPECIAL && strstr(ir_attr_str(op, "name", ""), "id.x")) s->numbers++, s->number = op;
+}
+
+static bool depends_on(const IrValue *v, const IrOp *number) {
+    if (!v->def) return false;
+    if (v->def == number) return true;
+    for (unsigned i = 0; i < v->def->operand_count; i++)
+        if (depends_on(v->def->operands[i], number)) return true;
+    return false;
+}
+
+/* Whether the value can be had for another tile: arithmetic of the block's number and of loop variables. */
+static bool is_arithmetic(const IrValue *v, const IrOp *number) {
+    if (!v->def || v->def == number) return v->type->kind == IR_TYPE_SCALAR;
+    if (!is_scalar_arithmetic(v->def)) return false;
+    for (unsigned i = 0; i < v->def->operand_count; i++)
+        if (!is_arithmetic(v->def->operands[i], number)) return false;
+    return true;
+}
+
+static bool fits(const IrFunc *f, const Survey *s) {
+    const IrAttr *grid = ir_func_attr(f, "grid_x");
+    const IrOp *loop = s->gemms == 1 ? stage_loop(s->gemm->block) : NULL;
+    if (s->numbers != 1 || ir_func_cluster(f) != 1 || !grid || grid->kind != IR_ATTR_AFF || !loop || loop->block != f->body) return false;
+    if (s->number->block != f->body) return false;
+    for (unsigned i = 0; i < 3; i++)
+        if (!is_arithmetic(loop->operands[i], s->number) || depends_on(loop->operands[i], s->number)) return false;
+    for (unsigned i = 0; i < 2; i++) {
+        const IrOp *load = s->gemm->operands[i]->def;
+        for (unsigned k = 1; k < load->operand_count; k++)
+            if (!is_arithmetic(load->operands[k], s->number)) return false;
+    }
+    return true;
+}
+
+enum { OTHER_REGISTERS = 64 /* of a thread, beside its accumulators */ };
+
+/* Blocks that a multiprocessor holds at once: by the ring's shared memory, threads and registers. */
+static int64_t blocks_beside(const Target *t, const IrOp *gemm) {
+    GemmShape s = gemm_shape(gemm);
+    int64_t threads = 2 * s.m, registers = s.n / 2 + OTHER_REGISTERS;
+    int64_t stage = (s.m + s.n) * s.k * (int64_t)dtype_size(s.in), room = t->shared_bytes_block * 9 / 10 / stage;
+    int64_t stages = stage_count_wanted(stage_loop(gemm->block));
+    int64_t by[] = {t->shared_bytes_sm / ((stages < room ? stages : room) * stage), t->threads_sm / threads,
+                    t->registers_sm / (threads * registers)};
+    int64_t least = t->blocks_sm;
+    for (size_t i = 0; i < COUNT_OF(by); i++) least = by[i] < least ? by[i] : least;
+    return least > 1 ? least : 1;
+}
+
+/* ---- The loop over tiles ---- */
+
+static void move_body(IrFunc *f, const IrOp *number, IrOp *turns) {
+    for (IrOp *op = f->body->first, *next; op != turns; op = next) {
+        next = op->next;
+        bool common = op == number || (is_scalar_arithmetic(op) && op->result_count && !depends_on(&op->results[0], number));
+        if (!common && op != turns->operands[1]->def && op != turns->operands[2]->def) ir_op_move_to_end(op, turns->regions[0]);
+    }
+}
+
+static void make_turns(Turns *t, IrFunc *f, IrOp *number, const IrOp *ring_loop) {
+    IrModule *m = f->module;
+    IrBuilder b = ir_builder_before(f->body->last);
+    const IrType *index = ir_type_index(m);
+    IrValue *first = &number->results[0], *one = ir_const_index(&b, 1), *zero = ir_const_index(&b, 0);
+    IrValue *length = ir_binary(&b, IR_SUB, ring_loop->operands[1], ring_loop->operands[0]), *step = ring_loop->operands[2];
+    length = ir_binary(&b, IR_ADD, length, ir_binary(&b, IR_SUB, step, one));
+    t->trips = ir_binary(&b, IR_MAX, ir_binary(&b, IR_FLOORDIV, length, step), one);
+    IrOp *blocks = ir_op_create(&b, IR_SPECIAL, 0, NULL, 1, &index);
+    ir_attr_set_str(blocks, "name", "nctaid.x");
+    t->blocks = ir_result(blocks, 0);
+    t->tiles = ir_aff_emit(&b, ir_func_attr(f, "grid_x")->aff);
+    t->loop = ir_for(&b, first, t->tiles, t->blocks, 1, &zero, "turn");
+    ir_attr_set_bool(t->loop, "independent", true); /* they were blocks of their own */
+    IrBlock *body = t->loop->regions[0];
+    body->args[1]->name = "done";
+    IrBuilder begin = ir_builder_at_end(body);
+    t->base = ir_binary(&begin, IR_MAX, body->args[1], zero); /* changes nothing: it says that no number is below 0 */
+    t->base->name = "base";
+    move_body(f, number, t->loop);
+    ir_replace_uses(first, body->args[0]);
+    ir_set_operand(t->loop, 0, first);
+    IrBuilder end = ir_builder_at_end(body);
+    IrValue *base = ir_binary(&end, IR_ADD, t->base, t->trips);
+    ir_yield(&end, 1, &base);
+}
+
+bool stage_make_turns(PassContext *ctx, IrFunc *f, Turns *turns) {
+    Survey s = {0};
+    ir_walk(f->body, look, &s);
+    if (!fits(f, &s)) return false;
+    int64_t beside = blocks_beside(ctx->target, s.gemm);
+    bool asked = ir_attr_bool(s.number, "persistent");
+    if (beside > 1 && !asked) return false;
+    ir_attr_remove(s.number, "persistent");
+    AffCtx *affs = ctx->module->affs;
+    make_turns(turns, f, s.number, stage_loop(s.gemm->block));
+    const Aff *resident = aff_const(affs, ctx->target->sms * beside);
+    ir_func_attr_set_aff(f, "grid_x", aff_min(affs, ir_func_attr(f, "grid_x")->aff, resident));
+    return true;
+}
+
+/* ---- What is fetched for ---- */
+
+static void add_leaf(Arena *arena, Turns *t, IrValue *value) {
+    for (size_t i = 0; i < t->leaves.len; i++)
+        if (t->leaves.data[i].value == value) return;
+    VEC_PUSH(arena, &t->leaves, (TurnLeaf){.value = value});
+}
+
+/* The values of the tile's number that the load's indices come from. */
+static void add_leaves(Arena *arena, Turns *t, IrValue *value) {
+    const IrBlock *home = home_of(value);
+    if (home == t->loop->regions[0]) add_leaf(arena, t, value);
+    else if (value->def && is_inside(home, t->loop->regions[0]))
+        for (unsigned i = 0; i < value->def->operand_count; i++) add_leaves(arena, t, value->def->operands[i]);
+}
+
+/* The leaves' values for the tile `turns` turns on, the last tile's where there is none. */
+static IrValue *leaves_of(Staging *s, IrBuilder *b, Turns *t, IrValue *turns, bool far) {
+    IrValue *tile = ir_binary(b, IR_ADD, t->loop->regions[0]->args[0], ir_binary(b, IR_MUL, turns, t->blocks));
+    IrValue *last = ir_binary(b, IR_SUB, t->tiles, ir_const_index(b, 1));
+    IrValueMap *map = ir_value_map_create(s->ctx->scratch);
+    IrValue *known = ir_binary(b, IR_MAX, ir_binary(b, IR_MIN, tile, last), ir_const_index(b, 0));
+    ir_value_map_set(map, t->loop->regions[0]->args[0], known);
+    for (size_t i = 0; i < t->leaves.len; i++) {
+        IrValue *value = stage_recompute(b, map, t->loop->regions[0], t->leaves.data[i].value);
+        *(far ? &t->leaves.data[i].far : &t->leaves.data[i].near) = value;
+    }
+    return tile;
+}
+
+void stage_turns_prepare(Staging *s, Ring *ring, IrBuilder *outside) {
+    Turns *t = &ring->turns;
+    IrValue *ahead = ir_const_index(outside, ring->stages - 1);
+    t->skipped = ir_binary(outside, IR_FLOORDIV, ahead, t->trips);
+    t->rest = ir_binary(outside, IR_MOD, ahead, t->trips);
+    for (size_t i = 0; i < ring->count; i++) {
+        const IrOp *load = ring->operands[i].value->def;
+        for (unsigned k = 1; k < load->operand_count; k++) add_leaves(s->ctx->scratch, t, load->operands[k]);
+    }
+    IrBuilder b = ir_builder_before(ring->loop);
+    t->near = leaves_of(s, &b, t, t->skipped, false);
+    t->far = leaves_of(s, &b, t, ir_binary(&b, IR_ADD, t->skipped, ir_const_index(&b, 1)), true);
+}
+
+StageFetch stage_turns_first(IrBuilder *b, const Ring *ring, int64_t number) {
+    const Turns *t = &ring->turns;
+    IrValue *n = ir_const_index(b, number), *turns = ir_binary(b, IR_FLOORDIV, n, t->trips);
+    StageFetch fetch = {.tile = ir_binary(b, IR_ADD, t->loop->operands[0], ir_binary(b, IR_MUL, turns, t->blocks))};
+    IrValue *within = ir_binary(b, IR_MUL, ir_binary(b, IR_MOD, n, t->trips), ring->step);
+    fetch.iteration = ir_binary(b, IR_ADD, ring->lower, within);
+    fetch.exists = ir_binary(b, IR_LT, fetch.tile, t->tiles);
+    return fetch;
+}
+
+StageFetch stage_turns_ahead(IrBuilder *b, Ring *ring, IrValue *i) {
+    Turns *t = &ring->turns;
+    IrValue *within = ir_binary(b, IR_FLOORDIV, ir_binary(b, IR_SUB, i, ring->lower), ring->step);
+    IrValue *number = ir_binary(b, IR_ADD, within, t->rest), *beyond = ir_binary(b, IR_LE, t->trips, number);
+    IrValue *over = ir_select(b, beyond, t->trips, ir_const_index(b, 0));
+    IrValue *there = ir_binary(b, IR_MUL, ir_binary(b, IR_SUB, number, over), ring->step);
+    for (size_t k = 0; k < t->leaves.len; k++)
+        t->leaves.data[k].there = ir_select(b, beyond, t->leaves.data[k].far, t->leaves.data[k].near);
+    IrValue *tile = ir_select(b, beyond, t->far, t->near);
+    return (StageFetch){.iteration = ir_binary(b, IR_ADD, ring->lower, there), .exists = ir_binary(b, IR_LT, tile, t->tiles)};
+}
