@@ -211,6 +211,11 @@ sketchc_status sketchc_kernel_open(const sketchc_artifact *artifact, const sketc
     *kernel = NULL;
     if (message) *message = NULL;
     if (!arena) return SKETCHC_BUG;
+    if (options && options->size != sizeof *options) {
+        arena_destroy(arena);
+        if (message) *message = strdup("sketchc_run_options.size is that of another version of the library");
+        return SKETCHC_USAGE_ERROR;
+    }
     RtOptions o = run_options(options, artifact->artifact, arena);
     RtBuffer *list = ARENA_ARRAY(arena, RtBuffer, buffer_count + 1);
     for (size_t i = 0; i < buffer_count; i++)

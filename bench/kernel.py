@@ -2,8 +2,6 @@
 import ctypes
 import json
 
-import torch
-
 
 class Symbol(ctypes.Structure):
     _fields_ = [("name", ctypes.c_char_p), ("value", ctypes.c_int64)]
@@ -22,7 +20,7 @@ class RunOptions(ctypes.Structure):
                 ("case_name", ctypes.c_char_p), ("symbols", ctypes.POINTER(Symbol)), ("symbol_count", ctypes.c_size_t),
                 ("scalars", ctypes.POINTER(Scalar)), ("scalar_count", ctypes.c_size_t), ("cache_dir", ctypes.c_char_p),
                 ("no_ragged", ctypes.c_bool), ("warm", ctypes.c_bool), ("samples", ctypes.c_uint), ("device", ctypes.c_uint),
-                ("threads", ctypes.c_uint), ("exact", ctypes.c_bool), ("baseline", ctypes.c_char_p)]
+                ("threads", ctypes.c_uint), ("exact", ctypes.c_bool), ("baseline", ctypes.c_char_p), ("give_up_s", ctypes.c_double)]
 
 
 class Library:
@@ -61,9 +59,10 @@ class Kernel:
         self.info = json.loads(ctypes.string_at(text))
         library.c.sketchc_free(ctypes.c_void_p(text))
 
-    def __call__(self):
+    def __call__(self, stream=None):
+        """On a CUDA stream of PyTorch; without one on the default stream."""
         message = ctypes.c_char_p()
-        stream = ctypes.c_void_p(torch.cuda.current_stream().cuda_stream)
+        stream = ctypes.c_void_p(stream.cuda_stream if stream else None)
         self.library.check(self.library.c.sketchc_kernel_launch(self.handle, stream, ctypes.byref(message)), message)
 
     def close(self):
