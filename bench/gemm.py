@@ -3,6 +3,7 @@
 cuBLASLt), in one process, in turn; every result compared with PyTorch's.
 
     gemm.py SKETCHC LIBSKETCHC OUT.json [--only WORD,...] [--rounds 20] [--seconds 150] [--arch sm_90a] [--also TARGET.json]
+            [--shapes NAME,...]
     gemm.py --write FOLDER          the sketches alone
 
 Factors are small integers first, whose sums are exact: results must be equal bit for bit. Then they are normal (bytes: all
@@ -72,6 +73,10 @@ PRODUCTS = [
     product("i8", "nt", (128, 256, 128), BOTH, result="i32"),
     product("i8", "nt", (128, 128, 128), BOTH, result="i32", name="tile128"),
 ]
+# Tiles of 128 x 256: 131, 132, 133, 264 and 265 of them, from 1 to 5 and more steps of 64 along k; then ragged ones and such whose rows are
+# not 16-byte aligned.
+SHAPES = [(128 * tiles, 256, k) for tiles in (131, 132, 133, 264, 265) for k in (16, 64, 128, 192, 256, 320)]
+SHAPES += [(128 * 133 - 5, 504, k) for k in (48, 144, 272)] + [(4000, 4016, 80), (777, 1040, 1040), (300, 333, 77), (1, 16, 16)]
 
 
 def text_of(p):
@@ -127,9 +132,11 @@ class Run:
             done = subprocess.run(command, capture_output=True, text=True)
             if done.returncode:
                 raise RuntimeError("not compiled: " + done.stderr[-300:])
-        side = 256
-        a, b = self.factors(p, side, False)
-        self.open(p, form, side, a, b, torch.empty(side, side, device="cuda", dtype=self.types[p["result"]])).close()
+        sizes = (256, 256, 256)
+        self.open(p, form, sizes, *self.factors(p, sizes, False), torch.empty(sizes[:2], device="cuda", dtype=self.types[p["result"]])).close()
+
+    def ready(self, p):
+        return [load.done() and not load.exception() for load in self.loads[p["name"]].values()]
 
     def wait(self, products):
         for p in products:
@@ -137,20 +144,21 @@ class Run:
                 concurrent.futures.wait([load], max(1, self.began + self.options.seconds - time.time()))
         print(f"{len(products)} products loaded after {time.time() - self.began:.1f} s", flush=True)
 
-    def open(self, p, form, side, a, b, c):
+    def open(self, p, form, sizes, a, b, c):
         artifact = self.library.read(self.options.folder / f"{p['name']}.{form}.ska")
-        return Kernel(self.library, artifact, {"M": side, "N": side, "K": side}, {"A": a, "B": b, "C": c}, {})
+        return Kernel(self.library, artifact, dict(zip("MNK", sizes)), {"A": a, "B": b, "C": c}, {})
 
     # ---- Data ----
 
-    def factors(self, p, side, exact):
-        torch.manual_seed(side)
+    def factors(self, p, sizes, exact):
+        torch.manual_seed(sum(sizes))
+        m, n, k = sizes
         made = []
-        for _ in range(2):
+        for shape in ((k, m) if p["order"][0] == "t" else (m, k), (n, k) if p["order"][1] == "t" else (k, n)):
             if p["dtype"] == "i8":
-                made.append(torch.randint(-128, 128, (side, side), device="cuda", dtype=torch.int8))
+                made.append(torch.randint(-128, 128, shape, device="cuda", dtype=torch.int8))
             else:
-                x = torch.randint(-2, 3, (side, side), device="cuda").float() if exact else torch.randn(side, side, device="cuda")
+                x = torch.randint(-2, 3, shape, device="cuda").float() if exact else torch.randn(shape, device="cuda")
                 made.append(x.to(self.types[p["dtype"]]))
         return made
 
@@ -177,14 +185,15 @@ class Run:
     def measure(self, p, side):
         entry = {**{k: p[k] for k in ("name", "dtype", "order", "tile", "result", "stages", "swizzle")}, "arch": p["arch"] or self.options.arch,
                  "side": side, "kernels": {}}
-        a, b = self.factors(p, side, True)
+        sizes = (side, side, side)
+        a, b = self.factors(p, sizes, True)
         calls = {"baseline": self.baseline(p, a, b)}
         want, kernels, outputs = calls["baseline"](), {}, {}
         for form, load in self.loads[p["name"]].items():
             try:
                 load.result(0)
                 outputs[form] = torch.zeros_like(want)
-                kernels[form] = self.open(p, form, side, a, b, outputs[form])
+                kernels[form] = self.open(p, form, sizes, a, b, outputs[form])
                 kernels[form]()
                 torch.cuda.synchronize()
             except (RuntimeError, OSError, concurrent.futures.TimeoutError) as error:
@@ -193,7 +202,7 @@ class Run:
             equal = bool(torch.equal(outputs[form], want))
             entry["kernels"][form] = {"equal": equal, "launches": kernels[form].info.get("launches")}
             calls[form] = kernels[form]
-        for x, y in zip((a, b), self.factors(p, side, False)):
+        for x, y in zip((a, b), self.factors(p, sizes, False)):
             x.copy_(y)
         for form, call in kernels.items():
             call()
@@ -205,6 +214,24 @@ class Run:
         for kernel in kernels.values():
             kernel.close()
         return entry
+
+    def shapes(self, p):
+        """Results at other shapes against the exact product, through float64: all sums here are whole numbers."""
+        odd = []
+        for sizes in SHAPES:
+            a, b = self.factors(p, sizes, True)
+            left, right = (x.double().t() if letter == "t" else x.double() for x, letter in zip((a, b), p["order"]))
+            want = (left @ right).to(self.types[p["result"]])
+            for form in FORMS:
+                c = torch.full_like(want, 77)
+                kernel = self.open(p, form, sizes, a, b, c)
+                kernel()
+                torch.cuda.synchronize()
+                kernel.close()
+                if not torch.equal(c, want):
+                    odd.append(f"{form} {sizes}: {int((c != want).sum())} of {c.numel()} differ")
+        print(f"{p['name']} at {len(SHAPES)} shapes: {odd or 'equal'}", flush=True)
+        return {"name": p["name"], "shapes": SHAPES, "differ": odd}
 
     def burst(self, call, count):
         begin, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
@@ -253,6 +280,7 @@ def main():
     parser.add_argument("--rounds", type=int, default=20)
     parser.add_argument("--seconds", type=float, default=150)
     parser.add_argument("--arch", default="sm_90a")
+    parser.add_argument("--shapes", default="", help="products, by whole names, that are compared at other shapes, too")
     parser.add_argument("--also", type=pathlib.Path)
     parser.add_argument("--folder", type=pathlib.Path, default=pathlib.Path("gemm"), help="where sketches and artifacts go")
     options = parser.parse_args()
@@ -280,12 +308,21 @@ def main():
             entries.append({"name": p["name"], "side": side, "error": repr(error)[:500], "kernels": {}})
             print(side, p["name"], "failed:", repr(error)[:300], flush=True)
         torch.cuda.empty_cache()
+    shapes = []
+    for p in products:
+        if p["name"] in options.shapes.split(",") and time.time() - run.began < options.seconds and all(run.ready(p)):
+            try:
+                shapes.append(run.shapes(p))
+            except RuntimeError as error:
+                shapes.append({"name": p["name"], "differ": [str(error)]})
+                print(p["name"], "at other shapes:", str(error)[:300], flush=True)
     result = {"format": "sketchc.gemm 1", "device": torch.cuda.get_device_name(), "torch": torch.__version__,
-              "sketchc": run.library.c.sketchc_version().decode(), "left_out": left, "products": entries}
+              "sketchc": run.library.c.sketchc_version().decode(), "left_out": left, "products": entries, "shapes": shapes}
     options.out.write_text(json.dumps(result, indent=1) + "\n")
     wrong = [f"{e['side']} {e['name']}" for e in entries
              if not e.get("same_bits") or not all(k.get("equal") for k in e["kernels"].values())]
-    print(f"{len(entries)} products, not verified: {wrong or 'none'}, left out: {left or 'none'}, {time.time() - run.began:.0f} s")
+    wrong += [s["name"] for s in shapes if s["differ"]]
+    print(f"{len(entries)} products, {len(shapes)} at other shapes, not verified: {wrong or 'none'}, left out: {left or 'none'}, {time.time() - run.began:.0f} s")
     sys.stdout.flush()
     os._exit(1 if wrong else 0)  # what still loads is left
 
