@@ -4,12 +4,23 @@
 
 /* ---- Parameters and signatures ---- */
 
+/* All versions of a step are handed its tensors by one caller: read only is what none of them writes
+ * (one for extents that cannot occur is empty and writes nothing). */
+static bool read_only_in_step(const IrFunc *f, unsigned i) {
+    for (const IrFunc *g = f->module->first; g; g = g->next) {
+        if (g->level != IR_LEVEL_KERNEL || strcmp(step_of(g), step_of(f)) != 0) continue;
+        for (unsigned k = 0; k < g->param_count; k++)
+            if (strcmp(g->params[k].name, f->params[i].name) == 0 && !param_is_read_only(g, k)) return false;
+    }
+    return true;
+}
+
 static const char *param_type(CPrinter *p, const IrFunc *f, unsigned i, bool restricted) {
     const IrValue *v = f->body->args[i];
     if (f->params[i].kind == IR_PARAM_MAP) return "const __grid_constant__ TensorMap";
     if (v->type->kind != IR_TYPE_PTR)
         return v->type->is_index ? p->dialect->index_type : c_type(p, v->type->dtype);
-    return arena_printf(p->arena, "%s%s *%s", param_is_read_only(f, i) ? "const " : "",
+    return arena_printf(p->arena, "%s%s *%s", read_only_in_step(f, i) ? "const " : "",
                         c_type(p, v->type->dtype), restricted ? p->dialect->restrict_word : "");
 }
 
