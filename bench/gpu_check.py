@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""What needs a GPU, from artifacts made elsewhere: verifies each through PTX and through CUDA C (and
-C, where an artifact for it lies beside), compares the outputs bit for bit at every case and ragged
-size, runs the tools of compute-sanitizer at the smallest case, times the largest.
+"""What needs a GPU, from artifacts made elsewhere: verifies each through PTX and through CUDA C,
+compares the outputs bit for bit at every case and ragged size, runs the tools of compute-sanitizer at
+the smallest case, times the largest.
 
     gpu_check.py SKETCHC ARTIFACT_FOLDER OUT_FOLDER [--do verify,sanitize,bench] [--only NAME,...] [--jobs N]
                  [--unordered FILE] [--suppress FILE] [--tools memcheck,...]
@@ -9,6 +9,8 @@ size, runs the tools of compute-sanitizer at the smallest case, times the larges
 ARTIFACT_FOLDER holds NAME.ptx.ska and NAME.cu.ska. --unordered lists, a line each, the names whose sums depend on the order of
 atomics, with the reason behind it; they are verified and not compared bit for bit. --suppress lists
 `TOOL NAME reason` for findings of compute-sanitizer that are known not to be faults.
+Under the sanitizer up to --batch artifacts whose smallest cases have one name run in one process; each of a batch that is not clean runs
+again by itself.
 Writes gpu_check.json (a summary) and gpu_check.log (every failure) into OUT_FOLDER; the status is 1
 when anything failed."""
 import argparse
@@ -54,6 +56,8 @@ class Check:
         self.options = options
         self.log = []
         self.entries = {}
+        self.end = time.monotonic() + options.seconds
+        self.not_begun = []
         self.unordered = read_table(options.unordered, 1)
         self.suppressed = read_table(options.suppress, 2)
 
@@ -95,35 +99,61 @@ class Check:
         cases = [c for c in reports["ptx"]["cases"].values() if not c["name"].startswith("ragged")]
         return min(cases, key=lambda c: c["elements"])["name"] if cases else None
 
-    def sanitize(self, name, form, tool, case):
-        path = self.options.folder / f"{name}.{form}.ska"
-        done, seconds = run(["compute-sanitizer", "--tool", tool, "--target-processes", "all", "--error-exitcode", "99",
-                             self.options.sketchc, "verify", path, f"--case={case}", "--no-ragged", "--time-limit=200"], 240)
-        text = done.stdout + done.stderr
-        clean = done.returncode == 0 and ("ERROR SUMMARY: 0 errors" in text or "0 hazards displayed" in text)
-        if not clean and (tool, name) in self.suppressed:
-            return {"suppressed": self.suppressed[(tool, name)]}
-        if not clean:
-            self.fail(f"{tool} {name}.{form} {case}: status {done.returncode}: {text[-1200:]}")
-        return {"clean": clean, "case": case, "seconds": round(seconds, 1)}
+    def late(self, what):
+        late = time.monotonic() > self.end
+        if late:
+            self.not_begun.append(what)
+        return late
 
-    def one(self, name):
-        entry = {}
+    def clean(self, tool, case, artifacts):
+        """Whether `tool` finds nothing in the artifacts' runs of `case`, what it printed, and the seconds."""
+        files = [self.options.folder / f"{name}.{form}.ska" for name, form in artifacts]
+        done, seconds = run(["compute-sanitizer", "--tool", tool, "--target-processes", "all", "--error-exitcode", "99",
+                             self.options.sketchc, "verify", *files, f"--case={case}", "--no-ragged", "--time-limit=200"], 240)
+        text = done.stdout + done.stderr
+        return done.returncode == 0 and ("ERROR SUMMARY: 0 errors" in text or "0 hazards displayed" in text), text, seconds
+
+    def sanitize(self, tool, case, artifacts):
+        if self.late(f"{tool} {' '.join('.'.join(a) for a in artifacts)}"):
+            return
+        clean, text, seconds = self.clean(tool, case, artifacts)
+        if not clean and len(artifacts) > 1:
+            for artifact in artifacts:
+                self.sanitize(tool, case, [artifact])
+            return
+        for name, form in artifacts:
+            result = {"clean": clean, "case": case, "seconds": round(seconds / len(artifacts), 1)}
+            if not clean and (tool, name) in self.suppressed:
+                result = {"suppressed": self.suppressed[(tool, name)]}
+            elif not clean:
+                self.fail(f"{tool} {name}.{form} {case}: {text[-1200:]}")
+            with LOCK:
+                self.entries[name][f"{tool}_{form}"] = result
+        print(f"{tool} {case}: {'clean' if clean else 'not clean'} in {seconds:.1f} s: {' '.join('.'.join(a) for a in artifacts)}", flush=True)
+
+    def sanitize_all(self, pool):
+        """The artifacts that were verified, by their smallest cases."""
+        by_case = {}
+        for name, entry in sorted(self.entries.items()):
+            if entry["case"]:
+                by_case.setdefault(entry["case"], []).extend((name, form) for form in FORMS)
+        size = self.options.batch
+        batches = [(tool, case, artifacts[i:i + size]) for case, artifacts in by_case.items()
+                   for i in range(0, len(artifacts), size) for tool in self.options.tools.split(",")]
+        list(pool.map(lambda batch: self.sanitize(*batch), sorted(batches, key=lambda b: -len(b[2]))))
+
+    def verify_both(self, name):
+        if self.late(f"verify {name}"):
+            return
         reports = {form: self.verify(name, form) for form in FORMS}
-        entry["bits"] = self.compare(name, reports)
-        case = self.smallest_case(name, reports)
-        if "sanitize" in self.options.do and case:
-            for form in FORMS:
-                for tool in self.options.tools.split(","):
-                    entry[f"{tool}_{form}"] = self.sanitize(name, form, tool, case)
+        entry = {"bits": self.compare(name, reports), "case": self.smallest_case(name, reports)}
         for form in FORMS:
             reports[form].pop("cases")
             entry[f"verify_{form}"] = reports[form]
         with LOCK:
             self.entries[name] = entry
-            passed = [reports[f]["passed"] for f in FORMS]
-            tools = [k for k, v in entry.items() if isinstance(v, dict) and v.get("clean") is False]
-            print(f"{name:28} passed {passed} {entry['bits']} {'not clean: ' + ' '.join(tools) if tools else ''}", flush=True)
+            print(f"{name:28} passed {[reports[f]['passed'] for f in FORMS]} {entry['bits']} "
+                  f"{[reports[f]['seconds'] for f in FORMS]} s", flush=True)
 
     def bench(self, name):
         for form in FORMS:
@@ -149,6 +179,8 @@ def main():
     parser.add_argument("--only", default="")
     parser.add_argument("--jobs", type=int, default=8)
     parser.add_argument("--limit", type=int, default=300)
+    parser.add_argument("--seconds", type=float, default=float("inf"), help="what has not begun by then is left out and told")
+    parser.add_argument("--batch", type=int, default=8)
     parser.add_argument("--tools", default="memcheck,racecheck,synccheck,initcheck")
     parser.add_argument("--random", action="store_true", help="artifacts of random sketches: cases whose results hang on near "
                         "ties are counted as refused")
@@ -163,18 +195,21 @@ def main():
     names = [n for n in names if not options.only or n in options.only.split(",")]
     if "verify" in options.do:
         with concurrent.futures.ThreadPoolExecutor(options.jobs) as pool:
-            list(pool.map(check.one, names))
+            list(pool.map(check.verify_both, names))
+            if "sanitize" in options.do:
+                check.sanitize_all(pool)
     if "bench" in options.do:
         for name in names:
             check.bench(name)
-    summary = {"format": "sketchc.gpu_check 2", "device": smi.stdout.strip(), "failures": len(check.log),
+    summary = {"format": "sketchc.gpu_check 2", "device": smi.stdout.strip(), "failures": len(check.log), "not_begun": check.not_begun,
                "artifacts": len(names), "entries": dict(sorted(check.entries.items()))}
     (options.out / "gpu_check.json").write_text(json.dumps(summary, indent=1) + "\n")
     (options.out / "gpu_check.log").write_text("\n".join(check.log) + "\n")
     passed = sum(e.get(f"verify_{f}", {}).get("passed", 0) for e in check.entries.values() for f in FORMS)
     same = sum(e.get("bits", {}).get("same", 0) for e in check.entries.values())
     refused = sum(e.get(f"verify_{f}", {}).get("refused", 0) for e in check.entries.values() for f in FORMS)
-    print(f"{len(names)} artifacts, {passed} verdicts passed, {refused} refused, {same} comparisons bit for bit, failures: {len(check.log)}")
+    print(f"{len(names)} artifacts, {passed} verdicts passed, {refused} refused, {same} comparisons bit for bit, failures: {len(check.log)}, "
+          f"not begun: {len(check.not_begun)}")
     return 1 if check.log else 0
 
 
