@@ -56,6 +56,16 @@ def told(sketchc: str, kept: list[str], lines: list[dict]) -> list[str]:
     return problems
 
 
+def refused(sketchc: str, folder: pathlib.Path) -> list[str]:
+    """Numbers that are none, or out of their limits, are told."""
+    problems = []
+    for option in ("--candidates=many", "--candidates=0", "--workers=0", "--workers=1e9", "--search-time=soon", "--repairs=-1"):
+        done = subprocess.run([sketchc, "--propose", folder / "op.sketch", option], text=True, check=False, capture_output=True)
+        if done.returncode != 2 or f"{option.split('=')[0]} wants a number" not in done.stderr:
+            problems.append(f"{option}: status {done.returncode}: {done.stderr}")
+    return problems
+
+
 def main() -> int:
     sketchc, *store = sys.argv[1:]
     problems = []
@@ -63,7 +73,8 @@ def main() -> int:
         folder = pathlib.Path(name)
         (folder / "op.sketch").write_text(OPERATOR)
         kept = [f"--store={folder / 'a.db'}"] if store else []
-        limits = ["--candidates=5", "--search-time=600"]
+        limits = ["--candidates=5", "--search-time=600", "--workers=1"]
+        problems += refused(sketchc, folder)
         status, first = propose(sketchc, folder, "one.sketch", *limits, *kept)
         if status or not first or first[-1].get("kind") != "search" or not first[-1]["verified"]:
             problems.append(f"status {status}: {first[-1:]}")

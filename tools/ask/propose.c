@@ -141,6 +141,27 @@ static unsigned count_option(const CommandLine *line, OptionId id, unsigned othe
                                                                             : otherwise;
 }
 
+/* False: a number among the options is none, and somebody was told. */
+static bool check_numbers(const CommandLine *line) {
+    static const struct {
+        OptionId option;
+        double least, most;
+    } limits[] = {{OPTION_CANDIDATES, 1, CANDIDATE_LIMIT},
+                  {OPTION_REPAIRS, 0, CANDIDATE_LIMIT},
+                  {OPTION_SAMPLE, 1, CANDIDATE_LIMIT},
+                  {OPTION_WORKERS, 1, 64},
+                  {OPTION_SEARCH_TIME, 1e-3, 1e6}};
+    for (size_t i = 0; i < COUNT_OF(limits); i++) {
+        double n;
+        const char *text = option_value(line, limits[i].option);
+        if (!text || (parse_double(text, &n) && n >= limits[i].least && n <= limits[i].most)) continue;
+        fail(SKETCHC_USAGE_ERROR, "--%s wants a number from %g to %g, not \"%s\"", option_table[limits[i].option].name,
+             limits[i].least, limits[i].most, text);
+        return false;
+    }
+    return true;
+}
+
 static bool was_seen(Run *run, Hash128 identity) {
     for (size_t i = 0; i < run->seen_count; i++)
         if (run->seen[i].lo == identity.lo && run->seen[i].hi == identity.hi) return true;
@@ -541,7 +562,7 @@ int command_propose(Arena *arena, const CommandLine *line, const sketchc_options
         run.judge.arch = strcmp(run.judge.target, "openmp") == 0 ? "x86-64-v3" : "sm_80";
     run.judge.arch = arena_strdup(arena, run.judge.arch);
     LlmConfig *config = read_settings(line);
-    int status = config ? read_operator(&run, path) : SKETCHC_USAGE_ERROR;
+    int status = config && check_numbers(line) ? read_operator(&run, path) : SKETCHC_USAGE_ERROR;
     run.judge.operator_name = run.operator_name.data;
     run.judge.operator_text = run.operator_text.data;
     if (!status)

@@ -254,6 +254,7 @@ int search_by_line(const CommandLine *line, const sketchc_options *compile, cons
     options->strategy = strategy;
     options->seed = seed;
     options->time_limit_s = number(line, OPTION_SEARCH_TIME);
+    options->workers = (unsigned)number(line, OPTION_WORKERS);
     options->store = store;
     options->cancel = &stop;
     options->progress = on_progress;
@@ -266,9 +267,15 @@ int command_search(const CommandLine *line, const sketchc_options *compile, cons
                    uint64_t seed, Proposer *more) {
     SearchOptions options = {.more = more, .max_candidates = (unsigned)number(line, OPTION_CANDIDATES)};
     SearchResult result;
-    int status = search_by_line(line, compile, path, seed, &options, &result);
-    if (status) return status;
-    status = status_of(line, &result);
-    search_result_release(&result);
+    sketchc_options here = *compile;
+    /* What is timed here is made for this machine. Prompts that were recorded name another one. */
+    char *native = here.arch || more ? NULL : sketchc_native_arch(here.target ? here.target : "openmp");
+    if (native) here.arch = native;
+    int status = search_by_line(line, &here, path, seed, &options, &result);
+    if (!status) {
+        status = status_of(line, &result);
+        search_result_release(&result);
+    }
+    sketchc_free(native);
     return status;
 }
