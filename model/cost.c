@@ -16,6 +16,7 @@ bool cost_machine(const Target *t, CostMachine *m) {
                        .shared = sms * clock * (double)t->shared_bytes_clock,
                        .sm = clock * (double)t->l2_bytes_clock,
                        .issue = sms * clock * (double)t->issue_clock,
+                       .products = sms * clock * (double)t->mma_clock,
                        .latency = (double)t->latency_ns * 1e-9,
                        .launch = (double)t->launch_ns * 1e-9,
                        .sms = t->sms,
@@ -33,6 +34,7 @@ const char *cost_roof_name(CostRoof roof) {
                                                   "the L2 cache",
                                                   "shared memory",
                                                   "issuing instructions",
+                                                  "the tensor cores",
                                                   "waiting for memory",
                                                   "the launch itself"};
     return roof < COST_ROOFS ? names[roof] : "";
@@ -114,6 +116,7 @@ static void fill_roofs(const CostMachine *m, const CostLaunch *l, CostEstimate *
     e->roofs[COST_L2] = l2 / m->l2;
     e->roofs[COST_SHARED] = l->shared / m->shared;
     e->roofs[COST_ISSUE] = l->instructions / m->issue;
+    e->roofs[COST_PRODUCTS] = m->products > 0 ? l->products / m->products : 0;
     e->roofs[COST_EMPTY] = m->launch;
 }
 

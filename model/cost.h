@@ -3,7 +3,7 @@
  *
  * A launch is blocks of equal work that run in waves. A wave takes as long as its slowest roof: bytes
  * of device memory at the rate of a copy or of reading, bytes through the L2 cache and through shared
- * memory, instructions issued; or the time of one block alone, whose loads wait for memory as many
+ * memory, instructions issued, products of the tensor cores; or the time of one block alone, whose loads wait for memory as many
  * times in a row as they depend on each other (Little's law: a block's rate is its bytes in flight
  * over the latency). Source: the roofline model (Williams, Waterman, Patterson 2009) with bytes in
  * flight as in Volkov's "Understanding latency hiding on GPUs" (2016).
@@ -20,6 +20,7 @@ typedef struct {
     double l2, shared;       /* bytes a second of the whole device */
     double sm;               /* bytes a second that one multiprocessor can take from L2 */
     double issue;            /* warp instructions a second of the whole device */
+    double products;         /* 16-bit multiply-adds a second of the whole device's tensor cores; 0: not known */
     double latency;          /* seconds until a load from device memory arrives */
     double launch;           /* seconds of an empty launch */
     int64_t sms, l2_bytes;
@@ -39,11 +40,12 @@ typedef struct {
     double l2;             /* through L2, both directions; at least read + written */
     double shared;         /* through shared memory, a bank conflict counting as a second access */
     double instructions;   /* warp instructions */
+    double products;       /* multiply-adds of the tensor cores, of 16-bit factors; one of 8 bits is half of one */
     double bytes_in_flight; /* of a thread: asked for before it has to wait */
     double waits;          /* of a block: times in a row that all its threads wait for memory */
 } CostLaunch;
 
-typedef enum { COST_COPY, COST_READ, COST_L2, COST_SHARED, COST_ISSUE, COST_LATENCY, COST_EMPTY, COST_ROOFS } CostRoof;
+typedef enum { COST_COPY, COST_READ, COST_L2, COST_SHARED, COST_ISSUE, COST_PRODUCTS, COST_LATENCY, COST_EMPTY, COST_ROOFS } CostRoof;
 const char *cost_roof_name(CostRoof roof); /* "device memory, reading" */
 
 typedef struct {

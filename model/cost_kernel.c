@@ -8,7 +8,11 @@ enum {
     BANKS = 32,
     UNROLLED = 4,
     INNER = 8, /* indices of a map's inner axis that are walked, at most */
-    TABLE = 1 << 12
+    TABLE = 1 << 12,
+    WARPGROUP = 128,
+    WGMMA_ROWS = 64,
+    FACTOR_BYTES = 32,  /* of a factor of wgmma along k */
+    MMA_ADDS = 16 * 8 * 16
 };
 
 /* An integer value in each thread of the block. */
@@ -34,6 +38,7 @@ typedef struct {
 typedef struct {
     double read, written; /* bytes that the threads ask for, whole sectors */
     double bytes;         /* of the tensor; 0: not known */
+    const int64_t *extents; /* of its axes; null: not known */
 } Traffic;
 
 typedef struct {
@@ -53,6 +58,8 @@ typedef struct {
     double unrolled;      /* those that stand in the code: of maps */
     double run;           /* bytes a thread asked for since it last had to wait */
     double run_times;     /* how often it comes to wait for them */
+    double ahead;         /* trips of the loop around that asks for its data ahead of time, else 1 */
+    double turns;         /* of blocks that go from tile to tile, else 1 */
     unsigned epoch;       /* of the inner axis that is walked */
     bool barrier;         /* in the loop body that is walked */
     int64_t fragments[2]; /* 32-bit registers of the two largest */
@@ -286,7 +293,9 @@ static Pattern pattern_of(Count *c, const IrOp *op, const Lanes *offset, const L
         if (!n) continue;
         p.active += n;
         p.sectors += fresh(seen, warp / WARP, sectors, n) * wide;
-        p.passes += conflicts(words, n);
+        /* As many lanes go together as a pass has bytes for. */
+        unsigned together = bytes > 4 && bytes <= BANKS * 4 ? (unsigned)(BANKS * 4 / bytes) : BANKS;
+        for (unsigned i = 0; i < n; i += together) p.passes += conflicts(words + i, n - i < together ? n - i : together);
     }
     return p;
 }
@@ -297,15 +306,23 @@ static int param_of(const Count *c, const IrValue *pointer) {
     return -1;
 }
 
+/* Bytes that the block asks memory for. What a loop asks for ahead of time is waited for when it begins; whether it
+ * keeps up is what the bytes in flight say. */
+static void ask(Count *c, double bytes, bool asynchronous) {
+    if (bytes <= 0) return;
+    c->run += c->unrolled * bytes / (double)c->threads;
+    c->run_times = c->times / c->unrolled / (asynchronous ? c->ahead : 1);
+}
+
 /* pointer[offset] of `bytes` a thread, elements of `size`. */
 static void access(Count *c, const IrOp *op, const IrValue *pointer, const IrValue *offset,
                    const IrValue *mask, int64_t size, double bytes, bool writes) {
     Pattern p =
         pattern_of(c, op, lanes_of(c, offset), mask ? lanes_of(c, mask) : NULL, size, bytes);
-    double times = c->times * c->blocks, wide = bytes > 4 ? bytes / 4 : 1;
+    double times = c->times * c->blocks;
     c->out->instructions += times * p.active / WARP;
     if (pointer->type->space == IR_SPACE_SHARED) {
-        c->out->shared += times * p.passes * wide * BANKS * 4;
+        c->out->shared += times * p.passes * BANKS * 4;
         return;
     }
     if (pointer->type->space != IR_SPACE_GLOBAL) return;
@@ -313,12 +330,80 @@ static void access(Count *c, const IrOp *op, const IrValue *pointer, const IrVal
     c->out->l2 += moved;
     int param = param_of(c, pointer);
     if (param >= 0) *(writes ? &c->params[param].written : &c->params[param].read) += moved;
-    if (writes) {
+    if (writes)
         wait_for_loads(c);
-    } else if (p.active > 0) {
-        c->run += c->unrolled * bytes * p.active / (double)c->threads;
-        c->run_times = c->times / c->unrolled;
+    else
+        ask(c, bytes * p.active, op->opcode == IR_ASYNC_COPY);
+}
+
+static double count_active(const Count *c) {
+    double n = 0;
+    for (size_t i = 0; i < c->threads; i++) n += c->active[i];
+    return n;
+}
+
+static int param_named(const Count *c, const char *name) {
+    for (unsigned i = 0; i < c->f->param_count; i++)
+        if (strcmp(c->f->params[i].name, name) == 0) return (int)i;
+    return -1;
+}
+
+/* Bytes of the boxes that threads ask the copy engine for: what of them lies in the tensor. */
+static double box_bytes(Count *c, const IrOp *op, const IrTensorMap *map, const Traffic *tensor, double size) {
+    double sum = 0;
+    for (size_t t = 0; t < c->threads; t++) {
+        double bytes = c->active[t] ? size : 0;
+        for (unsigned a = 0; a < map->rank && bytes > 0; a++) {
+            const Lanes *at = lanes_of(c, op->operands[5 + a]);
+            int64_t inside = map->box[a];
+            if (at->known && tensor && tensor->extents) {
+                int64_t begin = at->lanes[t] > 0 ? at->lanes[t] : 0, end = at->lanes[t] + map->box[a];
+                if (end > tensor->extents[a]) end = tensor->extents[a];
+                inside = end > begin ? end - begin : 0;
+            }
+            bytes *= (double)inside;
+        }
+        sum += bytes;
     }
+    return sum;
+}
+
+static void copy_boxes(Count *c, const IrOp *op) {
+    int at = param_of(c, op->operands[0]);
+    if (at < 0) return;
+    const IrTensorMap *map = &c->f->params[at].map;
+    int param = param_named(c, map->tensor);
+    Traffic *tensor = param >= 0 ? &c->params[param] : NULL;
+    double size = (double)dtype_size(op->operands[0]->type->dtype), times = c->times * c->blocks, whole = size;
+    double bytes = box_bytes(c, op, map, tensor, size);
+    for (unsigned a = 0; a < map->rank; a++) whole *= (double)map->box[a];
+    c->out->instructions += times; /* one thread's, yet its warp issues it */
+    c->out->shared += times * whole * count_active(c);
+    c->out->l2 += times * bytes;
+    if (tensor) tensor->read += times * bytes;
+    ask(c, bytes, true);
+}
+
+/* ---- Products of the tensor cores ---- */
+
+/* A warpgroup reads its 64 rows of one factor and all of the other: as many columns as it has two registers for. */
+static void multiply_groups(Count *c, const IrOp *op) {
+    const IrType *acc = op->results[0].type;
+    double groups = c->times * c->blocks * count_active(c) / WARPGROUP, columns = 2;
+    for (unsigned d = 0; d < acc->rank; d++) columns *= (double)ir_type_extent(acc, d);
+    c->out->instructions += groups * (WARPGROUP / WARP);
+    c->out->shared += groups * (WGMMA_ROWS + columns) * FACTOR_BYTES;
+    c->out->products += groups * WGMMA_ROWS * columns * (FACTOR_BYTES / 2);
+}
+
+/* Hardware instructions of a warp. */
+static void run_atom(Count *c, const IrOp *op) {
+    const char *name = ir_attr_str(op, "name", "");
+    double warps = c->times * c->blocks * count_active(c) / WARP;
+    c->out->instructions += warps;
+    if (strncmp(name, "mma.", 4) == 0) c->out->products += warps * MMA_ADDS;
+    if (strncmp(name, "ldmatrix.", 9) == 0) /* a matrix of 8 rows of 16 bytes is a pass */
+        c->out->shared += warps * (strstr(name, "x4") ? 4 : strstr(name, "x2") ? 2 : 1) * BANKS * 4;
 }
 
 /* ---- Walking ---- */
@@ -345,9 +430,7 @@ static double weight(const IrOp *op) {
 }
 
 static double active_part(const Count *c) {
-    double n = 0;
-    for (size_t i = 0; i < c->threads; i++) n += c->active[i];
-    return n / (double)c->threads;
+    return count_active(c) / (double)c->threads;
 }
 
 static bool walk_for(Count *c, const IrOp *op) {
@@ -369,8 +452,10 @@ static bool walk_for(Count *c, const IrOp *op) {
     int64_t *v = set_lanes(c, body->args[0]);
     for (size_t i = 0; i < c->threads; i++)
         v[i] = bounds[0]->lanes[i] + (int64_t)((trips - 1) / 2) * bounds[2]->lanes[i];
-    double times = c->times, unrolled = c->unrolled;
+    double times = c->times, unrolled = c->unrolled, ahead = c->ahead;
     bool barrier = c->barrier, whole = ir_attr_int(op, "unroll", 0) < 0;
+    if (c->times <= 1 && c->blocks > 1 && (double)bounds[2]->lanes[0] == c->blocks) c->turns = trips;
+    if (ir_attr_int(op, "pipeline", 1) > 1) c->ahead = trips;
     c->times *= trips;
     if (whole)
         c->unrolled *= trips;
@@ -387,6 +472,7 @@ static bool walk_for(Count *c, const IrOp *op) {
     if (!whole) wait_for_loads(c);
     c->times = times;
     c->unrolled = unrolled;
+    c->ahead = ahead;
     c->barrier = c->barrier || barrier;
     return ok;
 }
@@ -474,8 +560,18 @@ static bool walk_op(Count *c, const IrOp *op) {
                (int64_t)dtype_size(op->operands[0]->type->dtype),
                (double)ir_attr_int(op, "bytes", 16), false);
         return true;
+    case IR_TMA_LOAD:
+        copy_boxes(c, op);
+        return true;
+    case IR_WGMMA:
+        multiply_groups(c, op);
+        return true;
+    case IR_ATOM:
+        run_atom(c, op);
+        return true;
     case IR_BARRIER:
     case IR_ASYNC_WAIT:
+    case IR_MBAR_WAIT:
     case IR_SHUFFLE_XOR:
         wait_for_loads(c);
         c->barrier = true;
@@ -524,8 +620,16 @@ static bool bind_params(Count *c) {
         if (p->kind == IR_PARAM_SYMBOL && c->symbol(c->ctx, p->name, &value))
             set_all(c, c->f->body->args[i], value);
         const IrType *t = p->kind == IR_PARAM_TENSOR ? p->type : NULL;
-        for (unsigned d = 0; t && d < t->rank; d++)
-            elements = aff_eval(t->extents[d], symbol_leaf, c, &value) ? elements * value : 0;
+        int64_t *extents = t ? ARENA_ARRAY(c->arena, int64_t, t->rank + 1) : NULL;
+        for (unsigned d = 0; t && d < t->rank; d++) {
+            bool known = aff_eval(t->extents[d], symbol_leaf, c, &value);
+            elements = known ? elements * value : 0;
+            if (known && extents)
+                extents[d] = value;
+            else
+                extents = NULL;
+        }
+        c->params[i].extents = extents;
         if (p->kind == IR_PARAM_WORKSPACE && p->elements &&
             aff_eval(p->elements, symbol_leaf, c, &value))
             elements = value;
@@ -540,10 +644,11 @@ static double from_memory(const Count *c, const Traffic *t, double asked) {
     if (!t->bytes || asked <= t->bytes) return asked;
     double cache = 0.6 * (double)c->machine->l2_bytes;
     if (t->bytes <= cache) return t->bytes;
-    double share = t->bytes / c->blocks; /* of one block, read again before others take its place */
+    double tiles = c->blocks * c->turns;
+    double share = t->bytes / tiles; /* of one tile, read again before others take its place */
     CostEstimate e = cost_estimate(c->machine, c->out);
     double resident = (double)(e.blocks_per_sm * c->machine->sms);
-    return share * (resident < c->blocks ? resident : c->blocks) <= cache ? t->bytes : asked;
+    return share * (resident < tiles ? resident : tiles) <= cache ? t->bytes : asked;
 }
 
 static void sum_up(Count *c) {
@@ -562,7 +667,9 @@ bool cost_kernel(const CostMachine *machine, IrFunc *f, CostSymbol symbol, void 
                .ctx = ctx,
                .out = launch,
                .times = 1,
-               .unrolled = 1};
+               .unrolled = 1,
+               .ahead = 1,
+               .turns = 1};
     int64_t grid[3], shared, warps = ir_func_attr_int(f, "num_warps", 1);
     const IrAttr *cluster = ir_func_attr(f, "cluster");
     *launch = (CostLaunch){.cluster = cluster && cluster->kind == IR_ATTR_INTS && cluster->count

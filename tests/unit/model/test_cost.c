@@ -59,6 +59,11 @@ static void check_roofs(void) {
     CHECK(cost_estimate(&machine, &l).roof == COST_SHARED);
     l.instructions = 1e12;
     CHECK(cost_estimate(&machine, &l).roof == COST_ISSUE);
+    l.products = 1e15;
+    CHECK(cost_estimate(&machine, &l).roof == COST_PRODUCTS);
+    CostMachine unknown = machine; /* no rate of tensor cores: another roof binds */
+    unknown.products = 0;
+    CHECK(cost_estimate(&unknown, &l).roof == COST_ISSUE);
     l = (CostLaunch){.blocks = 4, .threads = 64, .read = 4e7, .bytes_in_flight = 4, .waits = 1};
     CostEstimate e = cost_estimate(&machine, &l);
     CHECK(e.roof == COST_LATENCY); /* four small blocks cannot ask for enough at a time */
