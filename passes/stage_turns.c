@@ -80,11 +80,19 @@ static int64_t blocks_beside(const Target *t, const IrOp *gemm) {
 
 /* ---- The loop over tiles ---- */
 
+/* Arithmetic that neither the tile's number nor what moves is in. */
+static bool is_common(const IrOp *op, const IrOp *number, const IrBlock *body) {
+    if (op == number) return true;
+    if (!is_scalar_arithmetic(op) || !op->result_count) return false;
+    for (unsigned i = 0; i < op->operand_count; i++)
+        if (op->operands[i]->def == number || home_of(op->operands[i]) == body) return false;
+    return true;
+}
+
 static void move_body(IrFunc *f, const IrOp *number, IrOp *turns) {
     for (IrOp *op = f->body->first, *next; op != turns; op = next) {
         next = op->next;
-        bool common = op == number || (is_scalar_arithmetic(op) && op->result_count && !depends_on(&op->results[0], number));
-        if (!common && op != turns->operands[1]->def && op != turns->operands[2]->def) ir_op_move_to_end(op, turns->regions[0]);
+        if (!is_common(op, number, turns->regions[0])) ir_op_move_to_end(op, turns->regions[0]);
     }
 }
 
