@@ -4,7 +4,7 @@
 
 #include "passes_internal.h"
 
-enum { SPLIT_SCANS = 16 };
+enum { SPLIT_SCANS = 16 /* that a loop carries */, SPLIT_ANEW = 64 /* loops of a kernel for those that it does not */ };
 
 /* A loop or branch that is being repeated for a chunk, and those around it that are. */
 typedef struct Repeated {
@@ -25,6 +25,7 @@ typedef struct {
     IrOp *scans[SPLIT_SCANS];
     IrValue *totals[SPLIT_SCANS], *next[SPLIT_SCANS];
     bool reverse; /* chunks from the last to the first */
+    unsigned anew; /* loops for scans that are not carried, so far */
     const Repeated *repeated;
     bool ok;
 } Slice;

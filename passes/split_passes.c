@@ -6,7 +6,7 @@
  * over chunks that repeats the loads and arithmetic which feed it, accumulates lane by lane and
  * reduces once behind the loop; each store becomes such a loop too. Absent lanes of the last chunk
  * are filled with the identity. A gemm along the axis accumulates chunk by chunk. A scan carries its
- * total from chunk to chunk (one that goes against the loop sums up the chunks behind it each time), an arg-reduction the best value and its index. A sort takes the upper
+ * total from chunk to chunk (one that goes against the loop, or behind the 16th, sums up the chunks before its own each time), an arg-reduction the best value and its index. A sort takes the upper
  * bound of the extent instead, and needs one.
  *
  * needs:  tile functions in state open after strip_mine
@@ -78,21 +78,21 @@ static const IrOp *last_sink(const OpList *ops, const Axes *axes, size_t index) 
     return NULL;
 }
 
-/* Chunks are then made before and after their turn. */
-static bool scans_both_ways(const OpList *ops, const Axes *axes, size_t index) {
-    bool found[2] = {false};
+/* Are there scans that no loop over chunks carries? Chunks are then made before and after their turn. */
+static bool scans_anew(const OpList *ops, const Axes *axes, size_t index) {
+    size_t found[2] = {0};
     for (size_t i = 0; i < ops->len; i++) {
         const IrOp *op = ops->data[i];
         if (op->opcode != IR_TILE_SCAN || axes_find(axes, op->operands[0], index) != ir_attr_int(op, "axis", -2)) continue;
-        found[ir_attr_bool(op, "reverse")] = true;
+        found[ir_attr_bool(op, "reverse")]++;
     }
-    return found[0] && found[1];
+    return (found[0] && found[1]) || found[0] + found[1] > SPLIT_SCANS;
 }
 
 /* Loads are repeated at other times: what they read must not be written by this kernel, except in
  * place, by the last pass, where each chunk is read before it is written. */
 static bool loads_repeatable(PassContext *ctx, const OpList *ops, const Axes *axes, size_t index) {
-    const IrOp *last = scans_both_ways(ops, axes, index) ? NULL : last_sink(ops, axes, index);
+    const IrOp *last = scans_anew(ops, axes, index) ? NULL : last_sink(ops, axes, index);
     for (size_t i = 0; i < ops->len; i++) {
         IrOp *load = ops->data[i];
         if (load->opcode != IR_TILE_LOAD || !axes_touch(axes, load, index)) continue;

@@ -68,11 +68,14 @@ static IrValue *splat(IrBuilder *b, const char *kind, const IrType *type) {
     return tile_splat(b, type, reduce_identity(kind, type->dtype));
 }
 
-/* Of a scan that the loop over chunks does not carry, as it goes the other way: the total of the chunks that come
+/* Of a scan that the loop over chunks does not carry, as it goes the other way or as there are many: the total of the chunks that come
  * before this one in the scan's own direction, in a loop that makes them once more. Scans that feed it do so too. */
 static IrValue *total_behind(Slice *s, IrOp *scan) {
     const char *kind = ir_attr_str(scan, "kind", "add");
     const IrType *type = total_type(s, scan);
+    if (s->anew++ == SPLIT_ANEW)
+        refuse(s, scan, "so many scans of scans in both directions along one axis of symbolic extent; store some of them, "
+                        "and scan what was stored in a loop nest of its own");
     Slice outer = *s;
     IrValue *chunk = ir_const_index(s->b, s->chunk), *lower = ir_const_index(s->b, 0), *upper = s->begin;
     if (ir_attr_bool(scan, "reverse")) {
@@ -94,6 +97,7 @@ static IrValue *total_behind(Slice *s, IrOp *scan) {
         ir_yield(&inner, 1, &sum);
     }
     outer.ok = s->ok;
+    outer.anew = s->anew;
     *s = outer;
     return ir_result(loop, 0);
 }
