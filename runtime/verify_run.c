@@ -34,7 +34,11 @@ static RtError make_evaluator(OneTask *t) {
     const RtOptions *o = t->r->plan.options;
     EvalInput *inputs = ARENA_ARRAY(t->arena, EvalInput, a->param_count + 1);
     EvalScalar *scalars = ARENA_ARRAY(t->arena, EvalScalar, a->param_count + 1);
-    EvalBinding binding = {.sizes = t->task->sizes, .inputs = inputs, .scalars = scalars, .exact = o->exact};
+    EvalBinding binding = {.sizes = t->task->sizes,
+                           .inputs = inputs,
+                           .scalars = scalars,
+                           .exact = o->exact,
+                           .flushes = a->unordered && a->target == ARTIFACT_CUDA};
     uint64_t kept = 0;
     t->kept = ARENA_ARRAY(t->arena, void *, a->param_count + 1);
     for (size_t i = 0; i < a->param_count; i++) {

@@ -472,8 +472,11 @@ static bool decode_outputs(Build *b, const IrOp *ret) {
 Evaluator *evaluator_build(Arena *arena, const IrFunc *f, const EvalBinding *binding,
                            const char **error) {
     Build b = {.arena = arena, .f = f, .binding = binding, .ev = ARENA_NEW(arena, Evaluator)};
-    *b.ev = (Evaluator){
-        .arena = arena, .sizes = binding->sizes, .binding = binding, .exact = binding->exact};
+    *b.ev = (Evaluator){.arena = arena,
+                        .sizes = binding->sizes,
+                        .binding = binding,
+                        .exact = binding->exact,
+                        .flushes = binding->flushes};
     for (unsigned i = 0; i < f->param_count && !b.error; i++) decode_param(&b, i);
     const IrOp *last = NULL;
     if (!b.error && decode_block(&b, f->body, &last)) decode_outputs(&b, last);

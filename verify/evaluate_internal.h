@@ -85,7 +85,7 @@ struct Evaluator {
     Arena *arena;
     const Sizes *sizes;
     const EvalBinding *binding;
-    bool exact;
+    bool exact, flushes;
     unsigned node_count;
     unsigned output_count;
     Node **outputs;

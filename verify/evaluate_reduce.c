@@ -172,6 +172,13 @@ double sum_begun_bound(const Node *node, double x) {
     return (BOUND_CONTRACT_C * sqrt(n) + truncated) * node->core_unit * size;
 }
 
+/* What additions in a GPU's memory may lose beside: each takes two numbers and leaves one, and a
+ * denormal among the three counts as zero. */
+static double flushed(const Evaluator *ev, const Node *node, const Acc *acc) {
+    bool f32 = node->unit == dtype_unit_roundoff(DTYPE_F32);
+    return ev->flushes && f32 ? 3 * (double)acc->terms * dtype_min_normal(DTYPE_F32) : 0;
+}
+
 void acc_finish(const Evaluator *ev, const Node *node, const Acc *acc, MemoEntry *entry) {
     double v = acc->sum, e = acc->error;
     entry->flags = acc->flags;
@@ -190,7 +197,7 @@ void acc_finish(const Evaluator *ev, const Node *node, const Acc *acc, MemoEntry
     case REDUCE_ADD:
     case REDUCE_MEAN: {
         bool exact = ev->exact && e == 0 && !acc->fractional && acc->magnitude * node->unit <= 1;
-        if (!exact) e += sum_bound(node, acc);
+        if (!exact) e += sum_bound(node, acc) + flushed(ev, node, acc);
         if (node->reduce == REDUCE_ADD) break;
         v /= (double)acc->terms;
         e = error_settle(node, v, e / (double)acc->terms, 1);

@@ -120,6 +120,7 @@ typedef struct {
     const EvalInput *inputs;
     const EvalScalar *scalars; /* those missing take their default */
     bool exact;                /* sums and products of small integers have bound 0 */
+    bool flushes;              /* f32 is added up in a GPU's memory, which takes denormals for zero */
 } EvalBinding;
 
 typedef struct Evaluator Evaluator;
