@@ -1,11 +1,13 @@
 /* Pass expand_math: transcendental functions become +, *, fma and integer operations.
  *
  * what:   one expansion for all targets, so that they agree bit for bit; f32 and f64, on scalars
- * and vectors. Narrower floats are computed in f32 and rounded once. Methods and error bounds are
- *         rows of ir/math.def, coefficients stand in math_tables.h, the functions in math_*.c.
- * Floor division and remainder of floats are expanded here, too. needs:  kernel level. keeps:
- * special values as in C17, Annex F; signed zeros; denormals. breaks: nothing. source: Cody and
- * Waite; Payne and Hanek; Muller et al., Handbook of Floating-Point Arithmetic.
+ *         and vectors. Narrower floats are computed in f32 and rounded once. Methods and error
+ *         bounds are rows of ir/math.def, coefficients stand in math_tables.h, the functions in
+ *         math_*.c. Floor division and remainder of floats are expanded here, too.
+ * needs:  kernel level.
+ * keeps:  special values as in C17, Annex F; signed zeros; denormals.
+ * breaks: nothing.
+ * source: Cody and Waite; Payne and Hanek; Muller et al., Handbook of Floating-Point Arithmetic.
  *
  *   %e = exp(%x) : f32    =>    n = rint(x log2 e); r = x - n ln 2; %e = p(r) 2^n
  */

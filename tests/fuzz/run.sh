@@ -26,19 +26,20 @@ share() { # the runs of process $1
   echo $((runs / jobs + ($1 < runs % jobs)))
 }
 
-pids=()
+pids=() logs=()
 for ((i = 0; i < jobs; i++)); do
   kept=$folder/corpus/$name
   [ "$jobs" = 1 ] || kept=$kept-$i
   mkdir -p "$kept"
+  logs+=("$folder/$name-$i.log")
   # shellcheck disable=SC2086
   "$program" -runs="$(share "$i")" -max_total_time="$seconds" -seed=$((seed + i)) $options -rss_limit_mb=4096 -timeout=10 \
-    -print_final_stats=1 -verbosity=0 -artifact_prefix="$folder/" "$kept" "$@" >"$folder/$name-$i.log" 2>&1 &
+    -print_final_stats=1 -verbosity=0 -artifact_prefix="$folder/" "$kept" "$@" >"${logs[i]}" 2>&1 &
   pids+=($!)
 done
 failed=0
 for pid in "${pids[@]}"; do wait "$pid" || failed=$((failed + 1)); done
-for ((i = 0; i < jobs; i++)); do tail -40 "$folder/$name-$i.log"; done
-done_runs=$(cat "$folder/$name"-*.log | sed -n 's/^stat::number_of_executed_units: *//p' | awk '{ n += $1 } END { print n + 0 }')
+for log in "${logs[@]}"; do tail -40 "$log"; done
+done_runs=$(cat "${logs[@]}" | sed -n 's/^stat::number_of_executed_units: *//p' | awk '{ n += $1 } END { print n + 0 }')
 echo "figure: fuzz_$name $done_runs executions, $jobs processes with seeds from $seed, $failed with findings"
 [ "$failed" = 0 ]
