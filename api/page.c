@@ -71,7 +71,7 @@ static size_t put_piece(const Language *l, const char *text, size_t left, Str *o
 
 /* One pane: each line an element that names the line of the source it belongs to. */
 static void put_pane(const Language *l, const Str *text, const LineMap *lines, Str *out) {
-    str_printf(out, "<section class=pane id=%s><h2>%s</h2><ol class=code>\n", l->id, l->title);
+    str_printf(out, "<section class=pane id=%s><h2><button type=button aria-pressed=false>%s</button></h2><ol class=code>\n", l->id, l->title);
     size_t number = 0;
     for (const char *at = text->data; at && *at; number++) {
         size_t length = strcspn(at, "\n");
@@ -141,7 +141,53 @@ static void put_shared(const IrFunc *f, const Buffers *buffers, Str *out) {
     }
 }
 
-static void put_launch(const IrFunc *f, int warp_size, const CostMachine *machine, const Buffers *buffers, Str *out) {
+/* ---- When a version runs ---- */
+
+/* `term > 0` as people would say it. */
+static void put_condition(AffCtx *a, const Aff *term, Str *out) {
+    int64_t limit = term->kind == AFF_SUM ? term->value : 0;
+    bool below = limit > 0, above = limit < 0;
+    for (size_t i = 0; term->kind == AFF_SUM && i < term->count; i++) {
+        below = below && term->coefs[i] < 0;
+        above = above && term->coefs[i] > 0;
+    }
+    const Aff *rest = below ? aff_sub(a, aff_const(a, limit), term) : above ? aff_sub(a, term, aff_const(a, limit)) : term;
+    aff_print(rest, out);
+    if (below && limit == 1 && rest->kind == AFF_MOD)
+        str_append(out, " = 0");
+    else
+        str_printf(out, below ? " < %lld" : " > %lld", (long long)(above ? -limit : limit));
+}
+
+/* A smallest term above 0 is all of them above 0. */
+static void put_conditions(AffCtx *a, const Aff *e, Str *out) {
+    for (size_t i = 0; i < (e->kind == AFF_SUM ? e->count : 1); i++) {
+        const Aff *least = e->kind == AFF_SUM ? e->args[i] : e;
+        if (least->kind != AFF_MIN || (e->kind == AFF_SUM && e->coefs[i] != 1)) continue;
+        const Aff *rest = aff_sub(a, e, least);
+        put_conditions(a, aff_add(a, rest, least->args[0]), out);
+        put_conditions(a, aff_add(a, rest, least->args[1]), out);
+        return;
+    }
+    if (out->len) str_append(out, ", ");
+    put_condition(a, e, out);
+}
+
+static void put_guard(sketchc_unit *unit, const IrFunc *f, Str *out) {
+    AffCtx *a = aff_ctx_create(unit->arena);
+    Str text, words;
+    size_t at;
+    str_init(&text);
+    str_init(&words);
+    if (f->guard) aff_print(f->guard, &text);
+    const Aff *guard = f->guard ? aff_parse(a, text.data, NULL, NULL, &at) : NULL;
+    if (guard) put_conditions(a, guard, &words);
+    put_text(guard ? words.data : f->guard ? text.data : "always", out);
+    str_release(&words);
+    str_release(&text);
+}
+
+static void put_launch(sketchc_unit *unit, const IrFunc *f, int warp_size, const CostMachine *machine, const Buffers *buffers, Str *out) {
     int64_t threads = ir_func_attr_int(f, "num_warps", 1) * warp_size;
     str_append(out, "<tr><th>");
     put_text(f->name, out);
@@ -158,16 +204,7 @@ static void put_launch(const IrFunc *f, int warp_size, const CostMachine *machin
     str_append(out, "</td><td>");
     put_occupancy(f, threads, machine, out);
     str_append(out, "</td><td>");
-    if (f->guard) {
-        Str text;
-        str_init(&text);
-        aff_print(f->guard, &text);
-        put_text(text.data, out);
-        str_append(out, " &gt; 0");
-        str_release(&text);
-    } else {
-        str_append(out, "always");
-    }
+    put_guard(unit, f, out);
     str_append(out, "</td></tr>\n");
 }
 
@@ -178,9 +215,9 @@ static void put_launches(sketchc_unit *unit, const Compile *c, const IrModule *k
     Buffers buffers = {0};
     api_buffers(unit, c, &buffers);
     const CostMachine *known = cost_machine(target, &machine) ? &machine : NULL;
-    str_append(out, "<section class=facts><h2>Launches</h2><div class=scroll><table><tr><th>kernel</th><th>blocks</th><th>threads</th>"
-                    "<th>shared bytes (stages)</th><th>blocks an SM, at most</th><th>runs when</th></tr>\n");
-    for (const IrFunc *f = kernels->first; f; f = f->next) put_launch(f, (int)target->warp_size, known, &buffers, out);
+    str_append(out, "<section class=\"facts whole\"><h2>Launches</h2><div class=scroll><table class=launches><tr><th>kernel</th><th>blocks</th><th>threads</th>"
+                    "<th>shared bytes (stages)</th><th>blocks an SM, registers aside</th><th>runs when</th></tr>\n");
+    for (const IrFunc *f = kernels->first; f; f = f->next) put_launch(unit, f, (int)target->warp_size, known, &buffers, out);
     str_append(out, "</table></div></section>\n");
 }
 
@@ -339,7 +376,7 @@ static void put_head(const sketchc_unit *unit, const char *name, const Target *t
     put_text(name, out);
     str_append(out, "</h1><p>");
     put_text(unit->path, out);
-    str_printf(out, " for %s, by sketchc " SKETCHC_VERSION ". Point at a line to see what becomes of it; click to hold it.%s</p></header>\n",
+    str_printf(out, " for %s, by sketchc " SKETCHC_VERSION ". Point at a line to see what becomes of it; click to hold it. A heading widens its pane.%s</p></header>\n",
                target->arch, unit->designed ? " The file has no sketch: the one shown was designed by rules." : "");
 }
 

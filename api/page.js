@@ -36,6 +36,8 @@
     document.addEventListener("click", (e) => {
         const li = e.target.closest("li[data-l]");
         if (li) hold(li);
+        const heading = e.target.closest(".pane button");
+        if (heading) heading.setAttribute("aria-pressed", heading.closest(".pane").classList.toggle("wide"));
     });
     // page.html#L12 holds line 12.
     const wanted = /^#L(\d+)$/.exec(location.hash);

@@ -31,6 +31,12 @@ PROBE = """<script>
     say.away = has("on", LINE);
     const pane = of("kernel", LINE).parentNode, at = of("tile", LINE).getBoundingClientRect(), box = of("tile", LINE).parentNode.getBoundingClientRect();
     say.seen = at.top >= box.top && at.bottom <= box.bottom;
+    const width = () => document.querySelector("#kernel").getBoundingClientRect().width, before = width();
+    document.querySelector("#kernel button").click();
+    say.widened = width() > before || before > innerWidth - 100;
+    document.querySelector("#kernel button").click();
+    say.narrowed = width() === before;
+    say.cut = [...document.querySelectorAll(".facts:not(:has(svg)) .scroll")].filter((e) => e.scrollWidth > e.clientWidth).length;
     say.wide = document.documentElement.scrollWidth > innerWidth;
     say.cells = document.querySelectorAll("svg rect").length;
     document.documentElement.setAttribute("data-probe", Object.entries(say).map(([k, v]) => `${k}=${v}`).join(";"));
@@ -82,7 +88,16 @@ def main():
     page = (folder / "page.html").resolve()
     page.write_text(text)
     probed = (folder / "probed.html").resolve()
-    probed.write_text(text.replace("</body>", PROBE.replace("LINE", str(line)) + "</body>"))
+    probe = PROBE.replace("LINE", str(line)) + "</body>"
+    probed.write_text(text.replace("</body>", probe))
+    # The longest tables: versions with conditions, buffers with stages.
+    staged = (folder / "staged.html").resolve()
+    matmul = ROOT / "examples/matmul_f16.sketch"
+    text = subprocess.run([str(sketchc), "explain", str(matmul), "--html", "-q", "--arch=sm_90a"], capture_output=True, text=True, check=True).stdout
+    load = next(i for i, t in enumerate(matmul.read_text().splitlines(), 1) if "load(A" in t)
+    staged.write_text(text.replace("</body>", PROBE.replace("LINE", str(load)) + "</body>"))
+    dom = chromium(["--dump-dom", "--window-size=1600,1000", f"file://{staged}"])
+    assert "cut=0;" in dom, "a table is cut off in a wide window"
     all_panes = "source tile kernel"
     for size in ("1600,1000", "520,900"):
         dom = chromium(["--dump-dom", f"--window-size={size}", f"file://{probed}#L{line}"])
@@ -93,6 +108,7 @@ def main():
         assert say["start"] == all_panes, "#L of the address holds the line"
         assert say["again"] == "" and say["held"] == all_panes, "a click lets go, another holds"
         assert say["over"] == all_panes and say["away"] == "", "pointing marks the counterparts"
+        assert say["widened"] == "true" and say["narrowed"] == "true", "a heading widens its pane, and back"
         assert say["seen"] == "true", "the counterpart came into sight"
         assert say["wide"] == "false", "the page is wider than its window"
         assert int(say["cells"]) >= 256, "layouts are drawn"
