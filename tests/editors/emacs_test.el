@@ -5,7 +5,7 @@
 (package-initialize)
 (require 'sketch-mode)
 
-(setq sketch-command (getenv "SKETCHC") eglot-sync-connect 20 eglot-connect-timeout 20
+(setq sketch-command (getenv "SKETCHC") sketch-arch "sm_90a" eglot-sync-connect 20 eglot-connect-timeout 20
       eglot-send-changes-idle-time 0 flymake-no-changes-timeout nil)
 
 (defun wait-for (what predicate)
@@ -44,6 +44,7 @@
 (search-forward "alloc")
 (sketch-show "cuda")
 (cl-assert (with-current-buffer "*sketch cuda*" (search-forward "__global__" nil t)))
+(cl-assert (with-current-buffer "*sketch cuda*" (goto-char (point-min)) (search-forward "for sm_90a" (line-end-position) t)))
 (font-lock-ensure)
 (goto-char (point-min))
 (search-forward "sketch")

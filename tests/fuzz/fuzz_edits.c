@@ -46,13 +46,15 @@ static void edit(LspServer *s, const uint8_t *bytes) {
 static void ask(LspServer *s, const uint8_t *bytes) {
     static const char *const methods[] = {"hover", "completion", "signatureHelp", "definition", "references", "rename",
                                           "prepareRename", "documentSymbol", "foldingRange", "semanticTokens/full", "formatting",
-                                          "inlayHint", "codeAction", "documentHighlight"};
+                                          "inlayHint", "codeAction", "documentHighlight", "implementation", "selectionRange",
+                                          "semanticTokens/full/delta", "semanticTokens/range"};
     Str body;
     str_init(&body);
     str_printf(&body,
                "{\"id\":%d,\"method\":\"textDocument/%s\",\"params\":{\"textDocument\":{\"uri\":\"u\"},\"newName\":\"q\",\"position\":"
-               "{\"line\":%d,\"character\":%d},\"range\":{\"start\":{\"line\":0,\"character\":0},\"end\":{\"line\":99,\"character\":0}}}}",
-               bytes[3], methods[bytes[2] % COUNT_OF(methods)], bytes[0] % 12, bytes[1] % 40);
+               "{\"line\":%d,\"character\":%d},\"positions\":[{\"line\":%d,\"character\":%d}],\"previousResultId\":\"1\","
+               "\"range\":{\"start\":{\"line\":0,\"character\":0},\"end\":{\"line\":99,\"character\":0}}}}",
+               bytes[3], methods[bytes[2] % COUNT_OF(methods)], bytes[0] % 12, bytes[1] % 40, bytes[0] % 12, bytes[1] % 40);
     send(s, body.data);
     str_release(&body);
 }

@@ -133,6 +133,10 @@ def test_options():
     c = opened(example("matmul_bf16"), refresh=True, options={"arch": "sm_90a"})
     c.asked("workspace/inlayHint/refresh")
     assert "(3 stages of 16384)" in head_of(c) and "floor" in head_of(c), head_of(c)
+    for form, word in (("cuda", "wgmma"), ("kernel", "tma.load"), ("c", "#pragma omp")):
+        shown = c.request("workspace/executeCommand", {"command": "sketchc.show", "arguments": [
+            {"uri": URI, "form": form, "position": {"line": 25, "character": 0}}]})
+        assert shown["ok"] and word in shown["text"], (form, shown["text"][:300])
     assert c.end() == 0
     c = opened(example("scale"), refresh=True, options={"arch": "sm_1"})
     c.asked("workspace/inlayHint/refresh")
@@ -285,6 +289,99 @@ def test_semantic_tokens():
     assert c.end() == 0
 
 
+def test_semantic_tokens_of_a_part():
+    """A range has the tokens of all that touch it; a delta makes of what was known what a fresh server says."""
+    text = "# ünï\n" + example("softmax")
+    c = opened(text)
+    document = {"textDocument": {"uri": URI}}
+    kinds = c.capabilities["semanticTokensProvider"]["legend"]["tokenTypes"]
+    full = c.request("textDocument/semanticTokens/full", document)
+    line = position(text, "peak = ")[0]
+    part = c.request("textDocument/semanticTokens/range", {**document, "range": {
+        "start": {"line": line, "character": 0}, "end": {"line": line + 1, "character": 0}}})
+    of_line = [t for t in decoded(full["data"], kinds) if t[0] == line]
+    assert len(of_line) > 3 and decoded(part["data"], kinds) == of_line, part
+    known, data = full["resultId"], full["data"]
+    for version, (old, new) in enumerate((("peak", "top"), ("exp(", "f(g, "), ("# ünï\n", ""), ("", "")), 2):
+        text = text.replace(old, new) if old else text
+        c.change(URI, version, {"text": text})
+        delta = c.request("textDocument/semanticTokens/full/delta", {**document, "previousResultId": known})
+        assert len(delta["edits"]) == (1 if old else 0), delta["edits"]
+        for e in delta["edits"]:
+            assert len(e["data"]) < len(data) or old.startswith("#")
+            data = data[:e["start"]] + e["data"] + data[e["start"] + e["deleteCount"]:]
+        fresh = opened(text)
+        assert data == fresh.request("textDocument/semanticTokens/full", document)["data"]
+        assert fresh.end() == 0
+        known = delta["resultId"]
+    unknown = c.request("textDocument/semanticTokens/full/delta", {**document, "previousResultId": "no such"})
+    assert unknown["data"] == data, "who knows nothing is told all"
+    assert c.end() == 0
+
+
+def test_resolve():
+    """Completion gives names and forms, the text of an operation comes when it is looked at."""
+    text = STRIDE.replace("y = exp(x)", "y = ex")
+    c = opened(text)
+    items = {i["label"]: i for i in c.at("completion", URI, *position(text, "y = ex", 6))["items"]}
+    whole = c.request("completionItem/resolve", items["exp"])
+    assert "documentation" not in items["exp"] and "e to the power x" in whole["documentation"]["value"], whole
+    assert {k: whole[k] for k in ("label", "kind", "detail")} == {k: items["exp"][k] for k in ("label", "kind", "detail")}
+    assert "documentation" not in c.request("completionItem/resolve", items["x"])
+    assert c.end() == 0
+
+
+def test_workspace_symbols():
+    c = opened(example("softmax"))
+    c.open("file:///other.sketch", example("scale"))
+
+    def found(query):
+        return {(s["name"], s["location"]["uri"]) for s in c.request("workspace/symbol", {"query": query})}
+
+    assert {("row_softmax", URI), ("softmax_whole_row", URI), ("scale", "file:///other.sketch"), ("scale_tiled", "file:///other.sketch")} == found("")
+    assert found("ROWSM") == {("row_softmax", URI)} and found("tiled") == {("scale_tiled", "file:///other.sketch")} and found("zz") == set()
+    assert c.end() == 0
+
+
+def test_implementation():
+    """From an operator to its sketches, and from a sketch to those beside it."""
+    text = example("softmax")
+    again = text + "\n" + text[text.index("sketch softmax"):].replace("softmax_whole_row", "second")
+    c = opened(again)
+    for needle in ("row_softmax {", "second implements"):
+        places = c.at("implementation", URI, *position(again, needle))
+        assert [p["range"]["start"] for p in places] == [dict(zip(("line", "character"), position(again, n)))
+                                                         for n in ("softmax_whole_row implements", "second implements")], places
+    assert c.at("implementation", URI, *position(again, "peak = ")) is None
+    assert c.end() == 0
+
+
+def test_selection_range():
+    """Word, statement, loop, block, file: each holds the one before it."""
+    text = example("softmax")
+    c = opened(text)
+    line, character = position(text, "row - peak", 1)
+    at = {"line": line, "character": character}
+    chain = c.request("textDocument/selectionRange", {"textDocument": {"uri": URI}, "positions": [at, {"line": 0, "character": 0}]})
+    assert len(chain) == 2 and chain[1]["range"]["start"] == {"line": 0, "character": 0} and "parent" not in chain[1]
+    spans, node = [], chain[0]
+    while node:
+        spans.append(node["range"])
+        node = node.get("parent")
+    lines = text.split("\n")
+    taken = [lines[s["start"]["line"]][s["start"]["character"]:s["end"]["character"]] for s in spans[:2]]
+    assert taken[0] == "row" and taken[1].startswith("weight = exp(row - peak"), taken
+    starts = [lines[s["start"]["line"]][s["start"]["character"]:].split(" ")[0] for s in spans[2:]]
+    assert starts[-2:] == ["sketch", "#"] and any(s in ("for", '@llm_hint("parallel",') for s in starts), starts
+
+    def order(p):
+        return p["line"], p["character"]
+
+    for inner, outer in zip(spans, spans[1:]):
+        assert order(outer["start"]) <= order(inner["start"]) and order(inner["end"]) <= order(outer["end"]), spans
+    assert c.end() == 0
+
+
 def test_formatting():
     messy = "sketch s{\n  symbols:M\n  for i in range( M ):\n      a=1 # c\n}\n"
     c = opened(messy)
@@ -364,7 +461,8 @@ def test_random_edits():
             fresh = opened(text)
             assert c.published(URI, version) == fresh.published(URI, 1)
             tokens = {"textDocument": {"uri": URI}}
-            assert c.request("textDocument/semanticTokens/full", tokens) == fresh.request("textDocument/semanticTokens/full", tokens)
+            full = c.request("textDocument/semanticTokens/full", tokens)
+            assert full["data"] == fresh.request("textDocument/semanticTokens/full", tokens)["data"]
             fresh.end()
     assert c.end() == 0
 

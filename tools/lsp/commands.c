@@ -52,6 +52,14 @@ static const char *name_at(const Document *d, size_t offset) {
     return b && b->kind == BLOCK_SKETCH && *b->name ? b->name : NULL;
 }
 
+/* What the client compiles for, where the form is of such a machine. */
+static void choose_machine(const LspServer *s, const char *form, sketchc_options *options) {
+    bool either = strcmp(form, "tile") == 0 || strcmp(form, "kernel") == 0, processor = strcmp(form, "c") == 0;
+    bool for_processor = s->target && strcmp(s->target, "openmp") == 0;
+    if (either) options->target = s->target ? s->target : "cuda";
+    if (either || processor == for_processor) options->arch = s->arch;
+}
+
 static void show(Request *r, Document *d, const char *form, const char *sketch) {
     sketchc_unit *unit = sketchc_unit_create(d->uri, d->text.data, d->text.len);
     if (!unit) {
@@ -59,7 +67,7 @@ static void show(Request *r, Document *d, const char *form, const char *sketch) 
         return;
     }
     sketchc_options options = {.size = sizeof options, .sketch = sketch};
-    if (strcmp(form, "kernel") == 0 || strcmp(form, "tile") == 0) options.target = "cuda";
+    choose_machine(r->server, form, &options);
     char *text = NULL;
     uint32_t *lines = NULL;
     size_t line_count = 0;

@@ -95,7 +95,7 @@ static void put_operations(Items *items, const Document *d) {
         for (size_t i = 0; i < count; i++)
             str_printf(&form, "%s%s%s", i ? ", " : "", params[i].name, params[i].is_attribute ? "=" : "");
         str_append(&form, ")");
-        put_item(items, info->name, ITEM_FUNCTION, form.data, info->summary);
+        put_item(items, info->name, ITEM_FUNCTION, form.data, NULL);
         str_release(&form);
     }
 }
@@ -124,6 +124,31 @@ static void put_words(Items *items) {
     static const char *const constants[] = {"num_cores", "num_sms", "warp_size", "simd_width"};
     for (size_t i = 0; i < COUNT_OF(keywords); i++) put_item(items, keywords[i], ITEM_KEYWORD, NULL, NULL);
     for (size_t i = 0; i < COUNT_OF(constants); i++) put_item(items, constants[i], ITEM_CONSTANT, NULL, NULL);
+}
+
+/* The text of an operation is asked for when it is looked at. */
+void lsp_completion_resolve(Request *r) {
+    const char *label = json_get_string(r->params, "label", "");
+    int64_t kind = json_get_int(r->params, "kind", ITEM_VARIABLE);
+    BuiltinId id = kind == ITEM_FUNCTION ? builtin_find(label, strlen(label)) : BUILTIN_NONE;
+    Str text;
+    str_init(&text);
+    if (id != BUILTIN_NONE) describe_operation(id, &text);
+    str_append(&r->out, "{\"label\":");
+    str_append_json(&r->out, label);
+    str_printf(&r->out, ",\"kind\":%lld", (long long)kind);
+    const char *detail = json_get_string(r->params, "detail", ""), *known = json_get_string(r->params, "documentation", "");
+    if (*detail) {
+        str_append(&r->out, ",\"detail\":");
+        str_append_json(&r->out, detail);
+    }
+    if (text.len || *known) {
+        str_printf(&r->out, ",\"documentation\":{\"kind\":\"%s\",\"value\":", text.len ? "markdown" : "plaintext");
+        str_append_json(&r->out, text.len ? text.data : known);
+        str_append(&r->out, "}");
+    }
+    str_append(&r->out, "}");
+    str_release(&text);
 }
 
 void lsp_completion(Request *r) {

@@ -80,6 +80,7 @@ static void release(Document *d) {
     forget_analysis(d);
     str_release(&d->text);
     json_release(d->facts);
+    free(d->tokens.data);
     free(d->lines);
     free(d->uri);
     free(d);

@@ -43,6 +43,11 @@ typedef struct {
 /* ---- Documents (document.c) ---- */
 
 typedef struct {
+    uint32_t *data;
+    size_t len, cap;
+} TokenData;
+
+typedef struct {
     char *uri;
     Str text;
     int64_t version;
@@ -59,6 +64,9 @@ typedef struct {
     /* what compiling said (facts.c), a list by sketch; null: nothing yet. Not fresh: of an earlier text */
     Json *facts;
     bool facts_fresh, wants_facts;
+    /* the semantic tokens that the client was told last, five numbers each, under the id that it knows them by */
+    TokenData tokens;
+    int64_t tokens_id;
 } Document;
 
 typedef struct {

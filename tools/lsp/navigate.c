@@ -1,4 +1,4 @@
-/* Definition, references, highlights, rename; symbols and folding of a document. */
+/* Definition, implementations, references, highlights, rename; symbols, selections and folding of a document. */
 #include "lsp_internal.h"
 
 #include <ctype.h>
@@ -22,6 +22,23 @@ void lsp_definition(Request *r) {
     if (!o || (o->kind != OCC_NAME && o->kind != OCC_BLOCK)) return;
     Span span = o->kind == OCC_BLOCK ? o->block->name_span : o->decl->span;
     if (span.file == d->file_id) put_location(r, d, span, &r->out);
+}
+
+/* The sketches that implement the operator; of a sketch those beside it. */
+void lsp_implementation(Request *r) {
+    Document *d;
+    const Occurrence *o = occurrence_here(r, &d);
+    if (!o || o->kind != OCC_BLOCK) return;
+    const Block *op = o->block->kind == BLOCK_OPERATOR ? o->block : o->block->op;
+    bool first = true;
+    str_append(&r->out, "[");
+    for (size_t i = 0; op && i < d->file->block_count; i++) {
+        const Block *b = d->file->blocks[i];
+        if (b->kind != BLOCK_SKETCH || b->op != op) continue;
+        put_next(&r->out, &first);
+        put_location(r, d, b->name_span, &r->out);
+    }
+    str_append(&r->out, "]");
 }
 
 static void put_all(Request *r, bool locations) {
@@ -177,6 +194,98 @@ void lsp_document_symbol(Request *r) {
     str_append(&r->out, "]");
 }
 
+/* The letters of `query` in order, large or small: what editors take for a match. */
+static bool is_match(const char *name, const char *query) {
+    for (; *name && *query; name++)
+        if (tolower((unsigned char)*name) == tolower((unsigned char)*query)) query++;
+    return !*query;
+}
+
+/* Operators and sketches of the open documents. */
+void lsp_workspace_symbol(Request *r) {
+    const char *query = json_get_string(r->params, "query", "");
+    bool first = true;
+    str_append(&r->out, "[");
+    for (size_t i = 0; i < r->server->documents.len; i++) {
+        Document *d = r->server->documents.data[i];
+        document_analyse(d);
+        for (size_t k = 0; k < d->file->block_count; k++) {
+            const Block *b = d->file->blocks[k];
+            if (!*b->name || !is_match(b->name, query)) continue;
+            put_next(&r->out, &first);
+            str_append(&r->out, "{\"name\":");
+            str_append_json(&r->out, b->name);
+            str_printf(&r->out, ",\"kind\":%d,\"location\":", b->kind == BLOCK_OPERATOR ? SYMBOL_CLASS : SYMBOL_FUNCTION);
+            put_location(r, d, b->name_span, &r->out);
+            str_append(&r->out, "}");
+        }
+    }
+    str_append(&r->out, "]");
+}
+
+static size_t body_end(const Body *body, size_t otherwise) {
+    return body->count ? body->data[body->count - 1]->span.end : otherwise;
+}
+
+/* ---- Growing a selection: word, statement, loops around it, block, file ---- */
+
+enum { MOST_SPANS = 300 }; /* blocks nest at most 256 deep */
+
+typedef struct {
+    size_t offset, len;
+    Span spans[MOST_SPANS]; /* from the outermost */
+} Around;
+
+static void take_span(Around *a, Span span) {
+    if (span.begin <= a->offset && a->offset <= span.end && a->len < MOST_SPANS) a->spans[a->len++] = span;
+}
+
+static void take_stmt(void *context, const Stmt *s) {
+    Around *a = context;
+    Span span = s->span;
+    if (s->kind == STMT_FOR) span.end = (uint32_t)body_end(&s->u.loop.body, span.end);
+    if (s->kind == STMT_IF) {
+        span.end = (uint32_t)body_end(&s->u.branch.then_body, span.end);
+        span.end = (uint32_t)body_end(&s->u.branch.else_body, span.end);
+    }
+    take_span(a, span);
+}
+
+static void put_selection(Request *r, const Document *d, size_t offset) {
+    Around a = {.offset = offset};
+    take_span(&a, (Span){d->file_id, 0, (uint32_t)d->text.len});
+    const Block *b = document_block_at(d, offset);
+    if (b) take_span(&a, b->span);
+    if (b) visit_statements(&b->body, take_stmt, &a);
+    const Occurrence *o = occurrence_at(d, offset);
+    if (o) take_span(&a, o->span);
+    size_t open = 0;
+    for (size_t i = a.len; i-- > 0;) {
+        Span s = a.spans[i];
+        bool inner = i + 1 == a.len || (s.begin <= a.spans[i + 1].begin && s.end >= a.spans[i + 1].end);
+        if (!inner) { /* statements of one line touch each other */
+            a.spans[i] = a.spans[i + 1];
+            continue;
+        }
+        str_append(&r->out, open++ ? ",\"parent\":{\"range\":" : "{\"range\":");
+        put_span(r, d, s, &r->out);
+    }
+    while (open-- > 0) str_append(&r->out, "}");
+}
+
+void lsp_selection_range(Request *r) {
+    Document *d = request_document(r);
+    if (!d) return;
+    bool first = true;
+    str_append(&r->out, "[");
+    const Json *positions = json_get(r->params, "positions");
+    for (const Json *p = json_first(positions); p; p = json_next(p)) {
+        put_next(&r->out, &first);
+        put_selection(r, d, document_offset_of(r->server, d, p));
+    }
+    str_append(&r->out, "]");
+}
+
 /* ---- Folding ---- */
 
 typedef struct {
@@ -192,10 +301,6 @@ static void put_fold(Fold *f, size_t begin, size_t end, const char *kind) {
     put_next(&f->r->out, &f->first);
     str_printf(&f->r->out, "{\"startLine\":%u,\"endLine\":%u%s%s%s}", from, to, kind ? ",\"kind\":\"" : "",
                kind ? kind : "", kind ? "\"" : "");
-}
-
-static size_t body_end(const Body *body, size_t otherwise) {
-    return body->count ? body->data[body->count - 1]->span.end : otherwise;
 }
 
 static void fold_stmt(void *context, const Stmt *s) {

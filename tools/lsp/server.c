@@ -224,15 +224,15 @@ static void initialize(Request *r) {
     str_append(&r->out,
                "\"textDocumentSync\":{\"openClose\":true,\"change\":2},"
                "\"codeActionProvider\":{\"codeActionKinds\":[\"quickfix\"]},"
-               "\"hoverProvider\":true,\"inlayHintProvider\":true,"
-               "\"completionProvider\":{\"triggerCharacters\":[\"\\\"\",\"(\",\",\",\":\"]},"
+               "\"hoverProvider\":true,\"implementationProvider\":true,\"selectionRangeProvider\":true,\"workspaceSymbolProvider\":true,\"inlayHintProvider\":true,"
+               "\"completionProvider\":{\"resolveProvider\":true,\"triggerCharacters\":[\"\\\"\",\"(\",\",\",\":\"]},"
                "\"signatureHelpProvider\":{\"triggerCharacters\":[\"(\",\",\"]},"
                "\"definitionProvider\":true,\"referencesProvider\":true,"
                "\"documentHighlightProvider\":true,\"renameProvider\":{\"prepareProvider\":true},"
                "\"documentSymbolProvider\":true,\"foldingRangeProvider\":true,"
                "\"documentFormattingProvider\":true,"
                "\"executeCommandProvider\":{\"commands\":[\"sketchc.show\"]},"
-               "\"semanticTokensProvider\":{\"full\":true,\"legend\":{\"tokenTypes\":[");
+               "\"semanticTokensProvider\":{\"full\":{\"delta\":true},\"range\":true,\"legend\":{\"tokenTypes\":[");
     bool first = true;
 #define TOKEN_TYPE(id, name)                                                                       \
     put_next(&r->out, &first);                                                                     \

@@ -17,6 +17,14 @@
   "The program whose `lsp' command is the language server."
   :type 'string)
 
+(defcustom sketch-target "cuda"
+  "What the server compiles for: predictions, notes about hints, code that is shown."
+  :type '(choice (const "cuda") (const "openmp")))
+
+(defcustom sketch-arch nil
+  "The architecture, such as \"sm_90a\"; nil: the target's usual one."
+  :type '(choice (const :tag "The usual one" nil) string))
+
 (defvar sketch-mode-syntax-table
   (let ((table (make-syntax-table)))
     (modify-syntax-entry ?# "<" table)
@@ -64,7 +72,9 @@
 (add-to-list 'auto-mode-alist '("\\.sketch\\'" . sketch-mode))
 
 (add-to-list 'eglot-server-programs
-             '(sketch-mode . (lambda (&rest _) (list sketch-command "lsp"))))
+             '(sketch-mode . (lambda (&rest _)
+                               (list sketch-command "lsp" :initializationOptions
+                                     (append (list :target sketch-target) (and sketch-arch (list :arch sketch-arch)))))))
 
 (defun sketch-show (form)
   "Show the sketch at point as FORM: graph, tile, kernel, cuda, ptx or c."
