@@ -1,5 +1,6 @@
 /* What compiling says beyond what checking says: hints that are not followed, errors of passes, predicted times. It takes
- * longer than an editor waits and may fail in its own ways, so it runs in a process of its own, which an edit ends. */
+ * longer than an editor waits and may fail in its own ways, so it runs in a process of its own, which an edit ends.
+ * (support/child.h waits for its process; a server answers meanwhile.) */
 #include "lsp_internal.h"
 
 #include "sketchc.h"
