@@ -104,6 +104,13 @@ static RtOptions run_options(const sketchc_run_options *o, const Artifact *a, Ar
                        .give_up_s = o->give_up_s};
 }
 
+/* Options of another length were declared by another version: none of them is taken. */
+static RtError check_options(const sketchc_run_options *o) {
+    if (!o || o->size == sizeof *o) return (RtError){.status = RT_OK};
+    return (RtError){RT_BAD_OPTION, "sketchc_run_options.size is that of another version of the library: "
+                                    "compile with this one's sketchc.h"};
+}
+
 static RtFile *files(Arena *arena, const sketchc_file *from, size_t count) {
     RtFile *to = ARENA_ARRAY(arena, RtFile, count + 1);
     for (size_t i = 0; i < count; i++) to[i] = (RtFile){from[i].name, from[i].path};
@@ -133,8 +140,10 @@ sketchc_status sketchc_run(const sketchc_artifact *artifact, const sketchc_run_o
     Arena *arena = arena_create();
     if (!arena) return SKETCHC_BUG;
     RtOptions o = run_options(options, artifact->artifact, arena);
-    RtError error = rt_run(artifact->artifact, &o, input_count, files(arena, inputs, input_count),
-                           output_count, files(arena, outputs, output_count));
+    RtError error = check_options(options);
+    if (error.status == RT_OK)
+        error = rt_run(artifact->artifact, &o, input_count, files(arena, inputs, input_count),
+                       output_count, files(arena, outputs, output_count));
     Str out;
     str_init(&out);
     if (is_json(format))
@@ -149,7 +158,8 @@ sketchc_status sketchc_verify(const sketchc_artifact *artifact, const sketchc_ru
     Arena *arena = arena_create();
     if (!arena) return SKETCHC_BUG;
     RtOptions o = run_options(options, artifact->artifact, arena);
-    RtVerifyReport r = rt_verify(artifact->artifact, &o, arena);
+    RtVerifyReport r = {.error = check_options(options)};
+    if (r.error.status == RT_OK) r = rt_verify(artifact->artifact, &o, arena);
     Str out;
     str_init(&out);
     if (is_json(format))
@@ -164,7 +174,8 @@ sketchc_status sketchc_bench(const sketchc_artifact *artifact, const sketchc_run
     Arena *arena = arena_create();
     if (!arena) return SKETCHC_BUG;
     RtOptions o = run_options(options, artifact->artifact, arena);
-    RtBenchReport r = rt_bench(artifact->artifact, &o, arena);
+    RtBenchReport r = {.error = check_options(options)};
+    if (r.error.status == RT_OK) r = rt_bench(artifact->artifact, &o, arena);
     Str out;
     str_init(&out);
     if (is_json(format))
@@ -211,10 +222,10 @@ sketchc_status sketchc_kernel_open(const sketchc_artifact *artifact, const sketc
     *kernel = NULL;
     if (message) *message = NULL;
     if (!arena) return SKETCHC_BUG;
-    if (options && options->size != sizeof *options) {
+    RtError fits = check_options(options);
+    if (fits.status != RT_OK) {
         arena_destroy(arena);
-        if (message) *message = strdup("sketchc_run_options.size is that of another version of the library");
-        return SKETCHC_USAGE_ERROR;
+        return told(fits, message);
     }
     RtOptions o = run_options(options, artifact->artifact, arena);
     RtBuffer *list = ARENA_ARRAY(arena, RtBuffer, buffer_count + 1);

@@ -128,7 +128,7 @@ class Run:
         out = folder / f"{p['name']}.{form}.ska"
         target = [f"--target-file={self.options.also}"] if form == "also" else [f"--arch={p['arch'] or self.options.arch}"]
         command = [self.options.sketchc, folder / f"{p['name']}.sketch", "-t", self.forms[form], "-q", "--emit=artifact", *target, "-o", out]
-        if not out.exists():  # made elsewhere
+        if not self.options.made or not out.exists():
             done = subprocess.run(command, capture_output=True, text=True)
             if done.returncode:
                 raise RuntimeError("not compiled: " + done.stderr[-300:])
@@ -283,6 +283,7 @@ def main():
     parser.add_argument("--shapes", default="", help="products, by whole names, that are compared at other shapes, too")
     parser.add_argument("--also", type=pathlib.Path)
     parser.add_argument("--folder", type=pathlib.Path, default=pathlib.Path("gemm"), help="where sketches and artifacts go")
+    parser.add_argument("--made", action="store_true", help="artifacts that lie in the folder are taken as they are")
     options = parser.parse_args()
     products = [p for p in PRODUCTS if not options.only or any(word in p["name"] for word in options.only.split(","))]
     if options.write:
@@ -309,8 +310,11 @@ def main():
             print(side, p["name"], "failed:", repr(error)[:300], flush=True)
         torch.cuda.empty_cache()
     shapes = []
-    for p in products:
-        if p["name"] in options.shapes.split(",") and time.time() - run.began < options.seconds and all(run.ready(p)):
+    for name in filter(None, options.shapes.split(",")):
+        p = next((p for p in products if p["name"] == name), None)
+        if not p or time.time() - run.began > options.seconds or not all(run.ready(p)):
+            left.append(f"other shapes of {name}")
+        else:
             try:
                 shapes.append(run.shapes(p))
             except RuntimeError as error:

@@ -97,6 +97,15 @@ static void check_kernel(void) {
     if (status == SKETCHC_MISSING) sketchc_free(message);
     sketchc_kernel_close(kernel);
     sketchc_kernel_close(NULL);
+    run.size -= sizeof run.give_up_s; /* another version's options are refused, not left aside */
+    char *report[3];
+    CHECK(sketchc_run(artifact, &run, NULL, 0, NULL, 0, "text", &report[0]) == SKETCHC_USAGE_ERROR);
+    CHECK(sketchc_verify(artifact, &run, "json", &report[1]) == SKETCHC_USAGE_ERROR);
+    CHECK(sketchc_bench(artifact, &run, "text", &report[2]) == SKETCHC_USAGE_ERROR);
+    for (size_t i = 0; i < 3; i++) {
+        CHECK(strstr(report[i], "another version"));
+        sketchc_free(report[i]);
+    }
     sketchc_artifact_destroy(artifact);
     sketchc_unit_destroy(unit);
 }
