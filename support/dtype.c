@@ -82,11 +82,35 @@ double dtype_min_normal(Dtype t) {
     return dtype_is_float(t) ? ldexp(1.0, 1 - format_of(t).bias) : 1.0;
 }
 
-/* Rounds a finite non-zero double to `f` in one rounding: scales the quantum to 1, rounds there. */
-static double round_to_format(Format f, double value) {
-    int exponent = ilogb(value), lowest = 1 - f.bias;
-    int quantum = (exponent < lowest ? lowest : exponent) - f.mantissa;
-    double rounded = ldexp(nearbyint(ldexp(value, -quantum)), quantum);
+static uint64_t bits_of(double value) {
+    uint64_t bits;
+    memcpy(&bits, &value, sizeof bits);
+    return bits;
+}
+
+static double double_of(uint64_t bits) {
+    double value;
+    memcpy(&value, &bits, sizeof value);
+    return value;
+}
+
+static double power_of_two(int exponent) { return double_of((uint64_t)(1023 + exponent) << 52); }
+
+/* The bits of a double beyond f's, and what the exponents differ by, at the place of f's exponent. */
+static int dropped_bits(Format f) { return 52 - f.mantissa; }
+static uint64_t rebias(Format f) { return (uint64_t)(1023 - f.bias) << f.mantissa; }
+
+/* Rounds a finite double to `f`, narrower than f64, in one rounding. */
+static inline double round_to_format(Format f, double value) {
+    double rounded;
+    if (fabs(value) < power_of_two(1 - f.bias)) { /* at f's least place: 2^52 of it swallow what is below */
+        double swallow = copysign(power_of_two(52 + 1 - f.bias - f.mantissa), value);
+        rounded = copysign((value + swallow) - swallow, value);
+    } else { /* half of the last place less one bit for even ones; the carry runs into the exponent */
+        int drop = dropped_bits(f);
+        uint64_t bits = bits_of(value), half = UINT64_C(1) << (drop - 1);
+        rounded = double_of((bits + half - 1 + (bits >> drop & 1)) & ~(2 * half - 1));
+    }
     if (fabs(rounded) <= f.max) return rounded;
     return f.has_inf ? copysign(INFINITY, value) : copysign(NAN, value);
 }
@@ -110,13 +134,16 @@ static int64_t int_max(Dtype t) {
 
 static int64_t int_min(Dtype t) { return dtype_is_signed(t) ? -int_max(t) - 1 : 0; }
 
+static inline double round_small(Format f, double value) {
+    if (isnan(value) || value == 0) return value;
+    if (isinf(value)) return f.has_inf ? value : copysign(NAN, value);
+    return round_to_format(f, value);
+}
+
 static double round_float(Dtype t, double value) {
     if (t == DTYPE_F64) return value;
     if (t == DTYPE_F32) return (double)(float)value;
-    if (isnan(value) || value == 0) return value;
-    Format f = format_of(t);
-    if (isinf(value)) return f.has_inf ? value : copysign(NAN, value);
-    return round_to_format(f, value);
+    return round_small(format_of(t), value);
 }
 
 double dtype_round(Dtype t, double value) {
@@ -128,22 +155,20 @@ double dtype_round(Dtype t, double value) {
 
 /* ---- Small floats as bits (16 and 8 bits wide) ---- */
 
-static unsigned encode_small(Dtype t, double value) {
-    Format f = format_of(t);
-    unsigned bits = dtype_bits(t), exponent_bits = bits - 1 - (unsigned)f.mantissa;
+static inline unsigned encode_small(Format f, unsigned bits, double value) {
+    unsigned exponent_bits = bits - 1 - (unsigned)f.mantissa;
     unsigned all_ones = (1u << exponent_bits) - 1;
     unsigned sign = signbit(value) ? 1u << (bits - 1) : 0;
-    value = fabs(round_float(t, value));
+    value = fabs(round_small(f, value));
     if (isnan(value)) {
         unsigned mantissa = f.has_inf ? 1u << (f.mantissa - 1) : (1u << f.mantissa) - 1;
         return sign | all_ones << f.mantissa | mantissa;
     }
     if (isinf(value)) return sign | all_ones << f.mantissa;
     if (value == 0) return sign;
-    int exponent = ilogb(value), lowest = 1 - f.bias;
-    if (exponent < lowest) return sign | (unsigned)ldexp(value, f.mantissa - lowest);
-    unsigned mantissa = (unsigned)ldexp(value, f.mantissa - exponent) - (1u << f.mantissa);
-    return sign | (unsigned)(exponent + f.bias) << f.mantissa | mantissa;
+    int lowest = 1 - f.bias;
+    if (value < power_of_two(lowest)) return sign | (unsigned)(value * power_of_two(f.mantissa - lowest));
+    return sign | (unsigned)((bits_of(value) >> dropped_bits(f)) - rebias(f));
 }
 
 static double decode_small(Dtype t, unsigned code) {
@@ -156,8 +181,9 @@ static double decode_small(Dtype t, unsigned code) {
         if (f.has_inf) return mantissa ? copysign(NAN, sign) : sign * INFINITY;
         if (mantissa == (1u << f.mantissa) - 1) return copysign(NAN, sign);
     }
-    if (!exponent) return sign * ldexp(mantissa, 1 - f.bias - f.mantissa);
-    return sign * ldexp(mantissa + (1u << f.mantissa), (int)exponent - f.bias - f.mantissa);
+    if (!exponent) return sign * mantissa * power_of_two(1 - f.bias - f.mantissa);
+    uint64_t magnitude = code & ((1u << (bits - 1)) - 1);
+    return sign * double_of((magnitude + rebias(f)) << dropped_bits(f));
 }
 
 /* ---- Memory ---- */
@@ -186,7 +212,7 @@ void dtype_write(Dtype t, void *memory, double value) {
         return;
     }
     float single = (float)value;
-    unsigned code = t == DTYPE_F64 || t == DTYPE_F32 ? 0 : encode_small(t, value);
+    unsigned code = t == DTYPE_F64 || t == DTYPE_F32 ? 0 : encode_small(format_of(t), dtype_bits(t), value);
     uint16_t half = (uint16_t)code;
     uint8_t byte = (uint8_t)code;
     const void *bytes = &value;
@@ -194,6 +220,22 @@ void dtype_write(Dtype t, void *memory, double value) {
     else if (dtype_bits(t) == 16) bytes = &half;
     else if (dtype_bits(t) == 8) bytes = &byte;
     memcpy(memory, bytes, dtype_size(t));
+}
+
+void dtype_write_all(Dtype t, void *memory, const double *values, size_t count) {
+    Format f = format_of(t);
+    if (t == DTYPE_F64) {
+        memcpy(memory, values, count * sizeof *values);
+    } else if (t == DTYPE_F32) {
+        float *to = memory;
+        for (size_t i = 0; i < count; i++) to[i] = (float)values[i];
+    } else if (t == DTYPE_F16 || t == DTYPE_BF16) {
+        uint16_t *to = memory;
+        for (size_t i = 0; i < count; i++) to[i] = (uint16_t)encode_small(f, 16, values[i]);
+    } else {
+        size_t size = dtype_size(t);
+        for (size_t i = 0; i < count; i++) dtype_write(t, (char *)memory + i * size, values[i]);
+    }
 }
 
 int64_t dtype_read_int(Dtype t, const void *memory) {

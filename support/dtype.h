@@ -40,6 +40,8 @@ const char *precision_names(void); /* "f64 f32 ...", for a message */
  * infinity, in f8e4m3 NaN as it has none); integers saturate from double, NaN gives 0. */
 double dtype_read(Dtype t, const void *memory);
 void dtype_write(Dtype t, void *memory, double value);
+/* The same for `count` elements in a row; memory is aligned for them. */
+void dtype_write_all(Dtype t, void *memory, const double *values, size_t count);
 /* Integer types without the detour over double; bool counts as 0 or 1. */
 int64_t dtype_read_int(Dtype t, const void *memory);
 void dtype_write_int(Dtype t, void *memory, int64_t value); /* wraps */

@@ -32,19 +32,25 @@ static inline double unit(const InputSpec *s, int64_t index) {
     return (double)(int64_t)(mix(s, index) >> 11) * 0x1p-53;
 }
 
-static double own_log(double x) { /* x in (0, 1), relative error near 1e-15 */
-    int exponent;
-    double m = frexp(x, &exponent);
+static inline double own_log(double x) { /* x in (0, 1), no denormal, relative error near 1e-15 */
+    static const double terms[] = {1.0 / 19, 1.0 / 17, 1.0 / 15, 1.0 / 13, 1.0 / 11,
+                                   1.0 / 9,  1.0 / 7,  1.0 / 5,  1.0 / 3,  1.0};
+    uint64_t bits;
+    memcpy(&bits, &x, sizeof bits);
+    int exponent = (int)(bits >> 52) - 1022;
+    bits = (bits & ((UINT64_C(1) << 52) - 1)) | UINT64_C(1022) << 52;
+    double m; /* in [1/2, 1) */
+    memcpy(&m, &bits, sizeof m);
     if (m < 0.70710678118654752) {
         m *= 2;
         exponent--;
     }
     double f = (m - 1) / (m + 1), f2 = f * f, sum = 0;
-    for (int k = 19; k >= 1; k -= 2) sum = sum * f2 + 1.0 / k;
+    for (size_t k = 0; k < COUNT_OF(terms); k++) sum = sum * f2 + terms[k];
     return exponent * 0.69314718055994530942 + 2 * f * sum;
 }
 
-static double normal_quantile(double p) {
+static inline double normal_quantile(double p) {
     double q = p - 0.5;
     if (fabs(q) <= 0.425) {
         double r = 0.180625 - q * q;
@@ -64,8 +70,12 @@ static double normal_quantile(double p) {
     return q < 0 ? -x : x;
 }
 
-static double spread(const InputSpec *s, int64_t index) {
+static inline double spread(const InputSpec *s, int64_t index) {
     return s->a + (s->b - s->a) * unit(s, index);
+}
+
+static inline double normal(const InputSpec *s, int64_t index) {
+    return s->a + s->b * normal_quantile(unit(s, index) + 0x1p-54);
 }
 
 /* Generators over the last two axes: the element's matrix, row and column. */
@@ -141,7 +151,7 @@ static double real_value(const InputSpec *s, int64_t index) {
     case INPUT_UNIFORM:
         return spread(s, index);
     case INPUT_NORMAL:
-        return s->a + s->b * normal_quantile(unit(s, index) + 0x1p-54);
+        return normal(s, index);
     case INPUT_ZEROS:
     case INPUT_ONES:
     case INPUT_CONST:
@@ -267,27 +277,29 @@ typedef struct {
 
 enum { GRAIN = 1 << 16, STRIP = 512 };
 
-static void fill_uniform_f32(const InputSpec *spec, float *out, int64_t begin, int64_t end) {
-    const InputSpec s = *spec;
-    const double scale = s.b - s.a;
-    for (int64_t i = begin; i < end; i++)
-        out[i - begin] = (float)(s.a + scale * ((double)(int64_t)(mix(&s, i) >> 11) * 0x1p-53));
-}
-
 static void fill_strip(const InputSpec *spec, unsigned char *out, int64_t begin, int64_t end) {
-    size_t size = dtype_size(spec->shape.dtype);
-    if (spec->kind == INPUT_UNIFORM && spec->shape.dtype == DTYPE_F32) {
-        fill_uniform_f32(spec, (float *)(void *)out, begin, end);
+    const InputSpec s = *spec; /* which nothing written can change */
+    size_t size = dtype_size(s.shape.dtype), count = (size_t)(end - begin);
+    double values[STRIP];
+    if (s.kind == INPUT_UNIFORM) {
+        for (size_t i = 0; i < count; i++) values[i] = spread(&s, begin + (int64_t)i);
+    } else if (s.kind == INPUT_NORMAL) {
+        for (size_t i = 0; i < count; i++) values[i] = normal(&s, begin + (int64_t)i);
+    } else if (dtype_is_float(s.shape.dtype)) {
+        for (size_t i = 0; i < count; i++) values[i] = real_value(&s, begin + (int64_t)i);
+    } else {
+        for (size_t i = 0; i < count; i++) write_element(&s, out + i * size, begin + (int64_t)i);
         return;
     }
-    for (int64_t i = begin; i < end; i++) write_element(spec, out + (size_t)(i - begin) * size, i);
+    dtype_write_all(s.shape.dtype, out, values, count);
 }
 
 static void fill_piece(void *ctx, int64_t begin, int64_t end) {
     Fill *fill = ctx;
     size_t size = dtype_size(fill->spec->shape.dtype);
-    fill_strip(fill->spec, fill->buffer + (size_t)begin * size, fill->begin + begin,
-               fill->begin + end);
+    for (int64_t at = begin; at < end; at += STRIP)
+        fill_strip(fill->spec, fill->buffer + (size_t)at * size, fill->begin + at,
+                   fill->begin + (end - at < STRIP ? end : at + STRIP));
 }
 
 void input_fill(const InputSpec *spec, void *buffer, int64_t begin, int64_t end, unsigned threads) {

@@ -76,6 +76,22 @@ static void test_table(void) {
     CHECK_STR(dtype_cuda_name(DTYPE_F16), "__half");
 }
 
+/* A row at once is what its elements are one by one. */
+static void test_rows(Dtype t) {
+    enum { N = 1000 };
+    double values[N];
+    unsigned char all[N * 8 + 8], one[8];
+    size_t size = dtype_size(t);
+    for (int i = 0; i < N; i++)
+        values[i] = i % 97 == 0 ? (i % 2 ? NAN : -INFINITY)
+                                : ldexp(1 + i * 0.37, i % 60 - 30) * (i % 3 - 1);
+    dtype_write_all(t, all, values, N);
+    for (size_t i = 0; i < N; i++) {
+        dtype_write(t, one, values[i]);
+        CHECK(memcmp(one, all + i * size, size) == 0);
+    }
+}
+
 int main(void) {
     const Dtype small[] = {DTYPE_BF16, DTYPE_F16, DTYPE_F8E4M3, DTYPE_F8E5M2};
     for (size_t i = 0; i < COUNT_OF(small); i++) {
@@ -85,5 +101,6 @@ int main(void) {
     test_overflow();
     test_integers();
     test_table();
+    for (Dtype t = 1; t < DTYPE_COUNT; t++) test_rows(t);
     return 0;
 }
