@@ -44,15 +44,26 @@ static void on_diagnostic(LLVMDiagnosticInfoRef info, void *context) {
 }
 
 static void initialise(void) {
-    /* The guard against reuse of what may be poison: nothing may, after ptx_drop_promises. */
-    static const char *const options[] = {"sketchc", "-enable-poison-reuse-guard=false"};
+    static const char *const options[] = {
+        "sketchc",
+        /* The guard against reuse of what may be poison: nothing may, after ptx_drop_promises. */
+        "-enable-poison-reuse-guard=false",
+        /* Three searches without a find in our code, which has its loads and accumulators where
+         * they belong: GVN's for loads to reuse, over each pair of accesses (a quarter of an
+         * attention's time); LICM's for memory to keep in a register during a loop (half of a
+         * triangular gemm's), over more accesses than this; loop strength reduction's over the
+         * product of the uses' formulas (a third of an int8 gemm's), of more than this. */
+        "-enable-gvn-memdep=false",
+        "-licm-mssa-max-acc-promotion=40",
+        "-lsr-complexity-limit=1000",
+    };
     LLVMInitializeNVPTXTargetInfo();
     LLVMInitializeNVPTXTarget();
     LLVMInitializeNVPTXTargetMC();
     LLVMInitializeNVPTXAsmPrinter();
     LLVMResetFatalErrorHandler();
     LLVMInstallFatalErrorHandler(on_fatal);
-    LLVMParseCommandLineOptions(2, options, NULL);
+    LLVMParseCommandLineOptions(sizeof options / sizeof *options, options, NULL);
 }
 
 typedef struct {
