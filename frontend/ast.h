@@ -432,6 +432,7 @@ typedef struct {
     ConstValue constant;    /* VALUE */
     BuiltinId data;         /* DATA: uniform, normal, ... */
     double params[4];       /* DATA: evaluated arguments */
+    const Aff *sizes[4];    /* DATA: an argument made of symbols; null: the number */
     size_t param_count;
 } Setting;
 typedef struct {

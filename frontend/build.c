@@ -186,15 +186,23 @@ void build_symbols(Build *c) {
 
 /* ---- Cases ---- */
 
-static void build_case(Build *c, const Case *from) {
+static void build_data(Build *c, IrCase *to, const Setting *s) {
+    IrCaseArg args[COUNT_OF(s->params)];
+    for (size_t i = 0; i < s->param_count; i++)
+        args[i] = (IrCaseArg){s->sizes[i] ? build_aff(c, s->sizes[i], s->span) : NULL, s->params[i]};
+    ir_case_set_data(c->m, to, s->name, builtin_info(s->data)->name, s->param_count, args);
+}
+
+/* `f`: what declares the symbols. */
+static void build_case(Build *c, IrFunc *f, const Case *from) {
     IrCase *to = ir_module_add_case(c->m, build_name(c, from->name));
+    c->f = f;
     for (size_t i = 0; i < from->setting_count; i++) {
         const Setting *s = &from->settings[i];
         if (s->kind == SETTING_VALUE)
             ir_case_set_symbol(c->m, to, s->name, s->constant.i);
         else
-            ir_case_set_data(c->m, to, s->name, builtin_info(s->data)->name, s->param_count,
-                             s->params);
+            build_data(c, to, s);
     }
 }
 
@@ -229,8 +237,8 @@ IrModule *frontend_build(Arena *unit, SourceMap *sources, const File *file, Diag
     bool ok = !file->op || build_block(&c, file->op, true);
     ok &= !file->sketch || build_block(&c, file->sketch, false);
     for (size_t i = 0; file->op && i < file->op->case_count; i++)
-        build_case(&c, &file->op->cases[i]);
+        build_case(&c, c.m->first, &file->op->cases[i]);
     for (size_t i = 0; file->sketch && i < file->sketch->case_count; i++)
-        build_case(&c, &file->sketch->cases[i]);
+        build_case(&c, c.m->last, &file->sketch->cases[i]);
     return ok ? c.m : NULL;
 }

@@ -40,7 +40,33 @@ static void set_value(Sema *s, Setting *set) {
         sema_error(s, DIAG_bad_case, set->span, "a symbol is a whole number, 0 or more");
 }
 
-static void set_data(Sema *s, Setting *set) {
+/* Made of the block's symbols alone, which a case and every ragged size give. */
+static bool is_size(const Block *b, const Aff *e) {
+    const Decl *d = e->kind == AFF_SYM ? find_decl(b, e->name) : NULL;
+    if (e->kind == AFF_VAR || (e->kind == AFF_SYM && (!d || d->kind != DECL_SYMBOL))) return false;
+    for (size_t i = 0; i < e->count; i++)
+        if (!is_size(b, e->args[i])) return false;
+    return true;
+}
+
+static bool set_param(Sema *s, const Block *b, Setting *set, Expr *arg) {
+    if (sema_expr(s, arg)->kind == TYPE_ERROR) return false;
+    ConstKind kind = arg->value.kind;
+    bool number = kind == CONST_INT || kind == CONST_FLOAT;
+    if (!number && (!arg->affine || !is_size(b, arg->affine))) {
+        sema_error(s, DIAG_bad_case, arg->span, "data are made of numbers, constexprs and sizes");
+        return false;
+    }
+    if (set->param_count == COUNT_OF(set->params)) {
+        sema_error(s, DIAG_bad_case, arg->span, "data takes at most four numbers");
+        return false;
+    }
+    set->sizes[set->param_count] = number ? NULL : arg->affine;
+    set->params[set->param_count++] = kind == CONST_FLOAT ? arg->value.f : number ? (double)arg->value.i : 0;
+    return true;
+}
+
+static void set_data(Sema *s, const Block *b, Setting *set) {
     Expr *e = set->value;
     const char *name = e->kind == EXPR_CALL   ? e->u.call.callee
                        : e->kind == EXPR_NAME ? e->u.name.name
@@ -55,22 +81,8 @@ static void set_data(Sema *s, Setting *set) {
                    "arange(start, step), const(value), zeros, ones");
         return;
     }
-    for (size_t i = 0; e->kind == EXPR_CALL && i < e->u.call.args.count; i++) {
-        Expr *arg = e->u.call.args.data[i].value;
-        if (sema_expr(s, arg)->kind == TYPE_ERROR) return;
-        ConstKind kind = arg->value.kind;
-        if (kind != CONST_INT && kind != CONST_FLOAT) {
-            Diag *d = sema_error(s, DIAG_bad_case, arg->span, "data are made of numbers and constexprs");
-            diag_note(s->diags, d, SPAN_NONE,
-                      "a case's data serve other sizes too; an index beyond a tensor reads the value of pad");
-            return;
-        }
-        if (set->param_count == COUNT_OF(set->params)) {
-            sema_error(s, DIAG_bad_case, arg->span, "data takes at most four numbers");
-            return;
-        }
-        set->params[set->param_count++] = kind == CONST_INT ? (double)arg->value.i : arg->value.f;
-    }
+    for (size_t i = 0; e->kind == EXPR_CALL && i < e->u.call.args.count; i++)
+        if (!set_param(s, b, set, e->u.call.args.data[i].value)) return;
 }
 
 typedef struct {
@@ -127,7 +139,7 @@ void sema_cases(Sema *s, Block *b) {
             else if (set->kind == SETTING_VALUE)
                 set_value(s, set);
             else
-                set_data(s, set);
+                set_data(s, b, set);
         }
         if (s->had_syntax_errors) continue;
         check_complete(s, b, c);

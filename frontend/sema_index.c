@@ -160,8 +160,9 @@ void sema_index_call(Sema *s, Expr *e) {
 }
 
 bool sema_is_inside(Sema *s, const Aff *at, const Aff *dim) {
-    return aff_prove_nonneg(s->facts, at) &&
-           aff_prove_le(s->facts, at, aff_sub(s->aff, dim, aff_const(s->aff, 1)));
+    AffFacts *facts = s->guards.len ? aff_facts_fork(s->facts) : s->facts;
+    for (size_t i = 0; i < s->guards.len; i++) aff_facts_nonneg(facts, s->guards.data[i]);
+    return aff_prove_nonneg(facts, at) && aff_prove_le(facts, at, aff_sub(s->aff, dim, aff_const(s->aff, 1)));
 }
 
 /* Whether an index hangs on what is read from a tensor: checked when the reference runs. */

@@ -42,6 +42,10 @@ typedef struct Sema {
         Stmt **data;
         size_t len, cap;
     } loops;       /* around the statement at hand */
+    struct {
+        const Aff **data;
+        size_t len, cap;
+    } guards;      /* each >= 0 where the statement at hand runs: the conditions around it */
     PtrVec values; /* OPERATOR: DECL_VALUE in order */
     bool in_index_notation;
     Definition *definitions[BUILTIN_COUNT]; /* read on first use */

@@ -560,12 +560,39 @@ static void check_for(Sema *s, Stmt *stmt) {
     s->facts = outer;
 }
 
-static void check_branch(Sema *s, Body *body) {
+/* expr >= 0 inside a branch. Kept apart from s->facts: which lanes are present must not depend on the branch. */
+static void guard(Sema *s, const Aff *expr) { VEC_PUSH(s->arena, &s->guards, expr); }
+
+/* What holds where `c` does, or does not: comparisons of numbers that are computed in 64 bits, joined by and, or, not. */
+static void assume(Sema *s, const Expr *c, bool holds) {
+    Oper op = c->kind == EXPR_BINARY || c->kind == EXPR_UNARY ? c->u.oper.op : OPER_ADD;
+    if (op == OPER_NOT) assume(s, c->u.oper.a, !holds);
+    if (op == (holds ? OPER_AND : OPER_OR)) {
+        assume(s, c->u.oper.a, holds);
+        assume(s, c->u.oper.b, holds);
+    }
+    bool less = op == OPER_LT || op == OPER_LE, strict = op == OPER_LT || op == OPER_GT;
+    bool ordered = less || op == OPER_GT || op == OPER_GE, equal = op == (holds ? OPER_EQ : OPER_NE);
+    if ((!ordered && !equal) || c->compute != DTYPE_I64) return;
+    const Aff *a = c->u.oper.a->affine, *b = c->u.oper.b->affine;
+    if (!a || !b) return;
+    const Aff *gap = less ? aff_sub(s->aff, b, a) : aff_sub(s->aff, a, b), *one = aff_const(s->aff, 1);
+    const Aff *back = aff_sub(s->aff, aff_const(s->aff, 0), gap);
+    if (equal || (holds && !strict)) guard(s, gap);
+    if (equal || (!holds && strict)) guard(s, back);
+    if (!equal && holds && strict) guard(s, aff_sub(s->aff, gap, one));
+    if (!equal && !holds && !strict) guard(s, aff_sub(s->aff, back, one));
+}
+
+static void check_branch(Sema *s, const Expr *condition, bool holds, Body *body) {
+    size_t outer = s->guards.len;
+    if (condition->type.kind != TYPE_ERROR) assume(s, condition, holds);
     s->stretch++;
     sema_open_scope(s);
     sema_body(s, body);
     sema_close_scope(s);
     s->stretch++;
+    s->guards.len = outer;
 }
 
 static void check_if(Sema *s, Stmt *stmt) {
@@ -579,8 +606,8 @@ static void check_if(Sema *s, Stmt *stmt) {
             diag_note(s->diags, d, SPAN_NONE, "to choose lane by lane, use where(condition, a, b)");
     }
     s->loop_depth++; /* what a branch makes is no workspace */
-    check_branch(s, &stmt->u.branch.then_body);
-    check_branch(s, &stmt->u.branch.else_body);
+    check_branch(s, c, true, &stmt->u.branch.then_body);
+    check_branch(s, c, false, &stmt->u.branch.else_body);
     s->loop_depth--;
 }
 

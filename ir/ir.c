@@ -168,7 +168,7 @@ void ir_case_set_symbol(IrModule *m, IrCase *c, const char *symbol, int64_t valu
 }
 
 void ir_case_set_data(IrModule *m, IrCase *c, const char *tensor, const char *generator,
-                      size_t arg_count, const double *args) {
+                      size_t arg_count, const IrCaseArg *args) {
     size_t at = 0;
     while (at < c->data_count && strcmp(c->data[at].tensor, tensor) != 0) at++;
     if (at == c->data_count) {
@@ -177,7 +177,7 @@ void ir_case_set_data(IrModule *m, IrCase *c, const char *tensor, const char *ge
         c->data = data;
         c->data_count++;
     }
-    double *copy = ARENA_ARRAY(m->arena, double, arg_count);
+    IrCaseArg *copy = ARENA_ARRAY(m->arena, IrCaseArg, arg_count);
     if (arg_count) memcpy(copy, args, arg_count * sizeof *copy);
     c->data[at] = (IrCaseData){.tensor = ir_intern_string(m, tensor),
                                .generator = ir_intern_string(m, generator),

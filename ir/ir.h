@@ -229,10 +229,14 @@ struct IrFunc {
 
 /* Sizes and data on which an operator is tested and timed (`case` blocks). */
 typedef struct {
+    const Aff *size; /* over the case's symbols; null: the number */
+    double number;
+} IrCaseArg;
+typedef struct {
     const char *tensor;
     const char *generator; /* uniform, normal, randint, ... */
     size_t arg_count;
-    const double *args;
+    const IrCaseArg *args;
 } IrCaseData;
 typedef struct {
     const char *name;
@@ -267,7 +271,7 @@ void ir_func_add_constraint(IrFunc *f, const Aff *expr, bool equal, const char *
 IrCase *ir_module_add_case(IrModule *m, const char *name);
 void ir_case_set_symbol(IrModule *m, IrCase *c, const char *symbol, int64_t value);
 void ir_case_set_data(IrModule *m, IrCase *c, const char *tensor, const char *generator, size_t arg_count,
-                      const double *args);
+                      const IrCaseArg *args);
 void ir_func_remove(IrFunc *f);
 IrFunc *ir_func_clone(IrFunc *f, const char *name);   /* appended after f */
 

@@ -194,6 +194,14 @@ bool ir_parse_func(Parser *p) {
 
 /* ---- Cases ---- */
 
+/* A number, or aff(...) of the case's symbols. */
+static bool parse_case_arg(Parser *p, IrCaseArg *arg) {
+    *arg = (IrCaseArg){0};
+    if (!ir_at_name(p, "aff")) return ir_parse_number(p, &arg->number);
+    ir_next(p);
+    return ir_expect(p, '(') && (arg->size = ir_parse_aff(p)) && ir_expect(p, ')');
+}
+
 static bool parse_case_data(Parser *p, IrCase *c) {
     if (p->token.kind != TOKEN_NAME) return ir_expected(p, "a tensor's name");
     const char *tensor = p->token.text;
@@ -203,12 +211,12 @@ static bool parse_case_data(Parser *p, IrCase *c) {
     const char *generator = p->token.text;
     ir_next(p);
     if (!ir_expect(p, '(')) return false;
-    double args[16];
+    IrCaseArg args[16];
     size_t count = 0;
     while (!ir_at(p, ')')) {
         if (count && !ir_expect(p, ',')) return false;
         if (count == COUNT_OF(args)) return ir_error(p, "too many arguments");
-        if (!ir_parse_number(p, &args[count++])) return false;
+        if (!parse_case_arg(p, &args[count++])) return false;
     }
     ir_next(p);
     if (c->data_count == IR_MAX_LIST) return ir_error(p, "this case is too long");

@@ -362,7 +362,13 @@ static void print_case(const IrCase *c, Str *out) {
         str_printf(out, "%s%s = %s(", i ? ", " : "; ", d->tensor, d->generator);
         for (size_t k = 0; k < d->arg_count; k++) {
             if (k) str_append(out, ", ");
-            print_float(d->args[k], out);
+            if (!d->args[k].size) {
+                print_float(d->args[k].number, out);
+                continue;
+            }
+            str_append(out, "aff(");
+            aff_print(d->args[k].size, out);
+            str_append_char(out, ')');
         }
         str_append_char(out, ')');
     }

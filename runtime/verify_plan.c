@@ -208,9 +208,10 @@ static RtError make_spec(const TaskPlan *plan, const Task *task, TaskInput *in) 
     for (size_t i = 0; c && i < c->data_count; i++) {
         const IrCaseData *data = &c->data[i];
         if (strcmp(data->tensor, in->shape.name) != 0) continue;
-        if (input_spec_init(&in->spec, plan->options->seed, &in->shape, data->generator,
-                            data->arg_count, data->args, &error))
+        bool empty;
+        if (input_spec_of_case(&in->spec, plan->options->seed, &in->shape, data, task->sizes, &empty, &error))
             return rt_ok();
+        if (empty) return rt_error(RT_SKIPPED, "its sizes leave the data of '%s' no value", in->shape.name);
         return rt_error(RT_BAD_INPUT, "the data of '%s': %.300s", in->shape.name,
                         error ? error : "not valid");
     }

@@ -247,6 +247,30 @@ bool input_spec_init(InputSpec *spec, uint64_t seed, const Shape *shape, const c
     return arguments_fit(spec, error);
 }
 
+bool input_spec_of_case(InputSpec *spec, uint64_t seed, const Shape *shape, const IrCaseData *data, const Sizes *sizes,
+                        bool *empty, const char **error) {
+    double args[4];
+    bool sized = false;
+    *empty = false;
+    if (data->arg_count > COUNT_OF(args)) {
+        *error = "wrong number of arguments to the generator";
+        return false;
+    }
+    for (size_t i = 0; i < data->arg_count; i++) {
+        int64_t value = 0;
+        args[i] = data->args[i].number;
+        if (!data->args[i].size) continue;
+        if (!sizes || !sizes_eval(sizes, data->args[i].size, &value)) {
+            *error = "it depends on a size that is not known";
+            return false;
+        }
+        args[i] = (double)value;
+        sized = true;
+    }
+    *empty = sized && strcmp(data->generator, "randint") == 0 && data->arg_count == 2 && args[0] >= args[1];
+    return input_spec_init(spec, seed, shape, data->generator, data->arg_count, args, error);
+}
+
 void input_spec_default(InputSpec *spec, uint64_t seed, const Shape *shape) {
     *spec = (InputSpec){.kind = INPUT_RANDINT, .shape = *shape, .a = -8, .b = 8};
     if (dtype_is_float(shape->dtype)) {

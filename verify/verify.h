@@ -80,6 +80,9 @@ typedef struct {
 /* False and *error (a constant text) on an unknown generator or wrong arguments. */
 bool input_spec_init(InputSpec *spec, uint64_t seed, const Shape *shape, const char *generator,
                      size_t arg_count, const double *args, const char **error);
+/* What a case says, at these sizes. *empty: its sizes leave no value to choose from, as randint(0, N) of N = 0. */
+bool input_spec_of_case(InputSpec *spec, uint64_t seed, const Shape *shape, const IrCaseData *data, const Sizes *sizes,
+                        bool *empty, const char **error);
 /* The data of a tensor no case speaks of: uniform(-1, 1); integers in [-8, 8), unsigned [0, 16). */
 void input_spec_default(InputSpec *spec, uint64_t seed, const Shape *shape);
 /* The default for exact mode. */

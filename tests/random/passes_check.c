@@ -72,12 +72,12 @@ static void add_tensor(Stage *s, const Shape *shape) {
 static void make_input(Stage *s, const IrCase *c, uint64_t seed, EvalInput *in) {
     InputSpec *spec = ARENA_NEW(s->arena, InputSpec);
     const char *error = NULL;
+    bool empty;
     input_spec_default(spec, seed, &in->shape);
     if (s->exact) input_spec_exact(spec, seed, &in->shape);
     for (size_t i = 0; i < c->data_count && !s->exact; i++)
         if (strcmp(c->data[i].tensor, in->shape.name) == 0)
-            input_spec_init(spec, seed, &in->shape, c->data[i].generator, c->data[i].arg_count,
-                            c->data[i].args, &error);
+            input_spec_of_case(spec, seed, &in->shape, &c->data[i], s->sizes, &empty, &error);
     void *data = arena_alloc(s->arena, (size_t)in->shape.elements * 8 + 16);
     input_fill(spec, data, 0, in->shape.elements, 1);
     in->spec = spec;
