@@ -93,12 +93,6 @@ IrValue *math_tanh(Math *m, IrValue *x) {
     return math_copysign(m, math_div(m, t, math_add(m, t, math_num(m, 2))), x);
 }
 
-IrValue *math_sigmoid(Math *m, IrValue *x) {
-    IrValue *one = math_num(m, 1), *e = math_exp(m, math_neg(m, math_abs(m, x)));
-    IrValue *above = math_select(m, math_lt(m, x, math_num(m, 0)), e, one);
-    return math_div(m, above, math_add(m, one, e));
-}
-
 IrValue *math_erf(Math *m, IrValue *x) {
     IrValue *a = math_abs(m, x), *z = math_mul(m, a, a), *one = math_num(m, 1);
     IrValue *small = math_fma(m, a, MATH_POLYNOMIAL(m, z, erf), a);

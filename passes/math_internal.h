@@ -70,14 +70,12 @@ IrValue *math_expm1(Math *m, IrValue *x);
 IrValue *math_sinh(Math *m, IrValue *x);
 IrValue *math_cosh(Math *m, IrValue *x);
 IrValue *math_tanh(Math *m, IrValue *x);
-IrValue *math_sigmoid(Math *m, IrValue *x);
 IrValue *math_erf(Math *m, IrValue *x);
 
 /* math_log.c */
 IrValue *math_log(Math *m, IrValue *x);
 IrValue *math_log2(Math *m, IrValue *x);
 IrValue *math_log1p(Math *m, IrValue *x);
-IrValue *math_rsqrt(Math *m, IrValue *x);
 MathPair math_log2_pair(Math *m, IrValue *x); /* f64, x > 0 */
 
 /* math_pow.c */

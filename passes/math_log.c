@@ -150,7 +150,3 @@ MathPair math_log2_pair(Math *m, IrValue *x) {
     t.lo = math_add(m, t.lo, q.lo);
     return over_ln2(m, p.n, pair_product(m, s, t));
 }
-
-IrValue *math_rsqrt(Math *m, IrValue *x) {
-    return math_div(m, math_num(m, 1), ir_unary(&m->b, IR_SQRT, x));
-}

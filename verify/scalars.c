@@ -142,15 +142,6 @@ double scalar_round_integer(Dtype to, Dtype from, int64_t value) {
     return dtype_round(to, negative ? -(double)size : (double)size);
 }
 
-static double scalar_sigmoid(double x) {
-    double e = exp(-fabs(x));
-    return (x < 0 ? e : 1) / (1 + e);
-}
-
-static double scalar_rsqrt(double x) {
-    return 1 / sqrt(x);
-}
-
 double scalar_math(IrOpcode op, double a, double b) {
     typedef double (*Unary)(double);
     static const Unary unary[IR_OP_COUNT] = {

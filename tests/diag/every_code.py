@@ -11,9 +11,12 @@ ELSEWHERE = {
     "kernel_too_large": "tests/pass/check_limits/kernel_too_large.skir",
     "backend_failed": "tests/e2e/llvm_fatal.test",
     "no_backend": "tests/e2e/missing_llvm.test",
+    "no_tool": "tests/e2e/cubin_tools.test",
+    "tool_failed": "tests/e2e/cubin_tools.test",
+    "round_trip": "tests/unit/passes/test_build.c",
 }
-# Reported where an invariant of ours or another program fails; no input is known to bring it about.
-UNREACHED = {"round_trip", "tool_failed", "no_tool", "code_too_large"}
+# 16 MiB of code come from sketches only that take minutes to compile.
+UNREACHED = {"code_too_large"}
 
 
 def main() -> int:

@@ -28,30 +28,9 @@ typedef struct {
     long checked;
 } Measure;
 
-static Wide quiet_rsqrt(Wide x) {
-    return 1 / sqrtq(x);
-}
-static Wide quiet_sigmoid(Wide x) {
-    Wide e = expq(-fabsq(x));
-    return (x < 0 ? e : 1) / (1 + e);
-}
-#define rsqrtq quiet_rsqrt
-#define sigmoidq quiet_sigmoid
-static double rsqrt(double x) {
-    return 1 / sqrt(x);
-}
-static double sigmoid(double x) {
-    double e = exp(-fabs(x));
-    return (x < 0 ? e : 1) / (1 + e);
-}
-
 /* The exact result, as near as the reference library comes: double has 29 bits more than f32. */
 static Wide reference(const Measure *m, double a, double b) {
     (void)b;
-    (void)quiet_rsqrt;
-    (void)quiet_sigmoid;
-    (void)rsqrt;
-    (void)sigmoid;
 #define JOIN_(x, y) x##y
 #define JOIN(x, y) JOIN_(x, y)
 #ifdef BINARY

@@ -108,6 +108,29 @@ static void check_refused(const char *body, const char *message) {
     finish(&s);
 }
 
+/* A name that the text form does not hold: said to be our mistake, and nothing goes on. */
+static void check_round_trip(void) {
+    Session s;
+    start(&s);
+    IrModule *m = ir_module_create(s.unit, s.sources);
+    IrFunc *f = ir_func_create(m, "two words", IR_LEVEL_TILE);
+    IrBuilder b = ir_builder_at_end(f->body);
+    ir_op_create(&b, IR_RETURN, 0, NULL, 0, NULL);
+    PassContext ctx = {.module = m, .diags = &s.diags};
+    ctx.target = target_find(s.unit, &s.diags, "x86-64-v3");
+    PassOptions options = {.round_trip = true};
+    PassReport report;
+    pass_report_init(&report);
+    CHECK(!passes_run(&ctx, tile_passes, COUNT_OF(tile_passes), &options, &report) && report.done == 0);
+    Str text;
+    str_init(&text);
+    diag_render_text(&s.diags, false, &text);
+    CHECK(strstr(text.data, "internal error[B0721]: the IR after input does not print and parse back to itself"));
+    str_release(&text);
+    pass_report_release(&report);
+    finish(&s);
+}
+
 int main(int argc, char **argv) {
     CHECK(argc == 2);
     const char *norm[] = {
@@ -134,6 +157,7 @@ int main(int argc, char **argv) {
     check_example(argv[1], "matmul_bf16", "sm_80", gemm, COUNT_OF(gemm));
     check_example(argv[1], "matmul_f32", "x86-64-v4", gemm, 1);
     check_scalar();
+    check_round_trip();
     check_refused("    for m in range(M):\n        r = alloc([N])\n        load(X[m, 0:N] -> r)\n"
                   "        s = alloc([N])\n        store(s -> Y[m, 0:N])\n",
                   "`s`");
