@@ -86,7 +86,7 @@ static unsigned second_axis(const Design *d, unsigned last) {
 static void cut(Design *d, DesignAxis *axis, int64_t size) {
     int64_t extent = INT64_MAX;
     aff_is_const(axis->extent, &extent);
-    axis->walk = axis->coupled || extent <= size ? WALK_WHOLE : WALK_TILE;
+    axis->walk = axis->coupled || extent <= size ? WALK_WHOLE : size == 1 ? WALK_POINT : WALK_TILE;
     if (axis->walk == WALK_TILE) axis->tile = design_constexpr(d, "T", size);
 }
 
@@ -280,6 +280,12 @@ static bool folds(const IrOp *op) {
            (op->opcode == IR_GRAPH_GENERIC && ir_attr_str(op, "kind", NULL));
 }
 
+static bool folds_anything(const IrFunc *f) {
+    for (const IrOp *op = f->body->first; op; op = op->next)
+        if (folds(op)) return true;
+    return false;
+}
+
 /* Is the value folded again on its way to the results? */
 static bool feeds_fold(const IrValue *v) {
     for (const IrUse *u = v->uses; u; u = u->next) {
@@ -401,7 +407,9 @@ bool design_sketch(Arena *arena, IrFunc *f, const DesignStyle *style, Str *out,
                 .nests = &nests};
     str_init(&views);
     str_init(&nests);
-    if (style->staged) stage_products(&d);
+    if (style->inner == 1 && !folds_anything(f))
+        design_fail(&d, "nothing is folded, and single elements gain nothing");
+    if (!d.error && style->staged) stage_products(&d);
     if (!d.error) write_results(&d);
     if (!d.error) {
         str_printf(out, "sketch %s_%s implements %s {\n", f->name, style->name, f->name);

@@ -21,7 +21,7 @@ typedef struct {
     bool naive;       /* one output tile, no hints: the baseline */
     DesignWalk rest;  /* axes before those that `tiles` counts */
     int tiles;        /* so many innermost axes are cut; 0: none */
-    int64_t inner, outer; /* extents of their tiles, innermost and those before it */
+    int64_t inner, outer; /* extents of their tiles, innermost and those before it; 1: no tile, one index at a time */
     int64_t fold;     /* chunk of a folded axis; 0: whole, 1: one index at a time */
     bool staged;      /* products that are used again go through a workspace */
     const char *summary;
