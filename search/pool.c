@@ -2,17 +2,21 @@
 #define _GNU_SOURCE /* nftw */
 #include "pool_internal.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <ftw.h>
+#include <limits.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/time.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 enum { MOST_SLOTS = 64, TRIES = 2, LOOK_MS = 50, FAREWELL_MS = 1500, SEND_LIMIT_S = 5 };
@@ -29,6 +33,7 @@ struct Pool {
     const PoolOptions *options;
     unsigned count;
     char folder[200]; /* the jobs' temporary files, a folder for each slot */
+    int lock;         /* held while the folder is in use */
     Slot slots[MOST_SLOTS];
 };
 
@@ -56,6 +61,42 @@ static void clean(const Pool *p, const Slot *s) {
     mkdir(folder, 0700);
 }
 
+static const char prefix[] = "sketchc-pool-";
+
+/* Held for as long as this process is there. The name comes when it is held: nobody else takes it in between. */
+static int hold(const char *folder) {
+    char fresh[240], path[240];
+    snprintf(fresh, sizeof fresh, "%s/lock.new", folder);
+    snprintf(path, sizeof path, "%s/lock", folder);
+    int fd = open(fresh, O_RDONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
+    if (fd >= 0) (void)!flock(fd, LOCK_EX | LOCK_NB);
+    (void)!rename(fresh, path);
+    return fd;
+}
+
+/* Is it a folder of ours whose search was killed? One without a lock may be just being made. */
+static bool is_left_behind(const char *folder) {
+    enum { DAY_S = 86400 };
+    char path[PATH_MAX];
+    struct stat st;
+    if (lstat(folder, &st) != 0 || !S_ISDIR(st.st_mode) || st.st_uid != geteuid()) return false;
+    int n = snprintf(path, sizeof path, "%s/lock", folder);
+    int fd = n > 0 && (size_t)n < sizeof path ? open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW) : -1;
+    bool left = fd >= 0 ? flock(fd, LOCK_EX | LOCK_NB) == 0 : time(NULL) - st.st_mtime > DAY_S;
+    if (fd >= 0) close(fd);
+    return left;
+}
+
+static void sweep(const char *base) {
+    DIR *entries = opendir(base);
+    for (struct dirent *e; entries && (e = readdir(entries));) {
+        char path[PATH_MAX];
+        int n = strncmp(e->d_name, prefix, sizeof prefix - 1) == 0 ? snprintf(path, sizeof path, "%s/%s", base, e->d_name) : 0;
+        if (n > 0 && (size_t)n < sizeof path && is_left_behind(path)) remove_tree(path);
+    }
+    if (entries) closedir(entries);
+}
+
 Pool *pool_create(const PoolOptions *options) {
     const char *base = env_get(ENV_TMPDIR);
     Pool *p = calloc(1, sizeof *p);
@@ -64,11 +105,13 @@ Pool *pool_create(const PoolOptions *options) {
     p->count = options->slots ? options->slots : 2;
     if (p->count > MOST_SLOTS) p->count = MOST_SLOTS;
     if (!base || base[0] != '/') base = "/tmp";
-    int n = snprintf(p->folder, sizeof p->folder, "%s/sketchc-pool-XXXXXX", base);
+    sweep(base);
+    int n = snprintf(p->folder, sizeof p->folder, "%s/%sXXXXXX", base, prefix);
     if (n < 0 || (size_t)n >= sizeof p->folder || !mkdtemp(p->folder)) {
         free(p);
         return NULL;
     }
+    p->lock = hold(p->folder);
     return p;
 }
 
@@ -129,6 +172,7 @@ void pool_destroy(Pool *p) {
     if (!p) return;
     drop(p, true);
     remove_tree(p->folder);
+    if (p->lock >= 0) close(p->lock);
     free(p);
 }
 

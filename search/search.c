@@ -164,13 +164,15 @@ static void account(Loop *l, Candidate *c) {
         store_put_trial(s->options->store, s->run, &key, &c->result, &trial);
 }
 
+static const char *strategy_of(const Search *s) {
+    return s->options->strategy ? s->options->strategy : "islands";
+}
+
 static void begin_run(Loop *l) {
     Search *s = &l->s;
-    const char *strategy = s->options->strategy;
     StoreKey key = search_key(s, "");
     if (s->options->store && s->run < 0)
-        s->run = store_run_begin(s->options->store, &key, strategy ? strategy : "islands",
-                                 s->options->seed);
+        s->run = store_run_begin(s->options->store, &key, strategy_of(s), s->options->seed);
 }
 
 static void report(Loop *l, bool done) {
@@ -376,6 +378,28 @@ static void remeasure(Loop *l, Candidate *naive, Candidate *winner) {
         times[1][REMEASURED - 1] > 0 ? middle(times[1]) : winner->result.seconds;
 }
 
+/* The same search was here before, and this one won: what was measured in turns then. */
+static bool won_before(const Loop *l, const Candidate *c) {
+    const Search *s = &l->s;
+    StoreKey key = search_key(s, c->sketch);
+    StoreRunEnd end;
+    if (!s->options->store ||
+        !store_find_run(s->options->store, &key, strategy_of(s), s->options->seed, l->result->last.tried, &end))
+        return false;
+    l->result->naive_seconds = end.naive_seconds;
+    l->result->best_seconds = end.best_seconds;
+    return true;
+}
+
+/* Naive sketch and winner beside each other; true: nothing was gained. Both were measured before in a search that is repeated, so that
+ * it ends as it did. */
+static bool naive_wins(Loop *l, Candidate *naive, Candidate *c) {
+    bool before = won_before(l, c);
+    if (!before && won_before(l, naive)) return search_verify_all(&l->s, naive);
+    if (!before) remeasure(l, naive, c);
+    return l->result->best_seconds > l->result->naive_seconds && search_verify_all(&l->s, naive);
+}
+
 static Candidate *fastest_left(Search *s, bool naive) {
     Candidate *best = NULL;
     for (size_t i = 0; i < s->count; i++) {
@@ -423,13 +447,12 @@ static void finish(Loop *l) {
         }
         c->stored = false;
         account(l, c);
-        if (naive && !last && c != naive) remeasure(l, naive, c);
+        bool nothing_gained = naive && !last && c != naive && naive_wins(l, naive, c);
         if (l->result->naive_seconds <= 0 && naive)
             l->result->naive_seconds = naive->result.seconds;
         if (l->result->best_seconds <= 0) l->result->best_seconds = c->result.seconds;
-        if (naive && c != naive && l->result->best_seconds > l->result->naive_seconds &&
-            search_verify_all(s, naive)) {
-            c = naive; /* measured beside each other, nothing was gained */
+        if (nothing_gained) {
+            c = naive;
             l->result->best_seconds = l->result->naive_seconds;
             c->stored = false;
             account(l, c);

@@ -401,6 +401,32 @@ bool store_run_end(Store *s, int64_t run, const StoreKey *key, const StoreRunEnd
     return store_finish(q);
 }
 
+bool store_find_run(Store *s, const StoreKey *key, const char *strategy, uint64_t seed, unsigned tried, StoreRunEnd *end) {
+    Hashes h = hashes_of(key);
+    const char *texts[KEY_TEXTS + 3];
+    char number[32];
+    texts_of(key, &h, texts);
+    snprintf(number, sizeof number, "%llu", (unsigned long long)seed);
+    texts[KEY_TEXTS] = strategy;
+    texts[KEY_TEXTS + 1] = number;
+    texts[KEY_TEXTS + 2] = h.definition;
+    sqlite3_stmt *q = store_prepare(
+        s, "SELECT tried, repeated, elapsed, naive_seconds, best_seconds, complete FROM run WHERE winner = ?1 AND device = " DEVICE
+           " AND environment = " ENVIRONMENT " AND case_name = ?6 AND strategy = ?7 AND seed = ?8 AND definition = ?9 AND tried ="
+           " ?10 AND ended IS NOT NULL ORDER BY id DESC LIMIT 1", COUNT_OF(texts), texts);
+    if (q) sqlite3_bind_int64(q, COUNT_OF(texts) + 1, tried);
+    bool found = q && sqlite3_step(q) == SQLITE_ROW;
+    if (found)
+        *end = (StoreRunEnd){.tried = (unsigned)sqlite3_column_int64(q, 0),
+                             .repeated = (unsigned)sqlite3_column_int64(q, 1),
+                             .elapsed = sqlite3_column_double(q, 2),
+                             .naive_seconds = sqlite3_column_double(q, 3),
+                             .best_seconds = sqlite3_column_double(q, 4),
+                             .complete = sqlite3_column_int(q, 5)};
+    sqlite3_finalize(q);
+    return found;
+}
+
 /* ---- Upkeep ---- */
 
 /* `kept`: sketches that a best or a run's winner is, and what they were made from. */

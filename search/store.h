@@ -81,6 +81,10 @@ typedef struct {
 /* key->sketch is the winner's; null: none. */
 bool store_run_end(Store *store, int64_t run, const StoreKey *key, const StoreRunEnd *end);
 
+/* What the last search with this key, strategy and seed found out, of those that tried as many candidates and were won by key->sketch.
+ * False: there is none. */
+bool store_find_run(Store *store, const StoreKey *key, const char *strategy, uint64_t seed, unsigned tried, StoreRunEnd *end);
+
 /* ---- Reading ---- */
 
 /* One row of a view. Columns are called by the names that the view has for them; what is not there is "" and 0. */

@@ -51,6 +51,10 @@ bool store_run_end(Store *s, int64_t run, const StoreKey *key, const StoreRunEnd
     (void)s, (void)run, (void)key, (void)end;
     return false;
 }
+bool store_find_run(Store *store, const StoreKey *key, const char *strategy, uint64_t seed, unsigned tried, StoreRunEnd *end) {
+    (void)store, (void)key, (void)strategy, (void)seed, (void)tried, (void)end;
+    return false;
+}
 const char *store_text(const StoreRow *row, const char *column) {
     (void)row, (void)column;
     return "";

@@ -100,18 +100,47 @@ typedef struct {
     int frames, errors;
     unsigned char buffer[sizeof(FrameHead) + CHILD_MAX_FRAME];
     size_t filled;
-    double deadline;
+    double began, deadline; /* of the phase */
+    double waited;          /* for a processor, before the phase */
     Phase phase;
     char said[CHILD_SAID + 1]; /* the end of the child's standard error */
     size_t said_len;
     bool ended, nonsense, timed_out, too_large, stopped;
 } Parent;
 
+/* Seconds that the child waited for a processor, the one of its threads that waited longest; 0: the system does not say. */
+static double waited_by(pid_t pid) {
+    char path[64];
+    unsigned long long ran, waited, most = 0;
+    snprintf(path, sizeof path, "/proc/%ld/task", (long)pid);
+    DIR *threads = opendir(path);
+    for (struct dirent *e; threads && (e = readdir(threads));) {
+        char file[sizeof e->d_name + 16], text[128] = "";
+        snprintf(file, sizeof file, "%s/schedstat", e->d_name);
+        int fd = openat(dirfd(threads), file, O_RDONLY | O_CLOEXEC);
+        ssize_t n = fd >= 0 ? read(fd, text, sizeof text - 1) : 0;
+        if (fd >= 0) close(fd);
+        if (n > 0 && sscanf(text, "%llu %llu", &ran, &waited) == 2 && waited > most) most = waited;
+    }
+    if (threads) closedir(threads);
+    return 1e-9 * (double)most;
+}
+
 static void set_phase(Parent *p, const Phase *phase) {
     p->phase = *phase;
     p->phase.what[CHILD_NAME - 1] = '\0';
     if (!(p->phase.seconds > 0 && p->phase.seconds < 1e6)) p->phase.seconds = CHILD_PATIENCE;
-    p->deadline = seconds_now() + p->phase.seconds;
+    p->began = seconds_now();
+    p->deadline = p->began + p->phase.seconds;
+    p->waited = waited_by(p->pid);
+}
+
+/* Has the phase had its time? What the child waited for a processor is added. */
+static bool is_late(Parent *p) {
+    if (p->deadline > seconds_now()) return false;
+    double more = waited_by(p->pid) - p->waited, most = CHILD_STARVED * p->phase.seconds;
+    if (more > 0) p->deadline = p->began + p->phase.seconds + (more < most ? more : most);
+    return p->deadline <= seconds_now();
 }
 
 static void take_frame(Parent *p, const FrameHead *head, const unsigned char *data) {
@@ -195,7 +224,7 @@ static bool is_dead(pid_t pid) {
 /* Must the child be ended? */
 static bool is_over(Parent *p) {
     uint64_t limit = p->spec->memory_limit;
-    p->timed_out = p->deadline <= seconds_now();
+    p->timed_out = is_late(p);
     p->too_large = !p->timed_out && limit && resident(p->pid) > limit;
     return p->timed_out || p->too_large || p->stopped;
 }

@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
-"""Runs test_pool in a folder of its own; nothing of the judges is left behind.
+"""Runs test_pool in a folder of its own; nothing of the judges is left behind, also not by a search that was killed before.
 
     pool.py TEST_POOL COUNT EVERY"""
+import fcntl
 import os
 import pathlib
 import subprocess
@@ -15,11 +16,19 @@ def main() -> int:
         work, temporary = pathlib.Path(name) / "work", pathlib.Path(name) / "tmp"
         work.mkdir()
         temporary.mkdir()
+        held = temporary / "sketchc-pool-held"
+        for folder in (held, temporary / "sketchc-pool-killed", temporary / "sketchc-pool-new", temporary / "other"):
+            (folder / "0").mkdir(parents=True)
+            if folder.name.endswith(("held", "killed")):
+                (folder / "lock").touch()
+        lock = os.open(held / "lock", os.O_RDONLY)
+        fcntl.flock(lock, fcntl.LOCK_EX)
         status = subprocess.run([tool, work, *counts], check=False, env=dict(os.environ, TMPDIR=str(temporary))).returncode
-        left = [p.name for p in temporary.iterdir()]
-    if left:
-        print(f"left behind: {left}")
-    return 1 if status or left else 0
+        left = sorted(p.name for p in temporary.iterdir())
+    wanted = ["other", "sketchc-pool-held", "sketchc-pool-new"]
+    if left != wanted:
+        print(f"left behind: {left}, not {wanted}")
+    return 1 if status or left != wanted else 0
 
 
 if __name__ == "__main__":

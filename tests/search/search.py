@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """A search by rules on a small operator: the winner's file verifies by itself, a search that finds its results in
-the store repeats exactly.
+the store repeats exactly, to the same file and figures; what another build of sketchc found out does not count.
 
     search.py SKETCHC [STORE]     STORE: the build has one"""
 import json
@@ -87,6 +87,19 @@ def main() -> int:
                      if line["kind"] == "progress"] for lines in (first, second)]
             if status or same[0] != same[1] or len(same[0]) < 2:
                 problems.append(f"with the results in the store the search went another way:\n{same[0]}\n{same[1]}")
+            files = [(folder / f).read_text() for f in ("one.sketch", "two.sketch")]
+            figures = [{k: line[-1].get(k) for k in ("winner", "best_s", "naive_s")} for line in (first, second)]
+            if files[0] != files[1] or figures[0] != figures[1]:
+                problems.append(f"with the results in the store the search ended otherwise:\n{figures}\n{files}")
+            # Another build: its program is one byte longer.
+            other = folder / "sketchc"
+            other.write_bytes(pathlib.Path(sketchc).read_bytes() + b"\0")
+            other.chmod(0o755)
+            propose(str(other), folder, "three.sketch", "--candidates=1", "--search-time=1", *kept)
+            rows = subprocess.run([sketchc, "db", "query", "trials", "--json", *kept], text=True, check=True, capture_output=True)
+            known = {run: [t["known"] for t in map(json.loads, rows.stdout.splitlines()) if t["run"] == run] for run in (2, 3)}
+            if not all(known[2]) or not known[3] or any(known[3]):
+                problems.append(f"what another build found out counts, or its own does not: {known}")
             best = subprocess.run([sketchc, "db", "best", "--json", *kept], text=True, check=False, capture_output=True)
             if best.returncode or json.loads(best.stdout)["operator"] != "add_one":
                 problems.append(f"db best: {best.stdout}{best.stderr}")

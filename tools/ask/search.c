@@ -185,6 +185,19 @@ static void report(const CommandLine *line, const SearchResult *r) {
     str_release(&out);
 }
 
+/* Versions change seldom, what a compiler does with every build. */
+static void append_build(Str *out) {
+    enum { PROGRAM_LIMIT = 1 << 30 };
+    char hex[33];
+    Str program;
+    str_init(&program);
+    if (file_read("/proc/self/exe", PROGRAM_LIMIT, &program)) {
+        hash128_hex(hash128(program.data, program.len, (Hash128){0, 0}), hex);
+        str_append_member(out, "build", hex);
+    }
+    str_release(&program);
+}
+
 /* What times depend on beside the device: a JSON object of sketchc and the tools with their versions. */
 static void environment_of(Str *out) {
     char *doctor = sketchc_doctor("json"), error[128];
@@ -192,6 +205,7 @@ static void environment_of(Str *out) {
     const char *llvm = json_get_string(root, "llvm", "");
     str_append(out, "{\"sketchc\": ");
     str_append_json(out, sketchc_version());
+    append_build(out);
     str_append(out, ", \"llvm\": ");
     str_append_json(out, llvm);
     for (const Json *t = json_first(json_get(root, "tools")); t; t = json_next(t)) {
