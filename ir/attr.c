@@ -71,6 +71,14 @@ void ir_attr_set_aff(IrOp *op, const char *key, const Aff *value) {
     ir_attr_slot(module_of(op), &op->attrs, key, IR_ATTR_AFF)->aff = value;
 }
 
+void ir_attr_copy(IrOp *to, const IrOp *from, const char *key) {
+    const IrAttr *attr = ir_attr(from, key);
+    if (!attr) return;
+    IrAttr *copy = ir_attr_slot(module_of(to), &to->attrs, key, attr->kind), *next = copy->next;
+    *copy = *attr;
+    copy->next = next;
+}
+
 const IrAttr *ir_attr(const IrOp *op, const char *key) { return ir_attr_in(op->attrs, key); }
 
 int64_t ir_attr_int(const IrOp *op, const char *key, int64_t fallback) {

@@ -26,6 +26,7 @@ static bool check_fill(Verifier *v, const IrOp *op) {
     NEED(v, op, t->kind == IR_TYPE_TILE && op->operands[0]->type == t,
          "fill keeps the tile's type");
     NEED(v, op, value_fits(ir_attr(op, "value"), t), "value does not fit the tile's dtype");
+    NEED(v, op, !ir_attr(op, "axis") || (uint64_t)ir_attr_int(op, "axis", -1) < t->rank, "no such axis");
     return true;
 }
 

@@ -350,7 +350,7 @@ static void expand_fill(Expand *x, IrOp *op) {
     if (mask) {
         const IrType *type = ir_type_scalar(x->module, result->type->dtype);
         IrOp *fill = ir_op_create(&inner, IR_CONST, 0, NULL, 1, &type);
-        fill->attrs = op->attrs;
+        ir_attr_copy(fill, op, "value");
         element = ir_select(&inner, mask, element, PLANTED(11) ? element : ir_result(fill, 0));
     }
     ir_yield(&inner, 1, &element);

@@ -64,14 +64,23 @@ IrValue *expand_shuffle(Expand *x, IrBuilder *b, IrValue *v, int64_t mask) {
     return narrow ? ir_cast(b, ir_result(op, 0), own) : ir_result(op, 0);
 }
 
-/* The operand as a fragment whose absent lanes hold the identity. */
+/* Where the operand is absent along an axis that is kept, so is the result: what it holds there is of no account. */
+static Presence folded_presence(Expand *x, const Reduction *r) {
+    Presence p = presence_in(x->presence, r->op->operands[0]);
+    for (unsigned i = 0; i < p.rank; i++)
+        if (!(r->axes >> i & 1)) p.axes[i] = (PresenceAxis){0};
+    return p;
+}
+
+/* The operand as a fragment whose lanes that are absent along a folded axis hold the identity. */
 static IrValue *masked_operand(Expand *x, Reduction *r) {
     IrValue *operand = r->op->operands[0], *index[DIST_MAX_DIMS];
     const Rep *rep = expand_rep(x, operand);
     IrBuilder inner, saved = x->b;
     IrOp *map = dist_map(x, &r->from, 1, r->dtype, &inner, index);
     x->b = ir_builder_before(map);
-    IrValue *mask = presence_mask(x, &inner, operand, &r->from, index, NULL);
+    Presence present = folded_presence(x, r);
+    IrValue *mask = interval_mask(x, &inner, &present, &r->from, index, NULL);
     x->b = saved;
     if (!mask && rep_is_own(rep, &r->from)) {
         ir_yield(&inner, 1, &(IrValue *){identity(x, &inner, r)});

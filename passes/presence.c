@@ -256,6 +256,14 @@ static Presence of_moved(PresenceCache *c, IrOp *op) {
     return p;
 }
 
+static Presence of_fill(PresenceCache *c, IrOp *op) {
+    int64_t axis = ir_attr_int(op, "axis", -1);
+    if (axis < 0) return whole(op->results[0].type->rank);
+    Presence p = presence_in(c, op->operands[0]);
+    p.axes[axis] = (PresenceAxis){0};
+    return p;
+}
+
 static Presence compute(PresenceCache *c, IrValue *v) {
     IrOp *op = v->def;
     if (!op) {
@@ -273,6 +281,8 @@ static Presence compute(PresenceCache *c, IrValue *v) {
     case IR_TILE_CONVERT:
     case IR_WGMMA_WAIT:
         return presence_in(c, op->operands[0]);
+    case IR_TILE_FILL:
+        return of_fill(c, op);
     case IR_FOR:
         return of_carried(c, op, v->index);
     case IR_IF:

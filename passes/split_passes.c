@@ -5,7 +5,8 @@
  * the extent on are absent; guard CAP - extent + 1 > 0 in passes   each reduction becomes a loop
  * over chunks that repeats the loads and arithmetic which feed it, accumulates lane by lane and
  * reduces once behind the loop; each store becomes such a loop too. Absent lanes of the last chunk
- * are filled with the identity. A gemm along the axis accumulates chunk by chunk. A scan carries its
+ * are filled with the identity; what is absent along other axes stays so. A gemm along the axis
+ * accumulates chunk by chunk. A scan carries its
  * total from chunk to chunk (one that goes against the loop, or behind the 16th, sums up the chunks before its own each time), an arg-reduction the best value and its index. A sort takes the upper
  * bound of the extent instead, and needs one.
  *

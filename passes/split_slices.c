@@ -239,18 +239,15 @@ void pass_for_reduce(Slice *s, IrOp *op) {
     int axis = axes_find(s->axes, x, s->index);
     const IrType *type = type_with_extent(s->ctx->module, x->type, (unsigned)axis, s->chunk);
     IrBuilder before = ir_builder_before(op);
-    double identity = reduce_identity(kind, type->dtype);
-    IrValue *init = tile_splat(&before, type, identity);
+    IrValue *init = splat(&before, kind, type);
     init->name = op->results[0].name;
     IrBuilder inner;
     IrOp *loop = open_loop(s, op, 1, 1, &init, &inner);
     IrValue *part = slice_value(s, x);
     if (!s->ok) return;
     IrOp *fill = ir_op_create(&inner, IR_TILE_FILL, 1, &part, 1, &type);
-    if (dtype_is_float(type->dtype))
-        ir_attr_set_float(fill, "value", identity);
-    else
-        ir_attr_set_int(fill, "value", (int64_t)identity);
+    ir_attr_copy(fill, init->def, "value");
+    ir_attr_set_int(fill, "axis", axis);
     IrValue *sum =
         ir_binary(&inner, reduce_opcode(kind), loop->regions[0]->args[1], &fill->results[0]);
     close_loop(s, 1, &sum);

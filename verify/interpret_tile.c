@@ -118,11 +118,17 @@ static void run_fill(Machine *m, Inst *inst, const uint8_t *active) {
                     ? (Cell){.f = number}
                     : (Cell){.i = attr->kind == IR_ATTR_FLOAT ? (int64_t)number : attr->integer};
     int64_t index[SLOT_RANK] = {0};
+    int64_t axis = ir_attr_int(inst->op, "axis", -1);
     (void)m, (void)active;
     fill = cell_round(r, fill);
     for (size_t e = 0; e < r->n; e++, next_index(r->extents, r->rank, index))
         r->cells[e] = is_present(x, index) ? x->cells[e] : fill;
     all_present(r);
+    for (unsigned d = 0; axis >= 0 && d < r->rank; d++) {
+        if (d == axis) continue;
+        r->lo[d] = x->lo[d];
+        r->hi[d] = x->hi[d];
+    }
 }
 
 static int64_t length(const Slot *s, unsigned d) {

@@ -433,6 +433,22 @@ static void make_results(RandomProgram *p, Rng *rng) {
     }
 }
 
+static void bound(Axis *a) {
+    if (a->walk == WALK_WHOLE && !a->constant && !a->most) a->most = 64;
+}
+
+/* What a scan takes along from chunk to chunk has all lanes of the other axes, and in a loop that folds, all lanes of
+ * its own are made in an iteration: they are known to be few. */
+static void bound_scanned(RandomProgram *p) {
+    for (unsigned i = 0; i < p->node_count; i++) {
+        const Node *n = &p->nodes[i];
+        if (n->kind != NODE_ALONG || builtin_info(n->op)->class != CLASS_SCAN || p->axes[n->axis].constant) continue;
+        if (program_folded(p) < MAX_AXES) bound(&p->axes[n->axis]);
+        for (unsigned k = 0; k < n->form.rank; k++)
+            if (n->form.dims[k].full && n->form.dims[k].axis != n->axis) bound(&p->axes[n->form.dims[k].axis]);
+    }
+}
+
 static void generate(RandomProgram *p, uint64_t seed, bool biased) {
     Rng rng = {(seed + 1) * UINT64_C(0xD1342543DE82EF95), biased};
     *p = (RandomProgram){.seed = seed, .cut = MAX_NODES, .biased = biased};
@@ -458,6 +474,7 @@ static void generate(RandomProgram *p, uint64_t seed, bool biased) {
         else
             add_movement(p, &rng);
     }
+    bound_scanned(p);
     make_results(p, &rng);
     add_store_kinds(p, &rng);
     add_cut(p, &rng);

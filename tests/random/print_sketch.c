@@ -443,12 +443,18 @@ static const Joining *joining_of(BuiltinId op) {
     return &joinings[i];
 }
 
+/* The largest u64, which no literal reaches, is the complement of 0. */
+static bool begins_inverted(const Node *n) {
+    return n->op == BUILTIN_REDUCE_MIN && n->dtype == DTYPE_U64;
+}
+
 /* The first value of an integer's extremum: an integer has no infinity. */
 static const char *first_value(Sketch *s, const Node *n) {
     if (dtype_is_float(n->dtype)) return joining_of(n->op)->init;
     if (n->op != BUILTIN_REDUCE_MAX && n->op != BUILTIN_REDUCE_MIN) return joining_of(n->op)->init;
     unsigned bits = dtype_bits(n->dtype);
     bool is_signed = dtype_is_signed(n->dtype), max = n->op == BUILTIN_REDUCE_MAX;
+    if (begins_inverted(n)) return "0";
     if (!is_signed) return max ? "0" : arena_printf(s->arena, "%llu", (1ull << bits) - 1);
     long long top = (long long)((1ull << (bits - 1)) - 1);
     return max ? arena_printf(s->arena, "(-%lld - 1)", top) : arena_printf(s->arena, "%lld", top);
@@ -495,6 +501,7 @@ static void print_stage(Sketch *s, unsigned folded, unsigned stage, unsigned las
         const Node *n = &s->p->nodes[i];
         Dtype dtype = dtype_is_float(n->dtype) && n->dtype != DTYPE_F64 ? DTYPE_F32 : n->dtype;
         accumulators[i] = declare(s, n, dtype, first_value(s, n));
+        if (begins_inverted(n)) line(s, "%s = bit_not(%s)", accumulators[i], accumulators[i]);
         if (is_counted(s, n)) line(s, "c%u = alloc([], dtype=f32, init=0)", i);
         needed = true;
     }

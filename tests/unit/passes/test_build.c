@@ -146,7 +146,7 @@ int main(int argc, char **argv) {
                               "tile<[8, 256] x f32>"};
     check_example(argv[1], "rmsnorm", "x86-64-v3", norm_cpu, COUNT_OF(norm_cpu));
     const char *softmax[] = {"guard -N + 4097 > 0", "func @softmax_whole_row_passes tile static",
-                             "tile.fill(%row) {value = -inf} : tile<[4096] x f32>",
+                             "tile.fill(%row) {value = -inf, axis = 0} : tile<[4096] x f32>",
                              "grid_x = aff(M)"};
     check_example(argv[1], "softmax", "sm_90a", softmax, COUNT_OF(softmax));
     const char *gemm[] = {"sum_a = [1], sum_b = [0]} : tensor<[M, N] x f32>",
