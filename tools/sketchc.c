@@ -322,6 +322,15 @@ static bool is_artifact(const Str *text) {
     return text->len && (unsigned char)text->data[0] == 0x89;
 }
 
+/* By its name a kernel's, and no artifact by its bytes. */
+static bool is_code(const char *path) {
+    static const char *const ends[] = {".ska", ".ptx", ".cu", ".c", ".ll", ".cubin"};
+    const char *end = strrchr(path, '.');
+    for (size_t i = 0; end && i < COUNT_OF(ends); i++)
+        if (!strcmp(end, ends[i])) return true;
+    return false;
+}
+
 /* A sketch is compiled, an artifact read. */
 static int load(Driver *d, const char *path, sketchc_artifact **artifact) {
     Str text;
@@ -332,6 +341,11 @@ static int load(Driver *d, const char *path, sketchc_artifact **artifact) {
         status = (int)sketchc_artifact_read(text.data, text.len, artifact, &message);
         if (status) fail(status, "%s: %s", path, message ? message : "out of memory");
         sketchc_free(message);
+    } else if (!status && is_code(path)) {
+        status = fail(SKETCHC_SOURCE_ERROR,
+                      "%s: this is no artifact; write one with `sketchc FILE.sketch --emit=artifact "
+                      "-o FILE.ska`, or give the sketch itself",
+                      path);
     } else if (!status) {
         status = choose_machine(d, true);
         if (!status) status = compile(d, path, &text, NULL, NULL, artifact);
