@@ -50,14 +50,14 @@ typedef struct {
     const char *graph_name; /* TENSOR, SYMBOL, SCALAR: what the operator calls it; null: the same */
     Dtype dtype;            /* TENSOR, SCALAR, WORKSPACE */
     unsigned direction;     /* TENSOR: ARTIFACT_IN, _OUT, _INOUT */
-    unsigned rank;          /* TENSOR */
+    unsigned rank;          /* TENSOR, MAP */
     const Aff *extents[ARTIFACT_MAX_RANK];
     bool strided; /* TENSOR: it lies in memory by `strides`, in elements; else row-major without gaps */
     const Aff *strides[ARTIFACT_MAX_RANK];
     const Aff *derived;  /* SYMBOL computed from others; itself for num_sms, num_cores; else null */
     const Aff *elements; /* WORKSPACE */
     double fallback;     /* SCALAR: its default; NaN: none, the caller must give it */
-    /* MAP: of tensor number `tensor`, read in boxes of `box` elements along its `rank` axes, in its dtype;
+    /* MAP: of tensor or workspace number `tensor` (a workspace's extents are the map's), read in boxes of `box` elements along its `rank` axes, in its dtype;
      * 16-byte pieces permuted within `swizzle` bytes; zero outside of the tensor. */
     unsigned tensor, swizzle;
     unsigned box[ARTIFACT_MAP_RANK];

@@ -70,11 +70,22 @@ static void build_tensor(Build *b, const IrFunc *f, unsigned i, ArtifactParam *p
     for (unsigned d = 0; p->strided && d < p->rank; d++) p->strides[d] = move_formula(b, type->strides[d], p->name);
 }
 
-static void build_map(Build *b, const IrTensorMap *from, ArtifactParam *p) {
-    for (size_t i = 0; i < b->params.len; i++)
-        if (b->params.data[i].kind == ARTIFACT_TENSOR && strcmp(b->params.data[i].name, from->tensor) == 0)
-            p->tensor = (unsigned)i;
+static const IrType *shape_called(const IrFunc *f, const char *name) {
+    for (unsigned i = 0; i < f->param_count; i++)
+        if (strcmp(f->params[i].name, name) == 0) return f->params[i].type;
+    return NULL;
+}
+
+static void build_map(Build *b, const IrFunc *f, const IrTensorMap *from, ArtifactParam *p) {
+    bool workspace = false;
+    for (size_t i = 0; i < b->params.len; i++) {
+        if (strcmp(b->params.data[i].name, from->tensor) != 0) continue;
+        p->tensor = (unsigned)i;
+        workspace = b->params.data[i].kind == ARTIFACT_WORKSPACE;
+    }
     p->rank = from->rank;
+    const IrType *shape = shape_called(f, from->tensor);
+    for (unsigned d = 0; workspace && d < from->rank; d++) p->extents[d] = move_formula(b, shape->extents[d], p->name);
     p->swizzle = from->swizzle;
     for (unsigned d = 0; d < from->rank; d++) p->box[d] = (unsigned)from->box[d];
 }
@@ -94,7 +105,7 @@ static void build_param(Build *b, const IrFunc *f, unsigned i) {
     if (p.kind == ARTIFACT_SYMBOL) p.derived = move_formula(b, from->derived, p.name);
     if (p.kind == ARTIFACT_SCALAR) p.fallback = from->fallback;
     if (p.kind == ARTIFACT_WORKSPACE) p.elements = move_formula(b, from->elements, p.name);
-    if (p.kind == ARTIFACT_MAP) build_map(b, &from->map, &p);
+    if (p.kind == ARTIFACT_MAP) build_map(b, f, &from->map, &p);
     VEC_PUSH(b->arena, &b->params, p);
 }
 

@@ -70,10 +70,12 @@ static void need_formula(Check *c, const Aff *e, const char *what) {
 /* The machine's limits: what passes makes a map wherever the addresses are aligned. */
 static void check_map(Check *c, const ArtifactParam *p) {
     const ArtifactParam *t = p->tensor < c->a->param_count ? &c->a->params[p->tensor] : NULL;
-    if (!t || t->kind != ARTIFACT_TENSOR || t->rank != p->rank || t->dtype != p->dtype || !p->rank) {
+    bool tensor = t && t->kind == ARTIFACT_TENSOR && t->rank == p->rank, workspace = t && t->kind == ARTIFACT_WORKSPACE;
+    if ((!tensor && !workspace) || t->dtype != p->dtype || !p->rank || p->rank > ARTIFACT_MAP_RANK) {
         fail(c, "the map '%s' is of no tensor of its rank and dtype", p->name);
         return;
     }
+    for (unsigned i = 0; i < p->rank && workspace && !c->error; i++) need_formula(c, p->extents[i], "an extent");
     bool swizzle = p->swizzle == 0 || p->swizzle == 32 || p->swizzle == 64 || p->swizzle == 128;
     size_t bytes = p->box[p->rank - 1] * dtype_size(p->dtype);
     if (!swizzle || bytes % 16 || (p->swizzle && bytes > p->swizzle))

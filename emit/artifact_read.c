@@ -132,6 +132,11 @@ static void read_map(Reader *r, const Json *item, ArtifactParam *p) {
     p->tensor = (unsigned)get_uint(r, item, "tensor", ARTIFACT_MAX_PARAMS);
     p->swizzle = (unsigned)get_uint(r, item, "swizzle", 128);
     for (e = json_first(box); e; e = json_next(e)) p->box[p->rank++] = (unsigned)to_uint(r, e, "box", 256);
+    if (!json_get(item, "extents")) return;
+    const Json *extents = get_array(r, item, "extents", ARTIFACT_MAP_RANK, &count);
+    if (count != p->rank) fail(r, "the map '%.64s' has %zu extents for %u axes", p->name, count, p->rank);
+    unsigned i = 0;
+    for (e = json_first(extents); e && i < p->rank; e = json_next(e)) p->extents[i++] = to_formula(r, e, "extents");
 }
 
 static void read_param(Reader *r, const Json *item, ArtifactParam *p) {

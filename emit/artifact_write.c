@@ -80,6 +80,7 @@ static void put_param(Str *s, const ArtifactParam *p) {
         str_printf(s, ",\"tensor\":%u,\"swizzle\":%u,\"box\":[", p->tensor, p->swizzle);
         for (unsigned i = 0; i < p->rank; i++) str_printf(s, "%s%u", i ? "," : "", p->box[i]);
         str_append_char(s, ']');
+        if (p->extents[0]) put_formulas(s, "extents", p->rank, p->extents);
     }
     if (p->kind == ARTIFACT_SCALAR && !isnan(p->fallback)) {
         str_append(s, ",\"default\":\"");

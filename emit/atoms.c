@@ -75,8 +75,9 @@ WgmmaForm wgmma_form(const IrOp *op) {
     WgmmaForm form = {.wait = op->opcode == IR_WGMMA_WAIT, .registers = 1, .acc = acc->dtype};
     for (unsigned i = 0; i < acc->rank; i++) form.registers *= (unsigned)ir_type_extent(acc, i);
     form.pending = (unsigned)ir_attr_int(op, "pending", 0);
-    if (form.wait && form.pending) form.registers = 0; /* what is in flight may not be touched */
+    if (form.wait && form.pending && !ir_attr_bool(op, "done")) form.registers = 0; /* what is in flight may not be touched */
     if (form.wait) return form;
+    form.fresh = op->operand_count == 4;
     form.factors = op->operands[0]->type->dtype;
     form.trans[0] = ir_attr_bool(op, "trans_a");
     form.trans[1] = ir_attr_bool(op, "trans_b");
@@ -86,8 +87,9 @@ WgmmaForm wgmma_form(const IrOp *op) {
 const char *wgmma_name(Arena *arena, WgmmaForm form) {
     if (form.wait && !form.registers) return arena_printf(arena, "wgmma_wait_%u", form.pending);
     const char *acc = dtype_name(form.acc);
+    if (form.wait && form.pending) return arena_printf(arena, "wgmma_wait_%u_%u_%s", form.pending, form.registers, acc);
     if (form.wait) return arena_printf(arena, "wgmma_wait_all_%u_%s", form.registers, acc);
-    return arena_printf(arena, "wgmma_m64n%uk%u_%s_%s%s%s", 2 * form.registers, wgmma_find(form.factors, form.acc)->depth,
+    return arena_printf(arena, "wgmma_%sm64n%uk%u_%s_%s%s%s", form.fresh ? "new_" : "", 2 * form.registers, wgmma_find(form.factors, form.acc)->depth,
                         acc, dtype_name(form.factors), form.trans[0] ? "_ta" : "", form.trans[1] ? "_tb" : "");
 }
 
@@ -100,7 +102,7 @@ const char *wgmma_text(Arena *arena, WgmmaForm form, char mark, unsigned descrip
         const Wgmma *kind = wgmma_find(form.factors, form.acc);
         str_printf(&s, "wgmma.mma_async.sync.aligned.m64n%uk%u.%s {", 2 * form.registers, kind->depth, kind->types);
         for (unsigned i = 0; i < form.registers; i++) str_printf(&s, "%s%c%u", i ? "," : "", mark, i);
-        str_printf(&s, "}, %c%u, %c%u, 1", mark, descriptors, mark, descriptors + 1);
+        str_printf(&s, "}, %c%u, %c%u, %d", mark, descriptors, mark, descriptors + 1, !form.fresh);
         if (dtype_is_float(form.acc)) str_append(&s, ", 1, 1"); /* signs of the factors */
         if (!kind->k_major) str_printf(&s, ", %d, %d", form.trans[0], form.trans[1]);
         str_append(&s, ";");

@@ -63,10 +63,10 @@ void c_wgmma(CPrinter *p, const IrOp *op) {
         return;
     }
     WgmmaForm form = wgmma_form(op);
-    const IrValue *acc = op->operands[op->operand_count - 1];
-    const char *array = c_change_array(p, &op->results[0], acc);
+    const IrValue *acc = form.fresh ? NULL : op->operands[op->operand_count - 1];
+    const char *array = acc ? c_change_array(p, &op->results[0], acc) : c_new_array(p, &op->results[0]);
     note_form(p, form);
-    const char *arguments = form.registers ? first_element(p, acc->type, array) : "";
+    const char *arguments = form.registers ? first_element(p, op->results[0].type, array) : "";
     for (unsigned i = 0; i < 2 && !form.wait; i++) {
         const char *at = c_element(p, op->operands[2 * i], op->operands[2 * i + 1]);
         const char *factor = c_helper(p, C_HELPER_WGMMA_FACTOR, DTYPE_NONE, DTYPE_NONE);
@@ -82,7 +82,7 @@ static void print_form(CPrinter *p, WgmmaForm form, Str *out) {
     if (form.registers) str_append(out, real ? "float *d" : "int *d");
     if (!form.wait) str_append(out, ", unsigned long long a, unsigned long long b");
     str_printf(out, ") {\n    asm volatile(\"%s\"\n        : ", wgmma_text(p->arena, form, '%', form.registers));
-    for (unsigned i = 0; i < form.registers; i++) str_printf(out, "%s\"+%c\"(d[%u])", i ? ", " : "", real ? 'f' : 'r', i);
+    for (unsigned i = 0; i < form.registers; i++) str_printf(out, "%s\"%c%c\"(d[%u])", i ? ", " : "", form.fresh ? '=' : '+', real ? 'f' : 'r', i);
     str_append(out, form.wait ? "\n        :" : "\n        : \"l\"(a), \"l\"(b)");
     str_append(out, "\n        : \"memory\");\n}\n// clang-format on\n\n");
 }

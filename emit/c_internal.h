@@ -186,6 +186,8 @@ bool c_makes_zeros(const IrOp *op); /* a map that fills one fragment with zeros 
 
 /* The array of `v`, which an instruction makes of that of `from` in place: the same, or a copy. */
 const char *c_change_array(CPrinter *p, const IrValue *v, const IrValue *from);
+/* An array for what an instruction makes. */
+const char *c_new_array(CPrinter *p, const IrValue *v);
 
 /* c_async.c */
 void c_instruction(CPrinter *p, const IrOp *op); /* of async.def */

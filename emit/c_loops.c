@@ -135,6 +135,8 @@ static const char *bind_array(CPrinter *p, const IrValue *v, const char *hint) {
     return c->home;
 }
 
+const char *c_new_array(CPrinter *p, const IrValue *v) { return bind_array(p, v, "acc"); }
+
 const char *c_change_array(CPrinter *p, const IrValue *v, const IrValue *from) {
     const char *old = c_value(p, from)->home;
     if (!old) {

@@ -47,7 +47,8 @@ bool async_attribute(const IrOp *op, int64_t *value);
 /* wgmma with accumulators of `registers` each, or the wait for them. */
 typedef struct {
     bool wait;
-    unsigned registers, pending; /* pending: of the wait; then it has no registers */
+    unsigned registers, pending; /* pending: of the wait; then it has registers only where its products are done */
+    bool fresh;                  /* accumulators are made, not added to */
     Dtype factors, acc;
     bool trans[2]; /* k runs across the rows: the instruction's transposition */
 } WgmmaForm;

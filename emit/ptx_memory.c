@@ -520,24 +520,24 @@ static LLVMValueRef factor_descriptor(Ptx *p, const IrOp *op, unsigned which) {
 void ptx_wgmma(Ptx *p, const IrOp *op) {
     WgmmaForm form = wgmma_form(op);
     const IrType *t = op->results[0].type;
-    unsigned n = form.registers, count = n;
-    LLVMValueRef *args = ARENA_ARRAY(p->arena, LLVMValueRef, n + 2), from = ptx_use(p, op->operands[op->operand_count - 1]);
+    unsigned n = form.registers, count = form.fresh ? 0 : n;
+    LLVMValueRef *args = ARENA_ARRAY(p->arena, LLVMValueRef, n + 2), from = form.fresh ? NULL : ptx_use(p, op->operands[op->operand_count - 1]);
     LLVMTypeRef element = ptx_type(p, t->dtype);
     Str constraints;
     str_init(&constraints);
     for (unsigned i = 0; i < n; i++) {
-        args[i] = LLVMBuildLoad2(p->b, element, frag_element(p, from, t, i), "");
+        if (from) args[i] = LLVMBuildLoad2(p->b, element, frag_element(p, from, t, i), "");
         str_append(&constraints, dtype_is_float(t->dtype) ? "=f," : "=r,");
     }
     /* $n.. are the tied operands: descriptors come behind them. */
-    for (unsigned i = 0; i < n; i++) str_printf(&constraints, "%u,", i);
+    for (unsigned i = 0; i < n && from; i++) str_printf(&constraints, "%u,", i);
     if (!form.wait) {
         for (unsigned i = 0; i < 2; i++) args[count++] = factor_descriptor(p, op, i);
         str_append(&constraints, "l,l,");
     }
     str_append(&constraints, "~{memory}");
     LLVMTypeRef type = n ? registers_type(p, element, n) : LLVMVoidTypeInContext(p->context);
-    LLVMValueRef r = ptx_asm(p, type, count, args, wgmma_text(p->arena, form, '$', 2 * n), constraints.data, true);
+    LLVMValueRef r = ptx_asm(p, type, count, args, wgmma_text(p->arena, form, '$', n + (from ? n : 0)), constraints.data, true);
     call_attribute(p, r, "convergent");
     str_release(&constraints);
     if (!n) {

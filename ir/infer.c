@@ -32,7 +32,7 @@ static const IrType *infer_one(IrModule *m, IrOpcode opcode, unsigned count,
     case IR_SPECIAL: return ir_type_index(m);
     case IR_BUF_COPY:
     case IR_TMA_COPY: return ir_type_token(m);
-    case IR_WGMMA: return operands[4]->type;
+    case IR_WGMMA: return count == 5 ? operands[4]->type : NULL;
     case IR_FRAG_GET:
     case IR_MEM_LOAD:
     case IR_EXTRACT:

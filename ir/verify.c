@@ -215,8 +215,8 @@ static bool check_map_param(Verifier *v, const IrParam *p, const IrType *t) {
     const IrFunc *f = v->func;
     const IrTensorMap *map = &p->map;
     unsigned at = 0;
-    while (at < f->param_count && (f->params[at].kind != IR_PARAM_TENSOR || !map->tensor ||
-                                   strcmp(f->params[at].name, map->tensor) != 0))
+    while (at < f->param_count && ((f->params[at].kind != IR_PARAM_TENSOR && f->params[at].kind != IR_PARAM_WORKSPACE) ||
+                                   !map->tensor || strcmp(f->params[at].name, map->tensor) != 0))
         at++;
     NEED(v, NULL, at < f->param_count, "the map %s is of no tensor of the function", p->name);
     const IrType *tensor = f->params[at].type;

@@ -178,7 +178,7 @@ static bool check_wgmma(Verifier *v, const IrOp *op) {
     const IrAttr *swizzle = ir_attr(op, "swizzle"), *lead = ir_attr(op, "lead");
     NEED(v, op, is_shared(op, 0) && is_shared(op, 2) && op->operands[0]->type->dtype == op->operands[2]->type->dtype,
          "the factors are of one dtype, in shared memory");
-    NEED(v, op, acc->kind == IR_TYPE_FRAG && op->operands[4]->type == acc, "the result has the accumulators' type");
+    NEED(v, op, acc->kind == IR_TYPE_FRAG && (op->operand_count == 4 || op->operands[4]->type == acc), "the result has the accumulators' type");
     int64_t registers = 1;
     for (unsigned i = 0; i < acc->rank; i++) registers *= ir_type_extent(acc, i);
     NEED(v, op, registers >= 4 && registers <= 128 && registers % 4 == 0, "n is a multiple of 8 up to 256");

@@ -483,12 +483,24 @@ static bool check_mbar(Verifier *v, const IrOp *op) {
     return true;
 }
 
+/* That all groups which may still be in flight are newer than the product's own: counted in the block they stand in. */
+static bool check_done(Verifier *v, const IrOp *op, int64_t pending) {
+    const IrOp *product = op->operands[0]->def;
+    NEED(v, op, product && product->block == op->block && (is_wgmma(product) || product->opcode == IR_WGMMA), "done is for a product of the same block");
+    int64_t newer = product->opcode == IR_WGMMA ? -1 : 0; /* its own group is closed behind it */
+    const IrOp *o = product->next;
+    for (; o && o != op; o = o->next) newer += o->opcode == IR_WGMMA_COMMIT || is_wgmma(o);
+    NEED(v, op, o == op && newer >= pending, "%lld groups in flight, but %lld are newer than these accumulators", (long long)pending, (long long)newer);
+    return true;
+}
+
 static bool check_wgmma_wait(Verifier *v, const IrOp *op) {
     int64_t pending = ir_attr_int(op, "pending", -1);
     const IrType *t = op->operands[0]->type;
     NEED(v, op, pending >= 0 && pending < 8, "pending is from 0 to 7");
     NEED(v, op, t == op->results[0].type && (t->kind == IR_TYPE_TILE || t->kind == IR_TYPE_FRAG),
          "gives the accumulators that it waits for");
+    if (ir_attr_bool(op, "done")) return check_done(v, op, pending);
     return !pending || check_in_flight(v, op);
 }
 

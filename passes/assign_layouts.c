@@ -161,6 +161,19 @@ static const Layout *accumulator(Assign *s, const IrOp *op) {
     return layout_stack(s->layouts, l, acc->rank - 2, extents);
 }
 
+/* Elements that the products of a block of wgmma add to; one that begins anew is added to something that lives as long. */
+static int64_t sums_in_flight(const IrBlock *block) {
+    int64_t sums = 0;
+    for (const IrOp *op = block->first; op; op = op->next) {
+        if (op->opcode != IR_BUF_GEMM) continue;
+        const IrOp *before = op->operands[4]->def;
+        if (before && before->opcode == IR_BUF_GEMM && before->block == block) continue;
+        GemmPlan plan = gemm_plan_get(op);
+        sums += plan.pad_m * plan.pad_n * (before && before->opcode == IR_CONST ? 2 : 1);
+    }
+    return sums;
+}
+
 static void seed_gemm(void *ctx, IrOp *op) {
     Assign *s = ctx;
     if (op->opcode != IR_BUF_GEMM) return;
@@ -173,7 +186,8 @@ static void seed_gemm(void *ctx, IrOp *op) {
     GemmPlan plan = gemm_plan_get(op);
     /* Two blocks of eight warps share a multiprocessor's registers: while one waits at its barrier the
      * other multiplies. Only where 64 accumulators leave room for the rest. */
-    bool fits = plan.warps == 8 && plan.pad_m * plan.pad_n <= 64 * 32 * plan.warps;
+    int64_t sums = gemm_plan_is_wgmma(&plan) ? sums_in_flight(op->block) : plan.pad_m * plan.pad_n;
+    bool fits = plan.warps == 8 && sums <= 64 * 32 * plan.warps;
     if (gemm_plan_is_mma(&plan) && fits && s->vector_bytes == 16) ir_func_attr_set_int(s->func, "min_blocks", 2);
 }
 

@@ -113,7 +113,7 @@ static void coalesce_in_place(Coalesce *c, IrOp *op) {
 }
 
 static bool is_in_place(const IrOp *op) {
-    return op && (op->opcode == IR_WGMMA || op->opcode == IR_WGMMA_WAIT);
+    return op && (op->opcode == IR_WGMMA || op->opcode == IR_WGMMA_WAIT) && is_frag(op->operands[op->operand_count - 1]);
 }
 
 /* Is `old`, which the loop in one branch goes on from and the other branch leaves as it is, read by nobody else

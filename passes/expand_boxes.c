@@ -102,7 +102,7 @@ static const IrParam *param_called(const IrFunc *f, const char *name) {
 }
 
 /* The function's parameter for that map; its name says all of the recipe, so that kernels share them. */
-static IrValue *map_param(Expand *x, IrTensorMap map, Dtype dtype) {
+static IrValue *map_param(Expand *x, IrTensorMap map, const IrType *tensor) {
     Str name;
     str_init(&name);
     str_printf(&name, "%s_box", map.tensor);
@@ -111,9 +111,11 @@ static IrValue *map_param(Expand *x, IrTensorMap map, Dtype dtype) {
     while ((taken = param_called(x->to, name.data)) && taken->kind != IR_PARAM_MAP) str_append_char(&name, '_');
     IrValue *value = taken ? x->to->body->args[taken - x->to->params] : NULL;
     if (!value) {
-        const IrType *type = ir_type_ptr(x->module, dtype, IR_SPACE_MAP);
+        const IrType *type = ir_type_ptr(x->module, tensor->dtype, IR_SPACE_MAP);
         value = ir_func_add_param(x->to, IR_PARAM_MAP, name.data, type, IR_DIR_IN);
         x->to->params[x->to->param_count - 1].map = map;
+        IrParam *of = &x->to->params[param_called(x->to, map.tensor) - x->to->params];
+        if (!of->type) of->type = tensor; /* a workspace's shape */
     }
     str_release(&name);
     return value;
@@ -129,7 +131,7 @@ static void copy_boxes(Expand *x, IrOp *op) {
         at[a] = expand_scalar(x, op->operands[slice.axes[a].operand]);
         map.box[a] = slice.axes[a].letter == 'p' ? 1 : slice.axes[a].axis == 0 ? to.rows : across;
     }
-    operands[0] = map_param(x, map, to.dtype);
+    operands[0] = map_param(x, map, op->operands[0]->type);
     operands[1] = to.shared;
     operands[3] = expand_scalar(x, op->operands[3]);
     operands[4] = expand_scalar(x, op->operands[4]);
@@ -190,11 +192,18 @@ static IrValue *first_row(Expand *x, const Dist *acc) {
     return dist_base(x, &groups, 0);
 }
 
+static bool is_zero(const IrValue *v) {
+    const IrAttr *value = v->def && v->def->opcode == IR_CONST ? ir_attr(v->def, "value") : NULL;
+    if (v->def && v->def->opcode == IR_TILE_BROADCAST) return is_zero(v->def->operands[0]);
+    return value && (value->kind == IR_ATTR_FLOAT ? value->number == 0 : value->kind == IR_ATTR_INT && value->integer == 0);
+}
+
 void expand_box_gemm(Expand *x, IrOp *op) {
     GemmPlan plan = gemm_plan_get(op);
     Dist dist = dist_of(op->results[0].type);
     const IrType *type = dist_frag_type(x->module, &dist, op->results[0].type->dtype);
-    IrValue *acc = rep_materialise(x, expand_rep(x, op->operands[4]), &dist, op->results[0].type->dtype);
+    bool fresh = is_zero(op->operands[4]) && plan.pad_k;
+    IrValue *acc = fresh ? NULL : rep_materialise(x, expand_rep(x, op->operands[4]), &dist, op->results[0].type->dtype);
     Factor f[2] = {factor_of(x, op, 0), factor_of(x, op, 1)};
     IrValue *row = first_row(x, &dist);
     if (row) f[0].place = index_add(&x->b, f[0].place, along_offset(&x->b, &f[0], row));
@@ -206,7 +215,7 @@ void expand_box_gemm(Expand *x, IrOp *op) {
             int64_t offset = depth_offset(&f[i], k);
             operands[2 * i + 1] = offset ? ir_binary(&x->b, IR_ADD, f[i].place, constant(&x->b, offset)) : f[i].place;
         }
-        IrOp *product = ir_op_create(&x->b, IR_WGMMA, 5, operands, 1, &type);
+        IrOp *product = ir_op_create(&x->b, IR_WGMMA, acc ? 5 : 4, operands, 1, &type);
         ir_attr_set_ints(product, "swizzle", 2, (int64_t[]){f[0].boxes.box, f[1].boxes.box});
         ir_attr_set_ints(product, "lead", 2, (int64_t[]){f[0].lead, f[1].lead});
         if (f[0].across) ir_attr_set_bool(product, "trans_a", true);
@@ -222,6 +231,7 @@ static void wait_product(Expand *x, IrOp *op) {
     IrValue *acc = rep_materialise(x, expand_rep(x, op->operands[0]), &dist, op->results[0].type->dtype);
     IrOp *wait = ir_op_create(&x->b, IR_WGMMA_WAIT, 1, &acc, 1, &acc->type);
     ir_attr_set_int(wait, "pending", ir_attr_int(op, "pending", 0));
+    if (ir_attr_bool(op, "done")) ir_attr_set_bool(wait, "done", true);
     expand_bind_frag(x, &op->results[0], ir_result(wait, 0), &dist);
 }
 

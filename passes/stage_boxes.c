@@ -28,18 +28,40 @@ static bool factor_fits(Fit *fit, IrOp *gemm, unsigned which) {
     return stage_fill(&ring, gemm->block, gemm, factor) == FILL_AHEAD && stage_fits_boxes(fit->ctx, factor->def);
 }
 
-/* Room for two stages, without which nothing is copied ahead. */
-static bool has_room(const Target *target, GemmShape s) {
-    return 2 * (s.m + s.n) * s.k * (int64_t)dtype_size(s.in) <= target->shared_bytes_block * 9 / 10;
+/* Whether an earlier gemm of the block has the same factor. */
+static bool is_shared(const IrOp *gemm, unsigned which) {
+    IrValue *v = gemm->operands[which];
+    if (which == 1 && v == gemm->operands[0]) return true;
+    for (const IrOp *op = gemm->prev; op; op = op->prev)
+        if (op->opcode == IR_TILE_GEMM && (op->operands[0] == v || op->operands[1] == v)) return true;
+    return false;
+}
+
+enum { MAX_IN_BLOCK = 7, MAX_ACCUMULATORS = 128 /* of a thread, in flight */, THREADS = 256 };
+
+/* Room for two stages, without which nothing is copied ahead; registers for what the block's gemms add to. */
+static bool has_room(const Target *target, const IrBlock *block) {
+    int64_t bytes = 0, accumulators = 0, count = 0, rows = 0;
+    for (const IrOp *op = block->first; op; op = op->next) {
+        if (op->opcode != IR_TILE_GEMM) continue;
+        GemmShape s = gemm_shape(op);
+        for (unsigned i = 0; i < 2; i++)
+            if (!is_shared(op, i)) bytes += (i ? s.n : s.m) * s.k * (int64_t)dtype_size(s.in);
+        const IrOp *before = op->operands[2]->def;
+        if (!before || before->opcode != IR_TILE_GEMM || before->block != block) accumulators += s.n / 2;
+        rows = s.m;
+        count++;
+    }
+    int64_t most = 2 * rows > THREADS ? MAX_ACCUMULATORS / 2 : MAX_ACCUMULATORS;
+    return count <= MAX_IN_BLOCK && accumulators <= most && 2 * bytes <= target->shared_bytes_block * 9 / 10;
 }
 
 static void check_fit(void *context, IrOp *op) {
     Fit *fit = context;
     if (op->opcode != IR_TILE_GEMM || fit->rows < 0) return;
     GemmShape shape = gemm_shape(op);
-    bool fits = stage_loop(op->block) && gemm_fits_wgmma(fit->ctx->target, shape) && has_room(fit->ctx->target, shape) &&
+    bool fits = stage_loop(op->block) && gemm_fits_wgmma(fit->ctx->target, shape) && has_room(fit->ctx->target, op->block) &&
                 (!fit->rows || fit->rows == shape.m) && factor_fits(fit, op, 0) && factor_fits(fit, op, 1);
-    for (const IrOp *o = op->block->first; o && fits; o = o->next) fits = o == op || o->opcode != IR_TILE_GEMM;
     fit->rows = fits ? shape.m : -1;
 }
 
@@ -86,7 +108,8 @@ static IrValue *wait_product(IrBuilder *b, IrValue *product, int64_t pending) {
 static int64_t stage_bytes(const Ring *ring) {
     int64_t bytes = 0;
     for (size_t i = 0; i < ring->count; i++)
-        bytes += ring->operands[i].rows * ring->operands[i].columns * (int64_t)dtype_size(ring->operands[i].value->type->dtype);
+        if (ring->operands[i].fill == FILL_AHEAD)
+            bytes += ring->operands[i].rows * ring->operands[i].columns * (int64_t)dtype_size(ring->operands[i].value->type->dtype);
     return bytes;
 }
 
@@ -97,7 +120,8 @@ static void emit_copies(Staging *s, IrBuilder *b, const Ring *ring, StageFetch f
     inner.span = b->span;
     IrValue *operands[2] = {ring->full, stage};
     ir_attr_set_int(ir_op_create(&inner, IR_MBAR_EXPECT, 2, operands, 0, NULL), "bytes", stage_bytes(ring));
-    for (size_t i = 0; i < ring->count; i++) stage_copy(s, &inner, ring, &ring->operands[i], fetch, stage);
+    for (size_t i = 0; i < ring->count; i++)
+        if (ring->operands[i].fill == FILL_AHEAD) stage_copy(s, &inner, ring, &ring->operands[i], fetch, stage);
     ir_yield(&inner, 0, NULL);
 }
 
@@ -133,21 +157,32 @@ void stage_boxes_prologue(Staging *s, IrBuilder *b, Ring *ring) {
         emit_copies(s, b, ring, fetch_behind(b, ring, ring->lower, n), ir_const_index(b, n));
 }
 
+/* The first gemm of the block that adds to what this one gives; itself, when it begins with something else. */
+static const IrOp *chain_begin(const IrOp *gemm) {
+    const IrOp *before = gemm->operands[4]->def;
+    while (before && before->opcode == IR_BUF_GEMM && before->block == gemm->block) gemm = before, before = gemm->operands[4]->def;
+    return gemm;
+}
+
+static bool is_chained(const IrOp *gemm) {
+    const IrUse *use = gemm->results[0].uses;
+    return use && !use->next && use->op->opcode == IR_BUF_GEMM && use->index == 4 && use->op->block == gemm->block;
+}
+
 /* Whether the product only goes on into the next iteration's. */
 static bool is_carried_on(const Ring *ring, const IrOp *gemm) {
     const IrUse *use = gemm->results[0].uses;
     const IrBlock *body = ring->loop->regions[0];
     if (!use || use->next || use->op != body->last) return false;
     const IrValue *arg = body->args[1 + use->index];
-    return gemm->operands[4] == arg && arg->uses && !arg->uses->next;
+    return chain_begin(gemm)->operands[4] == arg && arg->uses && !arg->uses->next;
 }
 
-/* The product of the last iteration is in flight behind the loop: it is waited for there, on the way out of a loop
+/* Products of the last iteration are in flight behind the loop: they are waited for there, on the way out of a loop
  * that ran, before anything else. (ptxas serialises wgmma when what follows the loop stands in front of the
  * wait, and nvcc puts it there unless the wait has a block of its own.) */
-static void carry_on(Ring *ring, const IrOp *gemm) {
+static void carry_on(Ring *ring, IrOp *const *carried, size_t count) {
     IrOp *loop = ring->loop;
-    unsigned carried = gemm->results[0].uses->index;
     const IrType **types = ARENA_ARRAY(loop->block->func->module->arena, const IrType *, loop->result_count);
     IrValue **left = ARENA_ARRAY(loop->block->func->module->arena, IrValue *, loop->result_count);
     for (unsigned i = 0; i < loop->result_count; i++) types[i] = loop->results[i].type;
@@ -161,9 +196,68 @@ static void carry_on(Ring *ring, const IrOp *gemm) {
     }
     ir_op_move_to_end(loop, branch->regions[0]);
     IrBuilder ran = ir_builder_at_end(branch->regions[0]), otherwise = ir_builder_at_end(branch->regions[1]);
-    left[carried] = wait_product(&ran, left[carried], 0);
+    for (size_t i = 0; i < count; i++) {
+        unsigned at = carried[i]->results[0].uses->index;
+        left[at] = wait_product(&ran, left[at], 0);
+    }
     ir_yield(&ran, loop->result_count, left);
     ir_yield(&otherwise, loop->result_count, loop->operands + 3);
+}
+
+/* The first op of the block that uses the value, itself or within. */
+static IrOp *first_user(const IrBlock *block, const IrValue *value) {
+    IrOp *first = block->last;
+    for (const IrUse *u = value->uses; u; u = u->next) {
+        IrOp *op = u->op;
+        while (op->block != block) op = op->block->parent;
+        if (stage_is_before(op, first)) first = op;
+    }
+    return first;
+}
+
+/* The block's products issued between the gemm and `until`. */
+static int64_t issued_between(const IrOp *gemm, const IrOp *until) {
+    int64_t count = 0;
+    for (const IrOp *op = gemm->next; op && op != until; op = op->next) count += op->opcode == IR_BUF_GEMM;
+    return count;
+}
+
+/* Waits for a product in front of its first use, with those behind it in flight. */
+static IrOp *wait_before_use(IrBlock *block, IrOp *gemm) {
+    IrValue *product = &gemm->results[0];
+    IrOp *user = first_user(block, product);
+    IrBuilder b = ir_builder_before(user);
+    b.span = gemm->span;
+    int64_t pending = issued_between(gemm, user);
+    IrValue *done = wait_product(&b, product, pending);
+    if (pending) ir_attr_set_bool(done->def, "done", true);
+    ir_replace_uses(product, done);
+    ir_set_operand(done->def, 0, product);
+    return done->def;
+}
+
+/* Waits for the products that this iteration needs: the first wait behind which no product of the iteration before is in flight. */
+static IrOp *place_waits(Ring *ring, IrOp *const *gemms, size_t count) {
+    IrBlock *block = ring->loop->regions[0];
+    IrOp *carried[16], *last = gemms[count - 1], *first = NULL;
+    size_t carried_count = 0;
+    for (size_t g = 0; g < count; g++) {
+        if (is_chained(gemms[g])) continue;
+        if (is_carried_on(ring, gemms[g])) {
+            carried[carried_count++] = gemms[g];
+            continue;
+        }
+        IrOp *wait = wait_before_use(block, gemms[g]);
+        if (!first || stage_is_before(wait, first)) first = wait;
+    }
+    if (carried_count) carry_on(ring, carried, carried_count);
+    if (first) return first;
+    IrValue *product = &last->results[0];
+    IrBuilder after = ir_builder_after(last);
+    IrValue *done = wait_product(&after, product, (int64_t)count);
+    ir_replace_uses(product, done);
+    ir_set_operand(done->def, 0, product);
+    return done->def;
 }
 
 void stage_boxes_iteration(Staging *s, Ring *ring, IrOp *const *gemms, size_t count) {
@@ -174,16 +268,7 @@ void stage_boxes_iteration(Staging *s, Ring *ring, IrOp *const *gemms, size_t co
     IrValue *round = ir_binary(&before, IR_FLOORDIV, stage_number(&before, ring, i), ir_const_index(&before, ring->stages));
     IrValue *operands[3] = {ring->full, stage_of(&before, ring, i, 0), ir_binary(&before, IR_MOD, round, ir_const_index(&before, 2))};
     ir_op_create(&before, IR_MBAR_WAIT, 3, operands, 0, NULL);
-    bool carried = count == 1 && is_carried_on(ring, gemms[0]);
-    if (carried) carry_on(ring, gemms[0]);
-    for (size_t g = 0; g < count; g++) {
-        IrValue *product = &gemms[g]->results[0];
-        IrBuilder after = ir_builder_after(gemms[g]);
-        IrValue *done = wait_product(&after, product, carried ? 1 : 0);
-        ir_replace_uses(product, done);
-        ir_set_operand(done->def, 0, product);
-    }
-    IrBuilder behind = ir_builder_after(gemms[count - 1]->results[0].uses->op);
+    IrBuilder behind = ir_builder_after(place_waits(ring, gemms, count));
     int64_t ahead = ring->stages - 1;
     barrier(&behind);
     StageFetch fetch = ring->turns.loop ? stage_turns_ahead(&behind, ring, i) : fetch_behind(&behind, ring, i, ahead);

@@ -163,7 +163,7 @@ static IrOp *replace_gemm(Staging *s, IrOp *gemm, const Operand *o, IrValue *sta
     char letters[STAGE_MAX_RANK + 1] = "";
     for (unsigned i = 0; i < 2; i++) {
         operands[2 * i] = o[i].buf;
-        operands[2 * i + 1] = o[i].fill == FILL_AHEAD ? stage_first_matrix(&b, &o[i], stage) : ir_const_index(&b, 0);
+        operands[2 * i + 1] = (o[i].twin ? o[i].twin : &o[i])->fill == FILL_AHEAD ? stage_first_matrix(&b, &o[i], stage) : ir_const_index(&b, 0);
     }
     store_operands(&b, o, 2, FILL_INSIDE);
     unsigned count = add_bounds(s, &b, gemm, operands, 5, letters);
@@ -201,12 +201,12 @@ static size_t collect_gemms(Staging *s, IrBlock *block, IrOp **gemms) {
     return count;
 }
 
-/* A factor that an earlier gemm of the block stores in the same form is there already. */
+/* A factor that an earlier gemm of the block has in the same form is there already. */
 static void share_operand(const Ring *ring, Operand *o) {
-    for (const Operand *p = ring->operands; p < o && o->fill != FILL_AHEAD; p++) {
-        if (p->value != o->value || p->rows != o->rows || p->columns != o->columns) continue;
+    for (const Operand *p = ring->operands; p < o; p++) {
+        if (p->value != o->value || p->rows != o->rows || p->columns != o->columns || p->fill == FILL_DONE) continue;
         o->fill = FILL_DONE;
-        o->buf = p->buf;
+        o->twin = p;
         return;
     }
 }
@@ -237,6 +237,8 @@ static void plan_ring(Staging *s, Ring *ring, IrBlock *block, IrOp *const *gemms
         for (unsigned i = 0; i < 2; i++) {
             Operand *o = &ring->operands[ring->count++];
             *o = operand_of(ring, block, gemms[0], gemms[g], &plan, i);
+            share_operand(ring, o);
+            if (o->fill == FILL_DONE) continue;
             *(o->fill == FILL_AHEAD ? &ahead : &once) += operand_bytes(o, s->warps.wgmma ? 0 : ROW_PADDING);
         }
     }
@@ -250,11 +252,17 @@ static void alloc_ring(Staging *s, IrBuilder *b, Ring *ring, IrOp *const *gemms)
     for (size_t k = 0; k < ring->count; k++) {
         GemmPlan plan = plan_of(s, gemms[k / 2]);
         Operand *o = &ring->operands[k];
-        share_operand(ring, o);
-        if (o->fill == FILL_DONE) continue;
-        if (s->warps.wgmma) stage_alloc_boxes(s, b, o, ring->stages);
+        if (o->twin) o->buf = o->twin->buf;
+        else if (s->warps.wgmma) stage_alloc_boxes(s, b, o, ring->stages);
         else stage_alloc(s, b, o, o->fill == FILL_AHEAD ? ring->stages : 1, gemm_plan_is_mma(&plan));
     }
+}
+
+/* Factors of one load in different forms are copies of their own. */
+static void erase_load(const Ring *ring, size_t k) {
+    for (size_t i = k + 1; i < ring->count; i++)
+        if (ring->operands[i].fill == FILL_AHEAD && ring->operands[i].value == ring->operands[k].value) return;
+    ir_op_erase(ring->operands[k].value->def);
 }
 
 static void stage_block(Staging *s, IrBlock *block) {
@@ -281,7 +289,7 @@ static void stage_block(Staging *s, IrBlock *block) {
     }
     if (boxes) stage_boxes_iteration(s, &ring, gemms, count);
     for (size_t k = 0; k < ring.count; k++)
-        if (ring.operands[k].fill == FILL_AHEAD) ir_op_erase(ring.operands[k].value->def);
+        if (ring.operands[k].fill == FILL_AHEAD) erase_load(&ring, k);
     if (!ring.loop) return;
     IrBuilder after = ir_builder_after(ring.loop);
     if (boxes) stage_boxes_epilogue(&ring);

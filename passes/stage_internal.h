@@ -11,14 +11,15 @@ typedef enum {
     FILL_AHEAD,  /* copied from memory, stages ahead */
     FILL_BEFORE, /* does not change in the loop: stored once in front of it */
     FILL_INSIDE, /* stored from registers at the gemm */
-    FILL_DONE    /* an earlier gemm of the block has the same factor in its buffer */
+    FILL_DONE    /* an earlier factor of the block's gemms is the same (`twin`) */
 } Fill;
 
 /* One factor of a gemm, as matrices in shared memory: one for each of its leading indices, in
  * consecutive stages. */
-typedef struct {
+typedef struct Operand {
     Fill fill;
     IrValue *value, *buf;
+    const struct Operand *twin;
     bool trans;
     int64_t rows, columns; /* of a matrix, padded */
     int64_t matrices;
@@ -102,6 +103,8 @@ IrValue *stage_number(IrBuilder *b, const Ring *ring, IrValue *iteration);
 IrValue *stage_of(IrBuilder *b, const Ring *ring, IrValue *iteration, int64_t ahead);
 /* The loop whose body the block is, or null. */
 IrOp *stage_loop(IrBlock *block);
+/* Whether `a` stands in front of `b` in one block. */
+bool stage_is_before(const IrOp *a, const IrOp *b);
 /* The first of the operand's matrices in a stage of the ring. */
 IrValue *stage_first_matrix(IrBuilder *b, const Operand *o, IrValue *stage);
 

@@ -20,7 +20,7 @@ static bool is_plain_load(const IrOp *load) {
            load->operands[0]->type->dtype == load->results[0].type->dtype && !is_stored_to(load->operands[0]);
 }
 
-static bool is_before(const IrOp *a, const IrOp *b) {
+bool stage_is_before(const IrOp *a, const IrOp *b) {
     for (const IrOp *op = b->prev; op; op = op->prev)
         if (op == a) return true;
     return false;
@@ -37,12 +37,17 @@ static bool is_recomputable(const IrBlock *body, IrValue *value) {
     return true;
 }
 
+/* Whether the value is a factor of the block's gemms and nothing else. */
+static bool feeds_gemms(const IrBlock *block, const IrValue *value) {
+    for (const IrUse *u = value->uses; u; u = u->next)
+        if (u->op->opcode != IR_TILE_GEMM || u->op->block != block || u->index == 2) return false;
+    return value->uses;
+}
+
 Fill stage_fill(const Ring *ring, IrBlock *block, const IrOp *first_gemm, IrValue *value) {
     if (ring->loop && !is_inside(home_of(value), block)) return FILL_BEFORE;
-    if (!value->def || value->def->block != block || !is_plain_load(value->def) || !value->uses ||
-        value->uses->next)
-        return FILL_INSIDE;
-    if (!ring->loop) return is_before(value->def, first_gemm) ? FILL_AHEAD : FILL_INSIDE;
+    if (!value->def || value->def->block != block || !is_plain_load(value->def) || !feeds_gemms(block, value)) return FILL_INSIDE;
+    if (!ring->loop) return stage_is_before(value->def, first_gemm) ? FILL_AHEAD : FILL_INSIDE;
     for (unsigned k = 1; k < value->def->operand_count; k++)
         if (!is_recomputable(block, value->def->operands[k])) return FILL_INSIDE;
     return FILL_AHEAD;

@@ -95,13 +95,14 @@ static int map_swizzle(unsigned bytes) {
  * through it. */
 static RtError encode_map(Cuda *c, const Binding *b, const ArtifactParam *p, uint64_t address, TensorMap *map) {
     const ArtifactParam *tensor = &b->a->params[p->tensor];
+    const Aff *const *shape = tensor->kind == ARTIFACT_WORKSPACE ? p->extents : tensor->extents;
     uint64_t extents[ARTIFACT_MAP_RANK], strides[ARTIFACT_MAP_RANK], stride = dtype_size(p->dtype);
     unsigned box[ARTIFACT_MAP_RANK], ones[ARTIFACT_MAP_RANK];
     memset(map, 0, sizeof *map);
     for (unsigned i = 0; i < p->rank; i++) {
         unsigned axis = p->rank - 1 - i;
         int64_t extent;
-        if (!binding_eval(b, tensor->extents[axis], &extent) || extent < 0)
+        if (!binding_eval(b, shape[axis], &extent) || extent < 0)
             return rt_error(RT_LAUNCH_FAILED, "an extent of '%s' is out of range", tensor->name);
         if (!extent) return rt_ok();
         extents[i] = (uint64_t)extent;

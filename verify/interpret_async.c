@@ -232,7 +232,7 @@ static Cell product(Cell acc, const Wgmma *kind, const double *a, const double *
 }
 
 static void run_wgmma(Machine *m, Inst *inst, const uint8_t *active) {
-    const Slot *acc = inst->operands[4];
+    const Slot *acc = inst->op->operand_count == 5 ? inst->operands[4] : NULL;
     Slot *r = inst->results[0];
     const Wgmma *kind = wgmma_find(inst->operands[0]->dtype, r->dtype);
     Factors *f = ARENA_NEW(m->arena, Factors);
@@ -245,7 +245,7 @@ static void run_wgmma(Machine *m, Inst *inst, const uint8_t *active) {
         for (size_t t = 0; t < GROUP; t++)
             for (size_t e = 0; e < r->n; e++) {
                 size_t row = t / WARP * 16 + t % WARP / 4 + e / 2 % 2 * 8, column = e / 4 * 8 + t % 4 * 2 + e % 2;
-                r->cells[(first + t) * r->n + e] = product(acc->cells[(first + t) * acc->n + e], kind, f->a[row], f->b[column]);
+                r->cells[(first + t) * r->n + e] = product(acc ? acc->cells[(first + t) * acc->n + e] : (Cell){.i = 0}, kind, f->a[row], f->b[column]);
             }
         Product *kept = ARENA_NEW(m->arena, Product);
         *kept = p;
@@ -279,6 +279,8 @@ static void run_product_wait(Machine *m, Inst *inst, const uint8_t *active) {
         Product *p = m->products.data[i];
         if (active[p->first] && p->batch < m->open_batch[p->first / GROUP] - pending) finish(m, p);
         else m->products.data[kept++] = p;
+        if (ir_attr_bool(inst->op, "done") && kept && m->products.data[kept - 1] == p && p->inst->op == inst->op->operands[0]->def)
+            machine_trap(m, "accumulators are used while their product is in flight");
     }
     m->products.len = kept;
 }

@@ -116,6 +116,25 @@ static void test_round_trip(void) {
     arena_destroy(arena);
 }
 
+/* A workspace has a size alone: a map of it brings the extents. */
+static void test_map_of_workspace(void) {
+    Arena *arena = arena_create();
+    Str text;
+    const char *error = "";
+    str_init(&text);
+    Artifact *a = sample(arena);
+    a->params[7] = (ArtifactParam){.kind = ARTIFACT_MAP, .name = "w_box", .dtype = DTYPE_F64, .rank = 2, .tensor = 6, .box = {8, 16}, .swizzle = 128};
+    CHECK_STR(artifact_check(a, arena), "an extent is missing");
+    for (unsigned i = 0; i < 2; i++) a->params[7].extents[i] = formula(a, i ? "num_sms" : "B");
+    CHECK(artifact_check(a, arena) == NULL);
+    artifact_write(a, &text);
+    Artifact *b = artifact_read(arena, text.data, text.len, &error);
+    CHECK_STR(error ? error : "", "");
+    CHECK(b && b->params[7].tensor == 6 && b->params[7].rank == 2 && b->params[7].extents[0] && b->params[7].extents[1]);
+    str_release(&text);
+    arena_destroy(arena);
+}
+
 static const char *refusal(Artifact *a) {
     const char *error = artifact_check(a, a->arena);
     return error ? error : "accepted";
@@ -233,6 +252,7 @@ int main(int argc, char **argv) {
         return 0;
     }
     test_round_trip();
+    test_map_of_workspace();
     test_checks();
     test_damage();
     test_fuzz();

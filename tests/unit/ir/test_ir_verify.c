@@ -187,6 +187,12 @@ static const char shared[] = "%z = const() {value = 0} : index\n"
                              "%acc = map() {extents = [1, 4]} : frag<[1, 4] x f32> (%i: index, %j: index) {\n"
                              "%o = const() {value = 0.0} : f32\nyield(%o)\n}\n";
 
+/* Two groups, the second of new accumulators. */
+static const char twice[] = "%n = wgmma(%a, %z, %a, %z, %acc) {swizzle = [128, 128], lead = [0, 0]} : frag<[1, 4] x f32>\n"
+                            "wgmma.commit()\n"
+                            "%p = wgmma(%a, %z, %a, %z) {swizzle = [128, 128], lead = [0, 0]} : frag<[1, 4] x f32>\n"
+                            "wgmma.commit()\n";
+
 static void engine_rejects(const char *body, const char *message) {
     char text[2048];
     snprintf(text, sizeof text, "%s%s", shared, body);
@@ -210,6 +216,13 @@ static void test_engine(void) {
     engine_rejects("%n = wgmma(%f, %z, %f, %z, %acc) {swizzle = [128, 128], lead = [0, 0]} : frag<[1, 4] x f32>",
                    "no instruction multiplies these into such accumulators");
     engine_rejects("%d = wgmma.wait(%acc) {pending = 8} : frag<[1, 4] x f32>", "pending is from 0 to 7");
+    snprintf(text, sizeof text, "%s%s%s", shared, twice, "%d = wgmma.wait(%n) {pending = 1, done = true} : frag<[1, 4] x f32>");
+    accepts(engine, text);
+    snprintf(text, sizeof text, "%s%s", twice, "%d = wgmma.wait(%n) {pending = 2, done = true} : frag<[1, 4] x f32>");
+    engine_rejects(text, "2 groups in flight, but 1 are newer than these accumulators");
+    snprintf(text, sizeof text, "%s%s", twice, "%d = wgmma.wait(%p) {pending = 1, done = true} : frag<[1, 4] x f32>");
+    engine_rejects(text, "1 groups in flight, but 0 are newer than these accumulators");
+    engine_rejects("%d = wgmma.wait(%acc) {pending = 0, done = true} : frag<[1, 4] x f32>", "done is for a product of the same block");
     engine_rejects("%l = special() {name = \"warp\"} : index\n%c = lt(%l, %M) : bool\nif(%c) {\nwgmma.fence()\nyield()\n} {}",
                    "all threads of the block must reach this op, but an enclosing `if` depends on the warp");
     rejects("kernel (tensor %A: ptr<f16, global> in, map %m: ptr<f16, map> of B [8, 8] swizzle 0)", "",
