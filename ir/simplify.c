@@ -38,6 +38,12 @@ static bool fold_constants(Simplifier *s, IrOp *op) {
     return true;
 }
 
+/* A constant or scalar has no absent lanes; what else is left out might take lanes from the result. */
+static bool is_present(const IrValue *v) {
+    IrConst c;
+    return v->type->kind != IR_TYPE_TILE || ir_const_of(v, &c);
+}
+
 static bool fold_identity(Simplifier *s, IrOp *op) {
     IrValue *value = NULL;
     IrConst c;
@@ -45,6 +51,7 @@ static bool fold_identity(Simplifier *s, IrOp *op) {
     if (!ir_fold_identity(op->opcode, op->operands[0], op->operands[1], ir_result(op, 0)->type,
                           &value, &c))
         return false;
+    if (!value && !(is_present(op->operands[0]) && is_present(op->operands[1]))) return false;
     if (value) replace_with(s, op, value);
     else replace_with_const(s, op, c);
     return true;
@@ -55,7 +62,8 @@ static bool fold_select(Simplifier *s, IrOp *op) {
     const IrType *type = ir_result(op, 0)->type;
     IrValue *x = op->operands[1], *y = op->operands[2], *kept = x == y ? x : NULL;
     if (ir_const_of(op->operands[0], &c)) kept = c.integer ? x : y;
-    if (!kept || kept->type != type) return false;
+    if (!kept || kept->type != type || !is_present(op->operands[0])) return false;
+    if (x != y && !is_present(kept == x ? y : x)) return false;
     replace_with(s, op, kept);
     return true;
 }
