@@ -94,15 +94,36 @@ static int64_t packed_stride(const Binding *b, const ArtifactParam *p) {
     return placement_packed_stride(p->rank, extents, strides);
 }
 
-/* A symbol that nothing else gives a value is, as a stride, that of a tensor without gaps. */
+/* As far as all symbols of it are known. */
+static bool constraint_holds(const Binding *b, const ArtifactConstraint *c) {
+    int64_t value;
+    return !binding_eval(b, c->expr, &value) || (c->equal ? value == 0 : value >= 0);
+}
+
+enum { STRIDES_TRIED = 4096 };
+
+/* From `least` on the first value that the constraints allow; `least` when there is none nearby. */
+static int64_t allowed_stride(Binding *b, int symbol, int64_t least) {
+    for (int64_t value = least; value < least + STRIDES_TRIED; value++) {
+        size_t held = 0;
+        b->symbols[symbol] = value;
+        while (held < b->a->constraint_count && constraint_holds(b, &b->a->constraints[held])) held++;
+        if (held == b->a->constraint_count) return value;
+    }
+    return least;
+}
+
+/* A symbol that nothing else gives a value is, as a stride, the least that leaves no element's place to another and
+ * that the constraints allow. */
 static void bind_strides(Binding *b) {
     for (size_t i = 0; i < b->a->param_count; i++) {
         const ArtifactParam *p = &b->a->params[i];
         for (unsigned d = p->strided ? p->rank : 0; d-- > 0;) {
             int symbol = p->strides[d]->kind == AFF_SYM ? artifact_find_param(b->a, p->strides[d]->name) : -1;
             if (symbol < 0 || b->bound[symbol] || b->a->params[symbol].derived) continue;
-            b->symbols[symbol] = packed_stride(b, p);
-            b->bound[symbol] = b->symbols[symbol] >= 0;
+            int64_t least = packed_stride(b, p);
+            b->bound[symbol] = least >= 0;
+            b->symbols[symbol] = least < 0 ? least : allowed_stride(b, symbol, least);
         }
     }
 }
