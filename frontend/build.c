@@ -199,7 +199,10 @@ static void build_case(Build *c, IrFunc *f, const Case *from) {
     c->f = f;
     for (size_t i = 0; i < from->setting_count; i++) {
         const Setting *s = &from->settings[i];
-        if (s->kind == SETTING_VALUE)
+        if (s->kind == SETTING_VALUE && s->decl->kind == DECL_SCALAR)
+            ir_case_set_data(c->m, to, s->name, builtin_info(BUILTIN_CONSTANT)->name, 1,
+                             &(IrCaseArg){.number = number_of(&s->constant)});
+        else if (s->kind == SETTING_VALUE)
             ir_case_set_symbol(c->m, to, s->name, s->constant.i);
         else
             build_data(c, to, s);

@@ -27,6 +27,11 @@ static void set_value(Sema *s, Setting *set) {
                    set->name);
         return;
     }
+    if (d->kind != DECL_SYMBOL && d->kind != DECL_SCALAR) {
+        sema_error(s, DIAG_bad_case, set->span, "%s is known when compiling, the same for all cases; give it by -D %s=VALUE",
+                   set->name, set->name);
+        return;
+    }
     if (d->kind == DECL_SYMBOL && d->value) {
         sema_error(s, DIAG_bad_case, set->span, "%s is derived from other symbols and never set",
                    set->name);

@@ -233,7 +233,7 @@ typedef struct {
     double number;
 } IrCaseArg;
 typedef struct {
-    const char *tensor;
+    const char *tensor;    /* or a scalar, whose generator is const */
     const char *generator; /* uniform, normal, randint, ... */
     size_t arg_count;
     const IrCaseArg *args;

@@ -1,5 +1,6 @@
 #include "verify_plan.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -9,11 +10,16 @@ const char *task_graph_name(const ArtifactParam *p) {
     return p->graph_name ? p->graph_name : p->name;
 }
 
+static RtError no_operator(const TaskPlan *plan, bool needed) {
+    return rt_error(RT_BAD_INPUT,
+                    needed ? "%s has no operator: there is nothing to verify it against"
+                           : "%s has neither an operator nor a case: nothing says at which sizes to time it",
+                    plan->a->name);
+}
+
 /* `needed`: timing does without an operator when there are cases. */
 static RtError parse_graph(TaskPlan *plan, bool needed) {
-    if (!plan->a->graph)
-        return rt_error(RT_BAD_INPUT, "%s has no operator: there is nothing to verify it against",
-                        plan->a->name);
+    if (!plan->a->graph) return no_operator(plan, needed);
     DiagList diags;
     diag_list_init(&diags, plan->arena, source_map_create(plan->arena));
     plan->module =
@@ -26,9 +32,7 @@ static RtError parse_graph(TaskPlan *plan, bool needed) {
                         diags.first ? diags.first->text : "");
     for (plan->graph = plan->module->first; plan->graph; plan->graph = plan->graph->next)
         if (plan->graph->level == IR_LEVEL_GRAPH) return rt_ok();
-    if (!needed && plan->module->case_count) return rt_ok();
-    return rt_error(RT_BAD_INPUT, "%s has no operator: there is nothing to verify it against",
-                    plan->a->name);
+    return !needed && plan->module->case_count ? rt_ok() : no_operator(plan, needed);
 }
 
 /* ---- Tasks ---- */
@@ -166,6 +170,15 @@ static const char *own_name(const TaskPlan *plan, const char *name) {
     return name;
 }
 
+/* What the case says of a scalar, else its default; NaN: neither. */
+static double scalar_value(const TaskPlan *plan, const Task *task, const char *name) {
+    const IrCase *c = task->data;
+    for (size_t i = 0; c && i < c->data_count; i++)
+        if (strcmp(c->data[i].tensor, name) == 0 && c->data[i].arg_count == 1) return c->data[i].args[0].number;
+    int g = graph_param(plan->graph, name);
+    return g >= 0 && plan->graph->params[g].kind == IR_PARAM_SCALAR ? plan->graph->params[g].fallback : NAN;
+}
+
 RtError task_bind(const TaskPlan *plan, const Task *task, Binding *b) {
     RT_TRY(bind_shapes(plan, task, b));
     for (size_t i = 0; i < plan->a->param_count; i++) {
@@ -175,10 +188,8 @@ RtError task_bind(const TaskPlan *plan, const Task *task, Binding *b) {
         if (p->kind == ARTIFACT_SYMBOL && !p->derived && !b->bound[i] &&
             (find_size(task->sizes, name, &value) || find_given(plan->options, p->name, &value)))
             RT_TRY(binding_set_symbol(b, p->name, value));
-        int g = p->kind == ARTIFACT_SCALAR ? graph_param(plan->graph, name) : -1;
-        if (g >= 0 && plan->graph->params[g].kind == IR_PARAM_SCALAR &&
-            plan->graph->params[g].fallback == plan->graph->params[g].fallback)
-            RT_TRY(binding_set_scalar(b, p->name, plan->graph->params[g].fallback));
+        double scalar = p->kind == ARTIFACT_SCALAR ? scalar_value(plan, task, name) : NAN;
+        if (!isnan(scalar)) RT_TRY(binding_set_scalar(b, p->name, scalar));
     }
     for (size_t i = 0; i < plan->options->scalar_count; i++)
         RT_TRY(binding_set_scalar(b, own_name(plan, plan->options->scalars[i].name),
