@@ -24,7 +24,8 @@ bool api_check(sketchc_unit *unit, const sketchc_options *options) {
     FrontendOptions front = {.defines = defines,
                              .define_count = options->define_count,
                              .sketch = options->sketch,
-                             .deterministic = options->deterministic};
+                             .deterministic = options->deterministic,
+                             .check = options->check};
     bool checked = frontend_check(unit->arena, unit->file, &front, &unit->diags);
     return checked && !unit->diags.error_count;
 }
@@ -246,7 +247,7 @@ Artifact *api_artifact(sketchc_unit *unit, const Compile *c, Arena *arena) {
         const IrFunc *declared = tile_function(signature);
         ArtifactSpec spec = {.kernels = kernels,
                              .signature = declared,
-                             .graph = no_graph ? NULL : graph,
+                             .graph = no_graph && !graph->case_count ? NULL : graph,
                              .name = declared ? declared->name : "kernel",
                              .arch = c->target->arch,
                              .tool_version = SKETCHC_VERSION,

@@ -148,7 +148,7 @@ sketchc_status sketchc_run(const sketchc_artifact *artifact, const sketchc_run_o
     str_init(&out);
     if (is_json(format))
         rt_run_json(artifact->artifact, &error, &out);
-    else if (error.status != RT_OK)
+    else if (error.status != RT_OK || error.text[0])
         str_printf(&out, "%s: %s\n", rt_status_name(error.status), error.text);
     return finish(arena, &out, error, report);
 }

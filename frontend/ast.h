@@ -506,6 +506,7 @@ typedef struct {
     Block *sketch;  /* the one to compile; null: the operator alone */
     Block *op;      /* its operator; null: none */
     int64_t warp_size, simd_width; /* of the target, for what is built; 0: not said */
+    bool check; /* count what is defined away: index values outside, integer divisions by zero */
     AffFacts *facts;/* symbols' ranges and constraints of `sketch` (or `op`) */
 } File;
 

@@ -145,6 +145,10 @@ static IrValue *saturate(Build *c, IrValue *v, Dtype to) {
     return below ? limit(c, IR_MAX, v, to, false) : v;
 }
 
+static bool is_nonzero(const Expr *e) {
+    return e->value.kind == CONST_INT && e->value.i != 0;
+}
+
 static IrValue *emit_elementwise(Build *c, const Expr *e, const IrType *shape) {
     const BuiltinInfo *info = builtin_info(e->builtin);
     const char *name = info->ir;
@@ -176,7 +180,10 @@ static IrValue *emit_elementwise(Build *c, const Expr *e, const IrType *shape) {
     if (integers) return integers;
     if (opcode == IR_SELECT && shape && !is_shaped(v[0]) && !is_shaped(v[1]) && !is_shaped(v[2]))
         return build_unsupported(c, e->span, "where over scalars only");
-    return ir_result(ir_op_create(&c->b, opcode, (unsigned)count, v, 1, NULL), 0);
+    IrValue *result = ir_result(ir_op_create(&c->b, opcode, (unsigned)count, v, 1, NULL), 0);
+    if ((opcode == IR_FLOORDIV || opcode == IR_MOD) && !is_nonzero(e->bound[1]))
+        build_count_division(c, result, v[1], e->span);
+    return result;
 }
 
 /* `* weight` and `+ bias` of a definition whose weight or bias is absent. */

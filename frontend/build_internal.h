@@ -92,6 +92,11 @@ IrValue *build_read_tile(Build *c, const Decl *d);
 void build_load(Build *c, const Stmt *s);
 void build_store(Build *c, const Stmt *s);
 
+/* ---- --check (build_counts.c): nothing without the option ---- */
+
+void build_count_index(Build *c, IrValue *index, const Aff *extent, Span span); /* extent: in the module's context */
+void build_count_division(Build *c, IrValue *quotient, IrValue *divisor, Span span);
+
 void build_operator(Build *c);                                  /* build_graph.c */
 void build_sketch(Build *c);                                    /* build_tile.c */
 IrValue *build_contract(Build *c, const Expr *e, IrValue *acc); /* gemm, matmul, dot; acc: of gemm */

@@ -39,6 +39,7 @@ static void add_range(Part *p, IrValue *end, const Aff *step) {
 /* The axis stays whole until the index tile takes its lanes. */
 static bool index_axis(Build *c, Part *p, const AxisIndex *axis, unsigned i, const Aff *extent) {
     p->index = build_expr(c, axis->index);
+    build_count_index(c, p->index, extent, axis->span);
     p->gather_axis = p->kept;
     p->gather_from = i;
     p->axes[i] = 'r';

@@ -17,6 +17,7 @@ typedef struct {
 static bool gather_axis(Build *c, const Expr *e, const AxisIndex *axis, SliceOperands *s) {
     IrValue *v = build_expr(c, axis->index);
     if (!v) return false;
+    build_count_index(c, v, build_aff(c, e->decl->type.shape[axis - e->axes], axis->span), axis->span);
     if (!s->indices) {
         Type t = {.kind = TYPE_TILE, .rank = e->gather_rank, .shape = e->type.shape + s->kept};
         s->indices = build_type(c, &t, v->type->dtype, axis->span);

@@ -41,10 +41,11 @@ static double constant_number(const ConstValue *v) {
 }
 
 static const char *parameter_name(Build *c, const char *name) {
-    const char *unique = name;
+    bool counts = strncmp(name, IR_COUNTER, strlen(IR_COUNTER)) == 0; /* a name that means more */
+    const char *unique = counts ? "workspace" : name;
     for (unsigned i = 0, k = 1; i < c->f->param_count; i++)
         if (strcmp(c->f->params[i].name, unique) == 0) {
-            unique = arena_printf(c->unit, "%.32s_w%u", name, k++);
+            unique = arena_printf(c->unit, "%.32s_w%u", counts ? "workspace" : name, k++);
             i = UINT_MAX; /* from the start */
         }
     return unique;

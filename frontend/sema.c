@@ -284,6 +284,7 @@ bool frontend_check(Arena *unit, File *file, const FrontendOptions *options, Dia
     s->diags = diags;
     s->file = file;
     s->options = options;
+    file->check = options->check;
     s->had_syntax_errors = diags->error_count > 0;
     s->aff = file->aff = aff_ctx_create(unit);
     report_duplicates(s);

@@ -66,6 +66,7 @@ typedef struct {
     void (*on_reproducer)(void *context, const char *text, size_t size);
     void *context;
     const char *design; /* the style of the sketch that is made where the file has none; null: chosen */
+    bool check; /* run and verify report index values outside of their axis and integer divisions by zero */
 } sketchc_options;
 
 /* A unit holds one source text (copied) and all that is made from it. `path` is shown in

@@ -177,6 +177,10 @@ struct IrBlock {
 
 typedef enum { IR_PARAM_TENSOR, IR_PARAM_SYMBOL, IR_PARAM_SCALAR, IR_PARAM_WORKSPACE, IR_PARAM_MAP } IrParamKind;
 
+/* Begins the name of a workspace of one number that counts what the language defines away (--check): what, line and
+ * column follow, as in sk_count_division_12_5. */
+#define IR_COUNTER "sk_count_"
+
 /* How the machine's copy engine sees a tensor of the function: in boxes of so many elements along each of
  * its axes (1 to 256, at most 5 axes), which land in shared memory with their 16-byte pieces permuted within
  * `swizzle` bytes (32, 64, 128; 0: not); what lies outside of the tensor is zero. */

@@ -128,6 +128,8 @@ static void put_verdict_line(Str *out, const RtVerdict *v) {
         str_printf(out, "  worst %.2g of the bound, rms %.2g, %llu of %llu elements compared%s",
                    v->worst_ratio, v->rms_ratio, (unsigned long long)v->compared,
                    (unsigned long long)v->elements, v->sampled ? " (sampled)" : "");
+    if (v->status == RT_OK)
+        str_printf(out, "%s%s", v->text[0] ? "; " : "", v->text);
     else
         str_printf(out, "  %s%s%s", v->check, v->check[0] ? ": " : "", v->text);
     str_append_char(out, '\n');

@@ -149,7 +149,9 @@ static RtError launch_and_check(Run *r) {
     RT_TRY(session_check_guards(&r->session));
     RT_TRY(check_inputs(r));
     for (size_t i = 0; i < r->output_count; i++) RT_TRY(write_output(r, &r->outputs[i]));
-    return rt_ok();
+    RtError e = rt_ok();
+    RT_TRY(session_counts(&r->session, e.text, sizeof e.text));
+    return e;
 }
 
 static RtError run_on(Run *r, Device *d) {

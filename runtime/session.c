@@ -1,6 +1,7 @@
 #include "session.h"
 #include "verify.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -145,5 +146,38 @@ RtError session_hash(Session *s, unsigned i, Hash128 *hash) {
         done += n;
     }
     free(piece);
+    return e;
+}
+
+/* ---- --check ---- */
+
+/* "3 index values outside of their axis at 12:5"; `name` is sk_count_WHAT_LINE_COLUMN. */
+static void put_counts(Str *out, const char *name, int64_t count) {
+    char what[16];
+    unsigned line, column;
+    if (sscanf(name + strlen(IR_COUNTER), "%15[a-z]_%u_%u", what, &line, &column) != 3) return;
+    bool index = strcmp(what, "index") == 0;
+    str_printf(out, "%s%lld %s at %u:%u", out->len ? ", " : "", (long long)count,
+               index ? count == 1 ? "index value outside of its axis" : "index values outside of their axis"
+                     : count == 1 ? "integer division by zero" : "integer divisions by zero",
+               line, column);
+}
+
+RtError session_counts(Session *s, char *text, size_t size) {
+    Str out;
+    bool counts = false;
+    RtError e = rt_ok();
+    str_init(&out);
+    for (unsigned i = 0; i < s->a->param_count && !rt_failed(&e); i++) {
+        const ArtifactParam *p = &s->a->params[i];
+        int64_t count = 0;
+        if (p->kind != ARTIFACT_WORKSPACE || strncmp(p->name, IR_COUNTER, strlen(IR_COUNTER)) != 0) continue;
+        counts = true;
+        e = session_download(s, i, &count);
+        if (!rt_failed(&e) && count) put_counts(&out, p->name, count);
+    }
+    if (counts && !out.len) str_append(&out, "no index value outside of its axis, no integer division by zero");
+    rt_copy(text, size, out.data ? out.data : "");
+    str_release(&out);
     return e;
 }

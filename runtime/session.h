@@ -30,6 +30,8 @@ RtError session_launch(Session *s);
 RtError session_start(Session *s); /* the same without waiting */
 /* OUT_OF_BOUNDS names the tensor and where, when a guard zone was changed, or what strides leave out. */
 RtError session_check_guards(Session *s);
+/* What the last launch counted of what the language defines away (--check), as a sentence; "" without such counts. */
+RtError session_counts(Session *s, char *text, size_t size);
 /* Hash of a buffer's bytes, read back in pieces. */
 RtError session_hash(Session *s, unsigned param, Hash128 *hash);
 

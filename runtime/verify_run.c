@@ -210,6 +210,7 @@ static RtError check_task(OneTask *t, RtVerdict *out) {
     RT_TRY(session_open(&t->session, t->arena, &t->r->device, t->r->program, &t->binding));
     RT_TRY(run_twice(t));
     digest_outputs(t, out->digest);
+    RT_TRY(session_counts(&t->session, out->text, sizeof out->text));
     return check_outputs(t);
 }
 

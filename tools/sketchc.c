@@ -154,6 +154,7 @@ static int read_options(Driver *d) {
     d->compile.design = value(d, OPTION_DESIGN);
     d->compile.strict_hints = given(d, OPTION_STRICT_HINTS);
     d->compile.deterministic = given(d, OPTION_DETERMINISTIC);
+    d->compile.check = given(d, OPTION_CHECK);
     d->compile.verify_each = given(d, OPTION_VERIFY_EACH);
     d->compile.passes = value(d, OPTION_PASSES);
     d->compile.print_ir_after = value(d, OPTION_PRINT_IR_AFTER);
