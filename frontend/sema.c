@@ -271,6 +271,9 @@ static void select_blocks(Sema *s) {
         const char *close = closest_block(s, BLOCK_SKETCH, wanted);
         Diag *d = diag_report(s->diags, DIAG_unknown_sketch, (Span){f->file, 0, 0}, wanted);
         if (close) diag_note(s->diags, d, SPAN_NONE, "did you mean `%s`?", close);
+        for (size_t i = 0; !close && i < f->block_count; i++)
+            if (f->blocks[i]->kind == BLOCK_SKETCH && f->blocks[i]->name)
+                diag_note(s->diags, d, f->blocks[i]->name_span, "it has `%s`", f->blocks[i]->name);
     }
     if (f->sketch && !wanted) name_others(s);
     f->op = f->sketch ? f->sketch->op : find_block(s, BLOCK_OPERATOR, NULL);

@@ -293,7 +293,8 @@ static void warn_square(Sema *s, Expr *e) {
         if (!sum || sum->keepdim || !type_is_shaped(x) || x->rank < 2) continue;
         bool last = sum->reduce_axis == x->rank - 1 && sum->type.rank == x->rank - 1;
         if (last && sema_same_extent(s, x->shape[x->rank - 1], x->shape[x->rank - 2]))
-            diag_report(s->diags, DIAG_square_broadcast, e->bound[i]->span);
+            diag_note(s->diags, diag_report(s->diags, DIAG_square_broadcast, e->bound[i]->span), SPAN_NONE,
+                      "if the rows are meant: keepdim=true in the reduction");
     }
 }
 
@@ -503,8 +504,10 @@ static void product(Sema *s, Expr *e, const CallInfo *info, const BuiltinInfo *r
     const Aff *ka = a->shape[a->rank - (ta && !row_vector ? 2 : 1)];
     const Aff *kb = b->shape[b->rank - (tb || column_vector ? 1 : 2)];
     if (!sema_same_extent(s, ka, kb)) {
-        diag_report(s->diags, DIAG_product_extents, e->span, row->name, sema_aff_text(s, ka),
-                    sema_aff_text(s, kb));
+        Diag *d = diag_report(s->diags, DIAG_product_extents, e->span, row->name, sema_aff_text(s, ka),
+                              sema_aff_text(s, kb));
+        diag_note(s->diags, d, SPAN_NONE, "a is %s and b is %s; trans_a=true and trans_b=true exchange the last two axes",
+                  sema_type_text(s, a), sema_type_text(s, b));
         sema_set_error(e);
         return;
     }

@@ -332,7 +332,9 @@ static void read_strides(Sema *s, Decl *d) {
         if (!(strides[i] = read_stride(s, d->strides[i]))) return;
     if (!d->stride_count) return;
     d->stride_affs = strides;
-    if (!sema_strides_are_injective(s, d)) diag_report(s->diags, DIAG_strides_overlap, d->span, d->name);
+    if (sema_strides_are_injective(s, d)) return;
+    diag_note(s->diags, diag_report(s->diags, DIAG_strides_overlap, d->span, d->name), SPAN_NONE,
+              "a constraint of the symbols may prove that they do not, as `S >= N` for strides(S, 1) of [M, N]; what repeats or overlaps is a view");
 }
 
 static void declare_tensor(Sema *s, Decl *d) {

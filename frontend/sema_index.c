@@ -76,7 +76,8 @@ static Decl *reduction_index(Sema *s, Expr *item, const Expr *body) {
         return NULL;
     }
     if (lo && hi) return new_index(s, named->u.name.name, named->span, lo, hi);
-    sema_error(s, DIAG_index_range, named->span, "%s", named->u.name.name);
+    Diag *d = sema_error(s, DIAG_index_range, named->span, "%s", named->u.name.name);
+    diag_note(s->diags, d, SPAN_NONE, "no axis is indexed by it alone: write the range, `%s in 0:N`", named->u.name.name);
     return NULL;
 }
 

@@ -174,9 +174,14 @@ static void report_conflict(Sema *s, const Access *a, const Access *b, Stmt *loo
             diag_note(s->diags, d, SPAN_NONE,
                       "--deterministic asks for sums in a fixed order: without the hint the loop "
                       "runs in order");
+        else
+            diag_note(s->diags, d, SPAN_NONE,
+                      "store to elements of each iteration's own, or with mode=add, max or min; unique=true claims what "
+                      "cannot be proved");
     } else {
         d = diag_report(s->diags, DIAG_parallel_read, b->slice->span, var, name);
         diag_note(s->diags, d, a->slice->span, "the store is here");
+        diag_note(s->diags, d, SPAN_NONE, "read in a loop nest of its own: nests at the top level run one after the other");
     }
     diag_note(s->diags, d, loop->hint_count ? loop->hints[0].span : loop->u.loop.var_span,
               "the loop over `%s` is claimed to be parallel here", var);
@@ -200,6 +205,7 @@ static void report_carried(Sema *s, const Stmt *stmt) {
     Diag *d = diag_report(s->diags, DIAG_parallel_carries, stmt->u.loop.var_span, stmt->u.loop.var,
                           tile->name);
     diag_note(s->diags, d, tile->span, "`%s` is made here, outside the loop", tile->name);
+    diag_note(s->diags, d, SPAN_NONE, "make it inside the loop, or leave the hint out: iterations that go on from each other run in order");
 }
 
 void sema_parallel(Sema *s, Block *sketch) {

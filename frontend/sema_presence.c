@@ -707,8 +707,10 @@ static void settle_branch(Flow *f, const Stmt *stmt, Decl *tile, TileState *stat
         const Interval *p = &state->presence[i];
         if (is_full(p) || (!made_inside(p->lo, stmt) && !made_inside(p->hi, stmt))) continue;
         if (!f->reported[tile->order])
-            diag_report(f->s->diags, DIAG_branch_presence,
-                        state->writer ? state->writer->span : tile->span, tile->name);
+            diag_note(f->s->diags,
+                      diag_report(f->s->diags, DIAG_branch_presence,
+                                  state->writer ? state->writer->span : tile->span, tile->name),
+                      SPAN_NONE, "load the bound before the `if`, or give the load a pad=");
         f->reported[tile->order] = true;
         state->presence = NULL;
     }

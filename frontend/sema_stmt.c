@@ -85,6 +85,8 @@ static bool fits_tile(Sema *s, const Expr *value, const Decl *d, bool fills) {
     Diag *diag = diag_report(s->diags, DIAG_target_shape, value->span,
                              sema_type_text(s, &value->type), d->name, sema_type_text(s, &d->type));
     diag_note(s->diags, diag, d->span, "`%s` is made here", d->name);
+    if (value->type.kind == TYPE_SCALAR)
+        diag_note(s->diags, diag, SPAN_NONE, "to fill the tile with a number: copy(NUMBER, %s), or alloc(..., init=NUMBER)", d->name);
     return false;
 }
 
@@ -504,7 +506,8 @@ static bool read_range(Sema *s, Expr *e, LoopInfo *loop) {
     CallInfo info = {0};
     if (e->kind == EXPR_ERROR) return false;
     if (e->kind != EXPR_CALL || strcmp(e->u.call.callee, "range") != 0) {
-        diag_report(s->diags, DIAG_bad_range, e->span);
+        Diag *d = diag_report(s->diags, DIAG_bad_range, e->span);
+        diag_note(s->diags, d, SPAN_NONE, "the form is `for i in range(stop):`, also range(start, stop) and range(start, stop, step)");
         return false;
     }
     if (!sema_bind_call(s, e, false, &info)) return false;
@@ -604,6 +607,8 @@ static void check_if(Sema *s, Stmt *stmt) {
         Diag *d = diag_report(s->diags, DIAG_bad_condition, c->span, sema_type_text(s, t));
         if (t->kind == TYPE_TILE && t->rank)
             diag_note(s->diags, d, SPAN_NONE, "to choose lane by lane, use where(condition, a, b)");
+        else
+            diag_note(s->diags, d, SPAN_NONE, "compare it with something: `if %s != 0:`", sema_source_text(s, c->span));
     }
     s->loop_depth++; /* what a branch makes is no workspace */
     check_branch(s, c, true, &stmt->u.branch.then_body);
@@ -628,7 +633,8 @@ static void check_stmt(Sema *s, Stmt *stmt) {
         if (stmt->u.expr.value->kind == EXPR_CALL)
             check_call(s, stmt, stmt->u.expr.value);
         else if (stmt->u.expr.value->kind != EXPR_ERROR)
-            diag_report(s->diags, DIAG_unused_value, stmt->span);
+            diag_note(s->diags, diag_report(s->diags, DIAG_unused_value, stmt->span), SPAN_NONE,
+                      "give it a name, `y = ...`, or leave it out");
         break;
     case STMT_ERROR:
     case STMT_HINT:

@@ -38,7 +38,8 @@ static void report_size(Limits *l, Span span, int64_t bytes, int64_t limit) {
     if (l->reported) return;
     l->reported = true;
     const char *where = l->gpu ? "of a thread's registers" : "of a worker's stack";
-    diag_report(l->ctx->diags, DIAG_tile_too_large, span, (long long)bytes, where, (long long)limit);
+    Diag *d = diag_report(l->ctx->diags, DIAG_tile_too_large, span, (long long)bytes, where, (long long)limit);
+    diag_note(l->ctx->diags, d, SPAN_NONE, "cut an axis of the tile by a constexpr and loop over the pieces");
 }
 
 static bool first_of_storage(Limits *l, const IrValue *v) {

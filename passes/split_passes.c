@@ -101,7 +101,7 @@ static bool loads_repeatable(PassContext *ctx, const OpList *ops, const Axes *ax
             const IrOp *store = ops->data[k];
             if (store->opcode != IR_TILE_STORE || memory_of(store->operands[1]) != memory_of(load->operands[0])) continue;
             if (store == last && same_slice(ctx->module, load, store) && load->block == last->block) continue;
-            report_unsupported(ctx, load->span, "several passes over a tensor that the same kernel writes");
+            report_unsupported(ctx, load->span, "several passes over a tensor that the same kernel writes; store to another tensor or workspace, or in a loop nest of its own");
             return false;
         }
     }

@@ -342,8 +342,11 @@ static void compute_cast(const Evaluator *ev, const Node *node, const Lanes *x, 
             out->i[l] = x->v[l] != 0;
             out->e[l] = tie = x->e[l] > 0 && fabs(x->v[l]) <= x->e[l];
         } else if (from->is_real) {
-            out->i[l] = scalar_to_integer(node->shape.dtype, x->v[l]);
-            out->e[l] = floor_error(x->v[l], x->e[l], &tie);
+            Dtype to = node->shape.dtype;
+            out->i[l] = scalar_to_integer(to, x->v[l]);
+            /* Beyond the type's limits all numbers are one. */
+            bool sure = scalar_to_integer(to, x->v[l] - x->e[l]) == scalar_to_integer(to, x->v[l] + x->e[l]);
+            out->e[l] = sure && isfinite(x->e[l]) ? 0 : floor_error(x->v[l], x->e[l], &tie);
         } else {
             out->i[l] = scalar_wrap(node->shape.dtype, x->i[l]);
             out->e[l] = x->e[l];
