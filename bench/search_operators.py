@@ -14,23 +14,23 @@ import math
 import os
 import pathlib
 import queue
-import subprocess
 import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
+
+from proposing import propose
 
 OPERATORS = pathlib.Path(__file__).resolve().parent / "operators"
 
 
 def search(args, file: pathlib.Path, cores: list[int]) -> tuple[int, float, dict]:
-    begin = time.monotonic()
     best = args.out / f"{file.stem}.best.sketch" if args.out else "/dev/null"
-    command = [args.sketchc, "-q", "--propose", file, "-t", "openmp", "--json", f"--search-time={args.seconds}",
-               f"--seed={args.seed}", "-o", best] + args.options.split()
-    if cores:
-        command = ["taskset", "-c", ",".join(map(str, cores))] + command
-    done = subprocess.run(command, text=True, check=False, stdout=subprocess.PIPE)
-    return done.returncode, time.monotonic() - begin, json.loads(done.stdout or "{}")
+    options = ["-t", "openmp", f"--search-time={args.seconds}", f"--seed={args.seed}", *args.options.split()]
+    before = ["taskset", "-c", ",".join(map(str, cores))] if cores else []
+    status, took, result, said = propose(args.sketchc, file, options, best, before=before)
+    if status:
+        print(f"{file.stem}: {said}", file=sys.stderr)
+    return status, took, result
 
 
 def search_all(args, files: list[pathlib.Path]) -> dict[str, tuple[int, float, dict]]:

@@ -90,6 +90,13 @@ static void cut(Design *d, DesignAxis *axis, int64_t size) {
     if (axis->walk == WALK_TILE) axis->tile = design_constexpr(d, "T", size);
 }
 
+/* Beside what goes through a workspace, a nest without a product walks its rows one by one. */
+static int64_t outer_extent(const Design *d) {
+    bool product = !d->style->staged;
+    for (unsigned i = 0; i < d->outer_count; i++) product |= d->axes[i]->product != 0;
+    return product ? d->style->outer : 1;
+}
+
 static void choose_walks(Design *d) {
     const DesignStyle *s = d->style;
     unsigned n = d->outer_count, last = n - 1;
@@ -102,7 +109,7 @@ static void choose_walks(Design *d) {
     if (d->dry || !n) return;
     if (s->rest == WALK_POINT && !s->tiles) d->axes[last]->walk = WALK_WHOLE;
     if (s->tiles) cut(d, d->axes[last], s->inner);
-    if (s->tiles > 1 && n > 1) cut(d, d->axes[second_axis(d, last)], s->outer);
+    if (s->tiles > 1 && n > 1) cut(d, d->axes[second_axis(d, last)], outer_extent(d));
 }
 
 /* ---- Nests ---- */
@@ -240,6 +247,7 @@ static bool write_nest(Design *d, const Results *r) {
     d->constexprs.data = done.constexprs.data;
     d->constexprs.len = done.constexprs.len;
     d->constexprs.cap = done.constexprs.cap;
+    d->ahead |= done.ahead;
     d->error = done.error;
     return !d->error;
 }
@@ -411,6 +419,7 @@ bool design_sketch(Arena *arena, IrFunc *f, const DesignStyle *style, Str *out,
         design_fail(&d, "nothing is folded, and single elements gain nothing");
     if (!d.error && style->staged) stage_products(&d);
     if (!d.error) write_results(&d);
+    if (!d.error && style->stages && !d.ahead) design_fail(&d, "no loop over the factors of a product");
     if (!d.error) {
         str_printf(out, "sketch %s_%s implements %s {\n", f->name, style->name, f->name);
         print_head(&d, out);

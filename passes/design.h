@@ -23,6 +23,7 @@ typedef struct {
     int tiles;        /* so many innermost axes are cut; 0: none */
     int64_t inner, outer; /* extents of their tiles, innermost and those before it; 1: no tile, one index at a time */
     int64_t fold;     /* chunk of a folded axis; 0: whole, 1: one index at a time */
+    int64_t stages;   /* of the hint "pipeline" on loops over products' factors; 0: none */
     bool staged;      /* products that are used again go through a workspace */
     const char *summary;
 } DesignStyle;

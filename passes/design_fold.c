@@ -128,11 +128,15 @@ static bool has_loops(const Fold *f) {
     return false;
 }
 
-static unsigned open_loops(Design *d, const Fold *f) {
-    unsigned opened = 0;
+/* `stages`: the innermost loop brings so many of its turns' loads ahead; 0: none. */
+static unsigned open_loops(Design *d, const Fold *f, int64_t stages) {
+    unsigned opened = 0, loops = 0;
+    for (unsigned i = 0; i < f->count; i++) loops += is_loop(f->axes[i]);
     for (unsigned i = 0; i < f->count; i++) {
         const DesignAxis *axis = f->axes[i];
         if (!is_loop(axis)) continue;
+        if (stages && opened + 1 == loops)
+            design_line(d, "@llm_hint(\"pipeline\", stages=%lld)", (long long)stages);
         const char *extent = design_aff_text(d, axis->extent);
         if (axis->walk == WALK_TILE)
             design_line(d, "for %s in range(0, ceil(%s, %s)):", axis->name, extent, axis->tile);
@@ -213,7 +217,7 @@ static DesignTile fold(Design *d, const Fold *f, Body body, void *context) {
     }
     DesignTile acc = new_accumulator(d, rank, axes, f->dtype, kinds[kind].identity);
     size_t known = d->known.len;
-    unsigned opened = open_loops(d, f);
+    unsigned opened = open_loops(d, f, 0);
     DesignTile t = fold_tile(d, body(d, context), f, kind);
     const char *part = design_align(d, &t, rank, axes);
     if (kind <= 1)
@@ -396,7 +400,8 @@ static DesignTile product_loop(Design *d, Product *p, Fold *f, const DesignTile 
     Dtype dtype = dtype_is_float(shape->dtype) ? accumulator(shape->dtype) : DTYPE_I32;
     DesignTile acc = new_accumulator(d, shape->rank, shape->axes, dtype, "0");
     size_t known = d->known.len;
-    unsigned opened = open_loops(d, f);
+    unsigned opened = open_loops(d, f, d->style->stages);
+    d->ahead |= d->style->stages > 0;
     DesignTile a = factor(d, p, false), b = factor(d, p, true);
     Pairing how = pair(&a, &b, f);
     if (how.fits) design_line(d, "%s", factors_text(d, &how, &a, &b, acc.text));

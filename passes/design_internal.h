@@ -66,6 +66,7 @@ typedef struct {
     unsigned names, view_count;
     bool dry;                  /* finds out about axes: walks are whole */
     bool in_product;           /* what is read is a factor: outside of it zeros do no harm */
+    bool ahead;                /* a loop brings the factors of products ahead */
     const char *error;
     unsigned axis_count;
     DesignAxis *axes[DESIGN_AXES];
