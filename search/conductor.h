@@ -6,6 +6,9 @@
 
 #include "proposer.h"
 #include "sketchc.h"
+#include "store.h"
+
+enum { SEARCH_ARTIFACT_LIMIT = 4 << 20 }; /* bytes of an artifact that is kept */
 
 typedef enum {
     FAILURE_NONE,
@@ -32,6 +35,7 @@ typedef struct {
     const char *case_name; /* the case that is measured; null: the largest declared one */
     unsigned samples;      /* of the measurement; 0: chosen */
     bool measure, roof;    /* roof: say what limits a measured one */
+    bool keep;             /* the artifact's bytes, too */
     struct ChildChannel *channel; /* in a judge: told of each step; else null */
 } JudgeOptions;
 
@@ -43,7 +47,9 @@ typedef struct {
     Str outcome;         /* one line for people */
     Str diagnostics, explanation, verdict, roof; /* for the next request; "" where there is nothing */
     double seconds, noise; /* median and noise of the measured case; 0: not measured */
-    char case_name[64];
+    StoreResult measured;  /* all that the store keeps of that, where it was measured */
+    char case_name[64], device[128], arch[32];
+    Str artifact;          /* of one that was verified and is to be kept */
     Hash128 identity; /* of the sketch's text in the one style: equal for candidates that differ in layout only */
 } Judgement;
 
@@ -54,9 +60,15 @@ void judgement_release(Judgement *j);
  * that it cannot bring an operator of its own. Runs in the caller's thread; kernels run in their worker. */
 void judge_sketch(const JudgeOptions *options, const char *sketch, Judgement *j);
 
+/* The sketch in the one style, as the store knows it; false when it does not parse. */
+bool sketch_in_style(const char *operator_text, const char *sketch, Str *block);
+
 /* The identity alone, without judging: to drop candidates that were seen. False when it does not parse; the
  * identity is then that of the text. */
 bool sketch_identity(const char *operator_text, const char *sketch, Hash128 *identity);
+
+/* sketchc_compile; `bytes` (may be null) gets the artifact as a file has it. */
+sketchc_status conductor_compile(sketchc_unit *unit, const sketchc_options *options, Str *bytes, sketchc_artifact **artifact);
 
 /* What kind of failure a compile ended in, by its status and diagnostics (JSON; null: none). `outcome` gets
  * the first error, `explanation` what its codes mean; both may be null. */

@@ -13,18 +13,20 @@ typedef struct {
     const char *task, *file;
     unsigned samples;
     double give_up_s;
+    bool keep; /* the artifact comes back, for the store */
 } Order;
 
 static void put_order(const Search *s, const Order *o, Str *out) {
     const SearchOptions *options = s->options;
     str_printf(out, "{\"seed\":\"%llu\",\"samples\":%u", (unsigned long long)options->seed, o->samples);
     str_append_member_number(out, "give_up_s", o->give_up_s);
+    str_printf(out, ",\"keep\":%s", o->keep && options->store ? "true" : "false");
     str_append_member(out, "task", o->task);
     str_append_member(out, "file", o->file);
     str_append_member(out, "operator", s->operator_text);
     str_append_member(out, "target", options->target);
     str_append_member(out, "arch", options->arch);
-    str_append_member(out, "case", s->case_name[0] ? s->case_name : NULL);
+    if (strcmp(o->task, "shapes") != 0) str_append_member(out, "case", s->case_name[0] ? s->case_name : NULL);
     str_append_char(out, '}');
 }
 
@@ -39,20 +41,24 @@ static const char *status_of(PoolOutcome outcome) {
     return names[outcome];
 }
 
+static void read_result(const Json *json, StoreResult *r) {
+    *r = (StoreResult){.complete = json_get_bool(json, "complete", false),
+                       .seconds = json_get_number(json, "seconds", 0),
+                       .noise = json_get_number(json, "noise", 0),
+                       .samples = (unsigned)json_get_int(json, "samples", 0),
+                       .bytes = json_get_number(json, "bytes", 0),
+                       .flops = json_get_number(json, "flops", 0),
+                       .percent_of_roof = json_get_number(json, "percent_of_roof", 0),
+                       .roof_bytes = json_get_number(json, "roof_bytes", 0)};
+}
+
 /* Replaces the result; false: the job was not run, the result is as it was. `root` may be null. */
 static bool read_answer(const PoolJob *job, StoreResult *r, Json **root) {
     char error[128];
     const char *status = status_of(job->outcome);
     Json *json = job->outcome == POOL_DONE ? json_read(job->answer.data, job->answer.len, NULL, error) : NULL;
     if (status) {
-        *r = (StoreResult){.complete = json_get_bool(json, "complete", false),
-                           .seconds = json_get_number(json, "seconds", 0),
-                           .noise = json_get_number(json, "noise", 0),
-                           .samples = (unsigned)json_get_int(json, "samples", 0),
-                           .bytes = json_get_number(json, "bytes", 0),
-                           .flops = json_get_number(json, "flops", 0),
-                           .percent_of_roof = json_get_number(json, "percent_of_roof", 0),
-                           .roof_bytes = json_get_number(json, "roof_bytes", 0)};
+        read_result(json, r);
         snprintf(r->status, sizeof r->status, "%.31s",
                  job->outcome == POOL_DONE ? json_get_string(json, "status", "bug") : status);
     }
@@ -142,14 +148,17 @@ void search_evaluate(Search *s, size_t from, double deadline) {
             Candidate *c = &s->list[from];
             if (c->judged || is_known(s, c, give_up_s)) continue;
             str_init(&requests[n]);
-            put_order(s, &(Order){"judge", c->file, SAMPLES, give_up_s}, &requests[n]);
+            put_order(s, &(Order){"judge", c->file, SAMPLES, give_up_s, true}, &requests[n]);
             jobs[n] = (PoolJob){.request = requests[n].data, .size = requests[n].len};
             of[n++] = c;
         }
         pool_run(s->pool, jobs, n, deadline, s->options->cancel);
         for (size_t i = 0; i < n; i++) {
             of[i]->ended = jobs[i].ended;
-            of[i]->judged = read_answer(&jobs[i], &of[i]->result, NULL);
+            Json *root = NULL;
+            of[i]->judged = read_answer(&jobs[i], &of[i]->result, &root);
+            if (!str_read_base64(&of[i]->artifact, json_get_string(root, "artifact", ""))) of[i]->artifact.len = 0;
+            json_release(root);
             str_release(&jobs[i].answer);
             str_release(&requests[i]);
         }
@@ -169,6 +178,22 @@ double search_time(Search *s, const Candidate *c, unsigned samples) {
     StoreResult r = {0};
     do_one(s, &(Order){.task = "time", .file = c->file, .samples = samples}, &r, NULL);
     return r.seconds;
+}
+
+void search_time_shapes(Search *s, const Candidate *c) {
+    enum { SHAPE_SAMPLES = 5 };
+    StoreKey key = search_key(s, c->sketch);
+    StoreResult r = {0};
+    Json *root = NULL;
+    if (!s->options->store || store_cases_measured(s->options->store, &key) > 1) return;
+    unsigned samples = c->result.seconds < 0.1 ? SHAPE_SAMPLES : 1;
+    do_one(s, &(Order){.task = "shapes", .file = c->file, .samples = samples}, &r, &root);
+    for (const Json *item = json_first(json_get(root, "shapes")); item; item = json_next(item)) {
+        key.case_name = json_get_string(item, "name", "");
+        read_result(item, &r);
+        if (strcmp(key.case_name, s->case_name) != 0) store_put_measurement(s->options->store, &key, &r);
+    }
+    json_release(root);
 }
 
 bool search_choose_case(Search *s, Candidate *c) {

@@ -12,13 +12,13 @@ enum { FIX_ROUNDS = 4, TEXT_LIMIT = 6000, EXPLAINED = 6, SKETCH_LIMIT = 256 << 1
 void judgement_init(Judgement *j) {
     *j = (Judgement){0};
     Str *texts[] = {&j->sketch,      &j->outcome, &j->diagnostics,
-                    &j->explanation, &j->verdict, &j->roof};
+                    &j->explanation, &j->verdict, &j->roof, &j->artifact};
     for (size_t i = 0; i < COUNT_OF(texts); i++) str_init(texts[i]);
 }
 
 void judgement_release(Judgement *j) {
     Str *texts[] = {&j->sketch,      &j->outcome, &j->diagnostics,
-                    &j->explanation, &j->verdict, &j->roof};
+                    &j->explanation, &j->verdict, &j->roof, &j->artifact};
     for (size_t i = 0; i < COUNT_OF(texts); i++) str_release(texts[i]);
 }
 
@@ -38,19 +38,37 @@ static void append_limited(Str *out, const char *text) {
 
 /* ---- Identity ---- */
 
-bool sketch_identity(const char *operator_text, const char *sketch, Hash128 *identity) {
-    Str source;
+/* Operator and sketch in the one style; where they do not parse, as they are. */
+static bool format_joined(const char *operator_text, const char *sketch, Str *joined) {
     size_t from, size;
     char *text = NULL;
-    str_init(&source);
-    join(operator_text, sketch, &source, &from);
-    sketchc_unit *unit = sketchc_unit_create("candidate.sketch", source.data, source.len);
+    join(operator_text, sketch, joined, &from);
+    sketchc_unit *unit = sketchc_unit_create("candidate.sketch", joined->data, joined->len);
     bool ok = unit && sketchc_format(unit, &text, &size) == SKETCHC_OK;
-    *identity = ok ? hash128(text, size, (Hash128){0, 0})
-                   : hash128(source.data, source.len, (Hash128){1, 0});
+    if (ok) {
+        str_release(joined);
+        str_init(joined);
+        str_append_n(joined, text, size);
+    }
     sketchc_free(text);
     sketchc_unit_destroy(unit);
-    str_release(&source);
+    return ok;
+}
+
+bool sketch_identity(const char *operator_text, const char *sketch, Hash128 *identity) {
+    Str text;
+    str_init(&text);
+    bool ok = format_joined(operator_text, sketch, &text);
+    *identity = hash128(text.data, text.len, (Hash128){!ok, 0});
+    str_release(&text);
+    return ok;
+}
+
+bool sketch_in_style(const char *operator_text, const char *sketch, Str *block) {
+    Str text;
+    str_init(&text);
+    bool ok = format_joined(operator_text, sketch, &text) && proposer_extract_sketch(text.data, text.len, block, NULL);
+    str_release(&text);
     return ok;
 }
 
@@ -95,6 +113,22 @@ FailureKind conductor_compile_failure(sketchc_status status, const char *json, S
     return status == SKETCHC_MISSING || status == SKETCHC_USAGE_ERROR ? FAILURE_MACHINE : kind;
 }
 
+sketchc_status conductor_compile(sketchc_unit *unit, const sketchc_options *options, Str *bytes, sketchc_artifact **artifact) {
+    if (!bytes) return sketchc_compile(unit, options, artifact);
+    char *data = NULL, *message = NULL;
+    size_t size = 0;
+    sketchc_status status = sketchc_emit(unit, options, "artifact", &data, &size);
+    if (status == SKETCHC_OK) {
+        str_release(bytes);
+        str_init(bytes);
+        str_append_n(bytes, data, size);
+        status = sketchc_artifact_read(data, size, artifact, &message);
+    }
+    sketchc_free(message);
+    sketchc_free(data);
+    return status;
+}
+
 /* Compiles once; on failure the unit's diagnostics are left in `json`, which the caller frees. */
 static sketchc_status compile_once(const JudgeOptions *o, const Str *source, Judgement *j,
                                    sketchc_artifact **artifact, char **json) {
@@ -104,7 +138,7 @@ static sketchc_status compile_once(const JudgeOptions *o, const Str *source, Jud
                                .target_file = o->target_file};
     sketchc_unit *unit = sketchc_unit_create("candidate.sketch", source->data, source->len);
     if (!unit) return SKETCHC_BUG;
-    sketchc_status status = sketchc_compile(unit, &options, artifact);
+    sketchc_status status = conductor_compile(unit, &options, o->keep ? &j->artifact : NULL, artifact);
     *json = status ? sketchc_diagnostics(unit, "json") : NULL;
     char *text = status ? sketchc_diagnostics(unit, "text") : NULL;
     str_release(&j->diagnostics);
@@ -208,9 +242,20 @@ static void measure(const JudgeOptions *o, const sketchc_artifact *artifact, con
     Json *root = report ? json_read(report, strlen(report), NULL, error) : NULL;
     const Json *item = json_first(json_get(root, "cases"));
     const char *status = json_get_string(item, "status", "bug");
+    snprintf(j->device, sizeof j->device, "%.127s", json_get_string(root, "device", ""));
+    snprintf(j->arch, sizeof j->arch, "%.31s", json_get_string(root, "arch", ""));
     if (strcmp(status, "ok") == 0) {
         j->seconds = json_get_number(item, "median_s", 0);
         j->noise = json_get_number(item, "noise", 0);
+        j->measured = (StoreResult){.status = "ok",
+                                    .complete = true,
+                                    .seconds = j->seconds,
+                                    .noise = j->noise,
+                                    .samples = (unsigned)json_get_int(item, "samples", 0),
+                                    .bytes = json_get_number(item, "bytes", 0),
+                                    .flops = json_get_number(item, "flops", 0),
+                                    .percent_of_roof = json_get_number(item, "percent_of_copy", 0),
+                                    .roof_bytes = 1e9 * json_get_number(item, "copy_gb_per_s", 0)};
         str_printf(&j->outcome, ", %.4g ms at %s", 1e3 * j->seconds, j->case_name);
         if (o->roof)
             conductor_roof(o, file, j->case_name, j->seconds,

@@ -30,6 +30,18 @@ static void put_judgement(Judgement *j, Str *out) {
     str_append_json(out, j->case_name);
     str_append_member_number(out, "seconds", j->seconds);
     str_append_member_number(out, "noise", j->noise);
+    str_append_member_number(out, "samples", j->measured.samples);
+    str_append_member_number(out, "bytes", j->measured.bytes);
+    str_append_member_number(out, "flops", j->measured.flops);
+    str_append_member_number(out, "percent_of_roof", j->measured.percent_of_roof);
+    str_append_member_number(out, "roof_bytes", j->measured.roof_bytes);
+    str_append_member(out, "device", j->device);
+    str_append_member(out, "arch", j->arch);
+    if (j->artifact.len && j->artifact.len <= SEARCH_ARTIFACT_LIMIT && j->failure == FAILURE_NONE) {
+        str_append(out, ",\"artifact\":\"");
+        str_append_base64(out, j->artifact.data, j->artifact.len);
+        str_append_char(out, '"');
+    }
     for (size_t i = 0; i < count; i++) {
         str_printf(out, ",\"%s\":", names[i]);
         str_append_json_n(out, texts[i]->data, texts[i]->len);
@@ -55,7 +67,23 @@ static bool read_judgement(const char *answer, size_t size, Judgement *j) {
     j->identity = (Hash128){whole(root, "lo"), whole(root, "hi")};
     j->seconds = json_get_number(root, "seconds", 0);
     j->noise = json_get_number(root, "noise", 0);
+    if (j->seconds > 0)
+        j->measured = (StoreResult){.status = "ok",
+                                    .complete = true,
+                                    .seconds = j->seconds,
+                                    .noise = j->noise,
+                                    .samples = (unsigned)json_get_int(root, "samples", 0),
+                                    .bytes = json_get_number(root, "bytes", 0),
+                                    .flops = json_get_number(root, "flops", 0),
+                                    .percent_of_roof = json_get_number(root, "percent_of_roof", 0),
+                                    .roof_bytes = json_get_number(root, "roof_bytes", 0)};
     snprintf(j->case_name, sizeof j->case_name, "%.63s", json_get_string(root, "case", ""));
+    snprintf(j->device, sizeof j->device, "%.127s", json_get_string(root, "device", ""));
+    snprintf(j->arch, sizeof j->arch, "%.31s", json_get_string(root, "arch", ""));
+    if (!str_read_base64(&j->artifact, json_get_string(root, "artifact", ""))) {
+        str_release(&j->artifact);
+        str_init(&j->artifact);
+    }
     for (size_t i = 0; ok && i < count; i++) str_append(texts[i], json_get_string(root, names[i], ""));
     json_release(root);
     return ok;
@@ -64,8 +92,9 @@ static bool read_judgement(const char *answer, size_t size, Judgement *j) {
 /* ---- The search's side ---- */
 
 static void put_order(const JudgeOptions *o, const char *sketch, Str *out) {
-    str_printf(out, "{\"seed\":\"%llu\",\"samples\":%u,\"measure\":%s,\"roof\":%s",
-               (unsigned long long)o->seed, o->samples, o->measure ? "true" : "false", o->roof ? "true" : "false");
+    str_printf(out, "{\"seed\":\"%llu\",\"samples\":%u,\"measure\":%s,\"roof\":%s,\"keep\":%s",
+               (unsigned long long)o->seed, o->samples, o->measure ? "true" : "false", o->roof ? "true" : "false",
+               o->keep ? "true" : "false");
     str_append_member_number(out, "time_limit_s", o->time_limit_s);
     str_append_member(out, "task", "sketch");
     str_append_member(out, "file", sketch);
@@ -116,6 +145,7 @@ void judge_order(const Json *order, ChildChannel *channel, Str *text) {
                       .samples = (unsigned)json_get_int(order, "samples", 0),
                       .measure = json_get_bool(order, "measure", false),
                       .roof = json_get_bool(order, "roof", false),
+                      .keep = json_get_bool(order, "keep", false),
                       .channel = channel};
     Judgement j;
     judgement_init(&j);

@@ -65,7 +65,7 @@ static void read_run(void *context, const StoreRow *row) {
                      .complete = store_integer(row, "verified") != 0};
     const struct {
         const char **to, *column;
-    } texts[] = {{&run.operator_name, "operator"}, {&run.target, "target"},     {&run.arch, "arch"},
+    } texts[] = {{&run.operator_name, "operator"}, {&run.definition, "definition_hash"}, {&run.target, "target"},     {&run.arch, "arch"},
                  {&run.device, "device"},          {&run.case_name, "case"},    {&run.sizes, "sizes"},
                  {&run.strategy, "strategy"},      {&run.seed, "seed"},         {&run.began, "began"},
                  {&run.ended, "ended"},            {&run.winner, "winner"}};
@@ -97,8 +97,20 @@ static void read_trial(void *context, const StoreRow *row) {
     if (run) VEC_PUSH(r->arena, &run->trials, t);
 }
 
+static void read_shape(void *context, const StoreRow *row) {
+    const Reader *r = context;
+    ReportRun *run = run_of(r->report, store_integer(row, "run"));
+    ReportShape shape = {.case_name = text_of(r, row, "case"),
+                         .sizes = text_of(r, row, "sizes"),
+                         .seconds = store_number(row, "seconds"),
+                         .naive = store_number(row, "naive_seconds"),
+                         .percent = store_number(row, "percent_of_roof")};
+    if (run) VEC_PUSH(r->arena, &run->shapes, shape);
+}
+
 static void read_call(void *context, const StoreRow *row) {
     const Reader *r = context;
+    report_note_answer(r->report, row);
     ReportRun *run = run_of(r->report, store_integer(row, "run"));
     MetricsUse *uses[] = {&r->report->use, run ? &run->use : NULL};
     for (size_t i = 0; i < COUNT_OF(uses); i++)
@@ -141,18 +153,37 @@ static void put_use(const MetricsUse *use, Str *out) {
     str_append(out, ".</p>\n");
 }
 
-static void put_overview(const Report *report, Str *out) {
-    size_t count = report->runs.len, verified = 0, trials = 0;
-    double *speedups = ARENA_ARRAY(report->arena, double, count + 1);
-    for (size_t i = 0; i < count; i++) {
+static bool same_task(const ReportRun *a, const ReportRun *b) {
+    return strcmp(a->definition, b->definition) == 0 && strcmp(a->target, b->target) == 0 && strcmp(a->device, b->device) == 0;
+}
+
+/* Of an operator on a device the search with the fastest verified winner counts, or the first where there is none. */
+static bool counts(const Report *report, size_t at) {
+    const ReportRun *own = &report->runs.data[at];
+    for (size_t i = 0; i < report->runs.len; i++) {
         const ReportRun *r = &report->runs.data[i];
-        speedups[i] = r->complete ? metrics_speedup(r->naive, r->best) : NAN;
-        verified += r->complete;
+        if (i == at || !same_task(own, r)) continue;
+        bool better = r->complete && (!own->complete || r->best < own->best);
+        bool equal = r->complete == own->complete && (!r->complete || r->best == own->best);
+        if (better || (equal && i < at)) return false;
+    }
+    return true;
+}
+
+static void put_overview(const Report *report, Str *out) {
+    size_t count = 0, verified = 0, trials = 0;
+    double *speedups = ARENA_ARRAY(report->arena, double, report->runs.len + 1);
+    for (size_t i = 0; i < report->runs.len; i++) {
+        const ReportRun *r = &report->runs.data[i];
         trials += r->trials.len;
+        if (!counts(report, i)) continue;
+        speedups[count++] = r->complete ? metrics_speedup(r->naive, r->best) : NAN;
+        verified += r->complete;
     }
     str_append(out, "<div class=tiles>\n");
-    put_count_tile((double)count, "searches", out);
-    put_count_tile((double)verified, "with a winner verified in all cases", out);
+    put_count_tile((double)report->runs.len, "searches", out);
+    put_count_tile((double)count, "operators, each on a device", out);
+    put_count_tile((double)verified, "of them with a winner verified in all cases", out);
     put_count_tile((double)trials, "candidates judged", out);
     str_append(out, "<div><b>");
     put_ratio(metrics_geometric_mean(speedups, count), "&times;", out);
@@ -169,8 +200,8 @@ static void put_overview(const Report *report, Str *out) {
 
 static void put_index(const Report *report, Str *out) {
     str_append(out, "<div class=\"pane wide\"><h3>Searches</h3><div class=scroll><table><thead><tr><th>operator<th>target, device"
-                    "<th>case<th class=number>naive<th class=number>best<th class=number>speedup<th class=number>candidates"
-                    "<th>verified</thead><tbody>\n");
+                    "<th>case<th class=number>naive<th class=number>best<th class=number>speedup<th class=number>at the worst size"
+                    "<th class=number>candidates<th>verified</thead><tbody>\n");
     for (size_t i = 0; i < report->runs.len; i++) {
         const ReportRun *r = &report->runs.data[i];
         str_printf(out, "<tr><td><a href=\"#run%lld\">", (long long)r->id);
@@ -187,6 +218,8 @@ static void put_index(const Report *report, Str *out) {
         report_put_time(r->best, out);
         str_append(out, "<td class=number>");
         put_ratio(metrics_speedup(r->naive, r->best), "&times;", out);
+        str_append(out, "<td class=number>");
+        put_ratio(report_robustness(r, report->arena, false).least, "&times;", out);
         str_printf(out, "<td class=number>%zu<td>%s\n", r->trials.len,
                    r->complete ? "all cases" : *r->ended ? "no" : "not ended");
     }
@@ -289,6 +322,9 @@ static void put_run(const Report *report, const ReportRun *r, Str *out) {
     put_pane("", "Cost", out);
     put_use(&r->use, out);
     str_append(out, "</section>\n");
+    put_pane("", "Over its shapes", out);
+    report_shapes(r, report->arena, out);
+    str_append(out, "</section>\n");
     put_pane("wide", "Lineage: who was made from whom", out);
     report_tree(r, report->arena, out);
     str_append(out, "</section>\n");
@@ -314,6 +350,9 @@ static void put_page(const Report *report, const char *title, Str *out) {
     put_index(report, out);
     put_pane("wide", "Roofline: from the naive sketch to the winner", out);
     report_roofline(report, out);
+    str_append(out, "</section>\n");
+    put_pane("wide", "Answers of models and programs", out);
+    report_answers(report, out);
     str_append(out, "</section></div>\n");
     for (size_t i = 0; i < report->runs.len; i++) put_run(report, &report->runs.data[i], out);
     str_append(out, "</body></html>\n");
@@ -322,8 +361,10 @@ static void put_page(const Report *report, const char *title, Str *out) {
 bool report_page(Store *store, const char *title, Str *out) {
     Report report = {.arena = arena_create()};
     if (!report.arena) return false;
+    report.chains = map_create(report.arena);
     Reader reader = {&report, report.arena};
     bool ok = store_each(store, "runs", -1, read_run, &reader) && store_each(store, "trials", -1, read_trial, &reader) &&
+              store_each(store, "shapes", -1, read_shape, &reader) &&
               store_each(store, "calls", -1, read_call, &reader);
     if (ok) put_page(&report, title, out);
     arena_destroy(report.arena);

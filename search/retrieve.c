@@ -37,14 +37,16 @@ static void visit(void *context, const StoreRow *row) {
 
 /* By someone else when there is one who answers, else all by the built-in embedding: vectors of two kinds do not compare. */
 static double *embed_all(const Reader *r, const OperatorFeatures *own, Entry **entries, size_t count, size_t *size) {
-    const Embedder *other = r->options->embedder;
+    const Embedder *other = count ? r->options->embedder : NULL;
     const char **texts = ARENA_ARRAY(r->arena, const char *, count + 1);
     texts[0] = own->description.data;
     for (size_t i = 0; i < count; i++) texts[i + 1] = entries[i]->features.description.data;
-    if (other && other->size) {
-        double *vectors = ARENA_ARRAY(r->arena, double, (count + 1) * other->size);
-        *size = other->size;
-        if (other->embed(other->context, texts, count + 1, vectors, other->size)) return vectors;
+    double *theirs = other ? other->embed(other->context, texts, count + 1, size) : NULL;
+    if (theirs) {
+        double *kept = ARENA_ARRAY(r->arena, double, (count + 1) * *size);
+        memcpy(kept, theirs, (count + 1) * *size * sizeof *kept);
+        free(theirs);
+        return kept;
     }
     double *vectors = ARENA_ARRAY(r->arena, double, (count + 1) * EMBEDDING_SIZE);
     for (size_t i = 0; i <= count; i++) embed_words(texts[i], vectors + i * EMBEDDING_SIZE);

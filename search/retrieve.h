@@ -7,11 +7,11 @@
 #include "proposer.h"
 #include "store.h"
 
-/* A vector for a description, by someone else. False: it could not be had, and the built-in one is taken for all. */
-typedef struct {
-    bool (*embed)(void *context, const char *const *texts, size_t count, double *vectors, size_t size); /* count x size */
+/* Vectors for descriptions, by someone else: count x size numbers, malloc'ed, all of one length that is not known before. Null: they
+ * could not be had, and the built-in ones are taken for all. */
+typedef struct Embedder {
+    double *(*embed)(void *context, const char *const *texts, size_t count, size_t *size);
     void *context;
-    size_t size;
 } Embedder;
 
 typedef struct {

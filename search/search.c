@@ -46,6 +46,12 @@ static Hash128 identity_of(const char *sketch) {
     return hash128(body, strlen(body), (Hash128){0, 0});
 }
 
+void candidate_release(Candidate *c) {
+    free(c->file);
+    free(c->sketch);
+    str_release(&c->artifact);
+}
+
 /* The sketch joined with the operator, in the one style. What the formatter does not survive stays as it is, and is
  * judged by that. */
 static bool prepare(const Search *s, const char *sketch, Candidate *c) {
@@ -76,17 +82,16 @@ static size_t add(Loop *l, const char *sketch, const char *source, size_t parent
                   unsigned island) {
     Search *s = &l->s;
     Candidate c = {.source = source, .parent = parent, .arm = arm, .island = island};
+    str_init(&c.artifact);
     l->result->last.tried++;
     if (s->count == SEARCH_CANDIDATES || !prepare(s, sketch, &c)) {
-        free(c.file);
-        free(c.sketch);
+        candidate_release(&c);
         return SIZE_MAX;
     }
     for (size_t i = 0; i < s->count; i++)
         if (s->list[i].identity.lo == c.identity.lo && s->list[i].identity.hi == c.identity.hi) {
             l->result->last.repeated++;
-            free(c.file);
-            free(c.sketch);
+            candidate_release(&c);
             return SIZE_MAX;
         }
     s->list[s->count] = c;
@@ -109,8 +114,9 @@ static ProposerRequest request_of(const Loop *l, const ProposerCandidate *parent
 }
 
 /* A question to somebody outside, and what it cost. */
-static void note_call(Loop *l, const Proposer *from, const ProposerReply *reply) {
+static void note_call(Loop *l, const Proposer *from, const ProposerRequest *r, const ProposerReply *reply, size_t at) {
     SearchProgress *p = &l->result->last;
+    Search *s = &l->s;
     p->calls++;
     p->tokens_in += reply->tokens_in > 0 ? reply->tokens_in : 0;
     p->tokens_out += reply->tokens_out > 0 ? reply->tokens_out : 0;
@@ -122,8 +128,30 @@ static void note_call(Loop *l, const Proposer *from, const ProposerReply *reply)
                       .tokens_cached = reply->tokens_cached,
                       .cost = reply->cost,
                       .seconds = reply->seconds,
-                      .replayed = reply->replayed};
-    if (l->s.options->store) store_put_call(l->s.options->store, l->s.run, &call);
+                      .replayed = reply->replayed,
+                      .task = r->parent_count ? "improve" : "design",
+                      .definition = s->operator_text,
+                      .target = s->options->target,
+                      .sketch = at == SIZE_MAX ? NULL : s->list[at].sketch,
+                      .outcome = at != SIZE_MAX ? NULL : reply->sketch.len ? "repeated" : "no sketch"};
+    int64_t number = s->options->store ? store_put_call(s->options->store, s->run, &call) : 0;
+    if (at != SIZE_MAX && number > 0) s->list[at].call = number;
+}
+
+/* What came of the answer to a question. */
+static void note_outcome(const Search *s, const Candidate *c) {
+    StoreCall result = {.definition = s->operator_text,
+                        .sketch = c->sketch,
+                        .outcome = c->result.status,
+                        .verified = c->result.complete};
+    if (c->call > 0) store_call_result(s->options->store, c->call, &result);
+}
+
+static size_t take_reply(Loop *l, const Proposer *from, const ProposerRequest *r, const ProposerReply *reply,
+                         const char *source, size_t parent, unsigned arm, unsigned island) {
+    size_t at = reply->sketch.len ? add(l, reply->sketch.data, source, parent, arm, island) : SIZE_MAX;
+    if (arm == ARM_MORE) note_call(l, from, r, reply, at);
+    return at;
 }
 
 static size_t ask(Loop *l, Proposer *from, const ProposerRequest *r, const char *source,
@@ -131,9 +159,7 @@ static size_t ask(Loop *l, Proposer *from, const ProposerRequest *r, const char 
     ProposerReply reply;
     proposer_reply_init(&reply);
     from->propose(from, r, 1, &reply);
-    if (arm == ARM_MORE) note_call(l, from, &reply);
-    size_t at =
-        reply.sketch.len ? add(l, reply.sketch.data, source, parent, arm, island) : SIZE_MAX;
+    size_t at = take_reply(l, from, r, &reply, source, parent, arm, island);
     proposer_reply_release(&reply);
     return at;
 }
@@ -160,6 +186,9 @@ static void account(Loop *l, Candidate *c) {
     StoreTrial trial = {.source = c->source, .at = c->ended - l->start, .known = c->stored};
     if (!c->stored)
         store_put(s->options->store, &key, &c->result, c->source, parent ? parent->sketch : NULL);
+    if (c->artifact.len) store_put_artifact(s->options->store, &key, c->artifact.data, c->artifact.len);
+    str_release(&c->artifact);
+    note_outcome(s, c);
     if (first && s->run >= 0)
         store_put_trial(s->options->store, s->run, &key, &c->result, &trial);
 }
@@ -173,6 +202,8 @@ static void begin_run(Loop *l) {
     StoreKey key = search_key(s, "");
     if (s->options->store && s->run < 0)
         s->run = store_run_begin(s->options->store, &key, strategy_of(s), s->options->seed);
+    for (size_t i = 0; s->run >= 0 && i < s->options->call_count; i++)
+        store_adopt_call(s->options->store, s->run, s->options->calls[i]);
 }
 
 static void report(Loop *l, bool done) {
@@ -196,9 +227,8 @@ static void judge_new(Loop *l, size_t from) {
 
 /* ---- The start ---- */
 
-/* The operator alone: what a designed file holds before its sketch. */
-static bool take_operator(Loop *l) {
-    const SearchOptions *o = l->s.options;
+/* What a designed file holds before its sketch. */
+bool search_read_operator(const SearchOptions *o, Str *operator_text, Str *operator_name, Str *error) {
     sketchc_options options = {.size = sizeof options, .target = o->target, .arch = o->arch};
     sketchc_unit *unit = sketchc_unit_create(o->path, o->text, o->size);
     char *text = NULL;
@@ -212,16 +242,27 @@ static bool take_operator(Loop *l) {
     const char *sketch = ok ? strstr(text, "\nsketch ") : NULL,
                *name = ok ? strstr(text, "operator ") : NULL;
     if (sketch && name) {
-        l->s.operator_text = copy(text, (size_t)(sketch - text) + 1);
+        str_append_n(operator_text, text, (size_t)(sketch - text) + 1);
         name += strlen("operator ");
-        snprintf(l->s.name, sizeof l->s.name, "%.*s", (int)strcspn(name, " {"), name);
+        str_append_n(operator_name, name, strcspn(name, " {"));
     } else if (unit) {
         char *diagnostics = sketchc_diagnostics(unit, "text");
-        str_append(&l->result->error, diagnostics ? diagnostics : "the operator cannot be read\n");
+        str_append(error, diagnostics ? diagnostics : "the operator cannot be read\n");
         sketchc_free(diagnostics);
     }
     sketchc_free(text);
     sketchc_unit_destroy(unit);
+    return operator_text->len > 0;
+}
+
+static bool take_operator(Loop *l) {
+    Str text, name;
+    str_init(&text);
+    str_init(&name);
+    if (search_read_operator(l->s.options, &text, &name, &l->result->error)) l->s.operator_text = copy(text.data, text.len);
+    snprintf(l->s.name, sizeof l->s.name, "%s", name.data);
+    str_release(&text);
+    str_release(&name);
     return l->s.operator_text != NULL;
 }
 
@@ -247,14 +288,23 @@ static bool take_naive(Loop *l, Proposer *rules) {
 /* First sketches of somebody outside, who sees similar operators' sketches. */
 static void take_first(Loop *l) {
     Proposer *more = l->s.options->more;
-    RetrieveOptions o = {.operator_text = l->s.operator_text, .target = l->s.options->target};
+    RetrieveOptions o = {.operator_text = l->s.operator_text,
+                         .target = l->s.options->target,
+                         .embedder = l->s.options->embedder};
     Retrieved found;
+    ProposerRequest requests[PER_ROUND];
+    ProposerReply replies[PER_ROUND];
     retrieve_examples(l->s.options->store, &o, &found);
     for (unsigned i = 0; i < PER_ROUND; i++) {
-        ProposerRequest r = request_of(l, NULL, i);
-        r.examples = found.examples;
-        r.example_count = found.count;
-        ask(l, more, &r, more->name, SIZE_MAX, ARM_MORE, i % SEARCH_ISLANDS);
+        requests[i] = request_of(l, NULL, i);
+        requests[i].examples = found.examples;
+        requests[i].example_count = found.count;
+        proposer_reply_init(&replies[i]);
+    }
+    more->propose(more, requests, PER_ROUND, replies);
+    for (unsigned i = 0; i < PER_ROUND; i++) {
+        take_reply(l, more, &requests[i], &replies[i], more->name, SIZE_MAX, ARM_MORE, i % SEARCH_ISLANDS);
+        proposer_reply_release(&replies[i]);
     }
     retrieved_release(&found);
 }
@@ -416,6 +466,8 @@ static void keep(Loop *l, const Candidate *c) {
     l->result->found = true;
     l->result->complete = c->result.complete;
     if (c->result.complete) search_keep_artifact(&l->s, c);
+    /* Of what a page says about sizes nothing is worth a wait. */
+    if (c->result.complete && !cancelled(l)) search_time_shapes(&l->s, c);
 }
 
 static void end_run(Loop *l, const Candidate *winner) {
@@ -459,6 +511,7 @@ static void finish(Loop *l) {
         }
         keep(l, c);
         end_run(l, c);
+        if (naive && naive != c && c->result.complete && !cancelled(l)) search_time_shapes(s, naive);
         return;
     }
     end_run(l, NULL);
@@ -474,6 +527,12 @@ void search_run(const SearchOptions *options, SearchResult *result) {
               .start = seconds_now()};
     l.deadline = l.start + PATIENCE * time_limit(options);
     result->last.cost = -1;
+    if (options->before) {
+        result->last.calls = options->before->calls;
+        result->last.tokens_in = options->before->tokens_in;
+        result->last.tokens_out = options->before->tokens_out;
+        result->last.cost = options->before->cost;
+    }
     l.s.list = calloc(SEARCH_CANDIDATES, sizeof *l.s.list);
     l.s.pool_options = (PoolOptions){.argv = options->judge, .slots = options->workers};
     l.s.pool = pool_create(&l.s.pool_options);
@@ -484,10 +543,7 @@ void search_run(const SearchOptions *options, SearchResult *result) {
         finish(&l);
         report(&l, true);
     }
-    for (size_t i = 0; i < l.s.count; i++) {
-        free(l.s.list[i].sketch);
-        free(l.s.list[i].file);
-    }
+    for (size_t i = 0; i < l.s.count; i++) candidate_release(&l.s.list[i]);
     proposer_destroy(rules);
     pool_destroy(l.s.pool);
     free(l.s.list);

@@ -8,15 +8,17 @@
 #include "proposer.h"
 #include "store.h"
 
-typedef struct {
+typedef struct SearchProgress {
     unsigned tried, verified, repeated, round;
     double best_seconds, naive_seconds, elapsed;
     const char *best_name;  /* of the proposer's way: a style or mutation */
     double percent_of_roof; /* of the best; 0: not known */
     unsigned failures[FAILURE_COUNT];
-    unsigned calls;         /* questions to models and programs */
+    unsigned asking;        /* questions on their way */
+    unsigned calls;         /* questions to models and programs that were answered */
     int64_t tokens_in, tokens_out;
     double cost;            /* negative: not known */
+    bool answers;           /* first answers are judged, and mended; the search comes after them */
     bool done;
 } SearchProgress;
 
@@ -41,6 +43,10 @@ typedef struct SearchOptions {
     bool asked;              /* it was asked for first sketches before; these are `seeds` */
     const SearchSeed *seeds;
     size_t seed_count;
+    const SearchProgress *before; /* of that: calls, tokens and cost are added to; null */
+    const int64_t *calls;    /* of that, in the store: they become this run's */
+    size_t call_count;
+    const struct Embedder *embedder; /* null: the built-in embedding */
     Store *store;            /* null: nothing is kept */
     const char *environment; /* key of the store: JSON, versions of compilers and drivers; null */
     const atomic_int *cancel;/* may be null */
@@ -58,6 +64,8 @@ typedef struct SearchResult {
 } SearchResult;
 
 bool search_strategy_known(const char *name);
+/* The operator of the options' file in the one style, as the store knows it, and its name; false with diagnostics in `error`. */
+bool search_read_operator(const SearchOptions *options, Str *operator_text, Str *operator_name, Str *error);
 /* `result` is initialised here and released by search_result_release. */
 void search_run(const SearchOptions *options, SearchResult *result);
 void search_result_release(SearchResult *result);

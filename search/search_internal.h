@@ -18,6 +18,8 @@ typedef struct {
     unsigned arm, children, island;
     bool naive, judged, stored, counted;
     double ended; /* when it had been judged, on the clock of the search */
+    int64_t call; /* the question it answers, in the store; 0: none */
+    Str artifact; /* until it is in the store; "" none */
     StoreResult result; /* status "ok": compiled, small cases right, timed */
 } Candidate;
 
@@ -39,6 +41,7 @@ typedef struct {
     } arms[ARM_COUNT];
 } Search;
 
+void candidate_release(Candidate *c);
 bool candidate_runs(const Candidate *c);
 FailureKind candidate_failure(const Candidate *c);
 StoreKey search_key(const Search *s, const char *sketch);
@@ -56,6 +59,8 @@ void search_evaluate(Search *s, size_t from, double deadline);
 bool search_verify_all(Search *s, Candidate *c);
 /* The artifact as bytes, into the store. */
 void search_keep_artifact(Search *s, const Candidate *c);
+/* Its time at all cases but the one that the search is about, into the store, unless they are there. */
+void search_time_shapes(Search *s, const Candidate *c);
 /* Seconds; 0: it could not be timed. */
 double search_time(Search *s, const Candidate *c, unsigned samples);
 /* The case with the most bytes, by one launch of each; the device's name; the cases, into the store. */

@@ -91,6 +91,7 @@ static bool bring_up(Store *s) {
              STORE_APPLICATION, STORE_VERSION);
     bool ok = version == 0   ? store_sql(s, store_schema)
               : version == 1 ? store_sql(s, store_from_version_1)
+              : version == 2 ? store_sql(s, store_from_version_2)
                              : version == STORE_VERSION;
     if (ok && version != STORE_VERSION) ok = store_sql(s, mark);
     if (ok && store_sql(s, "COMMIT")) return true;
@@ -313,6 +314,25 @@ bool store_put(Store *s, const StoreKey *key, const StoreResult *r, const char *
                       put_verification(s, texts, r) && put_facts(s, texts, &h, r));
 }
 
+bool store_put_measurement(Store *s, const StoreKey *key, const StoreResult *r) {
+    Hashes h = hashes_of(key);
+    const char *texts[KEY_TEXTS];
+    texts_of(key, &h, texts);
+    if (!store_sql(s, "BEGIN IMMEDIATE")) return false;
+    return end(s, put_measurement(s, texts, r) && put_facts(s, texts, &h, r));
+}
+
+int64_t store_cases_measured(Store *s, const StoreKey *key) {
+    Hashes h = hashes_of(key);
+    const char *texts[KEY_TEXTS];
+    texts_of(key, &h, texts);
+    sqlite3_stmt *q = store_prepare(s, "SELECT count(DISTINCT case_name) FROM measurement WHERE sketch = ?1 AND device = " DEVICE
+                                       " AND environment = " ENVIRONMENT, KEY_TEXTS - 1, texts);
+    int64_t count = q && sqlite3_step(q) == SQLITE_ROW ? sqlite3_column_int64(q, 0) : -1;
+    sqlite3_finalize(q);
+    return count;
+}
+
 bool store_put_artifact(Store *s, const StoreKey *key, const void *data, size_t size) {
     Hashes h = hashes_of(key);
     const char *texts[KEY_TEXTS];
@@ -371,18 +391,88 @@ bool store_put_trial(Store *s, int64_t run, const StoreKey *key, const StoreResu
     return store_finish(q);
 }
 
-bool store_put_call(Store *s, int64_t run, const StoreCall *c) {
-    const char *texts[] = {c->proposer, c->status};
+/* The hashes of a call's operator and sketch; "" where there is none. */
+static Hashes hashes_of_call(const char *definition, const char *sketch) {
+    StoreKey key = {.definition = or_empty(definition), .sketch = sketch};
+    Hashes h = hashes_of(&key);
+    if (!definition || !sketch) h.sketch[0] = '\0';
+    if (!definition) h.definition[0] = '\0';
+    return h;
+}
+
+static bool insert_call(Store *s, int64_t run, const StoreCall *c, const Hashes *h) {
+    const char *texts[] = {c->proposer, c->status, or_empty(c->task), h->definition, or_empty(c->target), h->sketch,
+                           or_empty(c->outcome)};
     double numbers[] = {c->cost, c->seconds};
-    int64_t counts[] = {c->tokens_in, c->tokens_out, c->tokens_cached, c->replayed, run};
+    int64_t counts[] = {c->tokens_in, c->tokens_out, c->tokens_cached, c->replayed, run, c->chain, c->round, c->verified};
     sqlite3_stmt *q = with_numbers(
-        store_prepare(s, "INSERT INTO model_call(proposer, status, cost, seconds, tokens_in,"
-                         " tokens_out, tokens_cached, replayed, run, began) VALUES(?1, ?2, ?3, ?4,"
-                         " ?5, ?6, ?7, ?8, CASE WHEN ?9 < 0 THEN NULL ELSE ?9 END, " NOW ")",
+        store_prepare(s, "INSERT INTO model_call(proposer, status, task, definition, target, sketch, outcome, cost,"
+                         " seconds, tokens_in, tokens_out, tokens_cached, replayed, run, chain, round, verified, began)"
+                         " VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, CASE WHEN ?14 < 0 THEN NULL"
+                         " ELSE ?14 END, CASE WHEN ?15 > 0 THEN ?15 END, ?16, ?17, " NOW ")",
                       COUNT_OF(texts), texts),
-        3, COUNT_OF(numbers), numbers);
+        COUNT_OF(texts) + 1, COUNT_OF(numbers), numbers);
     for (size_t i = 0; q && i < COUNT_OF(counts); i++)
-        sqlite3_bind_int64(q, 5 + (int)i, counts[i]);
+        sqlite3_bind_int64(q, (int)(COUNT_OF(texts) + COUNT_OF(numbers) + 1 + i), counts[i]);
+    return store_finish(q);
+}
+
+int64_t store_put_call(Store *s, int64_t run, const StoreCall *c) {
+    Hashes h = hashes_of_call(c->definition, c->sketch);
+    StoreKey key = {.definition = c->definition};
+    if (!store_sql(s, "BEGIN IMMEDIATE")) return -1;
+    bool ok = (!c->definition || put_definition(s, &key, &h)) && insert_call(s, run, c, &h);
+    int64_t call = sqlite3_last_insert_rowid(s->db);
+    if (ok && c->chain <= 0)
+        ok = store_sql(s, "UPDATE model_call SET chain = id WHERE id = last_insert_rowid()");
+    return end(s, ok) ? call : -1;
+}
+
+bool store_call_result(Store *s, int64_t call, const StoreCall *c) {
+    Hashes h = hashes_of_call(c->definition, c->sketch);
+    const char *texts[] = {h.sketch, or_empty(c->outcome)};
+    sqlite3_stmt *q = store_prepare(s, "UPDATE model_call SET sketch = ?1, outcome = ?2, verified = ?3 WHERE id = ?4",
+                                    COUNT_OF(texts), texts);
+    if (q) sqlite3_bind_int64(q, 3, c->verified);
+    if (q) sqlite3_bind_int64(q, 4, call);
+    return store_finish(q);
+}
+
+bool store_adopt_call(Store *s, int64_t run, int64_t call) {
+    sqlite3_stmt *q = store_prepare(s, "UPDATE model_call SET run = ?1 WHERE id = ?2", 0, NULL);
+    if (q) sqlite3_bind_int64(q, 1, run);
+    if (q) sqlite3_bind_int64(q, 2, call);
+    return store_finish(q);
+}
+
+/* ---- Vectors ---- */
+
+static const char *const *vector_key(const char *model, const char *text, char hash[33], const char *texts[2]) {
+    hash128_hex(hash128(text, strlen(text), (Hash128){0, 0}), hash);
+    texts[0] = model;
+    texts[1] = hash;
+    return texts;
+}
+
+double *store_find_vector(Store *s, const char *model, const char *text, size_t *size) {
+    char hash[33];
+    const char *texts[2];
+    sqlite3_stmt *q = store_prepare(s, "SELECT vector FROM embedding WHERE model = ?1 AND text = ?2", 2,
+                                    vector_key(model, text, hash, texts));
+    size_t bytes = q && sqlite3_step(q) == SQLITE_ROW ? (size_t)sqlite3_column_bytes(q, 0) : 0;
+    double *vector = bytes && bytes % sizeof *vector == 0 ? malloc(bytes) : NULL;
+    if (vector) memcpy(vector, sqlite3_column_blob(q, 0), bytes);
+    *size = vector ? bytes / sizeof *vector : 0;
+    sqlite3_finalize(q);
+    return vector;
+}
+
+bool store_put_vector(Store *s, const char *model, const char *text, const double *vector, size_t size) {
+    char hash[33];
+    const char *texts[2];
+    sqlite3_stmt *q = store_prepare(s, "INSERT OR REPLACE INTO embedding VALUES(?1, ?2, ?3)", 2,
+                                    vector_key(model, text, hash, texts));
+    if (q) sqlite3_bind_blob64(q, 3, vector, size * sizeof *vector, SQLITE_TRANSIENT);
     return store_finish(q);
 }
 
@@ -451,12 +541,13 @@ static const char drop_rest[] =
     "CREATE TEMP TABLE unused AS SELECT hash FROM sketch WHERE hash NOT IN (SELECT sketch FROM"
     " verification) AND hash NOT IN (SELECT hash FROM kept);"
     "DELETE FROM artifact WHERE sketch IN (SELECT hash FROM unused);"
+    "DELETE FROM measurement WHERE sketch IN (SELECT hash FROM unused);"
     "DELETE FROM lineage WHERE child IN (SELECT hash FROM unused);"
     "DELETE FROM sketch WHERE hash IN (SELECT hash FROM unused);"
     "DELETE FROM op_case WHERE definition NOT IN (SELECT definition FROM sketch UNION SELECT"
-    " definition FROM run);"
+    " definition FROM run UNION SELECT definition FROM model_call);"
     "DELETE FROM definition WHERE hash NOT IN (SELECT definition FROM sketch UNION SELECT"
-    " definition FROM run);";
+    " definition FROM run UNION SELECT definition FROM model_call);";
 
 int64_t store_gc(Store *s) {
     Str sql;

@@ -45,6 +45,10 @@ bool store_find(Store *store, const StoreKey *key, StoreResult *result);
 /* Adds a verification or replaces it, and adds the measurement if it is a new one; `source` says who proposed the
  * sketch, `parent` the sketch it came from (null: none). */
 bool store_put(Store *store, const StoreKey *key, const StoreResult *result, const char *source, const char *parent);
+/* A time at another case of what was verified at key's; only the measurement is kept. */
+bool store_put_measurement(Store *store, const StoreKey *key, const StoreResult *result);
+/* At how many cases key->sketch was timed on this machine; negative on an error. */
+int64_t store_cases_measured(Store *store, const StoreKey *key);
 /* The artifact (.ska) that was verified. */
 bool store_put_artifact(Store *store, const StoreKey *key, const void *data, size_t size);
 /* The cases of a definition, by name; sizes as in "M=37, N=31". */
@@ -63,15 +67,32 @@ typedef struct {
 } StoreTrial;
 bool store_put_trial(Store *store, int64_t run, const StoreKey *key, const StoreResult *result, const StoreTrial *trial);
 
-/* A question to a model or program, and what it cost; negative: not known. */
+/* A question to a model or program, what it cost and what came of it; negative: not known. */
 typedef struct {
     const char *proposer, *status;
     int64_t tokens_in, tokens_out, tokens_cached;
     double cost, seconds;
     bool replayed;
+    const char *task;       /* "first" answer and its "repair", judged in all cases; "design" and "improve" in a search; "embed" */
+    const char *definition, *target; /* what was asked for; null: no operator */
+    const char *sketch;     /* of the answer, as judged; null: none */
+    const char *outcome;    /* "ok", a kind of failure, "no sketch", "repeated"; null: not known yet */
+    bool verified;          /* in all cases */
+    int64_t chain;          /* the call that began it; 0: this one */
+    unsigned round;         /* of repairs */
 } StoreCall;
-/* `run` may be negative: of no run. */
-bool store_put_call(Store *store, int64_t run, const StoreCall *call);
+/* Its number; negative on an error. `run` may be negative: of no run yet. */
+int64_t store_put_call(Store *store, int64_t run, const StoreCall *call);
+/* What came of it later: definition, sketch, outcome, verified. */
+bool store_call_result(Store *store, int64_t call, const StoreCall *result);
+/* A call of no run yet is of this one. */
+bool store_adopt_call(Store *store, int64_t run, int64_t call);
+
+/* ---- Vectors of texts, by someone else's model ---- */
+
+/* Malloc'ed; null: not known. */
+double *store_find_vector(Store *store, const char *model, const char *text, size_t *size);
+bool store_put_vector(Store *store, const char *model, const char *text, const double *vector, size_t size);
 
 typedef struct {
     unsigned tried, repeated;

@@ -26,6 +26,14 @@ bool store_put(Store *s, const StoreKey *key, const StoreResult *r, const char *
     (void)s, (void)key, (void)r, (void)source, (void)parent;
     return false;
 }
+bool store_put_measurement(Store *s, const StoreKey *key, const StoreResult *r) {
+    (void)s, (void)key, (void)r;
+    return false;
+}
+int64_t store_cases_measured(Store *s, const StoreKey *key) {
+    (void)s, (void)key;
+    return -1;
+}
 bool store_put_artifact(Store *s, const StoreKey *key, const void *data, size_t size) {
     (void)s, (void)key, (void)data, (void)size;
     return false;
@@ -43,8 +51,25 @@ bool store_put_trial(Store *s, int64_t run, const StoreKey *key, const StoreResu
     (void)s, (void)run, (void)key, (void)r, (void)trial;
     return false;
 }
-bool store_put_call(Store *s, int64_t run, const StoreCall *call) {
+int64_t store_put_call(Store *s, int64_t run, const StoreCall *call) {
     (void)s, (void)run, (void)call;
+    return -1;
+}
+bool store_call_result(Store *s, int64_t call, const StoreCall *result) {
+    (void)s, (void)call, (void)result;
+    return false;
+}
+bool store_adopt_call(Store *s, int64_t run, int64_t call) {
+    (void)s, (void)run, (void)call;
+    return false;
+}
+double *store_find_vector(Store *s, const char *model, const char *text, size_t *size) {
+    (void)s, (void)model, (void)text;
+    *size = 0;
+    return NULL;
+}
+bool store_put_vector(Store *s, const char *model, const char *text, const double *vector, size_t size) {
+    (void)s, (void)model, (void)text, (void)vector, (void)size;
     return false;
 }
 bool store_run_end(Store *s, int64_t run, const StoreKey *key, const StoreRunEnd *end) {

@@ -2,7 +2,7 @@
  * its own. Devices and environments are part of the key of everything that was found out on them. */
 #include "store_internal.h"
 
-#define TABLES                                                                                     \
+#define TABLES_2                                                                                   \
     "CREATE TABLE definition(hash TEXT PRIMARY KEY, name TEXT NOT NULL, text TEXT NOT NULL)"       \
     " WITHOUT ROWID;"                                                                              \
     "CREATE TABLE op_case(definition TEXT NOT NULL REFERENCES definition, name TEXT NOT NULL,"     \
@@ -49,7 +49,24 @@
     " FROM measurement x WHERE x.sketch = v.sketch AND x.device = v.device AND x.environment ="    \
     " v.environment AND x.case_name = v.case_name);"
 
+/* Since the third version: what was asked of a model and what came of it. `chain` is the call that began it: the first answer,
+ * whose repairs follow; `definition` is a hash as in other tables. And vectors of texts by an endpoint's model. */
+#define ADDED_IN_3                                                                                 \
+    "ALTER TABLE model_call ADD COLUMN definition TEXT NOT NULL DEFAULT '';"                       \
+    "ALTER TABLE model_call ADD COLUMN target TEXT NOT NULL DEFAULT '';"                           \
+    "ALTER TABLE model_call ADD COLUMN task TEXT NOT NULL DEFAULT '';"                             \
+    "ALTER TABLE model_call ADD COLUMN chain INTEGER;"                                             \
+    "ALTER TABLE model_call ADD COLUMN round INTEGER NOT NULL DEFAULT 0;"                          \
+    "ALTER TABLE model_call ADD COLUMN sketch TEXT NOT NULL DEFAULT '';"                           \
+    "ALTER TABLE model_call ADD COLUMN outcome TEXT NOT NULL DEFAULT '';"                          \
+    "ALTER TABLE model_call ADD COLUMN verified INTEGER NOT NULL DEFAULT 0;"                       \
+    "CREATE TABLE embedding(model TEXT NOT NULL, text TEXT NOT NULL, vector BLOB NOT NULL,"        \
+    " PRIMARY KEY(model, text)) WITHOUT ROWID;"
+
+#define TABLES TABLES_2 ADDED_IN_3
+
 const char store_schema[] = TABLES;
+const char store_from_version_2[] = ADDED_IN_3;
 
 /* The first version had definition(hash, text), sketch(hash, definition, text, source, parent) and
  * result(sketch, target, device, case_name, status, complete, seconds, noise). Which compilers made its results is

@@ -17,6 +17,7 @@ typedef struct {
     uint64_t seed;
     unsigned samples;
     double give_up_s;
+    bool keep; /* the artifact goes back, too */
     ChildChannel *channel;
     const Json *json; /* the whole order */
 } Order;
@@ -26,6 +27,7 @@ typedef struct {
     double seconds;
     bool complete;
     Str text, facts; /* facts: further members of the answer */
+    Str artifact;    /* its bytes */
 } Outcome;
 
 /* ---- Steps ---- */
@@ -35,7 +37,7 @@ static sketchc_artifact *compile(const Order *o, Outcome *out) {
     sketchc_artifact *artifact = NULL;
     child_phase(o->channel, JUDGE_COMPILE_S, "compiling");
     sketchc_unit *unit = sketchc_unit_create("candidate.sketch", o->file, strlen(o->file));
-    sketchc_status done = unit ? sketchc_compile(unit, &options, &artifact) : SKETCHC_BUG;
+    sketchc_status done = unit ? conductor_compile(unit, &options, o->keep ? &out->artifact : NULL, &artifact) : SKETCHC_BUG;
     char *json = done && unit ? sketchc_diagnostics(unit, "json") : NULL;
     if (done)
         snprintf(out->status, sizeof out->status, "%s",
@@ -153,6 +155,35 @@ static void do_time(const Order *o, Outcome *out) {
     sketchc_artifact_destroy(artifact);
 }
 
+/* Every case, each with its time: what its size does to it. */
+static void do_shapes(const Order *o, Outcome *out) {
+    char *report = NULL;
+    sketchc_artifact *artifact = compile(o, out);
+    if (!artifact) return;
+    sketchc_run_options run = run_options(o);
+    run.samples = o->samples;
+    int lock = device_lock(o->target, o->channel);
+    child_phase(o->channel, JUDGE_TIME_S, "timing");
+    sketchc_bench(artifact, &run, "json", &report);
+    device_unlock(lock);
+    Json *root = read_report(report);
+    snprintf(out->status, sizeof out->status, "%s", root ? "ok" : "bug");
+    str_append(&out->facts, ",\"shapes\":[");
+    const char *between = "";
+    for (const Json *item = json_first(json_get(root, "cases")); item; item = json_next(item)) {
+        if (strcmp(json_get_string(item, "status", ""), "ok") != 0) continue;
+        str_printf(&out->facts, "%s{\"name\":", between);
+        str_append_json(&out->facts, json_get_string(item, "name", ""));
+        str_append_member_number(&out->facts, "seconds", json_get_number(item, "median_s", 0));
+        put_facts(item, &out->facts);
+        str_append_char(&out->facts, '}');
+        between = ",";
+    }
+    str_append_char(&out->facts, ']');
+    json_release(root);
+    sketchc_artifact_destroy(artifact);
+}
+
 /* Names and sizes of all cases. */
 static void put_cases(const Json *report, Str *out) {
     const char *between = "";
@@ -202,6 +233,7 @@ static const struct {
     const char *name;
     void (*run)(const Order *o, Outcome *out);
 } tasks[] = {{"format", do_format}, {"judge", do_judge}, {"verify", do_verify}, {"time", do_time}, {"choose", do_choose},
+             {"shapes", do_shapes},
              {"sketch", do_sketch}};
 
 /* ---- JSON ---- */
@@ -212,6 +244,11 @@ static void put(const Outcome *out, Str *answer) {
     str_append_member(answer, "case", out->case_name);
     str_append_member_number(answer, "seconds", out->seconds);
     str_append_member(answer, "text", out->text.data);
+    if (out->artifact.len && out->artifact.len <= SEARCH_ARTIFACT_LIMIT && strcmp(out->status, "ok") == 0) {
+        str_append(answer, ",\"artifact\":\"");
+        str_append_base64(answer, out->artifact.data, out->artifact.len);
+        str_append_char(answer, '"');
+    }
     str_printf(answer, ",\"complete\":%s%s}", out->complete ? "true" : "false", out->facts.data);
 }
 
@@ -228,15 +265,18 @@ void search_work(const char *request, size_t size, ChildChannel *channel, Str *a
                .seed = strtoull(json_get_string(root, "seed", "0"), NULL, 10),
                .samples = (unsigned)json_get_int(root, "samples", 0),
                .give_up_s = json_get_number(root, "give_up_s", 0),
+               .keep = json_get_bool(root, "keep", false),
                .channel = channel,
                .json = root};
     Outcome out = {.status = "bug"};
     str_init(&out.text);
     str_init(&out.facts);
+    str_init(&out.artifact);
     for (size_t i = 0; i < COUNT_OF(tasks); i++)
         if (strcmp(tasks[i].name, o.task) == 0) tasks[i].run(&o, &out);
     put(&out, answer);
     str_release(&out.text);
     str_release(&out.facts);
+    str_release(&out.artifact);
     json_release(root);
 }

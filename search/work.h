@@ -5,7 +5,7 @@
 #include "pool.h"
 
 /* Tasks: "format" (the text in the one style), "judge" (small cases, then the time), "verify" (all cases and
- * ragged sizes), "time", "choose" (the case with the most bytes), "sketch" (judge_sketch). */
+ * ragged sizes), "time", "choose" (the case with the most bytes), "shapes" (the time at every case), "sketch" (judge_sketch). */
 void search_work(const char *request, size_t size, ChildChannel *channel, Str *answer);
 
 #endif

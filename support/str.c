@@ -106,3 +106,36 @@ void str_append_member_number(Str *s, const char *key, double value) {
     str_printf(s, ",\"%s\":", key);
     str_append_double(s, value);
 }
+
+/* ---- Base64 ---- */
+
+static const char base64_digits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+
+void str_append_base64(Str *s, const void *data, size_t size) {
+    const unsigned char *bytes = data;
+    for (size_t i = 0; i < size; i += 3) {
+        size_t left = size - i;
+        unsigned bits = (unsigned)bytes[i] << 16 | (left > 1 ? (unsigned)bytes[i + 1] << 8 : 0) |
+                        (left > 2 ? bytes[i + 2] : 0);
+        for (size_t k = 0; k < 4; k++)
+            str_append_char(s, k <= left ? base64_digits[bits >> (18 - 6 * k) & 63] : '=');
+    }
+}
+
+bool str_read_base64(Str *s, const char *text) {
+    size_t size = strlen(text), padding = 0;
+    while (padding < 2 && size > padding && text[size - 1 - padding] == '=') padding++;
+    if (size % 4) return false;
+    for (size_t i = 0; i < size; i += 4) {
+        unsigned bits = 0;
+        for (size_t k = 0; k < 4; k++) {
+            bool pad = i + k >= size - padding;
+            const char *digit = pad ? base64_digits : strchr(base64_digits, text[i + k]);
+            if (!digit) return false;
+            bits = bits << 6 | (unsigned)(digit - base64_digits);
+        }
+        size_t count = i + 4 == size ? 3 - padding : 3;
+        for (size_t k = 0; k < count; k++) str_append_char(s, (char)(bits >> (16 - 8 * k) & 255));
+    }
+    return true;
+}

@@ -78,6 +78,9 @@ void str_append_json_n(Str *s, const char *bytes, size_t count);
 /* A further member of a JSON object, `,"key":...`; a null text is left out. */
 void str_append_member(Str *s, const char *key, const char *text);
 void str_append_member_number(Str *s, const char *key, double value);
+/* Bytes as base64 with padding, and back: false, with `s` as far as it was read, for what is none. */
+void str_append_base64(Str *s, const void *data, size_t size);
+bool str_read_base64(Str *s, const char *text);
 /* The `%g` text with the fewest digits that reads back as the same double ("inf", "-inf", "nan",
  * "1e+20", "-0"); independent of the locale. An integral value has no ".0". */
 void str_append_double(Str *s, double value);

@@ -157,6 +157,49 @@ def joined_with_the_compilers_own(folder: str) -> None:
     assert "A verified sketch of a similar operator: elementwise, " in prompt and "2 * X + 1" in prompt, prompt[-3000:]
 
 
+def rows(h: Home, view: str) -> list[dict]:
+    return [json.loads(line) for line in h.run("db", "query", view, "--store=db", "--json").stdout.splitlines()]
+
+
+def chains_in_the_store(folder: str) -> None:
+    """First answers and repairs are in the store with what came of them, verified ones with their times and artifacts; the lines of
+    progress tell of them from the first question on. The operator's own sketch is no example for it, however its file is laid out."""
+    h = Home(folder, "repair")
+    loose = OPERATOR.replace("    Y = 2 * X + 1", "    # twice, and one more\n    Y   =  2*X + 1")
+    (h.path / "op.sketch").write_text(loose)
+    done = h.run("--propose", "op.sketch", "-t", "openmp", "--json", "--alone", AGENT_FLAG, "--candidates=2", "--set=parallel=1",
+                 "--store=db", "--progress=json")
+    lines = [json.loads(line) for line in done.stderr.splitlines() if line.startswith("{")]
+    for line in lines:
+        fits(line, "search.schema.json")
+    assert all(line["phase"] == "answers" for line in lines)
+    told = [(p["round"], p["asking"], p["calls"], p["tried"], p["run"], sum(p["failures"].values())) for p in lines]
+    assert told == [(0, 2, 0, 0, 0, 0), (0, 0, 2, 1, 0, 1), (0, 0, 2, 2, 0, 1), (1, 1, 2, 2, 0, 1), (1, 0, 3, 3, 1, 1)], told
+    calls = rows(h, "calls")
+    assert [(c["task"], c["round"], c["chain"], c["outcome"], c["verified"], c["operator"], c["target"], c["run"]) for c in calls] == [
+        ("first", 0, 1, "syntax", False, "scale", "openmp", None), ("first", 0, 2, "repeated", False, "scale", "openmp", None),
+        ("repair", 1, 1, "ok", True, "scale", "openmp", None)], calls
+    results = rows(h, "results")
+    assert [(r["hash"], r["status"], r["verified"], r["seconds"] > 0, r["source"]) for r in results] == [
+        (calls[2]["sketch_hash"], "ok", True, True, "command")], results
+    tuples = [json.loads(line) for line in h.run("export-dataset", "db").stdout.splitlines()]
+    assert [t["hash"] for t in tuples] == [calls[2]["sketch_hash"]] and tuples[0]["artifact"]
+    page = h.run("report", "db").stdout
+    assert "<td>scale<td>openmp<td class=number>0 of 2<td class=number>1 of 2<td class=number>0.000<td class=number>0.000" in page
+    # In a search they belong to its run, the right one is not judged again, and calls go on from where the answers ended.
+    before = len(h.calls())
+    done = h.run("--propose", "op.sketch", "-t", "openmp", "--json", AGENT_FLAG, "--candidates=1", "--search-time=1", "--store=db", "--progress=json")
+    asked = sorted((h.path / "calls").iterdir(), key=lambda f: int(f.name.split(".")[0]))[before].read_text()
+    assert "similar operator" not in asked
+    searched = [json.loads(line) for line in done.stderr.splitlines() if '"phase": "search"' in line]
+    assert searched and all(line["calls"] >= 2 for line in searched), searched
+    calls = rows(h, "calls")[3:]
+    assert [c["run"] for c in calls[:2]] == [1, 1] and {c["task"] for c in calls[2:]} <= {"improve"}
+    trials = [t for t in rows(h, "trials") if t["source"] == "command"]
+    assert trials and trials[0]["known"] and trials[0]["hash"] == results[0]["hash"]
+    assert len(rows(h, "definitions")) == 1, "the same operator has one name in the store, whoever puts it there"
+
+
 def settings(folder: str) -> None:
     h = Home(folder)
     (h.path / ".config/sketchc").mkdir(parents=True)
@@ -252,7 +295,7 @@ def examples(folder: str) -> None:
 
 
 def main() -> int:
-    for test in (repairs_and_recordings, fixes_without_a_call, limits_and_secrets, joined_with_the_compilers_own, settings, documents, a_gpu_by_documents_alone, examples):
+    for test in (repairs_and_recordings, fixes_without_a_call, limits_and_secrets, joined_with_the_compilers_own, chains_in_the_store, settings, documents, a_gpu_by_documents_alone, examples):
         with tempfile.TemporaryDirectory() as folder:
             test(folder)
         print("ok", test.__name__)

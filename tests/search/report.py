@@ -6,6 +6,7 @@ taken for HTML, light is light and dark is dark; the pictures stay in FOLDER to 
     report.py SKETCHC TEST_STORE [FOLDER]"""
 import html.parser
 import json
+import math
 import pathlib
 import re
 import subprocess
@@ -77,7 +78,36 @@ def check_text(sketchc: str, store: pathlib.Path, page: pathlib.Path) -> None:
     first = [t for t in trials if t["run"] == 1 and t["status"] == "ok"]
     best, naive = min(t["seconds"] for t in first), first[0]["seconds"]
     assert f"speedup <b>{naive / best:.2f}&times;" in text and f"{1e3 * best:.4g} ms" in text
-    assert "not known" in said and "6 calls" in said.replace("9 calls", "6 calls") and "cost" in said
+    assert "not known" in said and "6 calls" in said and "18 calls" in said and "cost" in said
+    check_figures(sketchc, store, text, said)
+
+
+def check_figures(sketchc: str, store: pathlib.Path, text: str, said: str) -> None:
+    """pass@k, repairs, robustness, fast_p and the geometric mean, each worked out here from what the store says."""
+    def rows(view: str) -> list[dict]:
+        done = subprocess.run([sketchc, "db", "query", view, f"--store={store}", "--json"], text=True, check=True, capture_output=True)
+        return [json.loads(line) for line in done.stdout.splitlines()]
+    calls = rows("calls")
+    assert len(calls) == 18 and {c["task"] for c in calls} == {"first", "repair"}
+    first = [c for c in calls if c["task"] == "first" and c["status"] == "proposed" and c["operator"] == "product"]
+    right, count = sum(c["verified"] for c in first), len(first)
+    assert (right, count) == (1, 3)
+    at_two = 1 - math.comb(count - right, 2) / math.comb(count, 2)
+    for row in ("<td>product<td>openmp", "<td><b>mean</b><td><td><td>"):
+        line = next(line for line in text.splitlines() if row in line)
+        assert f"<td class=number>{right / count:.3f}<td class=number>{at_two:.3f}<td class=number>&ndash;" in line, line
+    assert f"{right} of {count}<td class=number>{right + 1} of {count}" in text, "a chain that was mended twice counts once"
+    # The pane of a search with a winner: half as fast at the small case, as fast as it was at the large one.
+    shapes = [s for s in rows("shapes") if s["operator"] == "softmax_rows"]
+    speedups = [s["naive_seconds"] / s["seconds"] for s in shapes]
+    assert len(shapes) == 2 and min(speedups) == 0.5
+    mean = math.prod(speedups) ** (1 / len(speedups))
+    assert f"Robustness, over naive: {mean:.3g}× in the geometric mean, 0.5× at the worst size, which is {0.5 / max(speedups):.2g} of the best one;" \
+        " 100 % of the cases ran." in said, said
+    runs = [r for r in rows("runs") if r["verified"]]
+    gains = [r["naive_seconds"] / r["best_seconds"] for r in runs]
+    assert f"<b>{math.prod(gains) ** (1 / len(gains)):.2f}&times;" in text
+    assert f"<b>{100 * sum(g >= 2 for g in gains) / 4:.0f} %</b><span>fast<sub>2</sub>" in text and "<b>4</b><span>operators" in text
 
 
 def check_browser(page: pathlib.Path, folder: pathlib.Path) -> None:

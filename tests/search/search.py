@@ -51,8 +51,12 @@ def told(sketchc: str, kept: list[str], lines: list[dict]) -> list[str]:
         problems.append(f"trials: {trials}\n{last}")
     if [t["at"] for t in trials if t["at"] <= 0] or not runs[0]["environment"].count("sketchc"):
         problems.append(f"trials without a time, or no environment: {trials}")
-    if [a["hash"] for a in rows("artifacts")] != [runs[0]["winner"]]:
-        problems.append("the winner's artifact is not there")
+    ran = {t["hash"] for t in trials if t["status"] == "ok"}
+    if {a["hash"] for a in rows("artifacts")} != ran or runs[0]["winner"] not in ran:
+        problems.append(f"not the artifacts of all that ran: {rows('artifacts')}, {ran}")
+    shapes = rows("shapes")
+    if [s["case"] for s in shapes] != ["ragged", "large"] or [s for s in shapes if s["seconds"] <= 0 or s["naive_seconds"] <= 0]:
+        problems.append(f"winner and naive were not timed at all cases: {shapes}")
     return problems
 
 

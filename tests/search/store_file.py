@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""What a store's file may be: one of the first version is brought to this one and loses nothing; a file that is no store, of
+"""What a store's file may be: one of an earlier version is brought to this one and loses nothing; a file that is no store, of
 a later version, of another program or damaged is refused with a remedy and stays byte for byte as it is.
 
     store_file.py SKETCHC"""
@@ -55,6 +55,38 @@ def migration(sketchc: str, folder: pathlib.Path) -> None:
     assert rows(sketchc, file, "query") == list(results.values()), "opened again, it says the same"
 
 
+def schema_of(file: pathlib.Path) -> list[tuple]:
+    with sqlite3.connect(file) as store:
+        found = store.execute("SELECT type, name, sql FROM sqlite_master ORDER BY type, name").fetchall()
+    store.close()
+    return found
+
+
+def second(sketchc: str, folder: pathlib.Path) -> None:
+    """Calls of the second version stay, without what it did not know of them; all versions end with the same tables."""
+    file, operator = folder / "second.db", folder / "o.sketch"
+    with sqlite3.connect(file) as store:
+        store.executescript((HERE / "store_v2.sql").read_text())
+        before = store.execute("SELECT id, run, proposer, status, seconds, began FROM model_call ORDER BY id").fetchall()
+        results = store.execute("SELECT sketch, status, complete, seconds FROM result").fetchall()
+    store.close()
+    assert len(before) == 6 and results
+    calls = rows(sketchc, file, "query", "calls")
+    assert [(c["call"], c["run"], c["proposer"], c["status"], c["seconds"], c["began"]) for c in calls] == before
+    assert all((c["task"], c["operator"], c["chain"], c["outcome"], c["verified"]) == ("", None, None, "", False) for c in calls), calls
+    assert [(r["hash"], r["status"], int(r["verified"]), r["seconds"]) for r in rows(sketchc, file, "query")] == results
+    assert len(rows(sketchc, file, "query", "artifacts")) == 1 and db(sketchc, file, "check").returncode == 0
+    page = subprocess.run([sketchc, "report", file], text=True, check=True, capture_output=True).stdout
+    assert "6 calls" in page and "No model or program was asked for first answers" in page
+    # A store that is new; the program that is asked fails at once.
+    operator.write_text("operator o {\n symbols: N;\n tensors: X[N]: f32, Y[N]: f32;\n Y = X + 1\n case c { N=8; X: normal(0, 1) }\n}\n")
+    subprocess.run([sketchc, "--propose", operator, "-t", "openmp", f"--store={folder / 'new.db'}", "--alone", "--proposer=command:false"],
+                   check=False, capture_output=True)
+    for one in (file, folder / "first.db"):
+        differ = set(schema_of(one)) ^ set(schema_of(folder / "new.db"))
+        assert not differ, (one.name, differ)
+
+
 def refused(sketchc: str, file: pathlib.Path, word: str) -> None:
     before = file.read_bytes()
     for command in (["query"], ["gc"]):
@@ -107,6 +139,7 @@ def faults(sketchc: str, folder: pathlib.Path) -> None:
 def main() -> int:
     with tempfile.TemporaryDirectory() as name:
         migration(sys.argv[1], pathlib.Path(name))
+        second(sys.argv[1], pathlib.Path(name))
         faults(sys.argv[1], pathlib.Path(name))
     print("migrated without loss; six files refused and left alone")
     return 0

@@ -102,8 +102,37 @@ static bool put_sample(Store *store, const Sample *s, unsigned random) {
         ok = store_put(store, &key, &r, source, parent < 0 ? NULL : sketches[parent]) &&
              store_put_trial(store, run, &key, &r, &trial);
     }
-    StoreCall call = {"qwen3-coder", "proposed", 4100, 600, 3500, s->roof > 0 ? 0.002 : -1, 3, false};
-    for (int i = 0; ok && s->ends && i < 3; i++) ok = store_put_call(store, run, &call);
+    /* Three first answers, one of them right, one mended at once; and one that nobody gave. */
+    StoreCall call = {.proposer = "qwen3-coder", .status = "proposed", .tokens_in = 4100, .tokens_out = 600, .tokens_cached = 3500,
+                      .cost = s->roof > 0 ? 0.002 : -1, .seconds = 3, .task = "first", .definition = definition, .target = "openmp"};
+    for (int i = 0; ok && s->ends && i < 3; i++) {
+        call.verified = i == 0;
+        call.outcome = i == 0 ? "ok" : "syntax";
+        call.chain = 0;
+        int64_t chain = store_put_call(store, run, &call);
+        ok = chain > 0;
+        if (i != 1 || !ok) continue;
+        for (unsigned round = 1; ok && round < 3; round++) {
+            StoreCall repair = call;
+            repair.task = "repair";
+            repair.chain = chain;
+            repair.round = round;
+            repair.verified = true;
+            ok = store_put_call(store, run, &repair) > chain;
+        }
+    }
+    StoreCall failed = call;
+    failed.status = "failed";
+    if (ok && s->ends) ok = store_put_call(store, run, &failed) > 0;
+    /* A second, smaller case, at which the winner is half as fast as naive. */
+    StoreKey small = key;
+    small.case_name = "small";
+    StoreResult times[] = {{.seconds = 1e-4, .percent_of_roof = 5, .samples = 5, .noise = 0.1}, {.seconds = 2e-4, .samples = 5}};
+    ok = ok && store_put_case(store, definition, "small", "M=1");
+    small.sketch = sketches[0];
+    if (ok && winner > 0) ok = store_put_measurement(store, &small, &times[0]);
+    small.sketch = winner < 0 ? "" : sketches[winner];
+    if (ok && winner > 0) ok = store_put_measurement(store, &small, &times[1]);
     key.sketch = winner < 0 ? NULL : sketches[winner];
     StoreRunEnd end = {.tried = COUNT + 5, .repeated = 5, .elapsed = 31, .naive_seconds = s->naive, .best_seconds = best,
                        .complete = winner >= 0};

@@ -107,8 +107,36 @@ static void *convert_in_thread(void *unused) {
     return NULL;
 }
 
+static void check_base64(void) {
+    static const char *const pairs[][2] = {{"", ""}, {"f", "Zg=="}, {"fo", "Zm8="}, {"foo", "Zm9v"}, {"foob", "Zm9vYg=="}};
+    static const char *const wrong[] = {"Z", "Zg=", "Z===", "Zm9v=", "Zg==Zg==", "Z m9", "Zm9v\n"};
+    unsigned char bytes[256];
+    Str s, back;
+    for (size_t i = 0; i < COUNT_OF(pairs); i++) {
+        str_init(&s);
+        str_append_base64(&s, pairs[i][0], strlen(pairs[i][0]));
+        CHECK_STR(s.data, pairs[i][1]);
+        str_release(&s);
+    }
+    for (size_t i = 0; i < COUNT_OF(wrong); i++) {
+        str_init(&s);
+        CHECK(!str_read_base64(&s, wrong[i]));
+        str_release(&s);
+    }
+    for (size_t i = 0; i < sizeof bytes; i++) bytes[i] = (unsigned char)(37 * i);
+    for (size_t size = 0; size <= sizeof bytes; size++) {
+        str_init(&s);
+        str_init(&back);
+        str_append_base64(&s, bytes, size);
+        CHECK(str_read_base64(&back, s.data) && back.len == size && memcmp(back.data, bytes, size) == 0);
+        str_release(&s);
+        str_release(&back);
+    }
+}
+
 int main(void) {
     check_growth();
+    check_base64();
     check_json_strings();
     check_doubles();
     check_random_round_trips();

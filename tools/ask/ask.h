@@ -33,11 +33,16 @@ void serve_as_judge(void);
 const atomic_int *catch_interrupts(void);
 int command_db(const CommandLine *line);
 int command_from_store(const CommandLine *line); /* report, export-dataset */
+struct SearchProgress;
+/* As --progress says, on standard error. */
+void ask_progress(const CommandLine *line, const struct SearchProgress *progress);
 struct Store;
 /* Null, and a sentence on standard error, when it cannot be opened. */
 struct Store *ask_open_store(const char *path, bool existing);
 int command_config(const CommandLine *line);
 int command_docspec(Arena *arena, const CommandLine *line);
+/* What times depend on beside the device: a JSON object of sketchc and the tools with their versions. */
+void ask_environment(Str *out);
 /* The text of the user's own target document of that name, or null. */
 const char *own_target(Arena *arena, const char *arch);
 

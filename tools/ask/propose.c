@@ -106,8 +106,14 @@ typedef struct {
     size_t tried_count;
     Remark remark; /* on the last answer */
     unsigned attempt, round;
-    bool open; /* goes back for repair */
+    int64_t chain; /* its first question, in the store; 0: none */
+    bool open;     /* goes back for repair */
 } Line;
+
+typedef struct {
+    Hash128 identity;
+    bool right; /* verified */
+} Seen;
 
 typedef struct {
     const CommandLine *line;
@@ -119,12 +125,17 @@ typedef struct {
     Pool *pool;
     const atomic_int *cancel; /* set by Ctrl-C */
     Str operator_name, operator_text, best, report, winner;
+    Str definition, environment; /* the operator as the store knows it; versions of compilers */
+    Store *store;                /* null: nothing is kept */
+    VEC(int64_t) calls;          /* of the store */
+    SearchProgress progress;
+    double start;
     double best_seconds, naive_seconds, time_limit_s;
     Arena *arena;
     VEC(SearchSeed) right; /* verified answers */
     Retrieved similar;     /* what the store has of similar operators */
     unsigned judged, verified, equal;
-    Hash128 *seen;
+    Seen *seen;
     size_t seen_count;
     bool final; /* asking again is of no use */
     ProposerStatus last;
@@ -162,21 +173,92 @@ static bool check_numbers(const CommandLine *line) {
     return true;
 }
 
-static bool was_seen(Run *run, Hash128 identity) {
+/* What is known of a sketch; a new entry where it was not seen before. */
+static Seen *seen_of(Run *run, Hash128 identity, bool *known) {
+    *known = true;
     for (size_t i = 0; i < run->seen_count; i++)
-        if (run->seen[i].lo == identity.lo && run->seen[i].hi == identity.hi) return true;
-    run->seen[run->seen_count++] = identity;
-    return false;
+        if (run->seen[i].identity.lo == identity.lo && run->seen[i].identity.hi == identity.hi) return &run->seen[i];
+    *known = false;
+    run->seen[run->seen_count] = (Seen){.identity = identity};
+    return &run->seen[run->seen_count++];
 }
 
 static void say(const Run *run, const Line *l, const char *status, const char *text) {
     if (!option_given(run->line, OPTION_QUIET))
-        fprintf(stderr, "candidate %u.%u: %s%s%.300s\n", l->attempt + 1, l->round, status,
-                text[0] ? ": " : "", text);
+        fprintf(stderr, "%scandidate %u.%u: %s%s%.300s\n", isatty(STDERR_FILENO) ? "\r\033[K" : "", l->attempt + 1,
+                l->round, status, text[0] ? ": " : "", text);
 }
 
-static void note(Run *run, const Line *l, const ProposerReply *reply, const char *failure,
-                 const char *outcome, const Judgement *j) {
+/* ---- What the store keeps of it ---- */
+
+/* The sketch that was judged, with its time and artifact, beside what else is known of the operator. */
+static void keep_result(const Run *run, const Judgement *j, const char *sketch) {
+    StoreKey key = {.definition = run->definition.data,
+                    .sketch = sketch,
+                    .target = run->judge.target,
+                    .arch = j->arch,
+                    .device = j->device,
+                    .environment = run->environment.data,
+                    .case_name = j->case_name};
+    if (j->failure != FAILURE_NONE || j->seconds <= 0) return;
+    store_put(run->store, &key, &j->measured, run->proposer->name, NULL);
+    if (j->artifact.len) store_put_artifact(run->store, &key, j->artifact.data, j->artifact.len);
+}
+
+/* An answer: what it cost and what came of it. `j`: null where there was nothing to judge. */
+static void keep_call(Run *run, Line *l, const ProposerReply *reply, const char *outcome, const Judgement *j,
+                      bool before) {
+    Str sketch;
+    if (!run->store) return;
+    str_init(&sketch);
+    if (j && !sketch_in_style(run->operator_text.data, j->sketch.data, &sketch)) str_append(&sketch, j->sketch.data);
+    StoreCall call = {.proposer = run->proposer->detail[0] ? run->proposer->detail : run->proposer->name,
+                      .status = proposer_status_name(reply->status),
+                      .tokens_in = reply->tokens_in,
+                      .tokens_out = reply->tokens_out,
+                      .tokens_cached = reply->tokens_cached,
+                      .cost = reply->cost,
+                      .seconds = reply->seconds,
+                      .replayed = reply->replayed,
+                      .task = l->round ? "repair" : "first",
+                      .definition = run->definition.data,
+                      .target = run->judge.target,
+                      .sketch = j ? sketch.data : NULL,
+                      .outcome = outcome,
+                      .verified = before || (j && j->failure == FAILURE_NONE),
+                      .chain = l->chain,
+                      .round = l->round};
+    int64_t number = store_put_call(run->store, -1, &call);
+    if (number > 0) VEC_PUSH(run->arena, &run->calls, number);
+    if (number > 0 && !l->chain) l->chain = number;
+    if (j) keep_result(run, j, sketch.data);
+    str_release(&sketch);
+}
+
+/* ---- Answers ---- */
+
+static void show_progress(Run *run, size_t asking) {
+    SearchProgress *p = &run->progress;
+    LlmTotals t;
+    llm_totals(run->proposer, &t);
+    p->answers = true;
+    p->asking = (unsigned)asking;
+    p->calls = t.calls;
+    p->tokens_in = t.tokens_in;
+    p->tokens_out = t.tokens_out;
+    p->cost = t.cost;
+    p->tried = run->judged + run->equal;
+    p->verified = run->verified;
+    p->repeated = run->equal;
+    p->elapsed = seconds_now() - run->start;
+    p->best_seconds = run->best.len ? run->best_seconds : 0;
+    p->best_name = run->best.len ? run->proposer->name : "";
+    ask_progress(run->line, p);
+}
+
+/* `before`: an equal sketch was verified. */
+static void note(Run *run, Line *l, const ProposerReply *reply, const char *failure,
+                 const char *outcome, const Judgement *j, bool before) {
     bool verified = j && j->failure == FAILURE_NONE;
     str_printf(&run->report,
                "%s{\"candidate\": %u, \"round\": %u, \"reply\": \"%s\", \"outcome\": ",
@@ -191,6 +273,8 @@ static void note(Run *run, const Line *l, const ProposerReply *reply, const char
                (long long)reply->tokens_in, (long long)reply->tokens_out,
                reply->replayed ? "true" : "false");
     say(run, l, failure, outcome);
+    keep_call(run, l, reply, verified ? "ok" : failure, j, before);
+    if (j && j->failure) run->progress.failures[j->failure]++;
 }
 
 static void keep_best(Run *run, const Judgement *j) {
@@ -211,16 +295,17 @@ static void judge_nothing(Run *run, Line *l, const ProposerReply *reply) {
     if (reply->status == PROPOSED_NOTHING) l->remark = REMARK_NOTHING;
     if (reply->status == PROPOSED_TRUNCATED) l->remark = REMARK_CUT;
     l->open = l->remark != REMARK_NONE;
-    note(run, l, reply, "no sketch", reply->error.data, NULL);
+    note(run, l, reply, "no sketch", reply->error.data, NULL, false);
 }
 
 /* What a line itself tried goes back with a remark; what another one tried is left to that one. */
-static void judge_repeated(Run *run, Line *l, Hash128 identity, const ProposerReply *reply) {
+static void judge_repeated(Run *run, Line *l, const Seen *seen, const ProposerReply *reply) {
+    Hash128 identity = seen->identity;
     for (size_t i = 0; i < l->tried_count && !l->open; i++)
         l->open = l->asked[i].lo == identity.lo && l->asked[i].hi == identity.hi;
     l->remark = REMARK_REPEATED;
     run->equal++;
-    note(run, l, reply, "repeated", "equal to an earlier one", NULL);
+    note(run, l, reply, "repeated", "equal to an earlier one", NULL, seen->right);
 }
 
 static void judge_reply(Run *run, Line *l, ProposerReply *reply) {
@@ -234,8 +319,10 @@ static void judge_reply(Run *run, Line *l, ProposerReply *reply) {
         return;
     }
     sketch_identity(run->operator_text.data, reply->sketch.data, &identity);
-    if (was_seen(run, identity)) {
-        judge_repeated(run, l, identity, reply);
+    bool known;
+    Seen *seen = seen_of(run, identity, &known);
+    if (known) {
+        judge_repeated(run, l, seen, reply);
         return;
     }
     Judgement *j = &l->tried[l->tried_count];
@@ -249,7 +336,8 @@ static void judge_reply(Run *run, Line *l, ProposerReply *reply) {
         VEC_PUSH(run->arena, &run->right, seed);
         keep_best(run, j);
     }
-    note(run, l, reply, failure_name(j->failure), j->outcome.data, j);
+    seen->right = j->failure == FAILURE_NONE;
+    note(run, l, reply, failure_name(j->failure), j->outcome.data, j, false);
 }
 
 static ProposerRequest design_request(const Run *run, unsigned attempt) {
@@ -296,9 +384,12 @@ static void ask_round(Run *run, Line *lines, unsigned count, unsigned round) {
         proposer_reply_init(&replies[n]);
         asked[n++] = l;
     }
+    run->progress.round = round;
+    if (n) show_progress(run, n);
     if (n) run->proposer->propose(run->proposer, requests, n, replies);
     for (size_t i = 0; i < n; i++) {
         if (!is_interrupted(run)) judge_reply(run, asked[i], &replies[i]);
+        show_progress(run, 0);
         proposer_reply_release(&replies[i]);
     }
     free(requests);
@@ -342,19 +433,32 @@ static void search(Run *run, unsigned candidates, unsigned repairs) {
 
 /* ---- With the compiler's own sketches ---- */
 
-/* Examples from the store, before anyone is asked. */
-static bool find_similar(Run *run) {
-    char *message = NULL;
+/* The store, and how it calls the operator. */
+static bool prepare_store(Run *run) {
     const char *path = option_value(run->line, OPTION_STORE);
-    if (!path || option_given(run->line, OPTION_ALONE)) return true;
-    Store *store = store_open(path, &message);
-    if (!store) fprintf(stderr, "sketchc: cannot open the store %s\n", message ? message : path);
-    free(message);
-    if (!store) return false;
-    RetrieveOptions o = {.operator_text = run->operator_text.data, .target = run->judge.target};
-    retrieve_examples(store, &o, &run->similar);
-    store_close(store);
+    SearchOptions o = {.path = run->path,
+                       .text = run->operator_text.data,
+                       .size = run->operator_text.len,
+                       .target = run->judge.target,
+                       .arch = run->compile->arch};
+    Str name, error;
+    if (!path) return true;
+    if (!(run->store = ask_open_store(path, false))) return false;
+    str_init(&name);
+    str_init(&error);
+    /* What has no design has no style of its own. */
+    if (!search_read_operator(&o, &run->definition, &name, &error)) str_append(&run->definition, run->operator_text.data);
+    str_release(&name);
+    str_release(&error);
+    ask_environment(&run->environment);
+    run->judge.keep = true;
     return true;
+}
+
+/* Examples from the store, before anyone is asked. */
+static void find_similar(Run *run) {
+    RetrieveOptions o = {.operator_text = run->definition.data, .target = run->judge.target};
+    if (run->store && !option_given(run->line, OPTION_ALONE)) retrieve_examples(run->store, &o, &run->similar);
 }
 
 /* The verified answers go on in a search beside designs and what the store knows; its winner is verified completely. */
@@ -362,7 +466,11 @@ static int go_on(Run *run) {
     SearchOptions options = {.more = run->final ? NULL : run->proposer,
                              .asked = true,
                              .seeds = run->right.data,
-                             .seed_count = run->right.len};
+                             .seed_count = run->right.len,
+                             .before = &run->progress,
+                             .calls = run->calls.data,
+                             .call_count = run->calls.len,
+                             .store = run->store};
     SearchResult result;
     int status = search_by_line(run->line, run->compile, run->path, run->judge.seed, &options, &result);
     if (status) return status;
@@ -479,14 +587,16 @@ static int run_all(Run *run, const LlmConfig *config) {
     }
     unsigned candidates = count_option(run->line, OPTION_CANDIDATES, 4),
              repairs = count_option(run->line, OPTION_REPAIRS, 3);
-    if (!find_similar(run)) {
+    if (!prepare_store(run)) {
         proposer_destroy(run->proposer);
         return SKETCHC_MISSING;
     }
+    find_similar(run);
     run->pool_options = (PoolOptions){.argv = judge_command, .slots = 1};
     run->cancel = catch_interrupts();
     if (!(run->pool = pool_create(&run->pool_options))) {
         retrieved_release(&run->similar);
+        store_close(run->store);
         proposer_destroy(run->proposer);
         return fail(SKETCHC_MISSING, "no folder for temporary files can be made");
     }
@@ -495,6 +605,7 @@ static int run_all(Run *run, const LlmConfig *config) {
     bool nobody = run->last == PROPOSER_REJECTED && !run->judged;
     if (!nobody && !is_interrupted(run) && !option_given(run->line, OPTION_ALONE)) status = go_on(run);
     retrieved_release(&run->similar);
+    store_close(run->store);
     if (!status) status = status_of(run);
     if (run->best.len && !status) status = write_best(run);
     report(run);
@@ -550,13 +661,16 @@ int command_propose(Arena *arena, const CommandLine *line, const sketchc_options
                .compile = compile,
                .path = path,
                .arena = arena,
+               .progress = {.cost = -1, .best_name = ""},
+               .start = seconds_now(),
                .judge = {.target = compile->target ? compile->target : "openmp",
                          .arch = compile->arch,
                          .target_file = compile->target_file,
                          .seed = seed,
                          .time_limit_s = time_limit_s,
                          .measure = true}};
-    Str *texts[] = {&run.operator_name, &run.operator_text, &run.best, &run.report, &run.winner};
+    Str *texts[] = {&run.operator_name, &run.operator_text, &run.best,       &run.report,
+                    &run.winner,        &run.definition,    &run.environment};
     for (size_t i = 0; i < COUNT_OF(texts); i++) str_init(texts[i]);
     if (!run.judge.arch)
         run.judge.arch = strcmp(run.judge.target, "openmp") == 0 ? "x86-64-v3" : "sm_80";

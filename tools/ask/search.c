@@ -61,11 +61,13 @@ static void append_failures(const SearchProgress *p, bool json, Str *out) {
 }
 
 static void append_text(const SearchProgress *p, Str *out) {
+    if (p->answers) str_append(out, "answers: ");
+    if (p->asking) str_printf(out, "%u asked, ", p->asking);
     str_printf(out, "%u tried (%.1f/s), %u run, %u repeated; ", p->tried, rate(p), p->verified,
                p->repeated);
-    if (p->best_seconds > 0)
-        str_printf(out, "best %.4g ms (%s), %.2fx naive, ", 1e3 * p->best_seconds, p->best_name,
-                   p->naive_seconds / p->best_seconds);
+    if (p->best_seconds > 0) str_printf(out, "best %.4g ms (%s), ", 1e3 * p->best_seconds, p->best_name);
+    if (p->best_seconds > 0 && p->naive_seconds > 0)
+        str_printf(out, "%.2fx naive, ", p->naive_seconds / p->best_seconds);
     if (p->percent_of_roof > 0)
         str_printf(out, "%.0f %% of roof", p->percent_of_roof);
     else
@@ -106,9 +108,9 @@ static void print_json(const SearchProgress *p) {
     Str out;
     str_init(&out);
     str_printf(&out,
-               "{\"kind\": \"progress\", \"round\": %u, \"tried\": %u, \"run\": %u, \"repeated\": "
-               "%u, \"elapsed_s\": ",
-               p->round, p->tried, p->verified, p->repeated);
+               "{\"kind\": \"progress\", \"phase\": \"%s\", \"round\": %u, \"asking\": %u, \"tried\": %u, \"run\": %u, "
+               "\"repeated\": %u, \"elapsed_s\": ",
+               p->answers ? "answers" : "search", p->round, p->asking, p->tried, p->verified, p->repeated);
     str_append_double(&out, p->elapsed);
     append_number("per_s", rate(p), true, &out);
     append_number("best_s", p->best_seconds, true, &out);
@@ -146,6 +148,10 @@ static const char *progress_form(const CommandLine *line) {
     const char *form = option_value(line, OPTION_PROGRESS);
     if (form) return form;
     return option_given(line, OPTION_QUIET) || !isatty(STDERR_FILENO) ? "none" : "text";
+}
+
+void ask_progress(const CommandLine *line, const SearchProgress *progress) {
+    on_progress((void *)progress_form(line), progress);
 }
 
 static int write_result(const CommandLine *line, const SearchResult *r) {
@@ -198,8 +204,7 @@ static void append_build(Str *out) {
     str_release(&program);
 }
 
-/* What times depend on beside the device: a JSON object of sketchc and the tools with their versions. */
-static void environment_of(Str *out) {
+void ask_environment(Str *out) {
     char *doctor = sketchc_doctor("json"), error[128];
     Json *root = doctor ? json_read(doctor, strlen(doctor), NULL, error) : NULL;
     const char *llvm = json_get_string(root, "llvm", "");
@@ -237,7 +242,7 @@ static int run_search(const CommandLine *line, const char *path, SearchOptions *
         fprintf(stderr, "sketchc: cannot read %s: %s\n", path, strerror(errno));
         status = SKETCHC_USAGE_ERROR;
     } else {
-        if (options->store) environment_of(&environment);
+        if (options->store) ask_environment(&environment);
         options->path = path;
         options->text = text.data;
         options->size = text.len;
@@ -254,14 +259,14 @@ static int run_search(const CommandLine *line, const char *path, SearchOptions *
 
 int search_by_line(const CommandLine *line, const sketchc_options *compile, const char *path,
                    uint64_t seed, SearchOptions *options, SearchResult *result) {
-    Store *store = NULL;
+    Store *store = options->store, *own = NULL;
     const char *strategy = option_value(line, OPTION_STRATEGY);
     if (!search_strategy_known(strategy)) {
         fprintf(stderr, "sketchc: there is no strategy \"%s\"\n", strategy);
         return SKETCHC_USAGE_ERROR;
     }
-    if (option_given(line, OPTION_STORE) &&
-        !(store = ask_open_store(option_value(line, OPTION_STORE), false)))
+    if (!store && option_given(line, OPTION_STORE) &&
+        !(store = own = ask_open_store(option_value(line, OPTION_STORE), false)))
         return SKETCHC_MISSING;
     options->target = compile->target ? compile->target : "openmp";
     options->arch = compile->arch;
@@ -273,7 +278,7 @@ int search_by_line(const CommandLine *line, const sketchc_options *compile, cons
     options->cancel = &stop;
     options->progress = on_progress;
     int status = run_search(line, path, options, result);
-    store_close(store);
+    store_close(own);
     return status;
 }
 

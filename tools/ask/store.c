@@ -107,16 +107,6 @@ static int put_out(const CommandLine *line, const Str *out) {
     return SKETCHC_USAGE_ERROR;
 }
 
-static void put_base64(const unsigned char *data, size_t size, Str *out) {
-    static const char digits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-    for (size_t i = 0; i < size; i += 3) {
-        size_t left = size - i;
-        unsigned bits = (unsigned)data[i] << 16 | (left > 1 ? (unsigned)data[i + 1] << 8 : 0) | (left > 2 ? data[i + 2] : 0);
-        for (size_t k = 0; k < 4; k++)
-            str_append_char(out, k <= left ? digits[bits >> (18 - 6 * k) & 63] : '=');
-    }
-}
-
 /* One verified tuple. */
 static void put_tuple(void *context, const StoreRow *row) {
     Str *out = context;
@@ -140,7 +130,7 @@ static void put_tuple(void *context, const StoreRow *row) {
     const void *artifact = store_data(row, "artifact", &size);
     str_printf(out, ",\"samples\":%lld,\"artifact\":", (long long)store_integer(row, "samples"));
     str_append(out, artifact ? "\"" : "null");
-    if (artifact) put_base64(artifact, size, out);
+    if (artifact) str_append_base64(out, artifact, size);
     str_append(out, artifact ? "\"}\n" : "}\n");
 }
 

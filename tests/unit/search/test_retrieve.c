@@ -3,6 +3,7 @@
 
 #include "check.h"
 
+#include <stdlib.h>
 #include <unistd.h>
 
 /* An operator over X (and Y) with one result. */
@@ -82,11 +83,14 @@ static void put(Store *s, const char *definition, const char *sketch, const char
     CHECK(store_put(s, &key, &r, "test", NULL));
 }
 
-static bool from_elsewhere(void *context, const char *const *texts, size_t count, double *vectors, size_t size) {
-    bool *answers = context;
-    for (size_t i = 0; i < count; i++)
-        for (size_t k = 0; k < size; k++) vectors[i * size + k] = strstr(texts[i], "log") ? (double)k : 1.0 - (double)k;
-    return *answers;
+static double *from_elsewhere(void *context, const char *const *texts, size_t count, size_t *size) {
+    enum { SIZE = 4 };
+    const bool *answers = context;
+    double *vectors = *answers ? malloc(count * SIZE * sizeof *vectors) : NULL;
+    *size = SIZE;
+    for (size_t i = 0; vectors && i < count; i++)
+        for (size_t k = 0; k < SIZE; k++) vectors[i * SIZE + k] = strstr(texts[i], "log") ? (double)k : 1.0 - (double)k;
+    return vectors;
 }
 
 static void retrieval(void) {
@@ -121,7 +125,7 @@ static void retrieval(void) {
     retrieved_release(&found);
     /* Vectors of someone else: there log_softmax points elsewhere. Without an answer the built-in ones serve. */
     bool answers = true;
-    Embedder other = {from_elsewhere, &answers, 4};
+    Embedder other = {from_elsewhere, &answers};
     o = (RetrieveOptions){.operator_text = own, .target = "openmp", .embedder = &other};
     retrieve_examples(s, &o, &found);
     CHECK(found.count == 1);

@@ -108,9 +108,21 @@ static void check_runs(void) {
     Seen trials = seen_of(s, "trials", one);
     CHECK(trials.count == 3 && trials.first == 1 && trials.last == 3);
     CHECK(seen_of(s, "trials", -1).count == 4);
-    CHECK(store_put_call(s, one, &(StoreCall){.proposer = "m", .status = "proposed", .cost = -1}));
-    CHECK(store_put_call(s, -1, &(StoreCall){.proposer = "m", .status = "proposed", .cost = 2}));
-    CHECK(seen_of(s, "calls", one).count == 1 && seen_of(s, "calls", -1).count == 2);
+    CHECK(store_put_call(s, one, &(StoreCall){.proposer = "m", .status = "proposed", .cost = -1}) == 1);
+    StoreCall call = {.proposer = "m", .status = "proposed", .cost = 2, .task = "first", .definition = key.definition, .target = "openmp"};
+    int64_t number = store_put_call(s, -1, &call);
+    CHECK(number == 2 && seen_of(s, "calls", one).count == 1 && seen_of(s, "calls", -1).count == 2);
+    CHECK(store_adopt_call(s, two, number) && seen_of(s, "calls", two).count == 1);
+    call.sketch = key.sketch;
+    call.outcome = "ok";
+    call.verified = true;
+    CHECK(store_call_result(s, number, &call));
+    Str calls;
+    str_init(&calls);
+    CHECK(store_report(s, "calls", true, &calls));
+    CHECK(strstr(calls.data, "\"operator\":\"add_one\"") && strstr(calls.data, "\"chain\":2") && strstr(calls.data, "\"outcome\":\"ok\"") &&
+          strstr(calls.data, "\"verified\":true"));
+    str_release(&calls);
     CHECK(store_run_end(s, one, &key, &(StoreRunEnd){.tried = 3, .naive_seconds = 2, .best_seconds = 1, .complete = true}));
     Str out;
     str_init(&out);
@@ -118,6 +130,42 @@ static void check_runs(void) {
     CHECK(strstr(out.data, "\"seed\":\"18446744073709551615\"") && strstr(out.data, "\"verified\":true") &&
           strstr(out.data, "\"ended\":null"));
     str_release(&out);
+    discard(s, path);
+}
+
+static void check_vectors(void) {
+    char path[] = "/tmp/sketchc-store-XXXXXX";
+    Store *s = fresh(path);
+    const double one[] = {1, -2.5, 1e-300}, two[] = {4};
+    size_t size = 9;
+    CHECK(!store_find_vector(s, "m", "text", &size) && size == 0);
+    CHECK(store_put_vector(s, "m", "text", one, 3) && store_put_vector(s, "other", "text", two, 1));
+    double *found = store_find_vector(s, "m", "text", &size);
+    CHECK(found && size == 3 && memcmp(found, one, sizeof one) == 0);
+    free(found);
+    CHECK(store_put_vector(s, "m", "text", two, 1));
+    free(found = store_find_vector(s, "m", "text", &size));
+    CHECK(found && size == 1);
+    discard(s, path);
+}
+
+/* A time at another case is no result of that case: it is neither best nor verified there, and goes with its sketch. */
+static void check_shapes(void) {
+    char path[] = "/tmp/sketchc-store-XXXXXX";
+    Store *s = fresh(path);
+    StoreResult r = {.seconds = 1e-6, .samples = 5};
+    CHECK(put(s, "sketch a {}", 2e-3, NULL));
+    StoreKey key = key_of("sketch a {}");
+    CHECK(store_cases_measured(s, &key) == 1);
+    key.case_name = "small";
+    CHECK(store_put_measurement(s, &key, &r) && store_cases_measured(s, &key) == 2);
+    CHECK(!store_find(s, &key, &r));
+    CHECK(seen_of(s, "best", -1).count == 1 && seen_of(s, "best", -1).first == 2e-3);
+    StoreKey failed = key_of("sketch f {}");
+    CHECK(store_put(s, &failed, &(StoreResult){.status = "hang"}, "test", NULL));
+    failed.case_name = "small";
+    CHECK(store_put_measurement(s, &failed, &(StoreResult){.seconds = 1}));
+    CHECK(store_gc(s) == 1 && seen_of(s, "measurements", -1).count == 2 && store_check(s) == 0);
     discard(s, path);
 }
 
@@ -148,6 +196,8 @@ static void check_gc(void) {
 int main(void) {
     check_keys();
     check_runs();
+    check_vectors();
+    check_shapes();
     check_gc();
     char *message = NULL;
     CHECK(!store_open(":memory:", &message) && message);
