@@ -35,6 +35,9 @@ bool is_unused(const IrOp *op); /* it has results, and nobody uses them */
 /* Removes ops whose results nobody uses and that only compute or load. */
 void remove_unused(Arena *scratch, IrBlock *block);
 
+/* A leaf of an expression at the sizes of a case (an IrCase), for aff_eval. */
+bool case_symbol(void *ctx, const Aff *leaf, int64_t *value);
+
 /* The block of the op or of the argument that the value is. */
 IrBlock *home_of(const IrValue *v);
 /* Is `block` that block, or nested in it? Nested in a region of that op? A null block is in nothing. */

@@ -121,16 +121,6 @@ static size_t all_classes(PassContext *ctx, IrFunc *f, const Axes *axes, size_t 
 
 /* ---- Sizes that are asked for ---- */
 
-static bool case_value(void *ctx, const Aff *leaf, int64_t *value) {
-    const IrCase *c = ctx;
-    for (size_t i = 0; leaf->kind == AFF_SYM && i < c->symbol_count; i++)
-        if (strcmp(c->symbols[i], leaf->name) == 0) {
-            *value = c->values[i];
-            return true;
-        }
-    return false;
-}
-
 /* The elements of the largest tensor of a case, or the row alone where they cannot be told. */
 static double case_weight(const IrFunc *f, IrCase *c, int64_t row) {
     double most = (double)row;
@@ -140,7 +130,7 @@ static double case_weight(const IrFunc *f, IrCase *c, int64_t row) {
         int64_t extent;
         if (t->kind != IR_TYPE_TENSOR) continue;
         for (unsigned a = 0; a < t->rank; a++)
-            elements *= aff_eval(t->extents[a], case_value, c, &extent) ? (double)extent : 1;
+            elements *= aff_eval(t->extents[a], case_symbol, c, &extent) ? (double)extent : 1;
         most = elements > most ? elements : most;
     }
     return most;
@@ -167,7 +157,7 @@ static size_t case_sizes(const PassContext *ctx, const IrFunc *f, const Aff *ext
     for (size_t i = 0; i < ctx->module->case_count; i++) {
         IrCase *c = &ctx->module->cases[i];
         RowSize s;
-        if (!aff_eval(extent, case_value, c, &s.row) || (s.row % row_alignment(f) == 0) != aligned) continue;
+        if (!aff_eval(extent, case_symbol, c, &s.row) || (s.row % row_alignment(f) == 0) != aligned) continue;
         s.weight = case_weight(f, c, s.row);
         size_t at = n < limit ? n++ : limit - 1;
         if (at == limit - 1 && n == limit && i >= limit && sizes[at].weight >= s.weight) continue;

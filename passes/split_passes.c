@@ -26,7 +26,7 @@
 
 enum { LEAST_CAP = ROW_LEAST_CAP, REGISTERS_BESIDE = 20, SPREAD_LEAST = 16 }; /* what a thread needs beside its lanes of a row */
 
-/* row_lanes: of a version by length, what its threads keep. */
+/* row_lanes: of a version by length, what its threads keep; long_rows: no version for short rows. */
 static bool is_wide(const PassContext *ctx, const IrFunc *f, const AxisClass *c) {
     if (c->constant >= 0 && (c->sorted || c->sliced)) return false; /* whole at any length */
     int64_t most = ir_func_attr_int(f, "row_lanes", 0);
@@ -285,7 +285,7 @@ static bool handle_axis(PassContext *ctx, IrFunc *f, Axes *axes, size_t index) {
         if (done) return done > 0;
     }
     int64_t cap = power_of_two_below(ctx->target->row_large / axes_others(axes, index, 1, 1));
-    bool whole_row = c->constant < 0 && !c->contracted && !c->multiplied && cap >= LEAST_CAP;
+    bool whole_row = c->constant < 0 && !c->contracted && !c->multiplied && cap >= LEAST_CAP && !ir_func_attr(f, "long_rows");
     if (!whole_row) return split(ctx, f, axes, index) >= 0;
     IrFunc *copy = fork_version(ctx, f, c, cap);
     Axes *copy_axes = axes_analyse(ctx->scratch, copy);

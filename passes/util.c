@@ -45,6 +45,18 @@ bool pointer_table_get(const PointerTable *t, const void *key, uint32_t *value) 
     return true;
 }
 
+/* ---- Cases ---- */
+
+bool case_symbol(void *ctx, const Aff *leaf, int64_t *value) {
+    const IrCase *c = ctx;
+    for (size_t i = 0; leaf->kind == AFF_SYM && i < c->symbol_count; i++)
+        if (strcmp(c->symbols[i], leaf->name) == 0) {
+            *value = c->values[i];
+            return true;
+        }
+    return false;
+}
+
 /* ---- Ops ---- */
 
 static void collect(Arena *scratch, IrBlock *block, OpList *list) {

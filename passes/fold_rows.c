@@ -1,0 +1,351 @@
+/* Pass fold_rows: a reduction along the rows of a matrix whose rows are no whole 16-byte pieces reads rows in groups
+ * that are.
+ *
+ * what:   a kernel that does nothing with a tensor [.., K, N] but to reduce all of its K rows, columns in tiles, becomes
+ *         three steps, for a V that makes V elements 16 bytes:
+ *           fold      reduces [.., K / V, V * N], the same memory: its rows begin at multiples of 16 bytes;
+ *                     into a workspace [.., V * N]
+ *           finish    the kernel, reducing the workspace as [.., V, N]
+ *           as it was
+ *         Of either the first two or the last the grid is empty: by whether K is a multiple of V (then the matrices
+ *         of the tensor begin at multiples of 16 bytes too), N is none, and K is so large that the finish costs little.
+ *         Only where a case asks for such a size.
+ * needs:  tile functions in state open, after strip_mine; target cuda
+ * keeps:  values but for the order in which floats are summed; names
+ * breaks: steps are numbered anew; all functions get one more workspace
+ * source: own
+ *
+ *     parallel(0, ceil(N, T)) (%j) {                      parallel(0, folds) { parallel(0, ceil(V * N, T)) (%j) {
+ *       %x = tile.load(%X, %b, 0, K, jT, jT + T)    =>      %x = tile.load(%X, %b, 0, K / V, jT, jT + T)
+ *       %y = tile.reduce(%x)                                %y = tile.reduce(%x)
+ *       tile.store(f(%y), %Y, ...)                          tile.store(%y, %W, %b, jT, jT + T) } }
+ */
+#include <string.h>
+
+#include "passes_internal.h"
+
+enum { WORTH = 64 }; /* rows of the fold, at least: the finish reads a share of 1 / WORTH again */
+
+typedef struct {
+    PassContext *ctx;
+    IrFunc *func;
+    IrOp *loop, *load, *reduce;
+    size_t load_at, reduce_at, loop_at; /* their numbers in program order */
+    uint8_t *chain;                     /* of each op: is it the load or between it and the reduction? */
+    int64_t group, tile;                /* V, T */
+    unsigned rank;                      /* of the tensor */
+    const Aff *rows, *columns, *folds;  /* K, N; 1 where the fold is used, else 0 */
+    const char *workspace;
+} Fold;
+
+/* ---- Which kernels ---- */
+
+static IrOp *sole_reduction(const OpList *ops) {
+    IrOp *found = NULL;
+    for (size_t i = 0; i < ops->len; i++) {
+        IrOp *op = ops->data[i];
+        if (op->opcode != IR_TILE_REDUCE || op->operands[0]->type->rank != 2) continue;
+        if (found) return NULL;
+        found = op;
+    }
+    return found;
+}
+
+/* Nothing but parallel loops, each the only one of its block, around the ops of one block that stores. */
+static bool is_plain_nest(const OpList *ops, const IrBlock *inner) {
+    for (size_t i = 0; i < ops->len; i++) {
+        const IrOp *op = ops->data[i];
+        if (op->region_count && (op->opcode != IR_PARALLEL || !is_inside_op(inner, op))) return false;
+        bool effect = !op->region_count && !is_terminator(op) && !is_repeatable(op);
+        if (effect && (op->opcode != IR_TILE_STORE || op->block != inner)) return false;
+        if (op->opcode == IR_TILE_STORE && strcmp(ir_attr_str(op, "mode", "set"), "set") != 0) return false;
+    }
+    return true;
+}
+
+/* Is the tile made of constants and one load alone, lane by lane? Marks what is between. */
+static bool follow(Fold *f, const OpList *ops, const IrValue *v) {
+    const IrOp *op = v->def;
+    if (!op || op->block != f->loop->regions[0]) return op && op->opcode == IR_CONST;
+    if (op->opcode == IR_CONST) return true;
+    if (op->opcode == IR_TILE_LOAD) {
+        if (f->load && f->load != op) return false;
+        f->load = v->def;
+    } else if (!ir_has_trait(op, IR_ELEMENTWISE)) {
+        return false;
+    }
+    if (!is_tile(v) || v->type->rank != 2) return false;
+    for (size_t i = 0; i < ops->len; i++)
+        if (ops->data[i] == op) f->chain[i] = 1;
+    for (unsigned i = 0; op != f->load && i < op->operand_count; i++)
+        if (!follow(f, ops, op->operands[i])) return false;
+    return true;
+}
+
+static bool used_by_chain_alone(const Fold *f, const OpList *ops) {
+    for (size_t i = 0; i < ops->len; i++) {
+        if (!f->chain[i]) continue;
+        for (const IrUse *use = ops->data[i]->results[0].uses; use; use = use->next) {
+            bool inside = use->op == f->reduce;
+            for (size_t k = 0; k < ops->len && !inside; k++) inside = f->chain[k] && ops->data[k] == use->op;
+            if (!inside) return false;
+        }
+    }
+    return true;
+}
+
+/* Does the load take all rows, and each iteration of its loop the next T columns, to the end? */
+static bool reads_all(Fold *f) {
+    IrModule *m = f->ctx->module;
+    AffCtx *c = m->affs;
+    IrSlice slice = ir_slice(f->load);
+    const IrType *tensor = f->load->operands[0]->type;
+    unsigned row = slice.rank - 2, column = slice.rank - 1;
+    if (slice.rank < 2 || slice.axes[row].letter != 'r' || slice.axes[column].letter != 'r') return false;
+    if (slice.axes[row].step != 1 || slice.axes[column].step != 1 || ir_attr(f->load, "pad")) return false;
+    IrValue *variable = f->loop->regions[0]->args[0], **operands = f->load->operands;
+    for (unsigned i = 0; i < row; i++)
+        if (slice.axes[i].letter != 'p' || aff_depends_on(ir_aff_of(m, operands[slice.axes[i].operand]), variable)) return false;
+    f->rank = slice.rank;
+    f->rows = tensor->extents[row], f->columns = tensor->extents[column];
+    int64_t constant, step;
+    if (!aff_is_const(f->load->results[0].type->extents[1], &f->tile) || aff_is_const(f->rows, &constant)) return false;
+    const Aff *zero = aff_const(c, 0), *tile = aff_const(c, f->tile);
+    if (ir_aff_of(m, operands[slice.axes[row].operand]) != zero || ir_aff_of(m, operands[slice.axes[row].operand + 1]) != f->rows)
+        return false;
+    const Aff *begin = ir_aff_of(m, operands[slice.axes[column].operand]), *v = ir_aff_of(m, variable);
+    const Aff *end = ir_aff_of(m, operands[slice.axes[column].operand + 1]), *bound = ir_aff_of(m, f->loop->operands[1]);
+    if (!aff_is_const(ir_aff_of(m, f->loop->operands[2]), &step) || ir_aff_of(m, f->loop->operands[0]) != zero) return false;
+    bool numbered = step == 1 && begin == aff_mul(c, v, tile) && bound == aff_ceildiv(c, f->columns, tile);
+    bool stepped = step == f->tile && begin == v && bound == f->columns;
+    return (numbered || stepped) && (end == aff_add(c, begin, tile) || end == f->columns);
+}
+
+/* 1 for sizes that the fold is for, else 0. */
+static const Aff *use_of(const Fold *f) {
+    AffCtx *c = f->ctx->module->affs;
+    const Aff *one = aff_const(c, 1), *group = aff_const(c, f->group);
+    const Aff *whole = aff_sub(c, one, aff_mod(c, f->rows, group));
+    const Aff *odd = aff_mod(c, f->columns, group);
+    const Aff *worth = aff_sub(c, f->rows, aff_const(c, WORTH * f->group));
+    return aff_max(c, aff_const(c, 0), aff_min(c, one, aff_min(c, whole, aff_min(c, odd, worth))));
+}
+
+static bool is_asked_for(const Fold *f) {
+    const IrModule *m = f->ctx->module;
+    int64_t value;
+    for (size_t i = 0; i < m->case_count; i++)
+        if (aff_eval(f->folds, case_symbol, &m->cases[i], &value) && value == 1) return true;
+    return false;
+}
+
+static bool find(Fold *f) {
+    OpList ops = ops_collect(f->ctx->scratch, f->func->body);
+    f->reduce = sole_reduction(&ops);
+    if (!f->reduce || !f->reduce->block->parent) return false;
+    f->loop = f->reduce->block->parent;
+    f->chain = ARENA_ARRAY(f->ctx->scratch, uint8_t, ops.len + 1);
+    memset(f->chain, 0, ops.len);
+    const IrAttr *axes = ir_attr(f->reduce, "axes");
+    if (f->loop->opcode != IR_PARALLEL || axes->count != 1 || axes->ints[0] != 0) return false;
+    if (!is_plain_nest(&ops, f->reduce->block) || !follow(f, &ops, f->reduce->operands[0]) || !f->load) return false;
+    IrValue *tensor = f->load->operands[0];
+    if (tensor->def || tensor->type->strides || is_stored_to(tensor) || !used_by_chain_alone(f, &ops) || !reads_all(f)) return false;
+    Dtype dtype = f->reduce->results[0].type->dtype;
+    bool rounds = reduce_opcode(ir_attr_str(f->reduce, "kind", "")) == IR_ADD || reduce_opcode(ir_attr_str(f->reduce, "kind", "")) == IR_MUL;
+    if (rounds && dtype_is_float(dtype) && dtype_size(dtype) < 4) return false; /* partial sums would be rounded */
+    f->group = 16 / (int64_t)dtype_size(tensor->type->dtype);
+    f->folds = use_of(f);
+    for (size_t i = 0; i < ops.len; i++) {
+        if (ops.data[i] == f->load) f->load_at = i;
+        if (ops.data[i] == f->loop) f->loop_at = i;
+        if (ops.data[i] == f->reduce) f->reduce_at = i;
+    }
+    return f->group > 1 && is_asked_for(f);
+}
+
+/* ---- The three steps ---- */
+
+/* The tensor's leading extents, then `rows` unless it is null, then `columns`. */
+static const IrType *matrix_type(const Fold *f, Dtype dtype, const Aff *rows, const Aff *columns) {
+    const Aff *extents[IR_SLICE_MAX_RANK];
+    unsigned rank = f->rank - 2;
+    for (unsigned i = 0; i < rank; i++) extents[i] = f->load->operands[0]->type->extents[i];
+    if (rows) extents[rank++] = rows;
+    extents[rank++] = columns;
+    return ir_type_tensor(f->ctx->module, dtype, rank, extents);
+}
+
+static IrValue *param_named(const IrFunc *func, const char *name) {
+    for (unsigned i = 0; i < func->param_count; i++)
+        if (strcmp(func->params[i].name, name) == 0) return func->body->args[i];
+    return NULL;
+}
+
+/* The argument seen as a matrix of another form; it stays declared as it was. */
+static void see_as(IrFunc *func, IrValue *arg, const IrType *type) {
+    IrParam *param = &func->params[arg->index];
+    if (!param->type) param->type = arg->type;
+    arg->type = type;
+}
+
+static const char *new_name(const Fold *f) {
+    for (unsigned k = 0;; k++) {
+        const char *name = arena_printf(f->ctx->module->arena, "folded%u", k);
+        if (!param_named(f->func, name)) return name;
+    }
+}
+
+static void add_workspace(Fold *f) {
+    IrModule *m = f->ctx->module;
+    AffCtx *c = m->affs;
+    const Aff *group = aff_const(c, f->group);
+    const IrType *type = matrix_type(f, f->reduce->results[0].type->dtype, NULL, aff_mul(c, group, f->columns));
+    const Aff *elements = f->folds;
+    for (unsigned i = 0; i < type->rank; i++) elements = aff_mul(c, elements, type->extents[i]);
+    f->workspace = new_name(f);
+    for (IrFunc *g = m->first; g; g = g->next) {
+        if (g->level != IR_LEVEL_TILE) continue;
+        ir_func_add_param(g, IR_PARAM_WORKSPACE, f->workspace, type, IR_DIR_INOUT);
+        g->params[g->param_count - 1].elements = elements;
+    }
+}
+
+/* `times` iterations, 0 or 1, around all that the kernel does. */
+static void repeat(IrFunc *func, const Aff *times) {
+    IrOp *first = func->body->first, *last = func->body->last;
+    IrBuilder b = ir_builder_before(first);
+    IrValue *bounds[] = {ir_const_index(&b, 0), ir_aff_emit(&b, times), ir_const_index(&b, 1)};
+    IrOp *loop = ir_op_create(&b, IR_PARALLEL, 3, bounds, 0, NULL);
+    ir_region_add_arg(loop->regions[0], ir_type_index(b.module), "used");
+    for (IrOp *op = first, *next; op != last; op = next) {
+        next = op->next;
+        ir_op_move_to_end(op, loop->regions[0]);
+    }
+    IrBuilder end = ir_builder_at_end(loop->regions[0]);
+    ir_yield(&end, 0, NULL);
+}
+
+static const IrType *with_rows(IrModule *m, const IrType *t, const Aff *rows) {
+    const Aff *extents[] = {rows, t->extents[1]};
+    return ir_type_tile(m, t->dtype, 2, extents, NULL);
+}
+
+/* The store of the fold, or the load of the finish: leading indices as the load of the tensor has them. */
+static unsigned leading_operands(const IrOp *load, unsigned rank, IrValue **operands, char *axes) {
+    IrSlice slice = ir_slice(load);
+    for (unsigned i = 0; i + 2 < rank; i++) {
+        operands[i] = load->operands[slice.axes[i].operand];
+        axes[i] = 'p';
+    }
+    return rank - 2;
+}
+
+static void drop_stores(PassContext *ctx, IrFunc *func) {
+    OpList ops = ops_collect(ctx->scratch, func->body);
+    for (size_t i = 0; i < ops.len; i++)
+        if (ops.data[i]->opcode == IR_TILE_STORE) ir_op_erase(ops.data[i]);
+}
+
+static void make_fold(const Fold *f, IrFunc *func) {
+    IrModule *m = f->ctx->module;
+    AffCtx *c = m->affs;
+    OpList ops = ops_collect(f->ctx->scratch, func->body);
+    IrOp *load = ops.data[f->load_at], *reduce = ops.data[f->reduce_at], *loop = ops.data[f->loop_at];
+    const Aff *group = aff_const(c, f->group), *rows = aff_floordiv(c, f->rows, group), *columns = aff_mul(c, group, f->columns);
+    IrValue *tensor = load->operands[0];
+    IrSlice slice = ir_slice(load);
+    unsigned row = slice.axes[f->rank - 2].operand, column = slice.axes[f->rank - 1].operand;
+    drop_stores(f->ctx, func);
+    see_as(func, tensor, matrix_type(f, tensor->type->dtype, rows, columns));
+    IrBuilder b = ir_builder_before(load);
+    b.span = load->span;
+    ir_set_operand(load, row + 1, ir_aff_emit(&b, rows));
+    ir_set_operand(load, column + 1, ir_binary(&b, IR_ADD, load->operands[column], ir_const_index(&b, f->tile)));
+    for (size_t i = 0; i < ops.len; i++) {
+        if (!f->chain[i]) continue;
+        ops.data[i]->results[0].type = with_rows(m, ops.data[i]->results[0].type, rows);
+        for (unsigned k = 0; ops.data[i] != load && k < ops.data[i]->operand_count; k++) {
+            IrValue *v = ops.data[i]->operands[k];
+            if (is_tile(v) && v->def->opcode == IR_CONST) v->type = with_rows(m, v->type, rows);
+        }
+    }
+    ir_attr_remove(reduce, "keepdim");
+    reduce->results[0].type = ir_type_tile(m, reduce->results[0].type->dtype, 1, &load->results[0].type->extents[1], NULL);
+    b = ir_builder_after(reduce);
+    b.span = reduce->span;
+    IrValue *operands[IR_SLICE_MAX_RANK + 4] = {&reduce->results[0], param_named(func, f->workspace)};
+    char axes[IR_SLICE_MAX_RANK] = {0};
+    unsigned n = leading_operands(load, f->rank, operands + 2, axes);
+    axes[n] = 'r';
+    operands[n + 2] = load->operands[column], operands[n + 3] = load->operands[column + 1];
+    ir_attr_set_str(ir_op_create(&b, IR_TILE_STORE, n + 4, operands, 0, NULL), "axes", axes);
+    int64_t step;
+    b = ir_builder_before(loop);
+    if (aff_is_const(ir_aff_of(m, loop->operands[2]), &step) && step == 1) columns = aff_ceildiv(c, columns, aff_const(c, f->tile));
+    ir_set_operand(loop, 1, ir_aff_emit(&b, columns));
+    remove_unused(f->ctx->scratch, func->body);
+    repeat(func, f->folds);
+}
+
+static void make_finish(const Fold *f, IrFunc *func) {
+    IrModule *m = f->ctx->module;
+    AffCtx *c = m->affs;
+    OpList ops = ops_collect(f->ctx->scratch, func->body);
+    IrOp *load = ops.data[f->load_at], *reduce = ops.data[f->reduce_at];
+    const Aff *group = aff_const(c, f->group), *extents[] = {group, load->results[0].type->extents[1]};
+    Dtype dtype = reduce->results[0].type->dtype;
+    IrValue *workspace = param_named(func, f->workspace);
+    see_as(func, workspace, matrix_type(f, dtype, group, f->columns));
+    IrBuilder b = ir_builder_before(reduce);
+    b.span = load->span;
+    IrValue *operands[IR_SLICE_MAX_RANK + 5] = {workspace};
+    char axes[IR_SLICE_MAX_RANK + 1] = {0};
+    unsigned n = leading_operands(load, f->rank, operands + 1, axes), column = ir_slice(load).axes[f->rank - 1].operand;
+    axes[n] = axes[n + 1] = 'r';
+    operands[n + 1] = ir_const_index(&b, 0), operands[n + 2] = ir_const_index(&b, f->group);
+    operands[n + 3] = load->operands[column], operands[n + 4] = load->operands[column + 1];
+    const IrType *type = ir_type_tile(m, dtype, 2, extents, NULL);
+    IrOp *partial = ir_op_create(&b, IR_TILE_LOAD, n + 5, operands, 1, &type);
+    ir_attr_set_str(partial, "axes", axes);
+    partial->results[0].name = load->results[0].name;
+    ir_set_operand(reduce, 0, ir_result(partial, 0));
+    remove_unused(f->ctx->scratch, func->body);
+    repeat(func, f->folds);
+}
+
+static void name_step(IrFunc *func, const char *name, int64_t step) {
+    func->name = name;
+    ir_func_attr_set_str(func, "kernel", name);
+    ir_func_attr_set_int(func, "step", step);
+}
+
+static void fold(Fold *f) {
+    IrModule *m = f->ctx->module;
+    const char *name = f->func->name;
+    int64_t step = ir_func_attr_int(f->func, "step", 0);
+    for (IrFunc *g = m->first; g; g = g->next) {
+        int64_t own = ir_func_attr_int(g, "step", 0);
+        if (g->level == IR_LEVEL_TILE && own > step) ir_func_attr_set_int(g, "step", own + 2);
+    }
+    add_workspace(f);
+    IrFunc *as_it_was = ir_func_clone(f->func, name); /* clones follow the function at once: the steps stand in order */
+    IrFunc *finish = ir_func_clone(f->func, name);
+    name_step(as_it_was, name, step + 2);
+    name_step(finish, arena_printf(m->arena, "%s_finish", name), step + 1);
+    name_step(f->func, arena_printf(m->arena, "%s_fold", name), step);
+    repeat(as_it_was, aff_sub(m->affs, aff_const(m->affs, 1), f->folds));
+    make_finish(f, finish);
+    make_fold(f, f->func);
+    ir_func_attr_set_int(f->func, "long_rows", 1); /* none is short enough to be kept whole */
+}
+
+bool pass_fold_rows(PassContext *ctx) {
+    for (IrFunc *f = ctx->module->first, *next; f; f = next) {
+        next = f->next;
+        if (f->level != IR_LEVEL_TILE || f->state != IR_STATE_OPEN) continue;
+        Fold found = {.ctx = ctx, .func = f};
+        if (find(&found)) fold(&found);
+    }
+    return true;
+}
