@@ -254,7 +254,7 @@ void pass_for_reduce(Slice *s, IrOp *op) {
     ir_set_operand(op, 0, &loop->results[0]);
 }
 
-/* Is the chunk's best better than that of the chunks before? NaN is better than every number. */
+/* Is the value better than the best before? NaN is better than every number. */
 static IrValue *is_better(IrBuilder *b, const char *kind, IrValue *value, IrValue *best) {
     bool largest = strcmp(kind, "max") == 0;
     IrValue *more = largest ? ir_binary(b, IR_LT, best, value) : ir_binary(b, IR_LT, value, best);
@@ -264,28 +264,60 @@ static IrValue *is_better(IrBuilder *b, const char *kind, IrValue *value, IrValu
     return ir_binary(b, IR_OR, more, nan);
 }
 
+/* From each lane's best and the number of the chunk where it was: the first index of the best of all. Lanes that were never
+ * there hold the identity in chunk 0: where that is the best of all, lane 0 has it too, and comes first. */
+static IrValue *first_of_best(Slice *s, IrBuilder *b, IrOp *op, int axis, IrValue *best, IrValue *chunk) {
+    IrModule *m = s->ctx->module;
+    s->b = b;
+    const char *kind = ir_attr_str(op, "kind", "max");
+    const IrType *lanes = best->type, *row = type_with_extent(m, lanes, (unsigned)axis, 1), *number = ir_type_scalar(m, DTYPE_I64);
+    IrValue *top = reduced(s, best, kind, axis, true, row);
+    IrOp *all = ir_op_create(b, IR_TILE_BROADCAST, 1, &top, 1, &lanes);
+    int64_t axes[IR_SLICE_MAX_RANK];
+    for (unsigned i = 0; i < lanes->rank; i++) axes[i] = i;
+    ir_attr_set_ints(all, "axes", lanes->rank, axes);
+    IrValue *is_top = ir_binary(b, IR_EQ, best, ir_result(all, 0));
+    if (dtype_is_float(lanes->dtype)) is_top = ir_binary(b, IR_OR, is_top, ir_binary(b, IR_NE, best, best));
+    const IrType *wide = ir_type_with_dtype(m, lanes, DTYPE_I64);
+    IrOp *lane = ir_op_create(b, IR_TILE_IOTA, 0, NULL, 1, &wide);
+    ir_attr_set_int(lane, "axis", axis);
+    IrValue *index = ir_binary(b, IR_MUL, ir_cast(b, chunk, wide), ir_const_int(b, number, s->chunk));
+    index = ir_binary(b, IR_ADD, index, ir_result(lane, 0));
+    index = ir_select(b, is_top, index, tile_splat(b, wide, 0x1p62));
+    const IrType *found = op->results[0].type;
+    index = reduced(s, index, "min", axis, ir_attr_bool(op, "keepdim"), found);
+    /* -1 where there is no lane. */
+    IrValue *last = ir_binary(b, IR_SUB, ir_aff_emit(b, axes_class(s->axes, s->index)->extent), ir_const_index(b, 1));
+    return ir_binary(b, IR_MIN, index, ir_cast(b, last, number));
+}
+
+/* Each lane carries its best and the chunk that it was in; from the last chunk to the first, an equal one is taken. */
 void pass_for_arg(Slice *s, IrOp *op) {
     IrModule *m = s->ctx->module;
     const char *kind = ir_attr_str(op, "kind", "max");
-    const IrType *found = op->results[0].type, *number = ir_type_scalar(m, DTYPE_I64);
-    const IrType *type = ir_type_with_dtype(m, found, op->operands[0]->type->dtype);
+    IrValue *x = op->operands[0];
+    int axis = axes_find(s->axes, x, s->index);
+    const IrType *type = type_with_extent(m, x->type, (unsigned)axis, s->chunk), *number = ir_type_scalar(m, DTYPE_I32);
     IrBuilder before = ir_builder_before(op), inner;
-    IrValue *inits[2] = {splat(&before, kind, type), tile_splat(&before, found, -1)};
+    before.span = op->span;
+    IrValue *inits[2] = {splat(&before, kind, type), tile_splat(&before, ir_type_with_dtype(m, type, DTYPE_I32), 0)};
     IrOp *loop = open_loop(s, op, 1, 2, inits, &inner);
-    IrValue *part = slice_value(s, op->operands[0]);
+    IrValue *part = slice_value(s, x);
     if (!s->ok) return;
     IrValue *best = loop->regions[0]->args[1], *at = loop->regions[0]->args[2];
-    IrOp *copy = ir_op_clone(&inner, op, s->map);
-    IrValue *index = ir_result(copy, 0), *zero = ir_const_int(&inner, number, 0);
-    IrValue *value = reduced(s, part, kind, ir_attr_int(op, "axis", 0), ir_attr_bool(op, "keepdim"), type);
-    IrValue *exists = ir_binary(&inner, IR_LE, zero, index);
-    IrValue *take = ir_binary(&inner, IR_OR, ir_binary(&inner, IR_LT, at, zero),
-                              is_better(&inner, kind, value, best));
-    take = ir_binary(&inner, IR_AND, exists, take);
-    IrValue *global = ir_binary(&inner, IR_ADD, index, ir_cast(&inner, s->begin, number));
-    IrValue *next[2] = {ir_select(&inner, take, value, best), ir_select(&inner, take, global, at)};
+    IrOp *fill = ir_op_create(&inner, IR_TILE_FILL, 1, &part, 1, &type);
+    ir_attr_copy(fill, inits[0]->def, "value");
+    ir_attr_set_int(fill, "axis", axis);
+    IrValue *value = ir_result(fill, 0);
+    IrValue *take = is_better(&inner, kind, s->reverse ? best : value, s->reverse ? value : best);
+    IrValue *chunk = ir_cast(&inner, ir_binary(&inner, IR_FLOORDIV, s->begin, ir_const_index(&inner, s->chunk)), number);
+    IrOp *here = ir_op_create(&inner, IR_TILE_BROADCAST, 1, &chunk, 1, &at->type);
+    ir_attr_set_ints(here, "axes", 0, NULL);
+    IrValue *old[2] = {best, at}, *new[2] = {value, ir_result(here, 0)}, *next[2];
+    for (int i = 0; i < 2; i++) next[i] = s->reverse ? ir_select(&inner, take, old[i], new[i]) : ir_select(&inner, take, new[i], old[i]);
     close_loop(s, 2, next);
-    ir_replace_uses(&op->results[0], &loop->results[1]);
+    IrValue *first = first_of_best(s, &before, op, axis, &loop->results[0], &loop->results[1]);
+    ir_replace_uses(&op->results[0], first);
     ir_op_erase(op);
 }
 
