@@ -109,8 +109,11 @@ static size_t all_classes(PassContext *ctx, IrFunc *f, const Axes *axes, size_t 
     size_t n = 0;
     for (int64_t warps = 2; warps <= most; warps *= 2)
         n = add_class(classes, n, warps * 32 * STEP_HELD, others, warps, 1);
-    for (int64_t each = 2 * STEP_HELD; each * held <= HELD_ROW; each *= 2)
-        n = add_class(classes, n, most * 32 * each, others, most, 1);
+    /* Two blocks of half the threads rather than one: while one waits the other computes. */
+    for (int64_t each = 2 * STEP_HELD; each * held <= HELD_ROW; each *= 2) {
+        int64_t halves = each == 2 * STEP_HELD && 2 * each * held <= HELD_ROW ? 2 : 1;
+        n = add_class(classes, n, most * 32 * each, others, most / halves, 1);
+    }
     if (others > 1 || !may_spread(ctx, &ops, axes, index)) return n;
     static const int64_t spread[][3] = {{4, 8, 64}, {8, 8, 64}, {8, 16, 48}, {8, 16, 64}, {8, 16, 96}};
     for (size_t i = 0; i < COUNT_OF(spread); i++)

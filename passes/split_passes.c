@@ -24,7 +24,8 @@
 #include "split_internal.h"
 #include "plant.h"
 
-enum { LEAST_CAP = ROW_LEAST_CAP, REGISTERS_BESIDE = 20, SPREAD_LEAST = 16 }; /* what a thread needs beside its lanes of a row */
+/* What a thread needs beside its lanes of a row: where a block is alone with 64 of them, the other half of what two blocks leave. */
+enum { LEAST_CAP = ROW_LEAST_CAP, REGISTERS_BESIDE = 20, REGISTERS_ALONE = 56, SPREAD_LEAST = 16 };
 
 /* row_lanes: of a version by length, what its threads keep; long_rows: no version for short rows. */
 static bool is_wide(const PassContext *ctx, const IrFunc *f, const AxisClass *c) {
@@ -232,7 +233,8 @@ static bool make_row(PassContext *ctx, IrFunc *f, const RowClass *row, size_t in
     axes_set_extent(axes, index, row->cap);
     ir_func_attr_set_int(f, "row_lanes", row->cap);
     if (row->warps) ir_func_attr_set_int(f, "num_warps", row->warps);
-    int64_t fit = ctx->target->registers_sm / ((row->held + REGISTERS_BESIDE) * 32 * row->warps);
+    int64_t beside = row->cluster == 1 && row->held >= 48 ? REGISTERS_ALONE : REGISTERS_BESIDE;
+    int64_t fit = ctx->target->registers_sm / ((row->held + beside) * 32 * row->warps);
     int64_t resident = row->cluster == 1 ? ctx->target->sms : row->cluster == 8 ? ctx->target->clusters : 0;
     if (fit <= 1 && resident) ir_func_attr_set_int(f, "resident", resident);
     /* What was planned with: neither more registers, nor spills for the sake of further blocks. */
