@@ -7,6 +7,7 @@
  *                     into a workspace [.., V * N]
  *           finish    the kernel, reducing the workspace as [.., V, N]
  *           as it was
+ *         An arg-reduction's workspace holds the numbers of groups of rows; the finish reads the rows themselves by them.
  *         Of either the first two or the last the grid is empty: by whether K is a multiple of V (then the matrices
  *         of the tensor begin at multiples of 16 bytes too), N is none, and K is so large that the finish costs little.
  *         Only where a case asks for such a size.
@@ -44,7 +45,7 @@ static IrOp *sole_reduction(const OpList *ops) {
     IrOp *found = NULL;
     for (size_t i = 0; i < ops->len; i++) {
         IrOp *op = ops->data[i];
-        if (op->opcode != IR_TILE_REDUCE || op->operands[0]->type->rank != 2) continue;
+        if ((op->opcode != IR_TILE_REDUCE && op->opcode != IR_TILE_ARG) || op->operands[0]->type->rank != 2) continue;
         if (found) return NULL;
         found = op;
     }
@@ -139,6 +140,19 @@ static bool is_asked_for(const Fold *f) {
     return false;
 }
 
+static bool folds_rows(const IrOp *reduce) {
+    const IrAttr *axes = ir_attr(reduce, "axes");
+    return reduce->opcode == IR_TILE_ARG ? ir_attr_int(reduce, "axis", -1) == 0 : axes->count == 1 && axes->ints[0] == 0;
+}
+
+/* Would the workspace round what the kernel does not? */
+static bool rounds(const IrOp *reduce) {
+    Dtype dtype = reduce->results[0].type->dtype;
+    if (reduce->opcode == IR_TILE_ARG || !dtype_is_float(dtype) || dtype_size(dtype) >= 4) return false;
+    IrOpcode combine = reduce_opcode(ir_attr_str(reduce, "kind", ""));
+    return combine == IR_ADD || combine == IR_MUL;
+}
+
 static bool find(Fold *f) {
     OpList ops = ops_collect(f->ctx->scratch, f->func->body);
     f->reduce = sole_reduction(&ops);
@@ -146,14 +160,11 @@ static bool find(Fold *f) {
     f->loop = f->reduce->block->parent;
     f->chain = ARENA_ARRAY(f->ctx->scratch, uint8_t, ops.len + 1);
     memset(f->chain, 0, ops.len);
-    const IrAttr *axes = ir_attr(f->reduce, "axes");
-    if (f->loop->opcode != IR_PARALLEL || axes->count != 1 || axes->ints[0] != 0) return false;
+    if (f->loop->opcode != IR_PARALLEL || !folds_rows(f->reduce) || rounds(f->reduce)) return false;
     if (!is_plain_nest(&ops, f->reduce->block) || !follow(f, &ops, f->reduce->operands[0]) || !f->load) return false;
     IrValue *tensor = f->load->operands[0];
     if (tensor->def || tensor->type->strides || is_stored_to(tensor) || !used_by_chain_alone(f, &ops) || !reads_all(f)) return false;
-    Dtype dtype = f->reduce->results[0].type->dtype;
-    bool rounds = reduce_opcode(ir_attr_str(f->reduce, "kind", "")) == IR_ADD || reduce_opcode(ir_attr_str(f->reduce, "kind", "")) == IR_MUL;
-    if (rounds && dtype_is_float(dtype) && dtype_size(dtype) < 4) return false; /* partial sums would be rounded */
+    if (f->reduce->opcode == IR_TILE_ARG && f->reduce->operands[0]->def != f->load) return false; /* read again by its index */
     f->group = 16 / (int64_t)dtype_size(tensor->type->dtype);
     f->folds = use_of(f);
     for (size_t i = 0; i < ops.len; i++) {
@@ -288,6 +299,25 @@ static void make_fold(const Fold *f, IrFunc *func) {
     repeat(func, f->folds);
 }
 
+/* Of each group's rows the best is known by number: `group` tells which group of V rows. Reads them again. */
+static void finish_arg(const Fold *f, IrOp *load, IrOp *arg, IrValue *group) {
+    IrBuilder b = ir_builder_before(arg);
+    b.span = load->span;
+    const IrType *number = ir_type_scalar(b.module, DTYPE_I64);
+    IrValue *row = ir_binary(&b, IR_ADD, ir_binary(&b, IR_MUL, group, ir_const_int(&b, number, f->group)), tile_iota(&b, group->type, 0));
+    IrValue *begin = ir_cast(&b, load->operands[ir_slice(load).axes[f->rank - 1].operand], number);
+    IrValue *column = ir_binary(&b, IR_ADD, tile_iota(&b, group->type, 1), begin);
+    IrValue *operands[IR_SLICE_MAX_RANK + 3] = {load->operands[0]};
+    char axes[IR_SLICE_MAX_RANK + 1] = {0};
+    unsigned n = leading_operands(load, f->rank, operands + 1, axes);
+    axes[n] = axes[n + 1] = 'g';
+    operands[n + 1] = row, operands[n + 2] = column;
+    const IrType *type = ir_type_with_dtype(b.module, group->type, load->results[0].type->dtype);
+    IrOp *again = ir_op_create(&b, IR_TILE_LOAD, n + 3, operands, 1, &type);
+    ir_attr_set_str(again, "axes", axes);
+    ir_replace_uses(&arg->results[0], tile_first_of_best(&b, arg, 0, ir_result(again, 0), row));
+}
+
 static void make_finish(const Fold *f, IrFunc *func) {
     IrModule *m = f->ctx->module;
     AffCtx *c = m->affs;
@@ -309,7 +339,10 @@ static void make_finish(const Fold *f, IrFunc *func) {
     IrOp *partial = ir_op_create(&b, IR_TILE_LOAD, n + 5, operands, 1, &type);
     ir_attr_set_str(partial, "axes", axes);
     partial->results[0].name = load->results[0].name;
-    ir_set_operand(reduce, 0, ir_result(partial, 0));
+    if (reduce->opcode == IR_TILE_ARG)
+        finish_arg(f, load, reduce, ir_result(partial, 0));
+    else
+        ir_set_operand(reduce, 0, ir_result(partial, 0));
     remove_unused(f->ctx->scratch, func->body);
     repeat(func, f->folds);
 }

@@ -67,6 +67,10 @@ double reduce_identity(const char *kind, Dtype dtype);
 IrOpcode reduce_opcode(const char *kind);
 /* A tile of `type` that holds `value` everywhere. */
 IrValue *tile_splat(IrBuilder *b, const IrType *type, double value);
+IrValue *tile_iota(IrBuilder *b, const IrType *type, int64_t axis);
+IrValue *tile_reduced(IrBuilder *b, IrValue *tile, const char *kind, int64_t axis, bool keepdim, const IrType *type);
+/* What the arg-reduction `arg` gives for lanes that hold `best`, each with its `index` (i64, not below 0). */
+IrValue *tile_first_of_best(IrBuilder *b, const IrOp *arg, int64_t axis, IrValue *best, IrValue *index);
 
 /* No tile or tensor of the function has more axes than layouts have, and no layout is one that a
  * distribution cannot say; else false with an error. */

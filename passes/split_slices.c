@@ -55,15 +55,6 @@ static IrValue *repeated(Slice *s, IrValue *total, const IrType *type) {
     return ir_result(op, 0);
 }
 
-static IrValue *reduced(Slice *s, IrValue *part, const char *kind, int64_t axis, bool keepdim,
-                        const IrType *type) {
-    IrOp *op = ir_op_create(s->b, IR_TILE_REDUCE, 1, &part, 1, &type);
-    ir_attr_set_str(op, "kind", kind);
-    ir_attr_set_ints(op, "axes", 1, &axis);
-    if (keepdim) ir_attr_set_bool(op, "keepdim", true);
-    return ir_result(op, 0);
-}
-
 static IrValue *splat(IrBuilder *b, const char *kind, const IrType *type) {
     return tile_splat(b, type, reduce_identity(kind, type->dtype));
 }
@@ -92,7 +83,7 @@ static IrValue *total_behind(Slice *s, IrOp *scan) {
     s->scan_count = 0;
     IrValue *part = slice_value(s, scan->operands[0]);
     if (s->ok) {
-        IrValue *sum = reduced(s, part, kind, ir_attr_int(scan, "axis", 0), true, type);
+        IrValue *sum = tile_reduced(s->b, part, kind, ir_attr_int(scan, "axis", 0), true, type);
         sum = ir_binary(&inner, reduce_opcode(kind), loop->regions[0]->args[1], sum);
         ir_yield(&inner, 1, &sum);
     }
@@ -110,7 +101,7 @@ static IrValue *scan_chunk(Slice *s, IrOp *scan, IrOp *copy) {
     IrValue *part = copy->operands[0], *own = ir_result(copy, 0);
     IrValue *total = k < s->scan_count ? s->totals[k] : total_behind(s, scan);
     if (k < s->scan_count) {
-        IrValue *sum = reduced(s, part, kind, ir_attr_int(scan, "axis", 0), true, total->type);
+        IrValue *sum = tile_reduced(s->b, part, kind, ir_attr_int(scan, "axis", 0), true, total->type);
         s->next[k] = ir_binary(s->b, reduce_opcode(kind), total, sum);
     }
     return ir_binary(s->b, reduce_opcode(kind), repeated(s, total, own->type), own);
@@ -266,26 +257,11 @@ static IrValue *is_better(IrBuilder *b, const char *kind, IrValue *value, IrValu
 
 /* From each lane's best and the number of the chunk where it was: the first index of the best of all. Lanes that were never
  * there hold the identity in chunk 0: where that is the best of all, lane 0 has it too, and comes first. */
-static IrValue *first_of_best(Slice *s, IrBuilder *b, IrOp *op, int axis, IrValue *best, IrValue *chunk) {
-    IrModule *m = s->ctx->module;
-    s->b = b;
-    const char *kind = ir_attr_str(op, "kind", "max");
-    const IrType *lanes = best->type, *row = type_with_extent(m, lanes, (unsigned)axis, 1), *number = ir_type_scalar(m, DTYPE_I64);
-    IrValue *top = reduced(s, best, kind, axis, true, row);
-    IrOp *all = ir_op_create(b, IR_TILE_BROADCAST, 1, &top, 1, &lanes);
-    int64_t axes[IR_SLICE_MAX_RANK];
-    for (unsigned i = 0; i < lanes->rank; i++) axes[i] = i;
-    ir_attr_set_ints(all, "axes", lanes->rank, axes);
-    IrValue *is_top = ir_binary(b, IR_EQ, best, ir_result(all, 0));
-    if (dtype_is_float(lanes->dtype)) is_top = ir_binary(b, IR_OR, is_top, ir_binary(b, IR_NE, best, best));
-    const IrType *wide = ir_type_with_dtype(m, lanes, DTYPE_I64);
-    IrOp *lane = ir_op_create(b, IR_TILE_IOTA, 0, NULL, 1, &wide);
-    ir_attr_set_int(lane, "axis", axis);
+static IrValue *index_of_best(Slice *s, IrBuilder *b, const IrOp *op, int axis, IrValue *best, IrValue *chunk) {
+    const IrType *wide = ir_type_with_dtype(b->module, best->type, DTYPE_I64), *number = ir_type_scalar(b->module, DTYPE_I64);
     IrValue *index = ir_binary(b, IR_MUL, ir_cast(b, chunk, wide), ir_const_int(b, number, s->chunk));
-    index = ir_binary(b, IR_ADD, index, ir_result(lane, 0));
-    index = ir_select(b, is_top, index, tile_splat(b, wide, 0x1p62));
-    const IrType *found = op->results[0].type;
-    index = reduced(s, index, "min", axis, ir_attr_bool(op, "keepdim"), found);
+    index = ir_binary(b, IR_ADD, index, tile_iota(b, wide, axis));
+    index = tile_first_of_best(b, op, axis, best, index);
     /* -1 where there is no lane. */
     IrValue *last = ir_binary(b, IR_SUB, ir_aff_emit(b, axes_class(s->axes, s->index)->extent), ir_const_index(b, 1));
     return ir_binary(b, IR_MIN, index, ir_cast(b, last, number));
@@ -316,7 +292,7 @@ void pass_for_arg(Slice *s, IrOp *op) {
     IrValue *old[2] = {best, at}, *new[2] = {value, ir_result(here, 0)}, *next[2];
     for (int i = 0; i < 2; i++) next[i] = s->reverse ? ir_select(&inner, take, old[i], new[i]) : ir_select(&inner, take, new[i], old[i]);
     close_loop(s, 2, next);
-    IrValue *first = first_of_best(s, &before, op, axis, &loop->results[0], &loop->results[1]);
+    IrValue *first = index_of_best(s, &before, op, axis, &loop->results[0], &loop->results[1]);
     ir_replace_uses(&op->results[0], first);
     ir_op_erase(op);
 }

@@ -252,6 +252,33 @@ IrValue *tile_splat(IrBuilder *b, const IrType *type, double value) {
     return ir_const_float(b, type, value);
 }
 
+IrValue *tile_iota(IrBuilder *b, const IrType *type, int64_t axis) {
+    IrOp *op = ir_op_create(b, IR_TILE_IOTA, 0, NULL, 1, &type);
+    ir_attr_set_int(op, "axis", axis);
+    return ir_result(op, 0);
+}
+
+IrValue *tile_reduced(IrBuilder *b, IrValue *tile, const char *kind, int64_t axis, bool keepdim, const IrType *type) {
+    IrOp *op = ir_op_create(b, IR_TILE_REDUCE, 1, &tile, 1, &type);
+    ir_attr_set_str(op, "kind", kind);
+    ir_attr_set_ints(op, "axes", 1, &axis);
+    if (keepdim) ir_attr_set_bool(op, "keepdim", true);
+    return ir_result(op, 0);
+}
+
+IrValue *tile_first_of_best(IrBuilder *b, const IrOp *arg, int64_t axis, IrValue *best, IrValue *index) {
+    const IrType *lanes = best->type, *row = type_with_extent(b->module, lanes, (unsigned)axis, 1);
+    IrValue *top = tile_reduced(b, best, ir_attr_str(arg, "kind", "max"), axis, true, row);
+    IrOp *all = ir_op_create(b, IR_TILE_BROADCAST, 1, &top, 1, &lanes);
+    int64_t axes[IR_SLICE_MAX_RANK];
+    for (unsigned i = 0; i < lanes->rank; i++) axes[i] = i;
+    ir_attr_set_ints(all, "axes", lanes->rank, axes);
+    IrValue *is_top = ir_binary(b, IR_EQ, best, ir_result(all, 0));
+    if (dtype_is_float(lanes->dtype)) is_top = ir_binary(b, IR_OR, is_top, ir_binary(b, IR_NE, best, best));
+    index = ir_select(b, is_top, index, tile_splat(b, index->type, 0x1p62));
+    return tile_reduced(b, index, "min", axis, ir_attr_bool(arg, "keepdim"), arg->results[0].type);
+}
+
 void report_unsupported(PassContext *ctx, Span span, const char *what) {
     diag_report(ctx->diags, DIAG_not_lowered, span, what);
 }
