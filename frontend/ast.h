@@ -277,6 +277,7 @@ struct Decl {
     const char *name;
     Span span;      /* the name where it is declared */
     uint32_t order; /* position among the declarations of its block, from 0 */
+    bool is_implied; /* SYMBOL: by a constraint */
 
     /* parser */
     Expr *value;          /* CONSTEXPR default, SCALAR default, SYMBOL derived value, LOCAL, VALUE */

@@ -415,6 +415,7 @@ static void add_symbol(Sorter *w, const SymbolItem *item) {
     if (plain || !is_declared(w, name->u.name.name)) {
         Decl *d = add_decl(w, DECL_SYMBOL, name->u.name.name, name->span);
         d->value = item->value;
+        d->is_implied = !plain;
     }
     if (!plain) VEC_PUSH(p->arena, &w->constraints, item->head);
 }
@@ -559,6 +560,25 @@ static void take_cases(Parser *p, Block *b, const PtrVec *cases) {
     for (size_t i = 0; i < cases->len; i++) b->cases[i] = *(Case *)cases->data[i];
 }
 
+static bool is_declared_otherwise(const PtrVec *decls, const Decl *d) {
+    for (size_t i = 0; i < decls->len; i++) {
+        const Decl *other = decls->data[i];
+        if (other != d && strcmp(other->name, d->name) == 0) return true;
+    }
+    return false;
+}
+
+/* A constraint declares its first name, `K <= 8192`, where nothing else in the block does. */
+static void take_decls(Parser *p, Block *b, const PtrVec *decls) {
+    b->decls = ARENA_ARRAY(p->arena, Decl *, decls->len + 1);
+    for (size_t i = 0; i < decls->len; i++) {
+        Decl *d = decls->data[i];
+        if (d->is_implied && is_declared_otherwise(decls, d)) continue;
+        d->order = (uint32_t)b->decl_count;
+        b->decls[b->decl_count++] = d;
+    }
+}
+
 void block_add(Parser *p, Span span, BlockKind kind, const char *name, Span name_span,
                const Implements *implements, PtrVec *items) {
     Block *b = ARENA_NEW(p->arena, Block);
@@ -569,8 +589,7 @@ void block_add(Parser *p, Span span, BlockKind kind, const char *name, Span name
     b->name_span = name_span;
     if (implements) b->implements = *implements;
     for (size_t i = 0; i < items->len; i++) sort_item(&w, items->data[i]);
-    b->decls = (Decl **)w.decls.data;
-    b->decl_count = w.decls.len;
+    take_decls(p, b, &w.decls);
     b->constraints = (Expr **)w.constraints.data;
     b->constraint_count = w.constraints.len;
     take_cases(p, b, &w.cases);

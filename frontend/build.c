@@ -186,26 +186,83 @@ void build_symbols(Build *c) {
 
 /* ---- Cases ---- */
 
-static void build_data(Build *c, IrCase *to, const Setting *s) {
-    IrCaseArg args[COUNT_OF(s->params)];
-    for (size_t i = 0; i < s->param_count; i++)
-        args[i] = (IrCaseArg){s->sizes[i] ? build_aff(c, s->sizes[i], s->span) : NULL, s->params[i]};
-    ir_case_set_data(c->m, to, s->name, builtin_info(s->data)->name, s->param_count, args);
+/* What a case of a sketch is told in: the operator's names where the sketch implements one. */
+typedef struct {
+    Build *c;
+    const Case *from;
+    const Block *block; /* where the case stands */
+    bool known;
+} CaseNames;
+
+static const Binding *find_binding(const Block *b, const Decl *own, const Aff *size) {
+    for (size_t i = 0; i < b->binding_count; i++) {
+        const Binding *x = &b->bindings[i];
+        if (own ? x->sketch_decl == own : x->value && x->value == size) return x;
+    }
+    return NULL;
 }
 
-/* `f`: what declares the symbols. */
-static void build_case(Build *c, IrFunc *f, const Case *from) {
+static const Aff *operator_size(void *ctx, const Aff *leaf) {
+    CaseNames *n = ctx;
+    const Binding *x = leaf->kind == AFF_SYM ? find_binding(n->block, NULL, leaf) : NULL;
+    n->known &= x != NULL || leaf->kind != AFF_SYM;
+    return x ? aff_sym(n->c->file->aff, x->op_decl->name) : NULL;
+}
+
+static const Aff *data_size(CaseNames *n, const Aff *e, Span span) {
+    if (e && n->block->op) e = aff_substitute(n->c->file->aff, e, operator_size, n);
+    if (!n->known) build_unsupported(n->c, span, "data of a size that no symbol of the operator gives");
+    return e && n->known ? build_aff(n->c, e, span) : NULL;
+}
+
+static void build_data(CaseNames *n, IrCase *to, const Setting *s) {
+    IrCaseArg args[COUNT_OF(s->params)];
+    const Binding *x = find_binding(n->block, s->decl, NULL);
+    const char *name = x ? x->op_decl->name : s->name;
+    size_t count = s->kind == SETTING_VALUE ? 1 : s->param_count;
+    BuiltinId kind = s->kind == SETTING_VALUE ? BUILTIN_CONSTANT : s->data;
+    for (size_t i = 0; i < count; i++)
+        args[i] = s->kind == SETTING_VALUE ? (IrCaseArg){.number = number_of(&s->constant)}
+                                           : (IrCaseArg){data_size(n, s->sizes[i], s->span), s->params[i]};
+    ir_case_set_data(n->c->m, to, name, builtin_info(kind)->name, count, args);
+}
+
+static bool size_in_case(void *ctx, const Aff *leaf, int64_t *value) {
+    const CaseNames *n = ctx;
+    for (size_t i = 0; i < n->from->setting_count; i++) {
+        const Setting *s = &n->from->settings[i];
+        if (!s->decl || s->decl->kind != DECL_SYMBOL || s->decl->affine != leaf) continue;
+        *value = s->constant.i;
+        return true;
+    }
+    return false;
+}
+
+/* A symbol of the sketch alone, as a stride is, keeps its name. */
+static void build_sizes(CaseNames *n, IrCase *to) {
+    for (size_t i = 0; i < n->from->setting_count; i++) {
+        const Setting *s = &n->from->settings[i];
+        if (s->kind == SETTING_VALUE && s->decl->kind == DECL_SYMBOL)
+            ir_case_set_symbol(n->c->m, to, s->name, s->constant.i);
+    }
+    for (size_t i = 0; i < n->block->binding_count; i++) {
+        const Binding *x = &n->block->bindings[i];
+        int64_t value;
+        if (x->op_decl->kind == DECL_SYMBOL && !x->op_decl->value && x->value &&
+            aff_eval(x->value, size_in_case, n, &value))
+            ir_case_set_symbol(n->c->m, to, x->op_decl->name, value);
+    }
+}
+
+/* `f`: what declares the symbols of its data. */
+static void build_case(Build *c, IrFunc *f, const Block *block, const Case *from) {
+    CaseNames names = {c, from, block, true};
     IrCase *to = ir_module_add_case(c->m, build_name(c, from->name));
     c->f = f;
+    build_sizes(&names, to);
     for (size_t i = 0; i < from->setting_count; i++) {
         const Setting *s = &from->settings[i];
-        if (s->kind == SETTING_VALUE && s->decl->kind == DECL_SCALAR)
-            ir_case_set_data(c->m, to, s->name, builtin_info(BUILTIN_CONSTANT)->name, 1,
-                             &(IrCaseArg){.number = number_of(&s->constant)});
-        else if (s->kind == SETTING_VALUE)
-            ir_case_set_symbol(c->m, to, s->name, s->constant.i);
-        else
-            build_data(c, to, s);
+        if (s->kind != SETTING_VALUE || s->decl->kind == DECL_SCALAR) build_data(&names, to, s);
     }
 }
 
@@ -240,8 +297,8 @@ IrModule *frontend_build(Arena *unit, SourceMap *sources, const File *file, Diag
     bool ok = !file->op || build_block(&c, file->op, true);
     ok &= !file->sketch || build_block(&c, file->sketch, false);
     for (size_t i = 0; file->op && i < file->op->case_count; i++)
-        build_case(&c, c.m->first, &file->op->cases[i]);
+        build_case(&c, c.m->first, file->op, &file->op->cases[i]);
     for (size_t i = 0; file->sketch && i < file->sketch->case_count; i++)
-        build_case(&c, c.m->last, &file->sketch->cases[i]);
-    return ok ? c.m : NULL;
+        build_case(&c, c.m->first, file->sketch, &file->sketch->cases[i]);
+    return ok && c.ok ? c.m : NULL;
 }

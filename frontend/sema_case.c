@@ -86,6 +86,10 @@ static void set_data(Sema *s, const Block *b, Setting *set) {
                    "arange(start, step), const(value), zeros, ones");
         return;
     }
+    if (set->decl->direction == DIR_OUT && b->kind == BLOCK_OPERATOR) {
+        sema_error(s, DIAG_bad_case, set->span, "`%s` is only written, so it has no data", set->name);
+        return;
+    }
     for (size_t i = 0; e->kind == EXPR_CALL && i < e->u.call.args.count; i++)
         if (!set_param(s, b, set, e->u.call.args.data[i].value)) return;
 }
@@ -139,6 +143,9 @@ void sema_cases(Sema *s, Block *b) {
         for (size_t k = 0; k < c->setting_count; k++) {
             Setting *set = &c->settings[k];
             set->decl = find_decl(b, set->name);
+            for (size_t l = 0; l < k; l++)
+                if (strcmp(c->settings[l].name, set->name) == 0)
+                    sema_error(s, DIAG_bad_case, set->span, "`%s` is set twice", set->name);
             if (!set->decl)
                 unknown_setting(s, b, set);
             else if (set->kind == SETTING_VALUE)

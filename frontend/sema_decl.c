@@ -117,8 +117,13 @@ static void constrain(Sema *s, PtrVec *conditions, Expr *e) {
     bool less = op == OPER_LT || op == OPER_LE, strict = op == OPER_LT || op == OPER_GT;
     const Aff *gap = less ? aff_sub(s->aff, b, a) : aff_sub(s->aff, a, b);
     if (strict) gap = aff_sub(s->aff, gap, aff_const(s->aff, 1));
+    int64_t zero, divisor, known;
+    if (aff_is_const(gap, &known)) { /* of constexprs alone */
+        if (op == OPER_EQ ? known != 0 : known < 0)
+            sema_error(s, DIAG_bad_constraint, e->span, "it does not hold for these values of the constexprs; -D gives others");
+        return;
+    }
     add_condition(s, conditions, gap, op == OPER_EQ, e->span);
-    int64_t zero, divisor;
     if (op != OPER_EQ)
         aff_facts_nonneg(s->facts, gap);
     else if (a->kind == AFF_MOD && aff_is_const(b, &zero) && zero == 0 &&

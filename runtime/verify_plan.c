@@ -70,6 +70,7 @@ static void add_case(TaskPlan *plan, const char *name, const IrCase *c) {
     if (plan->graph) sizes = sizes_bind(plan->arena, plan->graph, sizes, &error);
     Task *t = add_task(plan, name, sizes, c);
     t->named = plan->options->case_name != NULL;
+    t->own = c;
     if (!sizes)
         rt_copy(t->skip, sizeof t->skip, error ? error : "the sizes do not fit the operator");
 }
@@ -123,6 +124,15 @@ static bool find_given(const RtOptions *o, const char *name, int64_t *value) {
     for (size_t i = 0; i < o->symbol_count; i++)
         if (strcmp(o->symbols[i].name, name) == 0) {
             *value = o->symbols[i].value;
+            return true;
+        }
+    return false;
+}
+
+static bool find_in_case(const IrCase *c, const char *name, int64_t *value) {
+    for (size_t i = 0; c && i < c->symbol_count; i++)
+        if (strcmp(c->symbols[i], name) == 0) {
+            *value = c->values[i];
             return true;
         }
     return false;
@@ -186,7 +196,8 @@ RtError task_bind(const TaskPlan *plan, const Task *task, Binding *b) {
         const char *name = task_graph_name(p);
         int64_t value;
         if (p->kind == ARTIFACT_SYMBOL && !p->derived && !b->bound[i] &&
-            (find_size(task->sizes, name, &value) || find_given(plan->options, p->name, &value)))
+            (find_size(task->sizes, name, &value) || find_given(plan->options, p->name, &value) ||
+             find_in_case(task->own, p->name, &value)))
             RT_TRY(binding_set_symbol(b, p->name, value));
         double scalar = p->kind == ARTIFACT_SCALAR ? scalar_value(plan, task, name) : NAN;
         if (!isnan(scalar)) RT_TRY(binding_set_scalar(b, p->name, scalar));

@@ -8,6 +8,7 @@
 typedef struct {
     char name[RT_NAME];
     const Sizes *sizes; /* the operator's, complete; null: `skip` says why */
+    const IrCase *own;  /* the case whose sizes they are; null: derived from it */
     const IrCase *data; /* whose generators are used; may be null */
     bool named;         /* asked for by --case: never too large */
     char skip[RT_TEXT];
