@@ -4,7 +4,7 @@
 
 #include "passes_internal.h"
 
-enum { SPLIT_SCANS = 16 /* that a loop carries */, SPLIT_ANEW = 64 /* loops of a kernel for those that it does not */ };
+enum { SPLIT_SCANS = 16 /* that a loop carries */, SPLIT_TOGETHER = 3 /* reductions of one pass */, SPLIT_ANEW = 64 /* loops of a kernel for those that it does not */ };
 
 /* A loop or branch that is being repeated for a chunk, and those around it that are. */
 typedef struct Repeated {
@@ -68,7 +68,7 @@ const IrType *chunk_type(const Slice *s, const IrValue *v);
 
 /* One op becomes a loop over chunks that repeats what feeds it. */
 void pass_for_store(Slice *s, IrOp *store);
-void pass_for_reduce(Slice *s, IrOp *op);
+void pass_for_reduces(Slice *s, IrOp *const *ops, size_t count); /* none needs another's result; of several, none a scan's */
 void pass_for_arg(Slice *s, IrOp *op);
 void pass_for_gemm(Slice *s, IrOp *op);
 

@@ -109,13 +109,57 @@ static bool loads_repeatable(PassContext *ctx, const OpList *ops, const Axes *ax
     return true;
 }
 
+/* Can the value be made before `op`, a chunk at a time: from loads and lane by lane, and from what is there already? */
+static bool is_ready(PointerTable *seen, const Axes *axes, size_t index, const IrValue *v, const IrOp *op) {
+    uint32_t done;
+    if (!v->def || pointer_table_get(seen, v, &done)) return true;
+    if (axes_find(axes, v, index) < 0) return ir_dominates(v->def, op);
+    if (v->def->block != op->block || v->def->region_count || ir_has_trait(v->def, IR_ALONG)) return ir_dominates(v->def, op) && v->def->opcode == IR_CONST;
+    for (unsigned i = 0; i < v->def->operand_count; i++)
+        if (!is_ready(seen, axes, index, v->def->operands[i], op)) return false;
+    pointer_table_set(seen, v, 1);
+    return true;
+}
+
+/* The reductions that one pass serves: number `first`, and those behind it that need nothing of it. */
+static size_t find_together(PassContext *ctx, const OpList *ops, const Axes *axes, size_t index, size_t first, IrOp **group) {
+    IrOp *op = group[0] = ops->data[first];
+    size_t n = 1;
+    PointerTable seen = pointer_table(ctx->scratch);
+    if (op->opcode != IR_TILE_REDUCE || !is_ready(&seen, axes, index, op->operands[0], op)) return n;
+    for (size_t i = first + 1; i < ops->len && n < SPLIT_TOGETHER; i++) {
+        IrOp *other = ops->data[i];
+        if (other->opcode != IR_TILE_REDUCE || other->block != op->block || !is_fold(axes, other, index)) continue;
+        if (is_ready(&seen, axes, index, other->operands[0], op)) group[n++] = other;
+    }
+    return n;
+}
+
+static bool holds(IrOp *const *group, size_t n, const IrOp *op) {
+    for (size_t i = 0; i < n; i++)
+        if (group[i] == op) return true;
+    return false;
+}
+
+/* The next op from number `*at` on that a pass is for, and those of its pass; 0: there is none. What an earlier pass served is in `served`. */
+static size_t next_pass(PassContext *ctx, const OpList *ops, const Axes *axes, size_t index, size_t *at, OpList *served, IrOp **group) {
+    for (; *at < ops->len; ++*at) {
+        IrOp *op = ops->data[*at];
+        if (!is_sink(axes, op, index) || holds(served->data, served->len, op)) continue;
+        size_t n = find_together(ctx, ops, axes, index, (*at)++, group);
+        for (size_t i = 1; i < n; i++) VEC_PUSH(ctx->scratch, served, group[i]);
+        return n;
+    }
+    return 0;
+}
+
 /* In how many passes would several passes read the rows? */
-static int sinks_along(PassContext *ctx, IrFunc *f, const Axes *axes, size_t index) {
-    OpList ops = ops_collect(ctx->scratch, f->body);
-    int sinks = 0;
-    for (size_t i = 0; i < ops.len; i++)
-        sinks += is_sink(axes, ops.data[i], index);
-    return sinks;
+static int passes_along(PassContext *ctx, IrFunc *f, const Axes *axes, size_t index) {
+    OpList ops = ops_collect(ctx->scratch, f->body), served = {0};
+    IrOp *group[SPLIT_TOGETHER];
+    int passes = 0;
+    for (size_t at = 0; next_pass(ctx, &ops, axes, index, &at, &served, group);) passes++;
+    return passes;
 }
 
 static int split(PassContext *ctx, IrFunc *f, const Axes *axes, size_t index) {
@@ -129,21 +173,19 @@ static int split(PassContext *ctx, IrFunc *f, const Axes *axes, size_t index) {
     s.chunk *= ir_func_cluster(f); /* its blocks pass over the row together */
     if (ir_func_cluster(f) > 1) ir_func_attr_set_int(f, "row_lanes", s.chunk);
     int passes = 0;
-    OpList ops = ops_collect(ctx->scratch, f->body);
+    OpList ops = ops_collect(ctx->scratch, f->body), served = {0};
     if (!loads_repeatable(ctx, &ops, axes, index)) return -1;
-    for (size_t i = 0; i < ops.len && s.ok; i++) {
-        IrOp *op = ops.data[i];
-        bool store = op->opcode == IR_TILE_STORE && axes_touch(axes, op, index);
-        if (!store && !is_fold(axes, op, index)) continue;
-        passes++;
-        if (store)
-            pass_for_store(&s, op);
-        else if (op->opcode == IR_TILE_REDUCE)
-            pass_for_reduce(&s, op);
-        else if (op->opcode == IR_TILE_ARG)
-            pass_for_arg(&s, op);
+    IrOp *group[SPLIT_TOGETHER];
+    size_t n;
+    for (size_t at = 0; s.ok && (n = next_pass(ctx, &ops, axes, index, &at, &served, group)); passes++) {
+        if (group[0]->opcode == IR_TILE_STORE)
+            pass_for_store(&s, group[0]);
+        else if (group[0]->opcode == IR_TILE_REDUCE)
+            pass_for_reduces(&s, group, n);
+        else if (group[0]->opcode == IR_TILE_ARG)
+            pass_for_arg(&s, group[0]);
         else
-            pass_for_gemm(&s, op);
+            pass_for_gemm(&s, group[0]);
     }
     if (s.ok) remove_dead(ctx, f);
     return s.ok ? passes : -1;
@@ -247,7 +289,7 @@ static bool make_row(PassContext *ctx, IrFunc *f, const RowClass *row, size_t in
 static int handle_rows(PassContext *ctx, IrFunc *f, Axes *axes, size_t index) {
     const AxisClass *c = axes_class(axes, index);
     RowClass rows[ROW_VERSIONS];
-    if (sinks_along(ctx, f, axes, index) < 2) return 0;
+    if (passes_along(ctx, f, axes, index) < 2) return 0;
     if (row_sink_loads(ctx, f, axes, index)) return 1;
     size_t count = row_plan(ctx, f, axes, index, rows);
     if (!count) return 0;

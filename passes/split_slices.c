@@ -224,25 +224,27 @@ void pass_for_store(Slice *s, IrOp *store) {
     ir_op_erase(store);
 }
 
-void pass_for_reduce(Slice *s, IrOp *op) {
-    IrValue *x = op->operands[0];
-    const char *kind = ir_attr_str(op, "kind", "add");
-    int axis = axes_find(s->axes, x, s->index);
-    const IrType *type = type_with_extent(s->ctx->module, x->type, (unsigned)axis, s->chunk);
-    IrBuilder before = ir_builder_before(op);
-    IrValue *init = splat(&before, kind, type);
-    init->name = op->results[0].name;
-    IrBuilder inner;
-    IrOp *loop = open_loop(s, op, 1, 1, &init, &inner);
-    IrValue *part = slice_value(s, x);
-    if (!s->ok) return;
-    IrOp *fill = ir_op_create(&inner, IR_TILE_FILL, 1, &part, 1, &type);
-    ir_attr_copy(fill, init->def, "value");
-    ir_attr_set_int(fill, "axis", axis);
-    IrValue *sum =
-        ir_binary(&inner, reduce_opcode(kind), loop->regions[0]->args[1], &fill->results[0]);
-    close_loop(s, 1, &sum);
-    ir_set_operand(op, 0, &loop->results[0]);
+void pass_for_reduces(Slice *s, IrOp *const *ops, size_t count) {
+    IrValue *inits[SPLIT_TOGETHER] = {NULL}, *sums[SPLIT_TOGETHER] = {NULL};
+    int axis[SPLIT_TOGETHER] = {0};
+    IrBuilder before = ir_builder_before(ops[0]), inner;
+    for (size_t i = 0; i < count; i++) {
+        const IrValue *x = ops[i]->operands[0];
+        axis[i] = axes_find(s->axes, x, s->index);
+        inits[i] = splat(&before, ir_attr_str(ops[i], "kind", "add"), type_with_extent(s->ctx->module, x->type, (unsigned)axis[i], s->chunk));
+        inits[i]->name = ops[i]->results[0].name;
+    }
+    IrOp *loop = open_loop(s, ops[0], 1, (unsigned)count, inits, &inner);
+    for (size_t i = 0; i < count; i++) {
+        IrValue *part = slice_value(s, ops[i]->operands[0]);
+        if (!s->ok) return;
+        IrOp *fill = ir_op_create(&inner, IR_TILE_FILL, 1, &part, 1, &inits[i]->type);
+        ir_attr_copy(fill, inits[i]->def, "value");
+        ir_attr_set_int(fill, "axis", axis[i]);
+        sums[i] = ir_binary(&inner, reduce_opcode(ir_attr_str(ops[i], "kind", "add")), loop->regions[0]->args[1 + i], &fill->results[0]);
+    }
+    close_loop(s, (unsigned)count, sums);
+    for (size_t i = 0; i < count; i++) ir_set_operand(ops[i], 0, &loop->results[i]);
 }
 
 /* Is the value better than the best before? NaN is better than every number. */
