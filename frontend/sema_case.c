@@ -170,11 +170,27 @@ static const char *renamed(const Block *sketch, const char *name) {
     return name;
 }
 
+static const char *new_name(const Arg *a) {
+    return a->value->kind == EXPR_NAME ? a->value->u.name.name : "";
+}
+
+static void check_renamed_once(Sema *s, const Args *renames, size_t at) {
+    const Arg *a = &renames->data[at];
+    for (size_t i = 0; i < at && a->name && *new_name(a); i++) {
+        const Arg *b = &renames->data[i];
+        if (b->name && strcmp(a->name, b->name) == 0)
+            sema_error(s, DIAG_bad_implements, a->name_span, "`%s` of the operator is renamed twice", a->name);
+        else if (strcmp(new_name(a), new_name(b)) == 0)
+            sema_error(s, DIAG_bad_implements, a->value->span, "`%s` stands for two names of the operator", new_name(a));
+    }
+}
+
 static void check_renames(Sema *s, const Block *sketch) {
     const Args *r = &sketch->implements.renames;
     for (size_t i = 0; i < r->count; i++) {
         const Arg *a = &r->data[i];
         bool form = a->name && a->value->kind == EXPR_NAME;
+        check_renamed_once(s, r, i);
         if (!form)
             sema_error(s, DIAG_bad_implements, a->value->span,
                        "a renaming is OPERATOR_NAME = SKETCH_NAME");
