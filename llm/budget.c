@@ -21,14 +21,22 @@ bool budget_init(LlmBudget *b, const LlmConfig *config, Str *error) {
         .price_in = in < 0 ? -1 : in / 1e6,
         .price_out = out < 0 ? -1 : out / 1e6,
         .price_cached = llm_config_number(config, LLM_PRICE_CACHED, in) / 1e6,
+        .price_embedding = llm_config_number(config, LLM_PRICE_EMBEDDING, in) / 1e6,
     };
+    if (b->price_embedding < 0) b->price_embedding = -1;
     if (b->max_cost < 0 || (in >= 0 && out >= 0)) return true;
     str_append(error, "max_cost needs price_in and price_out (of a million tokens)");
     return false;
 }
 
-static double cost_of(const LlmBudget *b, double in, double cached, double out) {
-    if (b->price_in < 0 || b->price_out < 0) return 0;
+/* answer_tokens: 0 where vectors are asked for. */
+static bool has_price(const LlmBudget *b, double answer_tokens) {
+    return answer_tokens > 0 ? b->price_in >= 0 && b->price_out >= 0 : b->price_embedding >= 0;
+}
+
+static double cost_of(const LlmBudget *b, double answer_tokens, double in, double cached, double out) {
+    if (!has_price(b, answer_tokens)) return 0;
+    if (answer_tokens <= 0) return in * b->price_embedding;
     return (in - cached) * b->price_in + cached * b->price_cached + out * b->price_out;
 }
 
@@ -39,7 +47,7 @@ static double worst_tokens(size_t prompt_bytes, double answer_tokens) {
 /* Cached tokens cost no more than others, unless someone says so. */
 static double worst_cost(const LlmBudget *b, size_t prompt_bytes, double answer_tokens) {
     double in = (double)prompt_bytes + TEMPLATE_TOKENS;
-    double plain = cost_of(b, in, 0, answer_tokens), cached = cost_of(b, in, in, answer_tokens);
+    double plain = cost_of(b, answer_tokens, in, 0, answer_tokens), cached = cost_of(b, answer_tokens, in, in, answer_tokens);
     return plain > cached ? plain : cached;
 }
 
@@ -81,9 +89,9 @@ void budget_settle(LlmBudget *b, size_t prompt_bytes, double answer_tokens, size
     double in = counted(reply->tokens_in, prompt_bytes, any);
     double out = counted(reply->tokens_out, answer_bytes, any);
     double cached = reply->tokens_cached > 0 ? (double)reply->tokens_cached : 0;
-    double cost = cost_of(b, in, cached < in ? cached : in, out);
+    double cost = cost_of(b, answer_tokens, in, cached < in ? cached : in, out);
     b->tokens += in + out;
     b->cost += cost;
-    if (b->price_in >= 0 && b->price_out >= 0)
+    if (has_price(b, answer_tokens))
         reply->cost = (reply->cost > 0 ? reply->cost : 0) + cost;
 }

@@ -26,11 +26,11 @@ typedef struct Take {
 typedef struct {
     LlmBackend base;
     Arena *arena;
-    LlmBackend *inner; /* null: replay */
+    LlmBackend *inner, *vectors; /* null: replay */
     Map *takes, *by_order, *texts;
     Take used; /* stands where nothing is left */
     VEC(Json *) values;
-    const char *path;
+    const char *path, *model; /* model: of vectors */
     bool replays, in_order;
     int fd;
 } Cassette;
@@ -45,6 +45,13 @@ static void hash_text(const char *text, size_t size, char hex[33]) {
 static void hash_prompt(const LlmPrompt *p, char hex[33]) {
     Hash128 fixed = hash128(p->fixed, p->fixed_size, (Hash128){0, 0});
     hash128_hex(hash128(p->task, p->task_size, fixed), hex);
+}
+
+/* Of a request for vectors: of the model and the texts, and where each ends. */
+static void hash_texts(const char *model, const LlmPrompt *p, char hex[33]) {
+    Hash128 hash = hash128(model, strlen(model), (Hash128){0, 0});
+    for (size_t i = 0; i < p->text_count; i++) hash = hash128(p->texts[i], strlen(p->texts[i]), hash);
+    hash128_hex(hash, hex);
 }
 
 static const char *key_of(Cassette *c, const char *hex, unsigned attempt) {
@@ -71,10 +78,13 @@ static void keep(Cassette *c, Json *value) {
     VEC_PUSH(c->arena, &c->values, value);
     if (strcmp(kind, "text") == 0)
         map_set(c->texts, c->arena, json_get_string(value, "hash", ""), value);
+    if (strcmp(kind, "embedding") == 0)
+        map_set(c->texts, c->arena, arena_printf(c->arena, "vectors %s", json_get_string(value, "request", "")), value);
     if (strcmp(kind, "call") != 0) return;
     append(c, c->takes, "prompt", value);
     append(c, c->by_order, "subject", value);
 }
+
 
 /* A line without an end is one whose writer was killed: it never counted as recorded. */
 static bool read_all(Cassette *c, Str *error) {
@@ -200,18 +210,63 @@ static bool record(Cassette *c, const LlmPrompt *p, const char *hex, const Propo
     return ok;
 }
 
+/* ---- Vectors ---- */
+
+static bool replay_vectors(Cassette *c, const LlmPrompt *prompt, ProposerReply *reply) {
+    char hex[33];
+    hash_texts(c->model, prompt, hex);
+    const Json *call = c->replays ? map_get(c->texts, arena_printf(c->arena, "vectors %s", hex)) : NULL;
+    if (!call) return false;
+    bool whole = str_read_base64(&reply->raw, json_get_string(call, "vectors", ""));
+    reply->status = whole ? status_named(json_get_string(call, "status", "")) : PROPOSER_FAILED;
+    str_append(&reply->error, json_get_string(call, "error", ""));
+    reply->tokens_in = json_get_int(call, "tokens_in", -1);
+    reply->tokens_out = 0;
+    reply->cost = json_get_number(call, "cost", -1);
+    reply->seconds = json_get_number(call, "seconds", 0);
+    return reply->replayed = true;
+}
+
+static bool record_vectors(Cassette *c, const LlmPrompt *p, const ProposerReply *r) {
+    char hex[33];
+    Str line;
+    str_init(&line);
+    hash_texts(c->model, p, hex);
+    str_printf(&line, "{\"kind\": \"embedding\", \"time\": %lld, \"request\": \"%s\", \"status\": \"%s\", \"model\": ",
+               (long long)time(NULL), hex, proposer_status_name(r->status));
+    str_append_json(&line, c->model);
+    put_number(&line, "seconds", r->seconds);
+    str_printf(&line, ", \"tries\": %u, \"tokens_in\": %lld", r->tries, (long long)r->tokens_in);
+    put_number(&line, "cost", r->cost);
+    str_append(&line, ", \"error\": ");
+    str_append_json(&line, r->error.data);
+    str_append(&line, ", \"texts\": [");
+    for (size_t i = 0; i < p->text_count; i++) {
+        if (i) str_append(&line, ", ");
+        str_append_json(&line, p->texts[i]);
+    }
+    str_append(&line, "], \"vectors\": \"");
+    str_append_base64(&line, r->raw.data, r->raw.len);
+    str_append(&line, "\"}\n");
+    bool ok = put_line(c, &line);
+    str_release(&line);
+    return ok;
+}
+
 /* What is no answer but the end of asking stays out: another run may have the budget. */
 static bool is_worth_recording(ProposerStatus status) {
     return status != PROPOSER_BUDGET && status != PROPOSER_CANCELLED;
 }
 
 static void ask_inner(Cassette *c, const LlmPrompt *prompts, size_t count, ProposerReply *replies) {
-    c->inner->ask(c->inner, prompts, count, replies);
+    LlmBackend *who = prompts[0].text_count ? c->vectors : c->inner;
+    who->ask(who, prompts, count, replies);
     for (size_t i = 0; i < count; i++) {
         char hex[33];
-        hash_prompt(&prompts[i], hex);
-        if (is_worth_recording(replies[i].status) && !record(c, &prompts[i], hex, &replies[i]) &&
-            !replies[i].error.len)
+        if (!prompts[i].text_count) hash_prompt(&prompts[i], hex);
+        if (!is_worth_recording(replies[i].status)) continue;
+        bool recorded = prompts[i].text_count ? record_vectors(c, &prompts[i], &replies[i]) : record(c, &prompts[i], hex, &replies[i]);
+        if (!recorded && !replies[i].error.len)
             str_printf(&replies[i].error, "not recorded: %s", strerror(errno));
     }
 }
@@ -222,10 +277,18 @@ static void ask(LlmBackend *self, const LlmPrompt *prompts, size_t count, Propos
     size_t *places = calloc(count + 1, sizeof *places), left = 0;
     ProposerReply *answers = calloc(count + 1, sizeof *answers);
     for (size_t i = 0; open && places && answers && i < count; i++) {
-        char hex[33];
-        hash_prompt(&prompts[i], hex);
-        if (replay(c, hex, &prompts[i], &replies[i])) continue;
-        if (!c->inner) {
+        char hex[33] = "";
+        if (prompts[i].text_count) {
+            if (replay_vectors(c, &prompts[i], &replies[i])) continue;
+            if (!c->vectors) {
+                str_append(&replies[i].error, "the cassette holds no vectors of these texts");
+                continue;
+            }
+        } else {
+            hash_prompt(&prompts[i], hex);
+            if (replay(c, hex, &prompts[i], &replies[i])) continue;
+        }
+        if (!prompts[i].text_count && !c->inner) {
             str_printf(&replies[i].error,
                        c->in_order ? "the cassette holds no further answer for this operator and "
                                      "target (prompt %s, attempt %u)"
@@ -247,6 +310,7 @@ static void ask(LlmBackend *self, const LlmPrompt *prompts, size_t count, Propos
 static void destroy(LlmBackend *self) {
     Cassette *c = (Cassette *)self;
     if (c->inner) c->inner->destroy(c->inner);
+    if (c->vectors) c->vectors->destroy(c->vectors);
     for (size_t i = 0; i < c->values.len; i++) json_release(c->values.data[i]);
     if (c->fd >= 0) close(c->fd);
     arena_destroy(c->arena);
@@ -269,20 +333,23 @@ static bool open_for_writing(Cassette *c, Str *error) {
     return ok;
 }
 
-LlmBackend *backend_cassette(const char *path, const char *mode, const char *match,
-                             LlmBackend *inner, Str *error) {
+LlmBackend *backend_cassette(const char *path, const char *mode, const char *match, const char *model,
+                             LlmBackend *inner, LlmBackend *vectors, Str *error) {
     Cassette *c = calloc(1, sizeof *c);
     Arena *arena = c ? arena_create() : NULL;
     if (!arena) {
         str_append(error, "out of memory");
         free(c);
         if (inner) inner->destroy(inner);
+        if (vectors) vectors->destroy(vectors);
         return NULL;
     }
     *c = (Cassette){
         .base = {inner ? inner->name : "replay", "", inner ? inner->parallel : 64, ask, destroy},
         .arena = arena,
         .inner = inner,
+        .vectors = vectors,
+        .model = arena_strdup(arena, model),
         .takes = map_create(arena),
         .by_order = map_create(arena),
         .texts = map_create(arena),

@@ -107,6 +107,7 @@ static const struct {
     {LLM_MAX_CALLS, 0, 1e12},          {LLM_MAX_TOKENS, 0, 1e15},
     {LLM_MAX_COST, 0, 1e12},           {LLM_PRICE_IN, 0, 1e9},
     {LLM_PRICE_CACHED, 0, 1e9},        {LLM_PRICE_OUT, 0, 1e9},
+    {LLM_PRICE_EMBEDDING, 0, 1e9},
 };
 
 static const char *check_number(Arena *arena, LlmSetting id, const char *value) {

@@ -79,6 +79,14 @@ bool key_find(const LlmConfig *config, LlmKey *key, Str *error) {
     return !command[0] || from_command(command, key, error);
 }
 
+bool key_find_embedding(const LlmConfig *config, LlmKey *key, Str *error) {
+    *key = (LlmKey){{0}};
+    const char *file = llm_config_get(config, LLM_EMBEDDING_KEY_FILE), *given = env_get(ENV_OPENAI_API_KEY);
+    bool is_openai = strncmp(llm_config_get(config, LLM_EMBEDDING_ENDPOINT), "https://api.openai.com/", 23) == 0;
+    if (file[0]) return from_file(file, key, error);
+    return !is_openai || !given || !*given || take(key, given, strlen(given), error);
+}
+
 void key_forget(LlmKey *key) {
     explicit_bzero(key->text, sizeof key->text);
 }

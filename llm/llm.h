@@ -8,6 +8,7 @@
 #define LLM_LLM_H
 
 #include "proposer.h"
+#include "retrieve.h"
 
 /* ---- Settings: flags over environment over project file over user file ---- */
 
@@ -68,6 +69,16 @@ Proposer *llm_proposer_create(const LlmConfig *config, Str *error);
 /* Is anyone but the compiler's own rules to be asked? */
 bool llm_wanted(const LlmConfig *config);
 void llm_totals(const Proposer *proposer, LlmTotals *totals); /* of one from llm_proposer_create */
+
+/* Vectors by the settings' embedding_model, asked for under the proposer's limits and kept in its cassette; those that the store knows are not
+ * asked for. False: there is no such model, and the built-in embedding serves. */
+typedef struct {
+    Proposer *proposer;
+    Store *store;  /* may be null */
+    const atomic_int *cancel;
+    Str error;     /* why vectors could not be had; initialised and released by the caller */
+} LlmEmbedding;
+bool llm_embedder(LlmEmbedding *embedding, Embedder *embedder);
 
 /* ---- Prompts ---- */
 

@@ -19,6 +19,8 @@ typedef struct {
  * holds nothing of the key. */
 bool key_find(const LlmConfig *config, LlmKey *key, Str *error);
 void key_forget(LlmKey *key);
+/* The key of embedding_endpoint, where that is another host than endpoint's. */
+bool key_find_embedding(const LlmConfig *config, LlmKey *key, Str *error);
 /* Replaces every occurrence of the key in `text`. */
 void key_redact(const LlmKey *key, Str *text);
 
@@ -26,13 +28,13 @@ void key_redact(const LlmKey *key, Str *text);
 
 typedef struct {
     double max_calls, max_tokens, max_cost; /* negative: none */
-    double price_in, price_cached, price_out; /* of one token; negative: not known */
+    double price_in, price_cached, price_out, price_embedding; /* of one token; negative: not known */
     double calls, tokens, cost;
     double reserved_tokens, reserved_cost; /* of requests on their way */
 } LlmBudget;
 bool budget_init(LlmBudget *b, const LlmConfig *config, Str *error);
-/* Takes the worst case of one request: every byte of the prompt a token, the longest answer. False, nothing
- * taken, when a limit would be passed; `error` says which. */
+/* Takes the worst case of one request: every byte of the prompt a token, the longest answer (0 tokens: vectors, which have a price of
+ * their own). False, nothing taken, when a limit would be passed; `error` says which. */
 bool budget_reserve(LlmBudget *b, size_t prompt_bytes, double answer_tokens, Str *error);
 /* Gives the worst case back and counts what it was. Reported numbers count when they are at least what
  * the bytes that went over the line prove; unknown ones (-1) are estimated from the bytes. */
@@ -75,6 +77,15 @@ void chat_finish(ChatAnswer *a);
 /* The JSON of a request. */
 void chat_request(const LlmConfig *config, const char *fixed, const char *task, int64_t seed, Str *body);
 
+/* ---- Vectors ---- */
+
+enum { EMBEDDING_TEXTS = 16, EMBEDDING_NUMBERS = 8192 }; /* of one request; of one vector */
+void embedding_request(const LlmConfig *config, const char *const *texts, size_t count, Str *body);
+/* The next bytes of an answer; false: nothing more is wanted. */
+bool embedding_feed(ChatAnswer *a, const char *bytes, size_t size);
+/* a->text gets count vectors of one length, as doubles in their bytes; else malformed, or error. */
+void embedding_finish(ChatAnswer *a, size_t count);
+
 /* ---- HTTP ---- */
 
 typedef struct HttpCall HttpCall;
@@ -109,6 +120,10 @@ typedef struct {
     unsigned attempt;
     double time_limit_s; /* 0: the settings' */
     const atomic_int *cancel;
+    /* Vectors are wanted of these, and nothing above but time_limit_s and cancel means anything. The reply's `raw` gets them as doubles in
+     * their bytes, one after the other. */
+    const char *const *texts;
+    size_t text_count; /* at most EMBEDDING_TEXTS */
 } LlmPrompt;
 
 typedef struct LlmBackend LlmBackend;
@@ -121,9 +136,13 @@ struct LlmBackend {
     void (*destroy)(LlmBackend *self);
 };
 LlmBackend *backend_model(const LlmConfig *config, LlmBudget *budget, Str *error);
+/* As backend_model, of embedding_model. `chat` is the other one, or null. */
+LlmBackend *backend_embeddings(const LlmConfig *config, LlmBudget *budget, const LlmBackend *chat, Str *error);
 LlmBackend *backend_command(const LlmConfig *config, LlmBudget *budget, const char *command, Str *error);
-/* Records what `inner` answers; owns it. `inner` is null in mode replay. match: a value of cassette_match. */
-LlmBackend *backend_cassette(const char *path, const char *mode, const char *match, LlmBackend *inner, Str *error);
+/* Records what `inner` answers, and `vectors` where vectors are wanted (null: nobody gives them, or mode replay); owns both. `inner` is null
+ * in mode replay. match: a value of cassette_match; model: the embedding's. */
+LlmBackend *backend_cassette(const char *path, const char *mode, const char *match, const char *model, LlmBackend *inner,
+                             LlmBackend *vectors, Str *error);
 
 /* Words at spaces, in `arena`, NULL-terminated. */
 const char *const *split_words(Arena *arena, const char *text);

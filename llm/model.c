@@ -35,6 +35,7 @@ typedef struct {
 
 static bool on_data(HttpCall *call, const char *bytes, size_t size) {
     Request *r = call->context;
+    if (r->prompt->text_count) return embedding_feed(&r->answer, bytes, size);
     return chat_feed(&r->answer, call->event_stream, bytes, size);
 }
 
@@ -63,10 +64,12 @@ static void end(Model *m, Request *r, ProposerStatus status, const char *error) 
     r->reply->status = status;
     r->reply->seconds = llm_now() - r->begun;
     str_append(&r->reply->error, error);
-    str_append_n(&r->reply->raw, r->answer.text.data, r->answer.text.len);
-    llm_clean_text(&r->reply->raw);
+    if (!r->prompt->text_count || status == PROPOSED) str_append_n(&r->reply->raw, r->answer.text.data, r->answer.text.len);
     llm_clean_text(&r->reply->error);
-    key_redact(&m->key, &r->reply->raw);
+    if (!r->prompt->text_count) {
+        llm_clean_text(&r->reply->raw);
+        key_redact(&m->key, &r->reply->raw);
+    }
     key_redact(&m->key, &r->reply->error);
 }
 
@@ -113,26 +116,33 @@ static void judge_answer(Model *m, Request *r) {
         end(m, r, PROPOSED_REFUSED,
             a->filtered ? "the endpoint's filter ended the answer" : "the model declined");
     else if (a->full)
-        end(m, r, PROPOSED_TRUNCATED, "the answer is longer than 2 MiB");
+        end(m, r, PROPOSED_TRUNCATED, r->prompt->text_count ? "the answer is longer than 4 MiB" : "the answer is longer than 2 MiB");
     else if (a->cut)
         end(m, r, PROPOSED_TRUNCATED, "the answer reached its limit of tokens");
     else if (a->error.len)
         try_again(m, r, PROPOSER_FAILED, reason(r, text));
     else if (a->malformed)
-        try_again(m, r, PROPOSER_FAILED, "the answer is no chat completion");
+        try_again(m, r, PROPOSER_FAILED, r->prompt->text_count ? "the answer holds no vectors of the texts" : "the answer is no chat completion");
     else if (!a->done)
         try_again(m, r, a->text.len ? PROPOSED_TRUNCATED : PROPOSER_FAILED, "the answer broke off");
     else
         end(m, r, PROPOSED, "");
 }
 
+static void finish_answer(Request *r) {
+    if (r->prompt->text_count)
+        embedding_finish(&r->answer, r->prompt->text_count);
+    else
+        chat_finish(&r->answer);
+}
+
 static void judge(Model *m, Request *r) {
     char text[400], line[500];
     HttpCall *h = &r->http;
     if (h->status >= 200 && h->status < 300 && !(h->error[0] && !r->answer.received))
-        chat_finish(&r->answer);
+        finish_answer(r);
     else if (r->answer.body.len)
-        chat_finish(&r->answer);
+        finish_answer(r);
     settle(m, r);
     if (h->status >= 200 && h->status < 300) {
         if (h->error[0] && !r->answer.done && !r->answer.full)
@@ -182,8 +192,11 @@ static void prepare(Model *m, Request *r, const LlmPrompt *prompt, ProposerReply
     *r = (Request){.prompt = prompt, .reply = reply, .begun = llm_now()};
     chat_init(&r->answer);
     str_init(&r->body);
-    chat_request(m->config, prompt->fixed, prompt->task, (int64_t)(prompt->seed + prompt->attempt),
-                 &r->body);
+    if (prompt->text_count)
+        embedding_request(m->config, prompt->texts, prompt->text_count, &r->body);
+    else
+        chat_request(m->config, prompt->fixed, prompt->task, (int64_t)(prompt->seed + prompt->attempt),
+                     &r->body);
     double all =
         llm_config_number(m->config, LLM_TIMEOUT, 300) * (1 + m->retries) + 2 * m->retry_limit;
     r->deadline = r->begun + (prompt->time_limit_s > 0 ? prompt->time_limit_s : all);
@@ -271,8 +284,7 @@ static bool is_loopback(const char *host) {
 }
 
 /* scheme://host[:port]/path, nothing else: no user, query or fragment. */
-static bool check_endpoint(const LlmConfig *config, bool has_key, Str *error) {
-    const char *url = llm_config_get(config, LLM_ENDPOINT);
+static bool check_endpoint(const LlmConfig *config, const char *url, bool has_key, Str *error) {
     bool plain = strncmp(url, "http://", 7) == 0, secure = strncmp(url, "https://", 8) == 0;
     if (!url[0]) {
         str_append(error, "no endpoint is set: --preset=ollama or --endpoint=http://HOST:PORT/v1");
@@ -292,31 +304,39 @@ static bool check_endpoint(const LlmConfig *config, bool has_key, Str *error) {
     return false;
 }
 
-static void describe(Model *m) {
-    const char *url = llm_config_get(m->config, LLM_ENDPOINT), *host = strstr(url, "://") + 3;
-    snprintf(m->base.detail, sizeof m->base.detail, "%.90s at %.*s",
-             llm_config_get(m->config, LLM_MODEL),
+static const char chat_path[] = "/chat/completions", embedding_path[] = "/embeddings";
+
+/* Takes `path` off the end of an address. */
+static void drop_path(Str *url, const char *path) {
+    size_t n = strlen(path);
+    if (url->len > n && strcmp(url->data + url->len - n, path) == 0) url->data[url->len -= n] = 0;
+}
+
+static void describe(Model *m, const char *url, const char *model, const char *path) {
+    const char *host = strstr(url, "://") + 3;
+    snprintf(m->base.detail, sizeof m->base.detail, "%.90s at %.*s", model,
              (int)strcspn(host, "/") < 90 ? (int)strcspn(host, "/") : 90, host);
     str_append(&m->url, url);
     while (m->url.len && m->url.data[m->url.len - 1] == '/') m->url.data[--m->url.len] = 0;
-    static const char path[] = "/chat/completions";
-    size_t n = sizeof path - 1;
-    bool whole = m->url.len > n && strcmp(m->url.data + m->url.len - n, path) == 0;
-    if (!whole) str_append(&m->url, path);
+    drop_path(&m->url, chat_path);
+    drop_path(&m->url, embedding_path);
+    str_append(&m->url, path);
 }
 
-LlmBackend *backend_model(const LlmConfig *config, LlmBudget *budget, Str *error) {
-    LlmKey key;
-    if (!llm_config_get(config, LLM_MODEL)[0]) {
-        str_append(error, "no model is named: --model=NAME");
-        return NULL;
-    }
-    if (!key_find(config, &key, error) || !check_endpoint(config, key.text[0], error)) return NULL;
+/* The same scheme, host and port. */
+static bool same_origin(const char *a, const char *b) {
+    const char *rest = strstr(a, "://");
+    size_t n = rest ? (size_t)(rest - a) + 3 + strcspn(rest + 3, "/") : 0;
+    return n && strncmp(a, b, n) == 0 && (!b[n] || b[n] == '/');
+}
+
+/* Forgets the key that it is given. */
+static LlmBackend *make(const LlmConfig *config, LlmBudget *budget, LlmKey *key, double answer_tokens, Str *error) {
     Model *m = calloc(1, sizeof *m);
     HttpClient *http = m ? http_create(error) : NULL;
     if (!http) {
         free(m);
-        key_forget(&key);
+        key_forget(key);
         return NULL;
     }
     *m = (Model){
@@ -324,14 +344,48 @@ LlmBackend *backend_model(const LlmConfig *config, LlmBudget *budget, Str *error
         .config = config,
         .budget = budget,
         .http = http,
-        .key = key,
-        .answer_tokens = llm_config_number(config, LLM_ANSWER_TOKENS, 8192),
+        .key = *key,
+        .answer_tokens = answer_tokens,
         .retry_delay = llm_config_number(config, LLM_RETRY_DELAY, 1),
         .retry_limit = llm_config_number(config, LLM_RETRY_LIMIT, 60),
         .retries = (unsigned)llm_config_number(config, LLM_RETRIES, 3),
         .jitter = (uint64_t)(1e9 * llm_now())};
-    key_forget(&key);
+    key_forget(key);
     str_init(&m->url);
-    describe(m);
     return &m->base;
+}
+
+LlmBackend *backend_model(const LlmConfig *config, LlmBudget *budget, Str *error) {
+    LlmKey key;
+    const char *url = llm_config_get(config, LLM_ENDPOINT), *model = llm_config_get(config, LLM_MODEL);
+    if (!model[0]) {
+        str_append(error, "no model is named: --model=NAME");
+        return NULL;
+    }
+    if (!key_find(config, &key, error) || !check_endpoint(config, url, key.text[0], error)) return NULL;
+    LlmBackend *b = make(config, budget, &key, llm_config_number(config, LLM_ANSWER_TOKENS, 8192), error);
+    if (b) describe((Model *)b, url, model, chat_path);
+    return b;
+}
+
+/* The endpoint's key goes to the endpoint alone. Where the chat model has it, it is not asked for again. */
+static bool find_key(const LlmConfig *config, const char *url, const LlmBackend *chat, LlmKey *key, Str *error) {
+    if (!same_origin(url, llm_config_get(config, LLM_ENDPOINT))) return key_find_embedding(config, key, error);
+    if (!chat || strcmp(chat->name, "model") != 0) return key_find(config, key, error);
+    *key = ((const Model *)chat)->key;
+    return true;
+}
+
+LlmBackend *backend_embeddings(const LlmConfig *config, LlmBudget *budget, const LlmBackend *chat, Str *error) {
+    LlmKey key;
+    const char *url = llm_config_get(config, LLM_EMBEDDING_ENDPOINT), *model = llm_config_get(config, LLM_EMBEDDING_MODEL);
+    if (!url[0]) url = llm_config_get(config, LLM_ENDPOINT);
+    if (!url[0]) {
+        str_append(error, "embedding_model needs an endpoint: embedding_endpoint = http://HOST:PORT/v1");
+        return NULL;
+    }
+    if (!find_key(config, url, chat, &key, error) || !check_endpoint(config, url, key.text[0], error)) return NULL;
+    LlmBackend *b = make(config, budget, &key, 0, error);
+    if (b) describe((Model *)b, url, model, embedding_path);
+    return b;
 }

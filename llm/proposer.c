@@ -9,6 +9,7 @@ typedef struct {
     Arena *arena;
     const LlmConfig *config;
     LlmBackend *backend;
+    LlmBackend *vectors; /* who is asked for vectors: one of its own, or `backend` where that is a cassette; null: nobody */
     LlmBudget budget;
     LlmTotals totals;
     Map *sent; /* hashes of prompts */
@@ -60,15 +61,8 @@ static void add(int64_t *sum, int64_t n) {
     if (n > 0) *sum += n;
 }
 
-static void read_reply(Asker *a, bool shorten, ProposerReply *r) {
+static void count_reply(Asker *a, bool answered, const ProposerReply *r) {
     LlmTotals *t = &a->totals;
-    bool begun, answered = r->status == PROPOSED || r->status == PROPOSED_TRUNCATED;
-    bool found = answered && !shorten && proposer_extract_sketch(r->raw.data, r->raw.len, &r->sketch, &begun);
-    if (r->status == PROPOSED && !found && !shorten) {
-        r->status = begun ? PROPOSED_TRUNCATED : PROPOSED_NOTHING;
-        str_append(&r->error,
-                   begun ? "the sketch block is not closed" : "the answer holds no sketch block");
-    }
     t->calls++;
     t->tries += r->tries;
     t->replayed += r->replayed;
@@ -79,6 +73,17 @@ static void read_reply(Asker *a, bool shorten, ProposerReply *r) {
     add(&t->tokens_cached, r->tokens_cached);
     t->seconds += r->seconds;
     if (r->cost >= 0) t->cost = (t->cost < 0 ? 0 : t->cost) + r->cost;
+}
+
+static void read_reply(Asker *a, bool shorten, ProposerReply *r) {
+    bool begun, answered = r->status == PROPOSED || r->status == PROPOSED_TRUNCATED;
+    bool found = answered && !shorten && proposer_extract_sketch(r->raw.data, r->raw.len, &r->sketch, &begun);
+    if (r->status == PROPOSED && !found && !shorten) {
+        r->status = begun ? PROPOSED_TRUNCATED : PROPOSED_NOTHING;
+        str_append(&r->error,
+                   begun ? "the sketch block is not closed" : "the answer holds no sketch block");
+    }
+    count_reply(a, answered, r);
 }
 
 static void propose(Proposer *self, const ProposerRequest *requests, size_t count,
@@ -105,6 +110,7 @@ static void propose(Proposer *self, const ProposerRequest *requests, size_t coun
 static void destroy(Proposer *self) {
     Asker *a = (Asker *)self;
     if (a->backend) a->backend->destroy(a->backend);
+    if (a->vectors && a->vectors != a->backend) a->vectors->destroy(a->vectors);
     arena_destroy(a->arena);
 }
 
@@ -120,14 +126,32 @@ static LlmBackend *open_backend(Asker *a, Str *error) {
                           "is matched by its prompt");
         return NULL;
     }
-    if (path[0] && strcmp(mode, "replay") == 0) return backend_cassette(path, mode, match, NULL, error);
+    const char *model = llm_config_get(config, LLM_EMBEDDING_MODEL);
+    if (path[0] && strcmp(mode, "replay") == 0) return backend_cassette(path, mode, match, model, NULL, NULL, error);
     if (strncmp(who, "command:", 8) == 0)
         inner = backend_command(config, &a->budget, who + 8, error);
     else if (strcmp(who, "model") == 0)
         inner = backend_model(config, &a->budget, error);
     else
         str_append(error, "no proposer of this kind is asked");
-    return inner && path[0] ? backend_cassette(path, mode, match, inner, error) : inner;
+    if (inner && model[0] && !(a->vectors = backend_embeddings(config, &a->budget, inner, error))) {
+        inner->destroy(inner);
+        return NULL;
+    }
+    if (!inner || !path[0]) return inner;
+    LlmBackend *vectors = a->vectors;
+    a->vectors = NULL;
+    return backend_cassette(path, mode, match, model, inner, vectors, error);
+}
+
+static bool check_embedding(const LlmConfig *config, Str *error) {
+    static const LlmSetting others[] = {LLM_EMBEDDING_ENDPOINT, LLM_EMBEDDING_KEY_FILE};
+    for (size_t i = 0; i < COUNT_OF(others); i++)
+        if (llm_config_get(config, others[i])[0] && !llm_config_get(config, LLM_EMBEDDING_MODEL)[0]) {
+            str_append(error, "embedding_endpoint and embedding_key_file need embedding_model");
+            return false;
+        }
+    return true;
 }
 
 Proposer *llm_proposer_create(const LlmConfig *config, Str *error) {
@@ -139,11 +163,13 @@ Proposer *llm_proposer_create(const LlmConfig *config, Str *error) {
     Asker *a = ARENA_NEW(arena, Asker);
     *a = (Asker){
         .arena = arena, .config = config, .sent = map_create(arena), .totals = {.cost = -1}};
-    if (budget_init(&a->budget, config, error)) a->backend = open_backend(a, error);
+    if (budget_init(&a->budget, config, error) && check_embedding(config, error)) a->backend = open_backend(a, error);
     if (!a->backend) {
         arena_destroy(arena);
         return NULL;
     }
+    bool taped = llm_config_get(config, LLM_CASSETTE)[0] && llm_config_get(config, LLM_EMBEDDING_MODEL)[0];
+    if (taped) a->vectors = a->backend;
     a->base =
         (Proposer){a->backend->name, a->backend->detail, a->backend->parallel, propose, destroy};
     return &a->base;
@@ -151,4 +177,126 @@ Proposer *llm_proposer_create(const LlmConfig *config, Str *error) {
 
 void llm_totals(const Proposer *proposer, LlmTotals *totals) {
     *totals = ((const Asker *)proposer)->totals;
+}
+
+/* ---- Vectors ---- */
+
+typedef struct {
+    const char **texts; /* each once */
+    double **vectors;   /* null: not there */
+    size_t count, size;
+} Wanted;
+
+/* Which of the wanted texts it is. */
+static size_t place_of(Wanted *w, const char *text) {
+    size_t i = 0;
+    while (i < w->count && strcmp(w->texts[i], text) != 0) i++;
+    if (i == w->count) w->texts[w->count++] = text;
+    return i;
+}
+
+static void keep_vector_call(const LlmEmbedding *e, const Asker *a, const ProposerReply *r) {
+    StoreCall call = {.proposer = llm_config_get(a->config, LLM_EMBEDDING_MODEL),
+                      .status = proposer_status_name(r->status),
+                      .tokens_in = r->tokens_in,
+                      .tokens_out = 0,
+                      .tokens_cached = r->tokens_cached,
+                      .cost = r->cost,
+                      .seconds = r->seconds,
+                      .replayed = r->replayed,
+                      .task = "embed"};
+    if (e->store) store_put_call(e->store, -1, &call);
+}
+
+/* The vectors of one answer; false when they are not as long as the others. */
+static bool take_vectors(Wanted *w, const size_t *places, size_t count, const ProposerReply *r) {
+    size_t size = r->raw.len / sizeof(double) / count;
+    if (r->status != PROPOSED || !size || r->raw.len != size * count * sizeof(double) || (w->size && size != w->size)) return false;
+    w->size = size;
+    for (size_t i = 0; i < count; i++) {
+        double *vector = malloc(size * sizeof *vector);
+        if (!vector) return false;
+        memcpy(vector, r->raw.data + i * size * sizeof *vector, size * sizeof *vector);
+        free(w->vectors[places[i]]);
+        w->vectors[places[i]] = vector;
+    }
+    return true;
+}
+
+/* Asks for all that are not there, some texts a request, side by side. */
+static bool ask_vectors(LlmEmbedding *e, Wanted *w) {
+    Asker *a = (Asker *)e->proposer;
+    size_t *places = calloc(w->count + 1, sizeof *places), left = 0, requests = 0;
+    const char **texts = calloc(w->count + 1, sizeof *texts);
+    LlmPrompt *prompts = calloc(w->count / EMBEDDING_TEXTS + 1, sizeof *prompts);
+    ProposerReply *replies = calloc(w->count / EMBEDDING_TEXTS + 1, sizeof *replies);
+    bool ok = places && texts && prompts && replies;
+    for (size_t i = 0; ok && i < w->count; i++) {
+        if (w->vectors[i]) continue;
+        if (left % EMBEDDING_TEXTS == 0) {
+            proposer_reply_init(&replies[requests]);
+            prompts[requests++] = (LlmPrompt){.texts = texts + left, .cancel = e->cancel};
+        }
+        prompts[requests - 1].text_count++;
+        texts[left] = w->texts[i];
+        places[left++] = i;
+    }
+    if (requests) a->vectors->ask(a->vectors, prompts, requests, replies);
+    for (size_t i = 0; i < requests; i++) {
+        count_reply(a, replies[i].status == PROPOSED, &replies[i]);
+        keep_vector_call(e, a, &replies[i]);
+        bool taken = take_vectors(w, places + i * EMBEDDING_TEXTS, prompts[i].text_count, &replies[i]);
+        if (!taken && !e->error.len) str_append(&e->error, replies[i].error.len ? replies[i].error.data : "vectors of different lengths");
+        ok = ok && taken;
+        proposer_reply_release(&replies[i]);
+    }
+    free(places);
+    free(texts);
+    free(prompts);
+    free(replies);
+    return ok;
+}
+
+/* Those that the store knows; none where they are not of one length, as when a model's name has got another meaning. */
+static void find_vectors(const LlmEmbedding *e, const char *model, Wanted *w) {
+    bool one_length = true;
+    for (size_t i = 0; e->store && i < w->count; i++) {
+        size_t size;
+        w->vectors[i] = store_find_vector(e->store, model, w->texts[i], &size);
+        one_length &= !w->vectors[i] || !w->size || size == w->size;
+        if (w->vectors[i]) w->size = size;
+    }
+    for (size_t i = 0; !one_length && i < w->count; i++) {
+        free(w->vectors[i]);
+        w->vectors[i] = NULL;
+        w->size = 0;
+    }
+}
+
+static double *embed(void *context, const char *const *texts, size_t count, size_t *size) {
+    LlmEmbedding *e = context;
+    const Asker *a = (const Asker *)e->proposer;
+    const char *model = llm_config_get(a->config, LLM_EMBEDDING_MODEL);
+    Wanted w = {calloc(count + 1, sizeof *w.texts), calloc(count + 1, sizeof *w.vectors), 0, 0};
+    size_t *places = calloc(count + 1, sizeof *places);
+    double *all = NULL;
+    if (w.texts && w.vectors && places) {
+        for (size_t i = 0; i < count; i++) places[i] = place_of(&w, texts[i]);
+        find_vectors(e, model, &w);
+        if (ask_vectors(e, &w)) all = malloc(count * w.size * sizeof *all);
+    }
+    for (size_t i = 0; all && i < count; i++) memcpy(all + i * w.size, w.vectors[places[i]], w.size * sizeof *all);
+    for (size_t i = 0; all && e->store && i < w.count; i++) store_put_vector(e->store, model, w.texts[i], w.vectors[i], w.size);
+    for (size_t i = 0; w.vectors && i < w.count; i++) free(w.vectors[i]);
+    *size = w.size;
+    free(w.texts);
+    free(w.vectors);
+    free(places);
+    return all;
+}
+
+bool llm_embedder(LlmEmbedding *embedding, Embedder *embedder) {
+    const Asker *a = (const Asker *)embedding->proposer;
+    *embedder = (Embedder){embed, embedding};
+    return a && a->vectors;
 }

@@ -458,7 +458,14 @@ static bool prepare_store(Run *run) {
 /* Examples from the store, before anyone is asked. */
 static void find_similar(Run *run) {
     RetrieveOptions o = {.operator_text = run->definition.data, .target = run->judge.target};
-    if (run->store && !option_given(run->line, OPTION_ALONE)) retrieve_examples(run->store, &o, &run->similar);
+    LlmEmbedding vectors = {.proposer = run->proposer, .store = run->store, .cancel = run->cancel};
+    Embedder embedder;
+    if (!run->store || option_given(run->line, OPTION_ALONE)) return;
+    str_init(&vectors.error);
+    if (llm_embedder(&vectors, &embedder)) o.embedder = &embedder;
+    retrieve_examples(run->store, &o, &run->similar);
+    ask_say_vectors(run->line, &vectors.error);
+    str_release(&vectors.error);
 }
 
 /* The verified answers go on in a search beside designs and what the store knows; its winner is verified completely. */
@@ -591,9 +598,9 @@ static int run_all(Run *run, const LlmConfig *config) {
         proposer_destroy(run->proposer);
         return SKETCHC_MISSING;
     }
-    find_similar(run);
     run->pool_options = (PoolOptions){.argv = judge_command, .slots = 1};
     run->cancel = catch_interrupts();
+    find_similar(run);
     if (!(run->pool = pool_create(&run->pool_options))) {
         retrieved_release(&run->similar);
         store_close(run->store);

@@ -2,6 +2,7 @@
 #include "ask.h"
 
 #include "json.h"
+#include "llm.h"
 #include "search.h"
 #include "work.h"
 
@@ -257,6 +258,11 @@ static int run_search(const CommandLine *line, const char *path, SearchOptions *
     return status;
 }
 
+void ask_say_vectors(const CommandLine *line, const Str *why) {
+    if (why->len && !option_given(line, OPTION_QUIET))
+        fprintf(stderr, "sketchc: embedding_model gave no vectors, the built-in embedding serves: %s\n", why->data);
+}
+
 int search_by_line(const CommandLine *line, const sketchc_options *compile, const char *path,
                    uint64_t seed, SearchOptions *options, SearchResult *result) {
     Store *store = options->store, *own = NULL;
@@ -277,7 +283,14 @@ int search_by_line(const CommandLine *line, const sketchc_options *compile, cons
     options->store = store;
     options->cancel = &stop;
     options->progress = on_progress;
+    LlmEmbedding vectors = {.proposer = options->more, .store = store, .cancel = &stop};
+    Embedder embedder;
+    str_init(&vectors.error);
+    if (options->more && llm_embedder(&vectors, &embedder)) options->embedder = &embedder;
     int status = run_search(line, path, options, result);
+    options->embedder = NULL;
+    ask_say_vectors(line, &vectors.error);
+    str_release(&vectors.error);
     store_close(own);
     return status;
 }

@@ -3,6 +3,7 @@
 
 #include "check.h"
 
+#include <math.h>
 #include <unistd.h>
 
 /* ---- Framing ---- */
@@ -122,6 +123,22 @@ static void limits(void) {
     CHECK(passing(config_of("", "10000", "", ""), 0) == 1 + (10000 - 1164) / 87);
     CHECK(passing(config_of("", "100000", "", ""), 1000000000) == 1);
     CHECK(passing(config_of("", "", "0.01", "1"), 100) > passing(config_of("", "", "0.01", "2"), 100));
+    /* Vectors have no answer and a price of their own: 1064 bytes at most, 1000/16 tokens at least. */
+    LlmConfig *vectors = config_of("", "", "0.01", "1");
+    Str wrong;
+    LlmBudget own;
+    str_init(&wrong);
+    CHECK(llm_config_set(vectors, "price_embedding", "9", LLM_FROM_FLAG, NULL, &wrong) && budget_init(&own, vectors, &wrong));
+    CHECK(budget_reserve(&own, 1000, 0, &wrong) && !budget_reserve(&own, 1000, 0, &wrong) && strstr(wrong.data, "max_cost"));
+    ProposerReply r;
+    proposer_reply_init(&r);
+    r.tokens_in = 100;
+    r.tokens_out = 0;
+    budget_settle(&own, 1000, 0, 1, &r);
+    CHECK(fabs(r.cost - 9e-4) < 1e-12 && own.tokens == 100 && own.reserved_tokens == 0);
+    proposer_reply_release(&r);
+    str_release(&wrong);
+    llm_config_destroy(vectors);
     LlmConfig *free_of_price = config_of("1", "", "1", "");
     LlmBudget b;
     Str e;
@@ -172,14 +189,14 @@ static void recordings(void) {
     Str e, text;
     str_init(&e);
     str_init(&text);
-    LlmBackend *tape = backend_cassette(path, "auto", "prompt", &fake, &e);
+    LlmBackend *tape = backend_cassette(path, "auto", "prompt", "m", &fake, NULL, &e);
     CHECK_STR(get(tape, "one", 0), "answer 0 to one");
     CHECK_STR(get(tape, "one", 1), "answer 1 to one");
     CHECK_STR(get(tape, "one", 0), "answer 2 to one"); /* recorded in this run: the next run replays it */
     tape->destroy(tape);
     CHECK(lseek(fd, 0, SEEK_END) > 0 && write(fd, "{\"kind\": \"call\", \"torn", 22) == 22);
 
-    tape = backend_cassette(path, "replay", "prompt", NULL, &e);
+    tape = backend_cassette(path, "replay", "prompt", "m", NULL, NULL, &e);
     CHECK(tape != NULL);
     CHECK_STR(get(tape, "one", 0), "answer 0 to one");
     CHECK_STR(get(tape, "one", 0), "answer 2 to one");
@@ -188,17 +205,17 @@ static void recordings(void) {
     CHECK(strstr(get(tape, "two", 0), "holds no answer"));
     tape->destroy(tape);
 
-    tape = backend_cassette(path, "auto", "prompt", &fake, &e);
+    tape = backend_cassette(path, "auto", "prompt", "m", &fake, NULL, &e);
     CHECK_STR(get(tape, "one", 1), "answer 1 to one");
     CHECK_STR(get(tape, "two", 0), "answer 3 to two");
     tape->destroy(tape);
     CHECK(file_read(path, 1 << 20, &text) && !strstr(text.data, "torn")); /* cut off before the next line */
-    tape = backend_cassette(path, "replay", "prompt", NULL, &e);
+    tape = backend_cassette(path, "replay", "prompt", "m", NULL, NULL, &e);
     CHECK_STR(get(tape, "two", 0), "answer 3 to two");
     tape->destroy(tape);
 
     /* By order prompts do not matter, and nothing serves twice. */
-    tape = backend_cassette(path, "replay", "order", NULL, &e);
+    tape = backend_cassette(path, "replay", "order", "m", NULL, NULL, &e);
     CHECK_STR(get(tape, "one", 0), "answer 0 to one");
     CHECK(!differs);
     CHECK_STR(get(tape, "changed", 0), "answer 2 to one");
@@ -209,7 +226,7 @@ static void recordings(void) {
     CHECK(strstr(get(tape, "one", 1), "no further answer"));
     tape->destroy(tape);
     CHECK(!e.len);
-    CHECK(!backend_cassette("/nowhere/x", "replay", "prompt", NULL, &e) && e.len);
+    CHECK(!backend_cassette("/nowhere/x", "replay", "prompt", "m", NULL, NULL, &e) && e.len);
     close(fd);
     unlink(path);
     str_release(&e);

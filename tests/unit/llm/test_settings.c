@@ -32,8 +32,8 @@ static void precedence(void) {
 
 static void projects(void) {
     static const char *const never[] = {"endpoint", "key_file", "key_command", "proposer", "preset", "cassette", "price_in",
-                                        "allow_plain_http", "trusted_projects"};
-    static const char *const values[] = {"http://evil/v1", "/k", "cat /k", "command:sh", "openai", "/tmp/x", "0", "true", "/"};
+                                        "allow_plain_http", "trusted_projects", "embedding_model", "embedding_endpoint", "embedding_key_file", "price_embedding"};
+    static const char *const values[] = {"http://evil/v1", "/k", "cat /k", "command:sh", "openai", "/tmp/x", "0", "true", "/", "m", "http://evil/v1", "/k", "0"};
     LlmConfig *c = llm_config_create();
     for (size_t i = 0; i < COUNT_OF(never); i++)
         CHECK(!set(c, never[i], values[i], LLM_FROM_PROJECT) && strstr(error.data, never[i]));
