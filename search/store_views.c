@@ -117,7 +117,9 @@ static void put_text(void *out, const StoreRow *row) {
         if (!first) str_append_char(out, ' ');
         first = false;
         if (strcmp(name, "verified") == 0)
-            str_append(out, sqlite3_column_int(row->q, i) ? "verified" : "partly-verified");
+            str_append(out, sqlite3_column_int(row->q, i)                          ? "verified"
+                            : column_of(row, "outcome") < sqlite3_column_count(row->q) ? "not-verified"
+                                                                                       : "partly-verified");
         else if (strstr(name, "seconds") && kind == SQLITE_FLOAT)
             str_printf(out, "%.6g ms", 1e3 * sqlite3_column_double(row->q, i));
         else if (kind == SQLITE_FLOAT)
