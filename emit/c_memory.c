@@ -47,6 +47,9 @@ CExpr c_load_scalar(CPrinter *p, const IrOp *op) {
     if (op->results[0].type->dtype == DTYPE_BOOL) e = c_make(p, C_PREC_EQ, "%s != 0", e.text);
     if (op->operand_count < 3) return e;
     CExpr other = c_use(p, op->operands[3]);
+    if (p->dialect->gpu && op->results[0].type->dtype == DTYPE_F32 && ir_attr_bool(op, "predicated"))
+        return c_make(p, C_PREC_PRIMARY, "%s(&%s, %s, %s)", c_helper(p, C_HELPER_LOAD_OR_F32, DTYPE_NONE, DTYPE_NONE), element,
+                      mask_text(p, op->operands[2], 0), c_text(p, other, 0));
     return c_make(p, C_PREC_COND, "%s ? %s : %s", mask_text(p, op->operands[2], C_PREC_COND + 1),
                   c_text(p, e, C_PREC_COND + 1), c_text(p, other, C_PREC_COND + 1));
 }

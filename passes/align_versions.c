@@ -4,7 +4,8 @@
  *         (and strides) are multiples of 16 bytes' worth of elements, and asks for pointers aligned to 16 bytes
  *         (attribute pointer_align); the second reads and writes single elements. A kernel has at most
  *         four versions: what is beyond them reads and writes single elements only. A version that already
- *         says its vector_bytes gets the guard alone.
+ *         says its vector_bytes gets the guard alone; one whose loads are windows' elements, of which every
+ *         other begins beside a boundary, reads and writes single elements only.
  * needs:  tile functions, target cuda.
  * keeps:  values.
  * breaks: nothing.
@@ -58,7 +59,7 @@ bool pass_align_versions(PassContext *ctx) {
         next = f == last ? NULL : f->next;
         if (f->level != IR_LEVEL_TILE || ir_func_attr_int(f, "vector_bytes", 16) == 1) continue;
         bool decided = ir_func_attr(f, "vector_bytes"); /* the other alignments have versions already */
-        if (!decided && count_versions(f) >= MAX_VERSIONS) {
+        if (!decided && (count_versions(f) >= MAX_VERSIONS || window_axes(f).apart)) {
             ir_func_attr_set_int(f, "vector_bytes", 1);
             continue;
         }

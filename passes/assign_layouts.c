@@ -29,6 +29,7 @@ typedef struct {
     unsigned widest; /* bytes of the widest element in memory, of the largest tiles there ... */
     int64_t widest_elements; /* ... which have so many */
     bool changed, failed;
+    WindowAxes windows; /* of the tiles that windows are loaded into */
     /* search for the next seed */
     IrValue *largest;
     int64_t largest_elements;
@@ -110,18 +111,32 @@ static const Layout *over_blocks(Assign *s, const Layout *l, unsigned axis, unsi
     return layout_from_bases(s->layouts, false, l->rank, l->extents, bits, bases);
 }
 
+/* The axis, but for the fastest, along which a thread's elements should be neighbours, whose windows share what
+ * they load. -1: none. */
+static int shared_axis(const Assign *s, unsigned rank, unsigned fastest) {
+    for (unsigned a = rank; a-- > 0 && rank == s->windows.rank;)
+        if (a != fastest && s->windows.shared >> a & 1) return (int)a;
+    return -1;
+}
+
 static const Layout *blocked(Assign *s, const IrValue *v) {
     if (!v->type->rank) return copies(s);
     unsigned rank = v->type->rank, order[LAYOUT_RANK_LIMIT] = {0};
     int64_t extents[LAYOUT_RANK_LIMIT] = {0};
     unsigned vec[LAYOUT_RANK_LIMIT], lanes[LAYOUT_RANK_LIMIT], warps[LAYOUT_RANK_LIMIT];
     unsigned fastest = rank ? contiguous_axis(v) : 0, n = 0;
-    int64_t piece = s->vector_bytes / s->widest;
+    int64_t piece = s->windows.apart ? 1 : s->vector_bytes / s->widest;
+    int shared = shared_axis(s, rank, fastest);
     for (unsigned a = rank; a-- > 0;) {
         if (n == 0) order[n++] = fastest;
         if (a != fastest) order[n++] = a;
         extents[a] = padded_extent(ir_type_extent(v->type, a), a == fastest ? 32 * piece : 1);
         vec[a] = lanes[a] = warps[a] = 1;
+    }
+    if (shared >= 0) { /* no more than leaves every thread an element */
+        int64_t total = 1, even = extents[shared] & -extents[shared];
+        for (unsigned a = 0; a < rank; a++) total *= extents[a] & -extents[a];
+        while (vec[shared] * 2 <= even && vec[shared] * 2 * 32 * s->warps <= total) vec[shared] *= 2;
     }
     unsigned lane_bits = 5, warp_bits = log2_of(s->warps);
     for (unsigned i = 0; i < rank; i++) {
@@ -422,13 +437,19 @@ static void note_cooperation(void *ctx, IrOp *op) {
     if (ir_has_trait(op, IR_FOLDS) || ir_has_trait(op, IR_ALONG)) *cooperates = true;
 }
 
+enum { NEIGHBOURS = 8, WINDOW_READS = 128 };
+
 /* Where no thread needs another's lanes a thread takes one access of 16 bytes and blocks are many: while one
  * waits for memory others come and go. Where they cooperate a thread keeps more, so that a block has several
- * accesses in flight between its barriers; beyond that the block grows. */
+ * accesses in flight between its barriers; beyond that the block grows. Neighbours whose windows share elements
+ * are more than the bytes of an access, as long as their windows' elements are few. */
 static int64_t choose_warps(const Assign *s) {
     bool cooperates = false;
     ir_walk(s->func->body, note_cooperation, &cooperates);
-    int64_t each = cooperates ? 16 : 16 / s->widest, most = cooperates ? 16 : 8, warps = 1;
+    int64_t each = cooperates ? 16 : 16 / s->widest;
+    if (!cooperates && shared_axis(s, s->windows.rank, s->windows.rank - 1) >= 0)
+        while (each < NEIGHBOURS && each * 2 * s->windows.elements <= WINDOW_READS) each *= 2;
+    int64_t most = cooperates ? 16 : 8, warps = 1;
     while (warps < most && warps * 2 * 32 * each <= s->largest_elements / 2) warps *= 2;
     return warps;
 }
@@ -447,6 +468,7 @@ static bool assign_func(PassContext *ctx, IrFunc *f) {
     Assign s = {.ctx = ctx, .module = ctx->module, .func = f, .layouts = ir_module_layouts(ctx->module)};
     ir_walk(f->body, widest_element, &s);
     if (!s.widest) s.widest = 4;
+    s.windows = window_axes(f);
     s.vector_bytes = ir_func_attr_int(f, "vector_bytes", 16);
     if (s.vector_bytes < s.widest) s.vector_bytes = s.widest;
     ir_walk(f->body, consider_op, &s);

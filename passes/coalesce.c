@@ -128,14 +128,24 @@ static bool only_loop_reads(const IrOp *branch, const IrValue *old, const IrOp *
     return true;
 }
 
+/* A fragment that a map of the branch makes, for the branch's result alone. */
+static bool is_made_in(const IrValue *v, const IrBlock *region) {
+    return v->def && v->def->opcode == IR_MAP && v->def->block == region && !v->storage && v->uses && !v->uses->next;
+}
+
 /* if (...) { %l = for(..., %old); %w = wait(%l); yield(%w) } { yield(%old) }: all of them are one; so too where each
- * branch makes its own start. */
+ * branch makes its own start, or a map in each makes the whole. */
 static void coalesce_if(Coalesce *c, IrOp *op) {
     for (unsigned r = 0; r < op->result_count; r++) {
         if (!is_frag(&op->results[r])) continue;
         IrValue *changed = op->regions[0]->last->operands[r], *old = op->regions[1]->last->operands[r];
         const IrValue *from = is_in_place(changed->def) ? changed->def->operands[changed->def->operand_count - 1] : changed;
         const IrOp *loop = from->def;
+        if (is_made_in(changed, op->regions[0]) && is_made_in(old, op->regions[1])) {
+            share(c, &op->results[r], changed);
+            share(c, changed, old);
+            continue;
+        }
         if (!loop || loop->opcode != IR_FOR || loop->block != op->regions[0]) continue;
         if (!from->storage || from->storage != changed->storage) continue;
         const IrValue *start = loop->operands[3 + from->index];

@@ -59,7 +59,7 @@ static int64_t slice_vector(Expand *x, const AccessPlan *s, const Dist *dist) {
 
 /* Proofs about axis i: coordinate begin + step * [0, padded) against 0, end and the extent. */
 typedef struct {
-    bool low, high, pad; /* a run-time check is needed */
+    bool low, end, extent, pad; /* a run-time check is needed */
 } AxisChecks;
 
 static AxisChecks axis_checks(Expand *x, const AccessPlan *s, unsigned i, const Dist *dist) {
@@ -69,12 +69,12 @@ static AxisChecks axis_checks(Expand *x, const AccessPlan *s, unsigned i, const 
     const Aff *last = begin;
     if (s->tile_axis[i] >= 0) {
         unsigned a = (unsigned)s->tile_axis[i];
-        last = aff_add(c, begin, aff_const(c, s->step[i] * (dist->padded[a] - 1)));
-        need.pad = dist->padded[a] > dist->extents[a];
+        need.pad = dist->padded[a] > dist->extents[a]; /* and then lanes of the padding are left out by that */
+        last = aff_add(c, begin, aff_const(c, s->step[i] * (dist->extents[a] - 1)));
         const Aff *end = ir_aff_of(x->module, s->end[i]);
-        need.high = !aff_prove_nonneg(s->facts, aff_sub(c, aff_sub(c, end, last), aff_const(c, 1)));
+        need.end = !aff_prove_nonneg(s->facts, aff_sub(c, aff_sub(c, end, last), aff_const(c, 1)));
     }
-    need.high = need.high || !aff_prove_nonneg(s->facts, aff_sub(c, aff_sub(c, extent, last), aff_const(c, 1)));
+    need.extent = !aff_prove_nonneg(s->facts, aff_sub(c, aff_sub(c, extent, last), aff_const(c, 1)));
     return need;
 }
 
@@ -156,15 +156,15 @@ IrValue *access_offset(Expand *x, IrBuilder *inner, AccessPlan *s, const Dist *d
         }
         IrValue *begin = expand_scalar(x, s->begin[i]), *at = begin, *local = NULL;
         AxisChecks need = axis_checks(x, s, i, dist);
-        IrValue *extent = need.high ? ir_aff_emit(outer, s->type->extents[i]) : NULL;
+        IrValue *extent = need.extent ? ir_aff_emit(outer, s->type->extents[i]) : NULL;
         if (s->tile_axis[i] >= 0) {
             unsigned a = (unsigned)s->tile_axis[i];
             IrValue *base = dist_base(x, dist, a);
             if (base) at = ir_binary(outer, IR_ADD, at, index_mul_const(outer, base, s->step[i]));
             local = dist_local(inner, dist, a, index);
             if (local) local = index_mul_const(inner, local, s->step[i]);
-            IrValue *limit = NULL;
-            if (need.high) limit = ir_binary(outer, IR_MIN, expand_scalar(x, s->end[i]), extent);
+            IrValue *limit = need.end ? expand_scalar(x, s->end[i]) : extent;
+            if (need.end && extent) limit = ir_binary(outer, IR_MIN, limit, extent);
             if (limit) limit = ir_binary(outer, IR_SUB, limit, at);
             if (need.pad) {
                 IrValue *room = ir_const_index(outer, dist->extents[a] * s->step[i]);
@@ -172,7 +172,7 @@ IrValue *access_offset(Expand *x, IrBuilder *inner, AccessPlan *s, const Dist *d
                 limit = limit ? ir_binary(outer, IR_MIN, limit, room) : room;
             }
             if (limit && !PLANTED(1)) mask = mask_and(inner, mask, index_less(inner, or_zero(inner, local), limit));
-        } else if (need.high) {
+        } else if (extent) {
             mask = mask_and(inner, mask, index_less(outer, begin, extent));
         }
         if (need.low || s->view) whole[i] = index_add(inner, at, local);

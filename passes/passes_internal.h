@@ -60,6 +60,14 @@ int64_t slice_step(const IrOp *op, unsigned tile_axis);
 bool keeps_lanes(const IrOp *op);
 /* Adds `offset` (lanes along the tile axis) to the begin of a load's or store's slice. */
 void slice_shift(IrOp *op, unsigned tile_axis, IrValue *offset);
+/* Loads that the iterations of a loop with few of them repeat a little further on: a window's elements. */
+typedef struct {
+    unsigned rank;    /* of the largest tile that is loaded so; 0: none, or beside products */
+    uint32_t shared;  /* axes along which neighbours' windows have elements in common */
+    int64_t elements; /* of a window */
+    bool apart;       /* slices begin beside 16-byte boundaries, or take every other element */
+} WindowAxes;
+WindowAxes window_axes(IrFunc *f);
 /* A tile type with one extent replaced. */
 const IrType *type_with_extent(IrModule *m, const IrType *t, unsigned axis, int64_t extent);
 /* The neutral element of a reduction kind in a storage type. */

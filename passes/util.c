@@ -213,6 +213,89 @@ void slice_shift(IrOp *op, unsigned tile_axis, IrValue *offset) {
                    ir_binary(&b, IR_ADD, op->operands[axis->operand], elements));
 }
 
+/* ---- Windows ---- */
+
+enum { WINDOW_TRIPS = 32 };
+
+/* The number of iterations, 2 to WINDOW_TRIPS by 1; else 0. */
+static int64_t few_iterations(IrModule *m, const IrOp *loop) {
+    int64_t trips, step;
+    const Aff *span = aff_sub(m->affs, ir_aff_of(m, loop->operands[1]), ir_aff_of(m, loop->operands[0]));
+    if (!aff_is_const(ir_aff_of(m, loop->operands[2]), &step) || step != 1 || !aff_is_const(span, &trips)) return 0;
+    return trips > 1 && trips <= WINDOW_TRIPS ? trips : 0;
+}
+
+typedef struct {
+    IrModule *m;
+    const IrValue *number;
+} NextNumber;
+
+static const Aff *next_number(void *ctx, const Aff *leaf) {
+    const NextNumber *n = ctx;
+    if (leaf->kind != AFF_VAR || leaf->var != n->number) return NULL;
+    return aff_add(n->m->affs, leaf, aff_const(n->m->affs, 1));
+}
+
+/* How far `e` moves from one iteration to the next; 0: not at all, or not by a constant. */
+static int64_t moves_by(IrModule *m, const IrOp *loop, const Aff *e) {
+    NextNumber n = {m, loop->regions[0]->args[0]};
+    int64_t step = 0;
+    aff_is_const(aff_sub(m->affs, aff_substitute(m->affs, e, next_number, &n), e), &step);
+    return step;
+}
+
+typedef struct {
+    IrModule *m;
+    WindowAxes axes;
+    int64_t lanes;
+    bool product; /* the function has one: its factors are staged in layouts of their own */
+} FindWindows;
+
+/* Adds what a loop around the load does to its slice; *overlaps: an iteration's slice overlaps the one before. */
+static void add_loop(IrModule *m, const IrOp *load, const IrSlice *s, const IrOp *loop, WindowAxes *axes, bool *overlaps) {
+    int64_t trips = few_iterations(m, loop);
+    bool moves = false;
+    for (unsigned i = 0; trips && i < s->rank; i++) {
+        if (s->axes[i].letter == 'g') continue;
+        int64_t by = moves_by(m, loop, ir_aff_of(m, load->operands[s->axes[i].operand]));
+        by = by < 0 ? -by : by;
+        moves = moves || by;
+        if (s->axes[i].letter != 'r' || !by) continue;
+        int64_t step = s->axes[i].step, extent = ir_type_extent(load->results[0].type, (unsigned)s->axes[i].axis);
+        *overlaps = *overlaps || by < step * extent;
+        if (by < step * extent && by * (trips - 1) >= step) axes->shared |= 1u << s->axes[i].axis;
+    }
+    if (moves) axes->elements *= trips;
+}
+
+static void find_window(void *ctx, IrOp *op) {
+    FindWindows *w = ctx;
+    w->product = w->product || op->opcode == IR_TILE_GEMM || op->opcode == IR_BUF_GEMM;
+    if (op->opcode != IR_TILE_LOAD || !is_tile(&op->results[0])) return;
+    IrSlice s = ir_slice(op);
+    const IrType *type = op->results[0].type;
+    WindowAxes axes = {.rank = type->rank, .elements = 1};
+    bool overlaps = false;
+    int64_t lanes = 1;
+    for (unsigned i = 0; i < type->rank; i++) lanes *= ir_type_extent(type, i);
+    for (const IrOp *loop = op->block->parent; loop && loop->opcode == IR_FOR; loop = loop->block->parent)
+        add_loop(w->m, op, &s, loop, &axes, &overlaps);
+    if (!overlaps || lanes <= w->lanes) return;
+    const IrSliceAxis *last = &s.axes[s.rank - 1];
+    bool moves = false;
+    for (const IrOp *loop = op->block->parent; last->letter == 'r' && loop && loop->opcode == IR_FOR; loop = loop->block->parent)
+        moves = moves || (few_iterations(w->m, loop) && moves_by(w->m, loop, ir_aff_of(w->m, op->operands[last->operand])));
+    axes.apart = last->letter == 'r' && (last->step != 1 || moves);
+    w->lanes = lanes;
+    w->axes = axes;
+}
+
+WindowAxes window_axes(IrFunc *f) {
+    FindWindows w = {.m = f->module};
+    ir_walk(f->body, find_window, &w);
+    return w.product ? (WindowAxes){0} : w.axes;
+}
+
 /* ---- Types and constants ---- */
 
 const IrType *type_with_extent(IrModule *m, const IrType *t, unsigned axis, int64_t extent) {

@@ -201,7 +201,7 @@ POOL_2D = """
 sketch {name}_windows implements {name} {{
     symbols: B, C, H, W, OH = {oh}, OW = {ow}, H >= {least}, W >= {least};
     tensors: X[B*C, H, W]: f32; Y[B*C, OH, OW]: f32;
-    constexpr: R = 8, T = 128;
+    constexpr: R = 16, T = 64;
 
     @llm_hint("parallel", "coreidx")
     for p in range(B*C):
@@ -224,25 +224,25 @@ POOL_3D = """
 sketch {name}_windows implements {name} {{
     symbols: B, C, D, H, W, OD = {od}, OH = {oh}, OW = {ow}, D >= {least}, H >= {least}, W >= {least};
     tensors: X[B*C, D, H, W]: f32; Y[B*C, OD, OH, OW]: f32;
-    constexpr: R = 8, T = 128;
+    constexpr: Z = 1, R = 16, T = 64;
 
     @llm_hint("parallel", "coreidx")
     for p in range(B*C):
         @llm_hint("parallel", "coreidx")
-        for z in range(OD):
+        for z in range(0, ceil(OD, Z)):
             @llm_hint("parallel", "coreidx")
             for y in range(0, ceil(OH, R)):
                 @llm_hint("parallel", "coreidx")
                 for x in range(0, ceil(OW, T)):
-                    w = alloc([R, T], init={pad}, llm_hint=["fastest", "accumulator"])
+                    w = alloc([Z, R, T], init={pad}, llm_hint=["fastest", "accumulator"])
                     for q in range({k}):
                         for r in range({k}):
                             @llm_hint("unroll")
                             for s in range({k}):
-                                v = alloc([R, T], llm_hint=["fast", "input_cache"])
-                                load(X[p, {zi}, {ys}, {xs}] -> v, pad={pad})
+                                v = alloc([Z, R, T], llm_hint=["fast", "input_cache"])
+                                load(X[p, {zs}, {ys}, {xs}] -> v, pad={pad})
                                 {combine}
-{scaled}                    store(w -> Y[p, z, y*R:(y+1)*R, x*T:(x+1)*T])
+{scaled}                    store(w -> Y[p, z*Z:(z+1)*Z, y*R:(y+1)*R, x*T:(x+1)*T])
 }}
 """
 
@@ -472,7 +472,9 @@ def pooling():
         words["xs"] = across("x", "T", windows["x"])
         if rank > 1:
             words["ys"] = across("y", "R", windows["y"])
-        words |= {f"o{a.lower()}": extent(a) for a in axes} | {f"{i}i": at(i, r) for i, r in windows.items()}
+        if rank > 2:
+            words["zs"] = across("z", "Z", windows["z"])
+        words |= {f"o{a.lower()}": extent(a) for a in axes}
         add(number, name, "windows", "pooling", head, equation, {1: POOL_1D, 2: POOL_2D, 3: POOL_3D}[rank].format(**words), cases, "X: uniform(0, 1)")
 
     one(41, "max_pool1d", "max", 1, 8, 1, 4, 3, dims("B C L", (64, 192, 65536), (8, 24, 65536), (3, 5, 4099), (2, 3, 301)))

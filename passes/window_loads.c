@@ -1,0 +1,473 @@
+/* Pass window_loads: what the iterations of short loops load of a tensor is loaded once, ahead of
+ * them.
+ *
+ * what:   a map of loads in a nest of loops with few iterations (a window's elements) moves in
+ * front of the nest: a fragment holds all that any iteration reads. Where an iteration's step along
+ * an axis of the tensor is commensurable with the fragment's, elements that several of them read
+ * are one element of it. Bounds are checked once a thread: lanes whose window lies inside of them
+ * all load without masks. The loops are unrolled. needs:  kernel level, target cuda, before
+ * fuse_maps; nobody stores to the tensor in the kernel. keeps:  values, order of effects; the order
+ * in which elements are combined. breaks: nothing. source: own; register reuse of stencils
+ * (Callahan, Carr, Kennedy: scalar replacement).
+ *
+ *   for(0, 3) (%r) { %v = map [4] (%i) { yield(load(%X, %base + (%i + %r) * %W, mask(%i + %r))) }
+ * ... } becomes %w = if(corners inside) { map [6] (%u) { yield(load(%X, %base + %u * %W)) } } { ...
+ * masked ... } for(0, 3) (%r) { %v = map [4] (%i) { yield(frag.get(%w, %i + %r)) } ... }    unroll
+ * = -1
+ */
+#include "passes_internal.h"
+
+enum {
+    MAX_VARS = 8, /* loops and map axes */
+    MAX_LOOPS = 4,
+    MAX_ATOMS = 24,     /* conditions of a mask */
+    MAX_TRIPS = 32,     /* of one loop */
+    MAX_HELD = 64,      /* registers of a fragment ... */
+    MAX_ALL_HELD = 128, /* and of all in a kernel */
+    MAX_READS = 256,    /* of it, unrolled */
+    MAX_UNROLLED = 4096 /* ops of the loops, unrolled */
+};
+
+/* A loop's number of iteration or an index of the map: 0 .. count - 1. */
+typedef struct {
+    IrValue *value;
+    int64_t first, count;
+    const Aff *stride; /* of the offset, elements */
+    int axis;          /* of the fragment; -1: all numbers read one element */
+    int64_t scale;     /* steps of that axis */
+} Var;
+
+/* An axis of the fragment: index = start + sum of scale * number over its variables. */
+typedef struct {
+    int64_t extent, start;
+    const Aff *stride;
+} HeldAxis;
+
+/* A condition: e >= 0, or a value of its own. */
+typedef struct {
+    const Aff *fixed; /* at all numbers 0 */
+    int64_t slope[MAX_VARS];
+    int64_t held[MAX_VARS]; /* the slope along each axis of the fragment */
+    IrValue *other;
+} Atom;
+
+typedef struct {
+    PassContext *ctx;
+    IrModule *m;
+    IrOp *map, *load;
+    IrOp *loops[MAX_LOOPS]; /* innermost first */
+    unsigned loop_count, var_count, axis_count, atom_count;
+    Var vars[MAX_VARS]; /* the map's, then the loops' */
+    unsigned map_rank;
+    HeldAxis axes[MAX_VARS];
+    Atom atoms[MAX_ATOMS];
+    const Aff *base; /* the offset at all numbers 0 */
+    const IrOp *outermost;
+} Window;
+
+/* ---- Linear forms ---- */
+
+typedef struct {
+    const Window *w;
+    const Aff *const *values; /* per variable; null: the variable's first */
+    bool foreign;             /* a leaf is computed within the loops */
+} Rename;
+
+static const Aff *rename_leaf(void *ctx, const Aff *leaf) {
+    Rename *r = ctx;
+    if (leaf->kind != AFF_VAR) return NULL;
+    for (unsigned i = 0; i < r->w->var_count; i++)
+        if (r->w->vars[i].value == leaf->var) return r->values[i];
+    if (is_inside_op(home_of((const IrValue *)leaf->var), r->w->outermost)) r->foreign = true;
+    return NULL;
+}
+
+static bool at_numbers(Window *w, const Aff *e, const Aff *const *values, const Aff **out) {
+    Rename r = {w, values, false};
+    *out = aff_substitute(w->m->affs, e, rename_leaf, &r);
+    return !r.foreign && (*out)->kind != AFF_OVERFLOW;
+}
+
+/* e = fixed + sum of slope * number; false where it is no such sum. The difference of neighbours
+ * must not depend on any number: it is taken at the first and symbolically, in all of them. */
+static bool linear_form(Window *w, const Aff *e, const Aff **fixed, const Aff **slopes) {
+    AffCtx *c = w->m->affs;
+    const Aff *first[MAX_VARS], *symbolic[MAX_VARS], *moved[MAX_VARS], *plain, *general, *next;
+    for (unsigned i = 0; i < w->var_count; i++) {
+        first[i] = aff_const(c, w->vars[i].first);
+        symbolic[i] = aff_var(c, w->vars[i].value, w->vars[i].value->name);
+    }
+    if (!at_numbers(w, e, first, &plain) || !at_numbers(w, e, symbolic, &general)) return false;
+    *fixed = plain;
+    for (unsigned i = 0; i < w->var_count; i++) {
+        for (unsigned k = 0; k < w->var_count; k++) moved[k] = symbolic[k];
+        moved[i] = aff_add(c, symbolic[i], aff_const(c, 1));
+        if (!at_numbers(w, e, moved, &next)) return false;
+        slopes[i] = aff_sub(c, next, general);
+        if (slopes[i]->kind == AFF_OVERFLOW) return false;
+        for (unsigned k = 0; k < w->var_count; k++)
+            if (aff_depends_on(slopes[i], w->vars[k].value)) return false;
+    }
+    return true;
+}
+
+static int64_t gcd(int64_t a, int64_t b) {
+    a = a < 0 ? -a : a, b = b < 0 ? -b : b;
+    while (b) {
+        int64_t r = a % b;
+        a = b;
+        b = r;
+    }
+    return a;
+}
+
+/* The greatest integer that divides every coefficient. */
+static int64_t content(const Aff *e) {
+    if (e->kind == AFF_CONST) return gcd(e->value, 0);
+    if (e->kind != AFF_SUM) return 1;
+    int64_t d = gcd(e->value, 0);
+    for (size_t i = 0; i < e->count; i++) d = gcd(d, e->coefs[i]);
+    return d;
+}
+
+static const Aff *divided(AffCtx *c, const Aff *e, int64_t d) {
+    if (d == 1) return e;
+    if (e->kind == AFF_CONST) return aff_const(c, e->value / d);
+    const Aff *sum = aff_const(c, e->value / d);
+    for (size_t i = 0; i < e->count; i++)
+        sum = aff_add(c, sum, aff_mul(c, aff_const(c, e->coefs[i] / d), e->args[i]));
+    return sum;
+}
+
+/* ---- What is loaded, under which conditions ---- */
+
+static bool is_read_only(const IrValue *pointer) {
+    if (pointer->def || pointer->type->kind != IR_TYPE_PTR) return false;
+    for (const IrUse *u = pointer->uses; u; u = u->next)
+        if (u->index != 0 || (u->op->opcode != IR_MEM_LOAD && u->op->opcode != IR_ASYNC_COPY))
+            return false;
+    return true;
+}
+
+/* The one load of a map that does nothing else; null: there is more. */
+static IrOp *load_of(const IrOp *map) {
+    if (map->opcode != IR_MAP || map->result_count != 1) return NULL;
+    IrOp *load = map->regions[0]->last->operands[0]->def;
+    if (!load || load->opcode != IR_MEM_LOAD || load->block != map->regions[0] ||
+        load->results[0].type->width > 1)
+        return NULL;
+    for (const IrOp *op = map->regions[0]->first; op != map->regions[0]->last; op = op->next)
+        if (op != load && (!ir_has_trait(op, IR_PURE) || op->region_count)) return NULL;
+    return is_read_only(load->operands[0]) ? load : NULL;
+}
+
+static bool constant_bounds(IrModule *m, const IrOp *loop, int64_t *first, int64_t *count) {
+    int64_t ub, step;
+    if (!aff_is_const(ir_aff_of(m, loop->operands[0]), first) ||
+        !aff_is_const(ir_aff_of(m, loop->operands[1]), &ub) ||
+        !aff_is_const(ir_aff_of(m, loop->operands[2]), &step) || step != 1 || ub - *first < 1 ||
+        ub - *first > MAX_TRIPS)
+        return false;
+    *count = ub - *first;
+    return true;
+}
+
+static bool add_atoms(Window *w, IrValue *mask) {
+    IrOp *op = mask->def;
+    if (op && op->opcode == IR_AND)
+        return add_atoms(w, op->operands[0]) && add_atoms(w, op->operands[1]);
+    if (w->atom_count == MAX_ATOMS) return false;
+    Atom *a = &w->atoms[w->atom_count++];
+    *a = (Atom){0};
+    if (!is_inside_op(home_of(mask), w->outermost)) {
+        a->other = mask;
+        return true;
+    }
+    if (!op || (op->opcode != IR_LT && op->opcode != IR_LE) ||
+        op->operands[0]->type != ir_type_index(w->m))
+        return false;
+    AffCtx *c = w->m->affs;
+    const Aff *e = aff_sub(c, ir_aff_of(w->m, op->operands[1]), ir_aff_of(w->m, op->operands[0])),
+              *slopes[MAX_VARS];
+    if (op->opcode == IR_LT) e = aff_sub(c, e, aff_const(c, 1));
+    if (!linear_form(w, e, &a->fixed, slopes)) return false;
+    for (unsigned i = 0; i < w->var_count; i++)
+        if (!aff_is_const(slopes[i], &a->slope[i])) return false;
+    return true;
+}
+
+/* ---- The fragment's axes ---- */
+
+/* May the variables share an axis: do their steps fit every condition alike? */
+static bool atoms_allow(const Window *w, unsigned i, unsigned k, int64_t scale_i, int64_t scale_k) {
+    for (unsigned a = 0; a < w->atom_count; a++) {
+        int64_t x = w->atoms[a].slope[i], y = w->atoms[a].slope[k];
+        if (x % scale_i != 0 || y % scale_k != 0 || x / scale_i != y / scale_k) return false;
+    }
+    return true;
+}
+
+static int64_t lowest(int64_t scale, int64_t count) {
+    return scale < 0 ? scale * (count - 1) : 0;
+}
+
+static int64_t span_of(int64_t scale, int64_t count) {
+    return (scale < 0 ? -scale : scale) * (count - 1);
+}
+
+/* One axis for a loop and an axis of the map whose strides are commensurable, where that holds
+ * fewer elements. */
+static bool share_axis(Window *w, unsigned i, unsigned k) {
+    AffCtx *c = w->m->affs;
+    Var *x = &w->vars[i], *y = &w->vars[k];
+    int64_t p = content(x->stride), q = content(y->stride), d = gcd(p, q);
+    if (!d || p > INT32_MAX || q > INT32_MAX) return false;
+    p /= d, q /= d;
+    const Aff *left = aff_mul(c, x->stride, aff_const(c, q)),
+              *right = aff_mul(c, y->stride, aff_const(c, p));
+    if (left != right) {
+        q = -q;
+        if (aff_mul(c, x->stride, aff_const(c, q)) != right) return false;
+    }
+    int64_t extent = span_of(p, x->count) + span_of(q, y->count) + 1;
+    if (!p || !q || extent >= x->count * y->count || !atoms_allow(w, i, k, p, q)) return false;
+    x->axis = y->axis = (int)w->axis_count;
+    x->scale = p, y->scale = q;
+    w->axes[w->axis_count++] =
+        (HeldAxis){extent, -lowest(p, x->count) - lowest(q, y->count), divided(c, x->stride, p)};
+    return true;
+}
+
+/* Is it one element, under the same conditions, at all numbers? */
+static bool stays(const Window *w, unsigned i) {
+    int64_t stride;
+    bool same = aff_is_const(w->vars[i].stride, &stride) && stride == 0;
+    for (unsigned a = 0; a < w->atom_count && same; a++) same = w->atoms[a].slope[i] == 0;
+    return same || w->vars[i].count == 1;
+}
+
+static void choose_axes(Window *w) {
+    w->axis_count = 0;
+    for (unsigned i = 0; i < w->var_count; i++) w->vars[i].axis = -1;
+    for (unsigned i = 0; i < w->map_rank; i++)
+        for (unsigned k = w->map_rank; k < w->var_count && w->vars[i].axis < 0; k++)
+            if (w->vars[k].axis < 0) share_axis(w, i, k);
+    for (unsigned i = 0; i < w->var_count; i++) {
+        if (w->vars[i].axis >= 0 || stays(w, i)) continue;
+        w->vars[i].axis = (int)w->axis_count;
+        w->vars[i].scale = 1;
+        w->axes[w->axis_count++] = (HeldAxis){w->vars[i].count, 0, w->vars[i].stride};
+    }
+    for (unsigned a = 0; a < w->atom_count; a++)
+        for (unsigned i = 0; i < w->var_count; i++)
+            if (w->vars[i].axis >= 0)
+                w->atoms[a].held[w->vars[i].axis] = w->atoms[a].slope[i] / w->vars[i].scale;
+}
+
+static int64_t held_elements(const Window *w) {
+    int64_t n = 1;
+    for (unsigned a = 0; a < w->axis_count; a++) n *= w->axes[a].extent;
+    return n;
+}
+
+static int64_t held_registers(const Window *w) {
+    return held_elements(w) * ((int64_t)(dtype_size(w->load->results[0].type->dtype) + 3) / 4);
+}
+
+static int64_t reads(const Window *w) {
+    int64_t n = 1;
+    for (unsigned i = 0; i < w->var_count; i++) n *= w->vars[i].count;
+    return n;
+}
+
+static int64_t count_ops(const IrBlock *block) {
+    int64_t n = 0;
+    for (const IrOp *op = block->first; op; op = op->next) {
+        int64_t inside = 1, copies = 1;
+        const IrAttr *extents = op->opcode == IR_MAP ? ir_attr(op, "extents") : NULL;
+        for (size_t i = 0; extents && i < extents->count; i++) copies *= extents->ints[i];
+        for (unsigned r = 0; r < op->region_count; r++)
+            if (op->regions[r]) inside += count_ops(op->regions[r]);
+        n += inside * copies;
+    }
+    return n;
+}
+
+/* The window over the `depth` innermost loops around the map; false where it is none. */
+static bool window_of(PassContext *ctx, IrOp *map, IrOp *load, unsigned depth, Window *w) {
+    *w = (Window){.ctx = ctx, .m = ctx->module, .map = map, .load = load, .outermost = map};
+    const IrAttr *extents = ir_attr(map, "extents");
+    w->map_rank = map->regions[0]->arg_count;
+    if (w->map_rank + depth > MAX_VARS) return false;
+    for (unsigned i = 0; i < w->map_rank; i++)
+        w->vars[w->var_count++] =
+            (Var){.value = map->regions[0]->args[i], .count = extents->ints[i]};
+    int64_t unrolled = 1;
+    for (unsigned d = 0; d < depth; d++) {
+        IrOp *loop = w->outermost->block->parent;
+        Var v = {0};
+        if (!loop || loop->opcode != IR_FOR || !constant_bounds(w->m, loop, &v.first, &v.count))
+            return false;
+        v.value = loop->regions[0]->args[0];
+        w->vars[w->var_count++] = v;
+        w->loops[w->loop_count++] = loop;
+        w->outermost = loop;
+        unrolled *= v.count;
+    }
+    if (reads(w) > MAX_READS || count_ops(w->outermost->regions[0]) > MAX_UNROLLED / unrolled)
+        return false;
+    const Aff *slopes[MAX_VARS];
+    if (!linear_form(w, ir_aff_of(w->m, load->operands[1]), &w->base, slopes)) return false;
+    for (unsigned i = 0; i < w->var_count; i++) w->vars[i].stride = slopes[i];
+    if (load->operand_count > 2 && !add_atoms(w, load->operands[2])) return false;
+    if (load->operand_count > 3 && is_inside_op(home_of(load->operands[3]), w->outermost) &&
+        (!load->operands[3]->def || load->operands[3]->def->opcode != IR_CONST))
+        return false;
+    choose_axes(w);
+    return w->axis_count && held_registers(w) <= MAX_HELD &&
+           (w->atom_count || held_elements(w) < reads(w));
+}
+
+/* ---- The code ---- */
+
+static IrValue *and_of(IrBuilder *b, IrValue *a, IrValue *c) {
+    return a ? ir_binary(b, IR_AND, a, c) : c;
+}
+
+static IrValue *at_least_zero(IrBuilder *b, const Aff *e) {
+    return ir_binary(b, IR_LE, ir_const_index(b, 0), ir_aff_emit(b, e));
+}
+
+/* A condition at indices of the fragment. */
+static const Aff *atom_at(const Window *w, const Atom *a, const Aff *const *index) {
+    AffCtx *c = w->m->affs;
+    const Aff *e = a->fixed;
+    for (unsigned i = 0; i < w->axis_count; i++) {
+        const Aff *steps = aff_sub(c, index[i], aff_const(c, w->axes[i].start));
+        e = aff_add(c, e, aff_mul(c, aff_const(c, a->held[i]), steps));
+    }
+    return e;
+}
+
+/* Do the conditions hold at every index? */
+static IrValue *all_inside(const Window *w, IrBuilder *b) {
+    AffCtx *c = w->m->affs;
+    IrValue *all = NULL;
+    for (unsigned a = 0; a < w->atom_count; a++) {
+        const Atom *atom = &w->atoms[a];
+        const Aff *corner[MAX_VARS];
+        for (unsigned i = 0; i < w->axis_count; i++)
+            corner[i] = aff_const(c, atom->held[i] < 0 ? w->axes[i].extent - 1 : 0);
+        all =
+            and_of(b, all, atom->other ? atom->other : at_least_zero(b, atom_at(w, atom, corner)));
+    }
+    return all;
+}
+
+static IrValue *load_map(const Window *w, IrBuilder *b, bool masked) {
+    AffCtx *c = w->m->affs;
+    int64_t extents[MAX_VARS];
+    const Aff *index[MAX_VARS], *offset = w->base;
+    for (unsigned i = 0; i < w->axis_count; i++) extents[i] = w->axes[i].extent;
+    const IrType *scalar = w->load->results[0].type;
+    const IrType *type = ir_type_frag(w->m, scalar->dtype, w->axis_count, extents);
+    IrOp *map = ir_map(b, w->axis_count, extents, 1, &type);
+    IrBuilder outer = ir_builder_before(map), inner = ir_builder_at_end(map->regions[0]);
+    outer.span = inner.span = b->span;
+    for (unsigned i = 0; i < w->axis_count; i++) {
+        index[i] = aff_var(c, map->regions[0]->args[i], NULL);
+        offset = aff_sub(c, offset, aff_mul(c, w->axes[i].stride, aff_const(c, w->axes[i].start)));
+    }
+    IrValue *at = ir_aff_emit(&outer, offset), *mask = NULL;
+    for (unsigned i = 0; i < w->axis_count; i++)
+        at = ir_binary(&inner, IR_ADD, at,
+                       ir_binary(&inner, IR_MUL, map->regions[0]->args[i],
+                                 ir_aff_emit(&outer, w->axes[i].stride)));
+    for (unsigned a = 0; a < w->atom_count && masked; a++) {
+        const Atom *atom = &w->atoms[a];
+        mask = and_of(&inner, mask,
+                      atom->other ? atom->other : at_least_zero(&inner, atom_at(w, atom, index)));
+    }
+    IrValue *operands[4] = {w->load->operands[0], at, mask, NULL};
+    if (mask) {
+        IrValue *other = w->load->operands[3];
+        operands[3] =
+            is_inside_op(home_of(other), w->outermost)
+                ? ir_result(ir_op_clone(&outer, other->def, ir_value_map_create(w->ctx->scratch)),
+                            0)
+                : other;
+    }
+    IrOp *load = ir_op_create(&inner, IR_MEM_LOAD, mask ? 4 : 2, operands, 1, &scalar);
+    ir_attr_copy(load, w->load, "align");
+    ir_attr_copy(load, w->load, "cache");
+    if (mask) ir_attr_set_bool(load, "predicated", true);
+    IrValue *value = ir_result(load, 0);
+    ir_yield(&inner, 1, &value);
+    return ir_result(map, 0);
+}
+
+static IrValue *load_window(const Window *w) {
+    IrBuilder b = ir_builder_before((IrOp *)w->outermost);
+    b.span = w->map->span;
+    if (!w->atom_count) return load_map(w, &b, false);
+    IrValue *inside = all_inside(w, &b);
+    int64_t extents[MAX_VARS];
+    for (unsigned i = 0; i < w->axis_count; i++) extents[i] = w->axes[i].extent;
+    const IrType *type =
+        ir_type_frag(w->m, w->load->results[0].type->dtype, w->axis_count, extents);
+    IrOp *branch = ir_op_create(&b, IR_IF, 1, &inside, 1, &type);
+    for (unsigned r = 0; r < 2; r++) {
+        IrBuilder inner = ir_builder_at_end(branch->regions[r]);
+        inner.span = b.span;
+        IrValue *value = load_map(w, &inner, r == 1);
+        ir_yield(&inner, 1, &value);
+    }
+    return ir_result(branch, 0);
+}
+
+static void read_window(const Window *w, IrValue *held) {
+    IrBuilder b = ir_builder_before(w->load);
+    IrValue *operands[MAX_VARS + 1] = {held};
+    for (unsigned a = 0; a < w->axis_count; a++) {
+        int64_t start = w->axes[a].start;
+        IrValue *index = NULL;
+        for (unsigned i = 0; i < w->var_count; i++) {
+            const Var *v = &w->vars[i];
+            if (v->axis != (int)a) continue;
+            start -= v->first * v->scale;
+            IrValue *steps = ir_binary(&b, IR_MUL, v->value, ir_const_index(&b, v->scale));
+            index = index ? ir_binary(&b, IR_ADD, index, steps) : steps;
+        }
+        operands[1 + a] = ir_binary(&b, IR_ADD, index, ir_const_index(&b, start));
+    }
+    const IrType *type = w->load->results[0].type;
+    IrOp *get = ir_op_create(&b, IR_FRAG_GET, 1 + w->axis_count, operands, 1, &type);
+    ir_replace_uses(&w->load->results[0], ir_result(get, 0));
+    ir_op_erase(w->load);
+    for (unsigned i = 0; i < w->loop_count; i++) ir_attr_set_int(w->loops[i], "unroll", -1);
+}
+
+/* ---- The walk ---- */
+
+/* The deepest nest that fits; *held: registers taken so far. */
+static void visit(PassContext *ctx, IrOp *map, int64_t *held) {
+    IrOp *load = load_of(map);
+    Window w, best = {0};
+    for (unsigned depth = 1; load && depth <= MAX_LOOPS && window_of(ctx, map, load, depth, &w);
+         depth++)
+        best = w;
+    if (!best.map || *held + held_registers(&best) > MAX_ALL_HELD) return;
+    *held += held_registers(&best);
+    read_window(&best, load_window(&best));
+}
+
+bool pass_window_loads(PassContext *ctx) {
+    for (IrFunc *f = ctx->module->first; f; f = f->next) {
+        if (f->level != IR_LEVEL_KERNEL) continue;
+        OpList ops = ops_collect(ctx->scratch, f->body);
+        int64_t held = 0;
+        for (size_t i = 0; i < ops.len; i++)
+            if (ops.data[i]->opcode == IR_MAP) visit(ctx, ops.data[i], &held);
+    }
+    return true;
+}
