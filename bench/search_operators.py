@@ -6,8 +6,8 @@ winner, times of naive sketch and winner (measured in turns at the largest case)
                         [--from=LINES]... [OPERATOR...]
 
 With --jobs, so many searches run side by side, each on --cores cores of its own. What has not begun after --total seconds is
-left out and told. --out keeps the winners and lines.txt, lines `OPERATOR STATUS SECONDS JSON`, which --from reads in place
-of searching."""
+left out and told. --out keeps the winners, lines.txt, lines `OPERATOR STATUS SECONDS JSON`, and table.md, written as they come;
+the command repeated searches only for what lines.txt has no winner of. --from reads such lines in place of searching."""
 import argparse
 import json
 import math
@@ -33,9 +33,9 @@ def search(args, file: pathlib.Path, cores: list[int]) -> tuple[int, float, dict
     return status, took, result
 
 
-def search_all(args, files: list[pathlib.Path]) -> dict[str, tuple[int, float, dict]]:
+def search_all(args, files: list[pathlib.Path], results: dict[str, tuple[int, float, dict]]) -> None:
     """On groups of cores that no two searches share. Lines are written as they come."""
-    mine, groups, begin, results = sorted(os.sched_getaffinity(0)), queue.SimpleQueue(), time.monotonic(), {}
+    mine, groups, begin = sorted(os.sched_getaffinity(0)), queue.SimpleQueue(), time.monotonic()
     if args.jobs * args.cores > len(mine):
         sys.exit(f"{args.jobs} times {args.cores} cores: there are {len(mine)}")
     for i in range(args.jobs):
@@ -48,13 +48,13 @@ def search_all(args, files: list[pathlib.Path]) -> dict[str, tuple[int, float, d
             if args.out:
                 with open(args.out / "lines.txt", "a", encoding="utf-8") as lines:
                     lines.write(f"{file.stem} {status} {took:.2f} {json.dumps(result)}\n")
+                (args.out / "table.md").write_text("\n".join(table(dict(results))) + "\n", encoding="utf-8")
         else:
             print(f"{file.stem}: not begun, the time was up", file=sys.stderr)
         groups.put(group)
 
     with ThreadPoolExecutor(args.jobs) as pool:
         list(pool.map(one, files))
-    return results
 
 
 def read(lines: pathlib.Path) -> dict[str, tuple[int, float, dict]]:
@@ -105,7 +105,9 @@ def main() -> int:
     if args.lines:
         results, files = {name: row for lines in args.lines for name, row in read(lines).items()}, []
     else:
-        results = search_all(args, files)
+        kept = args.out / "lines.txt" if args.out else None
+        results = {name: row for name, row in read(kept).items() if not row[0]} if kept and kept.exists() else {}
+        search_all(args, [f for f in files if f.stem not in results], results)
     print("\n".join(table(results)))
     return 0 if len(results) >= len(files) and all(status == 0 for status, _, _ in results.values()) else 1
 

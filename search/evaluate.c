@@ -136,32 +136,55 @@ static double give_up_after(const Search *s) {
     return CLEARLY_SLOWER * best;
 }
 
+enum { AT_ONCE = 64 };
+
+/* One task for each of the candidates, side by side. done[i] is false: not run, the candidate is as it was. */
+static void do_all(Search *s, const Order *o, Candidate *const *of, size_t n, double deadline, bool *done) {
+    PoolJob jobs[AT_ONCE];
+    Str requests[AT_ONCE];
+    for (size_t i = 0; i < n; i++) {
+        Order own = *o;
+        own.file = of[i]->file;
+        str_init(&requests[i]);
+        put_order(s, &own, &requests[i]);
+        jobs[i] = (PoolJob){.request = requests[i].data, .size = requests[i].len};
+    }
+    pool_run(s->pool, jobs, n, deadline, s->options->cancel);
+    for (size_t i = 0; i < n; i++) {
+        Json *root = NULL;
+        of[i]->ended = jobs[i].ended;
+        done[i] = read_answer(&jobs[i], &of[i]->result, &root);
+        if (o->keep && !str_read_base64(&of[i]->artifact, json_get_string(root, "artifact", ""))) of[i]->artifact.len = 0;
+        json_release(root);
+        str_release(&jobs[i].answer);
+        str_release(&requests[i]);
+    }
+}
+
+/* All are compiled and checked before the first is timed: beside a clock nothing of this search runs. */
+static void judge_all(Search *s, Candidate *const *of, size_t n, double give_up_s, double deadline) {
+    Candidate *right[AT_ONCE];
+    bool done[AT_ONCE];
+    size_t count = 0;
+    do_all(s, &(Order){.task = "check", .keep = true}, of, n, deadline, done);
+    for (size_t i = 0; i < n; i++) {
+        of[i]->judged = done[i] && strcmp(of[i]->result.status, "ok") != 0;
+        if (done[i] && !of[i]->judged) right[count++] = of[i];
+    }
+    do_all(s, &(Order){.task = "time", .samples = SAMPLES, .give_up_s = give_up_s}, right, count, deadline, done);
+    for (size_t i = 0; i < count; i++) right[i]->judged = done[i];
+}
+
 void search_evaluate(Search *s, size_t from, double deadline) {
-    enum { AT_ONCE = 64 };
     double give_up_s = give_up_after(s);
     while (from < s->count) {
-        PoolJob jobs[AT_ONCE];
-        Str requests[AT_ONCE];
         Candidate *of[AT_ONCE];
         size_t n = 0;
         for (; from < s->count && n < AT_ONCE; from++) {
             Candidate *c = &s->list[from];
-            if (c->judged || is_known(s, c, give_up_s)) continue;
-            str_init(&requests[n]);
-            put_order(s, &(Order){"judge", c->file, SAMPLES, give_up_s, true}, &requests[n]);
-            jobs[n] = (PoolJob){.request = requests[n].data, .size = requests[n].len};
-            of[n++] = c;
+            if (!c->judged && !is_known(s, c, give_up_s)) of[n++] = c;
         }
-        pool_run(s->pool, jobs, n, deadline, s->options->cancel);
-        for (size_t i = 0; i < n; i++) {
-            of[i]->ended = jobs[i].ended;
-            Json *root = NULL;
-            of[i]->judged = read_answer(&jobs[i], &of[i]->result, &root);
-            if (!str_read_base64(&of[i]->artifact, json_get_string(root, "artifact", ""))) of[i]->artifact.len = 0;
-            json_release(root);
-            str_release(&jobs[i].answer);
-            str_release(&requests[i]);
-        }
+        judge_all(s, of, n, give_up_s, deadline);
     }
 }
 
