@@ -107,7 +107,7 @@ static void time_case(const Order *o, const sketchc_artifact *artifact, Outcome 
     read_status(root, out->status);
     const Json *item = json_first(json_get(root, "cases"));
     if (strcmp(out->status, "ok") == 0 || strcmp(out->status, "slow") == 0)
-        out->seconds = json_get_number(item, "p5_s", 0); /* what else a machine does lengthens launches, and shortens none */
+        out->seconds = json_get_number(item, "median_s", 0);
     /* Its one sample may have been quick: given up it was for longer ones, and is so when this is met again. */
     if (strcmp(out->status, "slow") == 0 && out->seconds < o->give_up_s) out->seconds = o->give_up_s;
     put_facts(item, &out->facts);
