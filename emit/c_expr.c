@@ -405,6 +405,15 @@ static CExpr negated(CPrinter *p, const IrOp *op) {
                                    : c_text(p, a, C_PREC_UNARY));
 }
 
+/* nvcc warns of a quotient by a constant zero, whose result is defined. */
+static CExpr quotient(CPrinter *p, const IrOp *op, Dtype t) {
+    const IrOp *by = op->operands[1]->def;
+    const IrAttr *value = by && by->opcode == IR_CONST ? ir_attr(by, "value") : NULL;
+    if (p->dialect->gpu && value && value->kind == IR_ATTR_FLOAT && value->number == 0)
+        return call(p, t == DTYPE_F32 ? "__fdiv_rn" : "__ddiv_rn", 2, op);
+    return infix(p, op, "/", C_PREC_MUL, C_PREC_MUL, C_PREC_MUL + 1);
+}
+
 static CExpr floating(CPrinter *p, const IrOp *op, Dtype t) {
     if (t != DTYPE_F32 && t != DTYPE_F64) c_fail(p, op, "arithmetic on floats narrower than f32");
     switch (op->opcode) {
@@ -415,7 +424,7 @@ static CExpr floating(CPrinter *p, const IrOp *op, Dtype t) {
     case IR_MUL:
         return infix(p, op, "*", C_PREC_MUL, C_PREC_MUL, C_PREC_MUL + 1);
     case IR_DIV:
-        return infix(p, op, "/", C_PREC_MUL, C_PREC_MUL, C_PREC_MUL + 1);
+        return quotient(p, op, t);
     case IR_NEG:
         return negated(p, op);
     case IR_MIN:

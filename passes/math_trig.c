@@ -179,13 +179,20 @@ static IrValue *finite_only(Math *m, IrValue *a, IrValue *result) {
     return math_select(m, math_lt(m, a, math_num(m, INFINITY)), result, math_num(m, NAN));
 }
 
+/* -v where bit 1 of the quadrant is set: by the sign's bit, since a choice would hold a predicate for
+ * each element of a tile. */
+static IrValue *turn_sign(Math *m, IrValue *v, IrValue *quadrant) {
+    IrValue *bits = math_bits(m, v);
+    IrValue *turned = masked(m, ir_cast(&m->b, quadrant, bits->type), 2);
+    return math_float(m, math_op(m, IR_XOR, bits, shifted(m, IR_SHL, turned, m->wide ? 62 : 30)));
+}
+
 /* sin(|x| + turns pi/2) */
 static IrValue *turned_sine(Math *m, IrValue *a, unsigned turns) {
     Reduced r = reduce(m, a);
     IrValue *q = math_add(m, r.quadrant, whole(m, r.quadrant->type, turns));
     IrValue *s = sine(m, r.r), *c = cosine(m, r.r);
-    IrValue *v = math_select(m, has_bit(m, q, 1), c, s);
-    return math_select(m, has_bit(m, q, 2), math_neg(m, v), v);
+    return turn_sign(m, math_select(m, has_bit(m, q, 1), c, s), q);
 }
 
 static IrValue *odd(Math *m, IrValue *x, IrValue *result) {
