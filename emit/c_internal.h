@@ -75,6 +75,7 @@ typedef struct {
     const char *home;    /* frag: the array that this name stands for */
     const IrOp *pending; /* vec: the op that makes it, printed straight into its place */
     Range range;         /* of an integer scalar */
+    uint64_t varies;     /* c_masked.c: with which loops, from outside in */
 } CValue;
 
 /* Arrays that several fragments share (IrValue.storage). */
@@ -116,6 +117,7 @@ typedef struct CPrinter {
     unsigned parallel_depth;
     const IrOp *skip; /* the inner loop of a nest whose outer body is being printed */
     bool smem_declared;
+    bool fixed_masked; /* c_has_fixed_masked_access of some function */
     uint32_t alias_types; /* bit per Dtype: pointers into shared memory on the CPU */
 } CPrinter;
 
@@ -196,6 +198,9 @@ void c_print_wgmmas(CPrinter *p, Str *out);      /* their functions */
 
 /* c_plan.c */
 void c_plan(CPrinter *p, const IrFunc *f); /* what is deferrable, shared arrays */
+
+/* c_masked.c: a masked access whose address a loop around it does not change */
+bool c_has_fixed_masked_access(CPrinter *p, const IrFunc *f);
 
 /* c_helpers.c */
 void c_print_helpers(CPrinter *p, Str *out);

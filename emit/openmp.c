@@ -15,6 +15,7 @@ static void print_version(CPrinter *p, const IrFunc *f) {
             c_line(p, "(void)%s;", c_use(p, f->body->args[i]).text);
     }
     c_print_body(p, f);
+    p->fixed_masked = p->fixed_masked || c_has_fixed_masked_access(p, f);
     c_line(p, "return 0;");
     p->indent--;
     c_line(p, "}");
@@ -65,6 +66,10 @@ static void print_head(CPrinter *p, Str *head) {
         head,
         "// cc -std=c17 -O3 -ffp-contract=off -fno-math-errno -fno-trapping-math -fopenmp -lm\n");
     str_append(head, "#include <stdbool.h>\n#include <stdint.h>\n\n");
+    if (p->fixed_masked)
+        str_append(head, "// gcc 12 reads a masked row elsewhere where the loops around it do not move it\n"
+                         "#if defined(__GNUC__) && !defined(__clang__) && __GNUC__ < 13\n"
+                         "#pragma GCC optimize(\"no-ivopts\")\n#endif\n\n");
     size_t before = head->len;
     for (unsigned t = 0; t < DTYPE_COUNT; t++)
         if (dtype_is_float((Dtype)t) && dtype_bits((Dtype)t) < 32 && p->types_used & 1u << t)

@@ -29,7 +29,7 @@ void outcome_set(Outcome *o, OutcomeKind kind, const char *format, ...) PRINTF_L
 typedef struct {
     CaseOptions cases;
     const char *target, *arch; /* as sketchc has them */
-    const char *optimise;      /* "-O1" */
+    const char *optimise;      /* "-O3": what artifacts ask for */
     bool assemble;             /* artifacts: also by CUDA's tools */
     const char *folder;        /* for C files and libraries; private to the process */
 } CheckOptions;

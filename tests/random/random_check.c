@@ -2,7 +2,7 @@
  *
  *   random_check [--count=N] [--seed=S] [--jobs=N] [--sizes=N] [--elements=N] [--out=FOLDER]
  *                [--most-failures=N] [--stop] [--artifacts=FOLDER [--arch=sm_90a] [--assemble]] [--passes]
- *                [--biased]
+ *                [--biased] [--optimise=-O1]
  *
  * RandomProgram number i has the seed S + i. A failing one is printed at once with the command that runs it
  * again; at the end the first --most-failures of them are shrunk and written to FOLDER (default: the current
@@ -10,7 +10,8 @@
  * --artifacts nothing is run: each is compiled to PTX and CUDA C, for a machine with a GPU
  * (bench/gpu_check.py), with a list unordered.txt of what is not to be compared bit for bit; --assemble hands
  * both to CUDA's compilers. With --passes the interpreter runs before and after every pass. With --biased the
- * programs are those of program_generate_biased. Prints a line of totals for every tenth of the programs (at
+ * programs are those of program_generate_biased. C is compiled with the flags that artifacts ask for, -O3 among
+ * them, which --optimise replaces. Prints a line of totals for every tenth of the programs (at
  * most 500) and at the end `figure:` lines with the counts. */
 #include "check.h"
 
@@ -272,6 +273,7 @@ static bool parse_options(Run *r, int argc, char **argv) {
         else if (strcmp(argv[i], "--biased") == 0) r->generate = program_generate_biased;
         else if (strncmp(argv[i], "--out=", 6) == 0) r->out = argv[i] + 6;
         else if (strncmp(argv[i], "--arch=", 7) == 0) r->check.arch = argv[i] + 7;
+        else if (strncmp(argv[i], "--optimise=", 11) == 0) r->check.optimise = argv[i] + 11;
         else if (strcmp(argv[i], "--passes") == 0) {
             r->work = check_passes;
             r->check.arch = NULL;
@@ -310,7 +312,7 @@ static void remove_folders(const Run *r) {
 int main(int argc, char **argv) {
     Run r = {.seed = 1, .count = 100, .jobs = 2, .most_failures = 5, .out = ".",
              .check = {.cases = {3, 20000}, .target = "openmp", .arch = "x86-64-v3",
-                       .optimise = "-O1"},
+                       .optimise = "-O3"},
              .work = check_batch, .generate = program_generate, .program = argv[0]};
     char folder[64];
     str_init(&r.again);
