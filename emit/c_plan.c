@@ -133,6 +133,15 @@ static bool feeds_integers(CPrinter *p, const IrOp *op) {
     }
 }
 
+/* Whether it would be printed into an arm of `?:`. There gcc 12 makes a masked load of what may be read anywhere, which
+ * is slower, and wrong where the condition is stored as bytes and the loop is one of two that it vectorises as one. */
+static bool feeds_arm(CPrinter *p, const IrOp *op) {
+    for (const IrOp *user = op->results[0].uses->op;; op = user, user = user->results[0].uses->op) {
+        if (user->opcode == IR_SELECT && user->operands[0] != &op->results[0]) return true;
+        if (user->result_count != 1 || !c_value(p, &user->results[0])->deferrable) return false;
+    }
+}
+
 static void plan_op(CPrinter *p, const IrOp *op) {
     if (!inlinable(op)) return;
     const IrOp *root = NULL;
@@ -145,6 +154,7 @@ static void plan_op(CPrinter *p, const IrOp *op) {
     if (uses != 1 && !(op->opcode == IR_FRAG_GET && uses == 2)) return;
     if (reads_state(op) && hazard_before(op, root)) return;
     if (!p->dialect->gpu && is_masked_load(op) && feeds_integers(p, op)) return;
+    if (!p->dialect->gpu && op->opcode == IR_MEM_LOAD && feeds_arm(p, op)) return;
     c_value(p, &op->results[0])->deferrable = true;
 }
 

@@ -13,8 +13,19 @@ const char *name_legal(Arena *arena, const char *hint);
 
 /* The names visible at one place, innermost last. */
 typedef struct {
+    const char *text;
+    bool visible;
+    unsigned next; /* where the search for another name like this one begins: 0 it, 1 its `_2`, 2 its `_3` ... */
+} ScopeName;
+typedef struct {
     Arena *arena;
-    VEC(const char *) names;
+    ScopeName **table; /* by text, of a power of two */
+    size_t size, used;
+    struct ScopeClaim {
+        ScopeName *name, *base;
+        unsigned next; /* the base's before */
+    } *data; /* in the order of their claims, by which they end */
+    size_t len, cap;
 } NameScope;
 /* A legal name like `hint` that differs from all visible ones. */
 const char *name_claim(NameScope *scope, const char *hint);

@@ -141,26 +141,61 @@ const char *name_legal(Arena *arena, const char *hint) {
     return arena_printf(arena, "v_%s", n ? text : "x");
 }
 
-static bool visible(const NameScope *scope, const char *name) {
-    for (size_t i = scope->names.len; i-- > 0;)
-        if (strcmp(scope->names.data[i], name) == 0) return true;
-    return false;
+static size_t slot_of(const NameScope *s, const char *text) {
+    uint64_t h = 0xcbf29ce484222325u;
+    for (const char *c = text; *c; c++) h = (h ^ (unsigned char)*c) * 0x100000001b3u;
+    size_t at = (size_t)(h >> 20) & (s->size - 1);
+    while (s->table[at] && strcmp(s->table[at]->text, text) != 0) at = (at + 1) & (s->size - 1);
+    return at;
+}
+
+static void grow(NameScope *s) {
+    ScopeName **old = s->table;
+    size_t old_size = s->size;
+    s->size = old_size ? old_size * 2 : 64;
+    s->table = ARENA_ARRAY(s->arena, ScopeName *, s->size);
+    for (size_t i = 0; i < old_size; i++)
+        if (old[i]) s->table[slot_of(s, old[i]->text)] = old[i];
+}
+
+/* The entry of `text`, which lives as long as the scope. */
+static ScopeName *entry_of(NameScope *s, const char *text) {
+    if (s->used * 2 >= s->size) grow(s);
+    ScopeName **e = &s->table[slot_of(s, text)];
+    if (!*e) {
+        *e = ARENA_NEW(s->arena, ScopeName);
+        (*e)->text = text;
+        s->used++;
+    }
+    return *e;
+}
+
+static const char *numbered(Arena *arena, const char *base, unsigned number) {
+    return arena_printf(arena, "%.*s_%u", NAME_MAX_LENGTH - 8, base, number);
 }
 
 const char *name_claim(NameScope *scope, const char *hint) {
-    const char *base = name_legal(scope->arena, hint), *name = base;
-    for (unsigned i = 2; visible(scope, name); i++)
-        name = arena_printf(scope->arena, "%.*s_%u", NAME_MAX_LENGTH - 8, base, i);
-    VEC_PUSH(scope->arena, &scope->names, name);
-    return name;
+    ScopeName *base = entry_of(scope, name_legal(scope->arena, hint)), *name = base;
+    unsigned next = base->next;
+    for (;; base->next++) {
+        if (base->next) name = entry_of(scope, numbered(scope->arena, base->text, base->next + 1));
+        if (!name->visible) break;
+    }
+    name->visible = true;
+    VEC_PUSH(scope->arena, scope, (struct ScopeClaim){name, base, next});
+    return name->text;
 }
 
 size_t name_mark(const NameScope *scope) {
-    return scope->names.len;
+    return scope->len;
 }
 
 void name_release(NameScope *scope, size_t mark) {
-    scope->names.len = mark;
+    while (scope->len > mark) {
+        const struct ScopeClaim *claim = &scope->data[--scope->len];
+        claim->name->visible = false;
+        claim->base->next = claim->next;
+    }
 }
 
 const char *step_of(const IrFunc *f) {

@@ -365,7 +365,8 @@ static Decl *make_local(Sema *s, const Expr *target, Expr *value) {
     Decl *d = sema_new_decl(s, DECL_LOCAL, target->u.name.name, target->span);
     d->type = value->type;
     d->value = value;
-    d->affine = value->affine;
+    bool open = value->affine && value->affine->size <= AFF_VIEW_LIMIT;
+    d->affine = open ? value->affine : NULL;
     d->constant = value->value;
     if (!d->affine && dtype_is_int(d->type.dtype)) d->affine = aff_var(s->aff, d, d->name);
     sema_declare(s, d);

@@ -72,7 +72,7 @@ static const Aff *view(IrModule *m, IrValue *v, unsigned *budget) {
     if (!*budget) return opaque(m, v);
     --*budget;
     const Aff *e = view_op(m, v, budget);
-    return e && e->kind != AFF_OVERFLOW ? e : opaque(m, v);
+    return e && e->kind != AFF_OVERFLOW && e->size <= AFF_VIEW_LIMIT ? e : opaque(m, v);
 }
 
 const Aff *ir_aff_of(IrModule *m, IrValue *value) {

@@ -99,6 +99,34 @@ static bool used_outside(const IrValue *v, const IrOp *second) {
     return false;
 }
 
+/* The body of `from` becomes that of `to`, which has none yet: nothing is copied, however long it is by now. */
+static IrBlock *hand_over_body(IrOp *from, IrOp *to) {
+    IrBlock *body = from->regions[0], *empty = to->regions[0];
+    to->regions[0] = body;
+    body->parent = to;
+    from->regions[0] = empty;
+    empty->parent = from;
+    return body;
+}
+
+/* The ops of `second` behind those of `first` in `body`; what it read of first's results is at hand there. */
+static void append_body(IrBlock *body, const IrOp *first, IrValue *const *made, IrOp *second) {
+    IrBlock *from = second->regions[0];
+    for (unsigned i = 0; i < from->arg_count; i++) {
+        if (!body->args[i]->name) body->args[i]->name = from->args[i]->name;
+        ir_replace_uses(from->args[i], body->args[i]);
+    }
+    for (IrOp *op = from->first, *next; op != from->last; op = next) {
+        next = op->next;
+        if (op->opcode == IR_FRAG_GET && op->operands[0]->def == first) {
+            ir_replace_uses(&op->results[0], made[op->operands[0]->index]);
+            ir_op_erase(op);
+        } else {
+            ir_op_move_to_end(op, body);
+        }
+    }
+}
+
 static IrOp *merge(Fuse *f, IrOp *first, IrOp *second) {
     while (first->next != second) ir_op_move_before(first->next, first);
     const IrAttr *extents = ir_attr(first, "extents");
@@ -106,39 +134,29 @@ static IrOp *merge(Fuse *f, IrOp *first, IrOp *second) {
     const IrType **types = ARENA_ARRAY(f->ctx->scratch, const IrType *, most + 1);
     IrValue **old = ARENA_ARRAY(f->ctx->scratch, IrValue *, most + 1);
     IrValue **yields = ARENA_ARRAY(f->ctx->scratch, IrValue *, most + 1);
-    for (unsigned r = 0; r < first->result_count; r++)
-        if (used_outside(&first->results[r], second)) old[count++] = &first->results[r];
+    IrValue **made = ARENA_ARRAY(f->ctx->scratch, IrValue *, first->result_count + 1);
+    IrOp *first_yield = first->regions[0]->last;
+    for (unsigned r = 0; r < first->result_count; r++) {
+        made[r] = first_yield->operands[r];
+        if (!used_outside(&first->results[r], second)) continue;
+        yields[count] = made[r];
+        old[count++] = &first->results[r];
+    }
     unsigned kept = count;
     for (unsigned r = 0; r < second->result_count; r++) old[count++] = &second->results[r];
     for (unsigned i = 0; i < count; i++) types[i] = old[i]->type;
     IrBuilder b = ir_builder_after(second);
     b.span = second->span;
     IrOp *map = ir_map(&b, (unsigned)extents->count, extents->ints, count, types);
-    IrBlock *body = map->regions[0];
-    IrValueMap *values = ir_value_map_create(f->ctx->scratch);
-    IrBuilder inner = ir_builder_at_end(body);
-    IrOp *parts[2] = {first, second};
-    for (unsigned p = 0; p < 2; p++) {
-        IrBlock *from = parts[p]->regions[0];
-        for (unsigned i = 0; i < from->arg_count; i++) {
-            ir_value_map_set(values, from->args[i], body->args[i]);
-            if (!body->args[i]->name) body->args[i]->name = from->args[i]->name;
-        }
-        for (IrOp *op = from->first; op != from->last; op = op->next) {
-            if (p && op->opcode == IR_FRAG_GET && op->operands[0]->def == first) {
-                IrValue *element = first->regions[0]->last->operands[op->operands[0]->index];
-                ir_value_map_set(values, &op->results[0], ir_value_map_get(values, element));
-                continue;
-            }
-            inner.span = op->span;
-            ir_op_clone(&inner, op, values);
-        }
-    }
+    IrBlock *body = hand_over_body(first, map);
+    ir_op_erase(first_yield);
+    append_body(body, first, made, second);
     for (unsigned i = 0; i < count; i++) {
-        const IrOp *from = i < kept ? first : second;
-        yields[i] = ir_value_map_get(values, from->regions[0]->last->operands[old[i]->index]);
+        if (i >= kept) yields[i] = second->regions[0]->last->operands[old[i]->index];
         map->results[i].name = old[i]->name;
     }
+    IrBuilder inner = ir_builder_at_end(body);
+    inner.span = second->span;
     ir_yield(&inner, count, yields);
     for (unsigned i = 0; i < count; i++) ir_replace_uses(old[i], ir_result(map, i));
     ir_op_erase(second);

@@ -293,11 +293,37 @@ static Presence compute(PresenceCache *c, IrValue *v) {
     }
 }
 
+/* ---- Answers ---- */
+
+/* Tile `i` that the answer for `v` rests on, but for a back edge; null when there are no more. */
+static IrValue *rests_on(IrValue *v, unsigned i) {
+    IrOp *op = v->def;
+    if (!op || op->opcode == IR_FOR) {
+        IrOp *loop = op ? op : v->block->parent;
+        unsigned carried = op ? v->index : v->index - 1;
+        return loop && loop->opcode == IR_FOR && i == 0 ? loop->operands[3 + carried] : NULL;
+    }
+    if (op->opcode == IR_IF) return i < 2 ? op->regions[i]->last->operands[v->index] : NULL;
+    if (op->region_count) return NULL;
+    for (unsigned o = 0; o < op->operand_count; o++)
+        if (is_tile(op->operands[o]) && i-- == 0) return op->operands[o];
+    return NULL;
+}
+
+/* What the answer rests on comes first, by a list and not by recursion: a sketch may have a chain of thousands. */
 Presence presence_in(PresenceCache *cache, IrValue *tile) {
     Presence p;
-    if (!lookup(cache, tile, &p)) {
-        p = compute(cache, tile);
-        remember(cache, tile, p);
+    VEC(IrValue *) open = {0};
+    if (lookup(cache, tile, &p)) return p;
+    VEC_PUSH(cache->ctx->scratch, &open, tile);
+    while (open.len) {
+        IrValue *v = open.data[open.len - 1], *from;
+        size_t before = open.len;
+        for (unsigned i = 0; (from = rests_on(v, i)); i++)
+            if (!lookup(cache, from, &p)) VEC_PUSH(cache->ctx->scratch, &open, from);
+        if (open.len > before) continue;
+        open.len--;
+        if (!lookup(cache, v, &p)) remember(cache, v, p = compute(cache, v));
     }
     return p;
 }

@@ -31,34 +31,45 @@ static void look(void *context, IrOp *op) {
     if (op->opcode == IR_SPECIAL && strstr(ir_attr_str(op, "name", ""), "id.x")) s->numbers++, s->number = op;
 }
 
-static bool depends_on(const IrValue *v, const IrOp *number) {
-    if (!v->def) return false;
+/* Values that were looked at: what is shared is met by many ways. */
+static bool is_new(PointerTable *seen, const IrValue *v) {
+    uint32_t at;
+    if (pointer_table_get(seen, v, &at)) return false;
+    pointer_table_set(seen, v, 0);
+    return true;
+}
+
+static bool depends_on(PointerTable *seen, const IrValue *v, const IrOp *number) {
+    if (!v->def || !is_new(seen, v)) return false;
     if (v->def == number) return true;
     for (unsigned i = 0; i < v->def->operand_count; i++)
-        if (depends_on(v->def->operands[i], number)) return true;
+        if (depends_on(seen, v->def->operands[i], number)) return true;
     return false;
 }
 
 /* Whether the value can be had for another tile: arithmetic of the block's number and of loop variables. */
-static bool is_arithmetic(const IrValue *v, const IrOp *number) {
+static bool is_arithmetic(PointerTable *seen, const IrValue *v, const IrOp *number) {
     if (!v->def || v->def == number) return v->type->kind == IR_TYPE_SCALAR;
+    if (!is_new(seen, v)) return true;
     if (!is_scalar_arithmetic(v->def)) return false;
     for (unsigned i = 0; i < v->def->operand_count; i++)
-        if (!is_arithmetic(v->def->operands[i], number)) return false;
+        if (!is_arithmetic(seen, v->def->operands[i], number)) return false;
     return true;
 }
 
-static bool fits(const IrFunc *f, const Survey *s) {
+static bool fits(Arena *scratch, const IrFunc *f, const Survey *s) {
+    PointerTable known = pointer_table(scratch), free = pointer_table(scratch);
     const IrAttr *grid = ir_func_attr(f, "grid_x");
     const IrOp *loop = s->gemms == 1 ? stage_loop(s->gemm->block) : NULL;
     if (s->numbers != 1 || ir_func_cluster(f) != 1 || !grid || grid->kind != IR_ATTR_AFF || !loop || loop->block != f->body) return false;
     if (s->number->block != f->body) return false;
     for (unsigned i = 0; i < 3; i++)
-        if (!is_arithmetic(loop->operands[i], s->number) || depends_on(loop->operands[i], s->number)) return false;
+        if (!is_arithmetic(&known, loop->operands[i], s->number) || depends_on(&free, loop->operands[i], s->number))
+            return false;
     for (unsigned i = 0; i < 2; i++) {
         const IrOp *load = s->gemm->operands[i]->def;
         for (unsigned k = 1; k < load->operand_count; k++)
-            if (!is_arithmetic(load->operands[k], s->number)) return false;
+            if (!is_arithmetic(&known, load->operands[k], s->number)) return false;
     }
     return true;
 }
@@ -126,7 +137,7 @@ static void make_turns(Turns *t, IrFunc *f, IrOp *number, const IrOp *ring_loop)
 bool stage_make_turns(PassContext *ctx, IrFunc *f, Turns *turns) {
     Survey s = {0};
     ir_walk(f->body, look, &s);
-    if (!fits(f, &s)) return false;
+    if (!fits(ctx->scratch, f, &s)) return false;
     int64_t beside = blocks_beside(ctx->target, s.gemm);
     bool asked = ir_attr_bool(s.number, "persistent");
     if (beside > 1 && !asked) return false;
@@ -140,18 +151,13 @@ bool stage_make_turns(PassContext *ctx, IrFunc *f, Turns *turns) {
 
 /* ---- What is fetched for ---- */
 
-static void add_leaf(Arena *arena, Turns *t, IrValue *value) {
-    for (size_t i = 0; i < t->leaves.len; i++)
-        if (t->leaves.data[i].value == value) return;
-    VEC_PUSH(arena, &t->leaves, (TurnLeaf){.value = value});
-}
-
 /* The values of the tile's number that the load's indices come from. */
-static void add_leaves(Arena *arena, Turns *t, IrValue *value) {
+static void add_leaves(PointerTable *seen, Turns *t, IrValue *value) {
     const IrBlock *home = home_of(value);
-    if (home == t->loop->regions[0]) add_leaf(arena, t, value);
+    if (!is_new(seen, value)) return;
+    if (home == t->loop->regions[0]) VEC_PUSH(seen->arena, &t->leaves, (TurnLeaf){.value = value});
     else if (value->def && is_inside(home, t->loop->regions[0]))
-        for (unsigned i = 0; i < value->def->operand_count; i++) add_leaves(arena, t, value->def->operands[i]);
+        for (unsigned i = 0; i < value->def->operand_count; i++) add_leaves(seen, t, value->def->operands[i]);
 }
 
 /* The leaves' values for the tile `turns` turns on, the last tile's where there is none. */
@@ -173,9 +179,10 @@ void stage_turns_prepare(Staging *s, Ring *ring, IrBuilder *outside) {
     IrValue *ahead = ir_const_index(outside, ring->stages - 1);
     t->skipped = ir_binary(outside, IR_FLOORDIV, ahead, t->trips);
     t->rest = ir_binary(outside, IR_MOD, ahead, t->trips);
+    PointerTable seen = pointer_table(s->ctx->scratch);
     for (size_t i = 0; i < ring->count; i++) {
         const IrOp *load = ring->operands[i].value->def;
-        for (unsigned k = 1; k < load->operand_count; k++) add_leaves(s->ctx->scratch, t, load->operands[k]);
+        for (unsigned k = 1; k < load->operand_count; k++) add_leaves(&seen, t, load->operands[k]);
     }
     IrBuilder b = ir_builder_before(ring->loop);
     t->near = leaves_of(s, &b, t, t->skipped, false);

@@ -79,10 +79,17 @@ static void table_grow(AffCtx *c) {
         if (old[i]) table_insert(c, old[i]);
 }
 
+static uint32_t size_of(const Aff *e) {
+    uint64_t size = 1;
+    for (size_t i = 0; i < e->count; i++) size += e->args[i]->size;
+    return size < UINT32_MAX ? (uint32_t)size : UINT32_MAX;
+}
+
 static const Aff *copy_node(AffCtx *c, const Aff *probe) {
     Aff *e = ARENA_NEW(c->arena, Aff);
     *e = *probe;
     e->id = c->next_id++;
+    e->size = size_of(probe);
     if (probe->name) e->name = arena_strdup(c->arena, probe->name);
     if (probe->count) {
         e->args = ARENA_ARRAY(c->arena, const Aff *, probe->count);
@@ -96,10 +103,13 @@ static const Aff *copy_node(AffCtx *c, const Aff *probe) {
     return e;
 }
 
+static const Aff *overflow(AffCtx *c);
+
 static const Aff *intern(AffCtx *c, const Aff *probe) {
     size_t slot = node_hash(probe) & (c->capacity - 1);
     for (; c->table[slot]; slot = (slot + 1) & (c->capacity - 1))
         if (node_equal(c->table[slot], probe)) return c->table[slot];
+    if (size_of(probe) > AFF_SIZE_LIMIT) return overflow(c);
     const Aff *e = copy_node(c, probe);
     if (++c->used * 2 > c->capacity) table_grow(c);
     table_insert(c, e);
@@ -417,7 +427,7 @@ static void mul_into(AffCtx *c, AffPoly *p, const AffView *x, const AffView *y) 
         for (size_t j = 0; j < y->count && !p->overflow; j++) {
             const Aff *term = term_mul(c, x->terms[i], y->terms[j]);
             int64_t k;
-            if (!term || __builtin_mul_overflow(x->coefs[i], y->coefs[j], &k))
+            if (!term || term->kind == AFF_OVERFLOW || __builtin_mul_overflow(x->coefs[i], y->coefs[j], &k))
                 p->overflow = true;
             else
                 poly_add_term(p, term, k);

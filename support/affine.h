@@ -4,8 +4,8 @@
  * pointer. Canonical form: a sum of products (integer coefficient times a sorted product of
  * atoms); atoms are symbols, variables, and floordiv/mod/min whose arguments are canonical. A min is
  * translation-canonical, x + min(0, y - x), so min((i+1)*T, N) - i*T is min(T, N - i*T); the
- * printer folds it back. Arithmetic is exact in int64_t; what overflows (or exceeds 256 terms)
- * becomes a fresh AFF_OVERFLOW at build time, never a wrong value. Shared by tile extents, index
+ * printer folds it back. Arithmetic is exact in int64_t; what overflows (or exceeds 256 terms, or
+ * AFF_SIZE_LIMIT nodes, as walks take each of them) becomes a fresh AFF_OVERFLOW at build time, never a wrong value. Shared by tile extents, index
  * arithmetic, presence, launch formulas and guards.
  *
  * Semantics: floordiv and mod round toward minus infinity, and a zero divisor gives 0, as in the
@@ -33,12 +33,19 @@ typedef struct Aff Aff;
 struct Aff {
     AffKind kind;
     uint32_t id;              /* creation order in its context */
+    uint32_t size;            /* nodes when written out: what is shared counts each time */
     int64_t value;            /* AFF_CONST: the value; AFF_SUM: the constant term */
     const char *name;         /* AFF_SYM: the symbol; AFF_VAR: a printing hint */
     const void *var;          /* AFF_VAR: identity (an IrValue, a loop, ...) */
     size_t count;
     const Aff **args;         /* SUM: non-constant terms; PRODUCT: factors; FLOORDIV..MAX: two */
     const int64_t *coefs;     /* AFF_SUM: coefficient of each term */
+};
+
+enum {
+    AFF_SIZE_LIMIT = 1 << 14,
+    /* What names a value of its own is better left opaque beyond this: there is room for arithmetic on it. */
+    AFF_VIEW_LIMIT = 1 << 9
 };
 
 typedef struct AffCtx AffCtx;

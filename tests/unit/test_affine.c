@@ -118,6 +118,9 @@ static void test_overflow(void) {
     for (int i = 0; i < 300; i++)
         sum = aff_add(ctx, sum, aff_sym(ctx, arena_printf(arena, "s%d", i)));
     CHECK(sum->kind == AFF_OVERFLOW);
+    const Aff *two = aff_const(ctx, 2), *three = aff_const(ctx, 3), *e = x; /* written out, thrice as long each time */
+    for (int i = 0; i < 12; i++) e = aff_add(ctx, aff_mul(ctx, aff_mod(ctx, e, three), aff_floordiv(ctx, e, two)), e);
+    CHECK(e->kind == AFF_OVERFLOW);
 }
 
 static void test_errors(void) {
