@@ -235,14 +235,23 @@ static Presence of_back_edge(const PresenceCache *c, IrOp *loop, unsigned carrie
     return presence_in(&inner, body->last->operands[carried]);
 }
 
+/* One or the other: what is known of both. An axis ends by itself only if both do. */
+static Presence either(const PresenceCache *c, Presence a, Presence b) {
+    Presence p = intersect(c->affs, a, b);
+    for (unsigned i = 0; i < p.rank && c->keep_ends; i++)
+        if (!a.axes[i].hi || !b.axes[i].hi) p.axes[i] = (PresenceAxis){0};
+    return p;
+}
+
+/* The loop may not run. */
 static Presence of_carried(PresenceCache *c, IrOp *loop, unsigned carried) {
     Presence entry = presence_in(c, loop->operands[3 + carried]);
-    return intersect(c->affs, entry, of_back_edge(c, loop, carried));
+    return either(c, entry, of_back_edge(c, loop, carried));
 }
 
 static Presence of_if(PresenceCache *c, IrOp *op, unsigned result) {
-    return intersect(c->affs, presence_in(c, op->regions[0]->last->operands[result]),
-                     presence_in(c, op->regions[1]->last->operands[result]));
+    return either(c, presence_in(c, op->regions[0]->last->operands[result]),
+                  presence_in(c, op->regions[1]->last->operands[result]));
 }
 
 /* What is repeated along an axis ends nothing there: in a longer tile it reaches as far as that. */
