@@ -5,7 +5,9 @@
  *         (attribute pointer_align); the second reads and writes single elements. A kernel has at most
  *         four versions: what is beyond them reads and writes single elements only. A version that already
  *         says its vector_bytes gets the guard alone; one whose loads are windows' elements, of which every
- *         other begins beside a boundary, reads and writes single elements only.
+ *         other begins beside a boundary, reads and writes single elements only. Where a warpgroup multiplies, a version
+ *         between asks it of the factors' tensors alone: what else it reads and writes goes in the pieces that are known to
+ *         be aligned.
  * needs:  tile functions, target cuda.
  * keeps:  values.
  * breaks: nothing.
@@ -15,12 +17,14 @@
  *   func @f {vector_bytes = 16, pointer_align = 16} guard min(1 - N % 4, ...)  and
  *   func @f_unaligned {vector_bytes = 1}
  */
+#include "gemm_plan.h"
 #include "passes_internal.h"
 
 typedef struct {
     IrModule *module;
     Arena *scratch;
     const Aff *guard; /* null: nothing to ask for */
+    bool factors;     /* of factors alone */
 } Alignment;
 
 /* Asks that `e` be a multiple of `width`, unless it is known to be. */
@@ -31,12 +35,18 @@ static void ask(Alignment *a, IrOp *op, const Aff *e, int64_t width) {
     a->guard = a->guard ? aff_min(c, a->guard, holds) : holds;
 }
 
+static bool feeds_gemm(const IrOp *load) {
+    for (const IrUse *u = load->results[0].uses; u && load->result_count; u = u->next)
+        if (u->op->opcode == IR_TILE_GEMM && u->index < 2) return true;
+    return false;
+}
+
 static void visit(void *ctx, IrOp *op) {
     Alignment *a = ctx;
     bool store = op->opcode == IR_TILE_STORE;
     if (!store && op->opcode != IR_TILE_LOAD && op->opcode != IR_BUF_COPY) return;
     const IrType *tensor = op->operands[store]->type;
-    if (!tensor->rank) return;
+    if (!tensor->rank || (a->factors && (store || !feeds_gemm(op)))) return;
     int64_t width = 16 / (int64_t)dtype_size(tensor->dtype);
     if (width <= 1 || (tensor->strides && tensor->strides[tensor->rank - 1] != aff_const(a->module->affs, 1))) return;
     ask(a, op, tensor->extents[tensor->rank - 1], width);
@@ -50,6 +60,32 @@ static unsigned count_versions(const IrFunc *f) {
     for (const IrFunc *g = f->module->first; g; g = g->next)
         count += g->level == IR_LEVEL_TILE && is_same_kernel(f, g);
     return count;
+}
+
+typedef struct {
+    const Target *target;
+    unsigned gemms, fit;
+} Products;
+
+static void count_products(void *ctx, IrOp *op) {
+    Products *p = ctx;
+    if (op->opcode != IR_TILE_GEMM) return;
+    p->gemms++;
+    p->fit += gemm_fits_wgmma(p->target, gemm_shape(op));
+}
+
+/* The version between, where there is one. */
+static void add_factors_version(PassContext *ctx, IrFunc *f, const char *name, const Aff *asked) {
+    Products products = {.target = ctx->target};
+    Alignment a = {.module = ctx->module, .scratch = ctx->scratch, .factors = true};
+    ir_walk(f->body, count_products, &products);
+    ir_walk(f->body, visit, &a);
+    if (!products.gemms || products.fit < products.gemms || !asked || a.guard == asked || count_versions(f) + 1 >= MAX_VERSIONS) return;
+    IrFunc *factors = ir_func_clone(f, arena_printf(ctx->module->arena, "%s_factors", name));
+    ir_func_attr_set_int(factors, "vector_bytes", 16);
+    ir_func_attr_set_int(factors, "pointer_align", 16);
+    AffCtx *c = ctx->module->affs;
+    if (a.guard) factors->guard = factors->guard ? aff_min(c, factors->guard, a.guard) : a.guard;
 }
 
 bool pass_align_versions(PassContext *ctx) {
@@ -66,9 +102,11 @@ bool pass_align_versions(PassContext *ctx) {
         Alignment a = {.module = ctx->module, .scratch = ctx->scratch};
         ir_walk(f->body, visit, &a);
         if (!decided) {
-            IrFunc *plain = ir_func_clone(f, arena_printf(ctx->module->arena, "%s_unaligned", f->name));
-            f->name = arena_printf(ctx->module->arena, "%s_aligned", f->name);
+            const char *name = f->name; /* clones stand right behind f */
+            IrFunc *plain = ir_func_clone(f, arena_printf(ctx->module->arena, "%s_unaligned", name));
+            f->name = arena_printf(ctx->module->arena, "%s_aligned", name);
             ir_func_attr_set_int(plain, "vector_bytes", 1);
+            add_factors_version(ctx, f, name, a.guard);
         }
         ir_func_attr_set_int(f, "vector_bytes", 16);
         ir_func_attr_set_int(f, "pointer_align", 16);

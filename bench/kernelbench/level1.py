@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""The 49 memory-bound problems of KernelBench level 1 as one table, and what makes the files of
+"""The memory-bound problems of KernelBench level 1 and its products of matrices (matrix.py) as one table, and what makes the files of
 level1/ from it: an operator (what is computed, at which sizes) and a sketch. The sketches of one
 kind are one text here; only names, axes and operations differ. They state tiles and hints; threads,
 vector widths, layouts, stages and clusters are the compiler's.
@@ -16,8 +16,10 @@ import re
 import subprocess
 import sys
 
+import matrix
+
 # What the aims are stated for, in the order of the report.
-GROUPS = ("elementwise", "softmax and norms", "reductions", "losses", "scans", "pooling", "products")
+GROUPS = ("elementwise", "softmax and norms", "reductions", "losses", "scans", "pooling", "products", "matmul")
 
 ELEMENTWISE = """
 sketch {name}_tiled implements {name} {{
@@ -557,6 +559,7 @@ def products():
 
 for fill in (elementwise, norms, pooling, reductions, scans, losses, products):
     fill()
+matrix.fill(add, dims)
 PROBLEMS = dict(sorted(PROBLEMS.items()))
 
 

@@ -95,8 +95,31 @@ TORCH = {
 for number, call in {47: lambda X: torch.sum(X, 1, keepdim=True), 48: lambda X: torch.mean(X, 1), 49: lambda X: torch.max(X, 1)[0],
                      51: lambda X: torch.argmax(X, 1), 52: lambda X: torch.argmin(X, 1), 53: lambda X: torch.min(X, 1)[0]}.items():
     TORCH[number] = (lambda s, d: {"X": rand(s["B"], s["K"], s["N"], dtype=d)}, call)
+for number in (1, 2, 7, 8, 9, 6):
+    TORCH[number] = (lambda s, d: {"A": rand(s["M"], s["K"], dtype=d), "B": rand(s["K"], s["N"], dtype=d)}, torch.matmul)
+
+
+def symmetric(n, d):
+    x = rand(n, n, dtype=d)
+    return (x + x.T) / 2
+
+
+def triangles(cut):
+    return lambda s, d: {k: cut(rand(s["N"], s["N"], dtype=d)) for k in "AB"}, lambda A, B: cut(torch.matmul(A, B))
+
+
+TORCH |= {
+    3: (lambda s, d: {"A": rand(s["P"], s["M"], s["K"], dtype=d), "B": rand(s["P"], s["K"], s["N"], dtype=d)}, torch.bmm),
+    10: (lambda s, d: {"A": rand(s["P"], s["M"], s["K"], dtype=d), "B": rand(s["K"], s["N"], dtype=d)}, torch.matmul),
+    11: (lambda s, d: {"A": rand(s["P"], s["Q"], s["M"], s["K"], dtype=d), "B": rand(s["K"], s["N"], dtype=d)}, lambda A, B: torch.einsum("bijl,lk->bijk", A, B)),
+    13: (lambda s, d: {k: symmetric(s["M"], d) for k in "AB"}, torch.matmul),
+    14: triangles(torch.triu), 15: triangles(torch.tril),
+    16: (lambda s, d: {"A": rand(s["K"], s["M"], dtype=d), "B": rand(s["K"], s["N"], dtype=d)}, lambda A, B: torch.matmul(A.T, B)),
+    17: (lambda s, d: {"A": rand(s["M"], s["K"], dtype=d), "B": rand(s["N"], s["K"], dtype=d)}, lambda A, B: torch.matmul(A, B.T)),
+    18: (lambda s, d: {"A": rand(s["K"], s["M"], dtype=d), "B": rand(s["N"], s["K"], dtype=d)}, lambda A, B: torch.matmul(A.T, B.T)),
+}
 SCALARS = {5: {"s": 3.14}}
-RESULT = {4: "C", 12: "C", **{n: "L" for n in (94, 95, 96, 98, 99, 100)}}
+RESULT = {**{n: "C" for n in range(1, 19)}, 5: "Y", **{n: "L" for n in (94, 95, 96, 98, 99, 100)}}
 # Largest |kernel - PyTorch| / (|PyTorch| + mean |PyTorch|) taken for right: both sides round; sums and
 # scans of many terms, in any order, and what divides by them differ by more than one rounding.
 TOLERANCE = {"elementwise": 2e-6, "windows": 2e-6, "columns": 2e-5, "losses": 2e-5, "rows": 5e-5}

@@ -11,7 +11,7 @@ import subprocess
 import sys
 import tempfile
 
-PROBLEMS = [4, 5, 12, *range(19, 50), 51, 52, 53, *range(88, 97), 98, 99, 100]
+PROBLEMS = [*range(1, 50), 51, 52, 53, *range(88, 97), 98, 99, 100]
 
 
 def compile_all(target, sketchc, files):
@@ -44,7 +44,7 @@ def main():
     what, sketchc, folder = sys.argv[1:4]
     files = sorted(pathlib.Path(folder).glob("*.sketch"))
     if [int(file.name[:3]) for file in files] != PROBLEMS:
-        print("not the memory-bound problems")
+        print("not the problems that there should be")
         return 1
     probe = subprocess.run([sketchc, "compile", files[0], "-t", what, "-q", "-o", "/dev/null"], capture_output=True, text=True)
     if what == "nvptx" and "E0732" in probe.stderr:

@@ -1,0 +1,309 @@
+"""The products of matrices of KernelBench level 1, for level1.py.
+
+PyTorch multiplies them in f32. Here each factor is split first: x = s (h + l / 2048) with h and l in f16 and s a power of two
+for each row of the left factor and each column of the right one, so that h is at most 2^15; 22 bits of every x above 2^-28 of
+its row's largest are kept. Three of the four products of the parts run on tensor cores: h h' of 64 steps along K into a sum of
+its own that is added in f32, the two small ones into another. A row or column with an infinity, a NaN or numbers further apart
+than 2^28, and K below 64, go by f32 in a last launch that has nothing to do otherwise."""
+
+SPREAD = 2 ** 28
+LEAST_K = 64  # below, what the parts leave out may be more than f32's bound: 12 units against 2 sqrt(K)
+
+
+def lines(text, depth):
+    return "".join("    " * depth + line + "\n" if line else "\n" for line in text.strip("\n").split("\n"))
+
+
+def nest(loops, body, hint="coreidx"):
+    """Parallel loops around the body: `loops` from the outermost one; hint names a kind of loop, or a list one a loop."""
+    text, hints = "", hint if isinstance(hint, list) else [hint] * len(loops)
+    for depth, (loop, kind) in enumerate(zip(loops, hints), 1):
+        text += lines(f'@llm_hint("parallel", "{kind}")\nfor {loop}:', depth)
+    return text + lines(body, len(loops) + 1)
+
+
+class Factor:
+    """name: of the tensor. rows: what is not summed. k_last: K runs along the rows. lead: of a batch, (index, extent)."""
+
+    def __init__(self, name, rows, tile, index, k_last, lead=None, keep="", k="K"):
+        self.name, self.rows, self.tile, self.index, self.k_last, self.lead, self.keep, self.k = name, rows, tile, index, k_last, lead, keep, k
+        self.at = f"{lead[0]}, " if lead else ""
+        self.extents = f"{lead[1]}, " if lead else ""
+        self.loops = [f"{lead[0]} in range({lead[1]})"] if lead else []
+
+    def shape(self):
+        return self.extents + (f"{self.rows}, {self.k}" if self.k_last else f"{self.k}, {self.rows}")
+
+    def workspaces(self):
+        n, even = self.name, lambda size: f"ceil({size}, 8) * 8"
+        shape = f"{self.rows}, {even(self.k)}" if self.k_last else f"{even(self.k)}, {even(self.rows)}"
+        text = "".join(f"{n}{part} = alloc([{self.extents}{shape}], dtype=f16)\n" for part in "HL")
+        text += f"S{n} = alloc([{self.extents}{even(self.rows)}])\nW{n} = alloc([{self.extents}{self.rows}], dtype=i32)\n"
+        if not self.k_last:
+            text += "".join(f"{p}{n} = alloc([{self.extents}ceil({self.k}, CK), {self.rows}])\n" for p in "PQ")
+        return text
+
+    def scale(self):
+        return f"""e = where(most > 0, floor(log2(most)), 0)
+fine = most == 0 or (most < 1e18 and most > 1e-18 and least * {SPREAD} >= most)
+wide = cast(where(fine, 0, 1), i32)
+s = exp2(e - 14)
+"""
+
+    def parts(self, at):
+        return f"""h = cast(x, f16)
+l = cast((x - cast(h, f32)) * 2048, f16)
+store(h -> {self.name}H[{self.at}{at}])
+store(l -> {self.name}L[{self.at}{at}])"""
+
+    def split(self):
+        return self.split_rows() if self.k_last else self.split_columns()
+
+    def kept(self, shape, k, row):
+        """Zeros where `keep`, a comparison of k and row, does not hold."""
+        if not self.keep:
+            return ""
+        axes = (1, 0) if self.k_last and len(shape) > 1 else (0, 1)
+        at = lambda axis, first: f"iota([{', '.join(shape)}], axis={axis})" + (f" + {first}" if first else "")  # noqa: E731
+        row_at = at(axes[1], row) if len(shape) > 1 else row
+        return f"x = where({at(axes[0], k)} {self.keep} {row_at}, x, 0)\n"
+
+    def split_rows(self):
+        n, width = self.name, f"ceil({self.k}, 8) * 8"
+        return nest(self.loops + [f"m in range({self.rows})"], f"""x = alloc([{width}], llm_hint=["fast", "input_cache"])
+load({n}[{self.at}m, 0:{width}] -> x, pad=0)
+{self.kept([width], "", "m")}most = max(abs(x), axis=0)
+least = min(where(x == 0, inf, abs(x)), axis=0)
+{self.scale()}store(s -> S{n}[{self.at}m])
+store(wide -> W{n}[{self.at}m])
+x *= exp2(14 - e)
+{self.parts("m, :")}""")
+
+    def split_columns(self):
+        """Largest and least of CK rows, then of all, then the parts."""
+        n, a, r, kept = self.name, self.at, "n*T:(n+1)*T", self.kept(["CK", "T"], "c * CK", "n * T")
+        load = f"load({n}[{a}c*CK:(c+1)*CK, {r}] -> x{{}})\n"
+        blocks = [f"c in range(0, ceil({self.k}, CK))", f"n in range(0, ceil({self.rows}, T))"]
+        text = nest(self.loops + blocks, f"""x = alloc([CK, T])
+{load.format("")}{kept}most = max(abs(x), axis=0)
+least = min(where(x == 0, inf, abs(x)), axis=0)
+store(most -> P{n}[{a}c, {r}])
+store(least -> Q{n}[{a}c, {r}])""")
+        text += nest(self.loops + [blocks[1]], f"""most = alloc([T], init=0)
+least = alloc([T], init=inf)
+for c in range(0, ceil({self.k}, CK)):
+    x = alloc([T])
+    y = alloc([T])
+    load(P{n}[{a}c, {r}] -> x)
+    load(Q{n}[{a}c, {r}] -> y)
+    most = max(most, x)
+    least = min(least, y)
+{self.scale()}store(s -> S{n}[{a}{r}])
+store(wide -> W{n}[{a}{r}])""")
+        return text + nest(self.loops + blocks, f"""s = alloc([T])
+load(S{n}[{a}{r}] -> s)
+x = alloc([CK, T])
+{load.format(", pad=0")}{kept}x /= s
+{self.parts(f"c*CK:(c+1)*CK, {r}")}""")
+
+    def cut(self, part, tile, depth):
+        i, k = f"{self.index}*{tile}:({self.index}+1)*{tile}", f"k*{depth}:(k+1)*{depth}"
+        return f"{self.name}{part}[{self.at}{f'{i}, {k}' if self.k_last else f'{k}, {i}'}]"
+
+    def tile_of(self, tile, depth):
+        return f"{tile}, {depth}" if self.k_last else f"{depth}, {tile}"
+
+
+def product(name, a, b, symbols, result, steps=("0", "ceil(K, {})")):
+    """The whole sketch. steps: the first of K's tiles and the last one's successor, by the depth of a tile."""
+    main, rest = products(a, b, a.loops, "C", steps)
+    return f"""
+sketch {name}_split implements {name} {{
+    symbols: {symbols};
+    tensors: A[{a.shape()}]: f32; B[{b.shape()}]: f32; C[{result}]: f32;
+    constexpr: BM = 128, BN = 128, BK = 64, F = 128, G = 16, CK = 128, T = 32;
+
+{lines(a.workspaces() + b.workspaces(), 1)}{a.split()}{b.split()}{main}{rest}}}
+"""
+
+
+def products(a, b, loops, result, steps):
+    """The loops over tiles that multiply the parts, and those that multiply in f32 what has to be."""
+    flags = ("" if a.k_last else ", trans_a=true") + (", trans_b=true" if b.k_last else "")
+    at = a.at
+    tiles = lambda m, n: loops + [f"i in range(0, ceil({a.rows}, {m}))", f"j in range(0, ceil({b.rows}, {n}))"]  # noqa: E731
+    hints = ["grididx.z"] * len(loops) + ["grididx.y", "grididx.x"]
+    loads = "".join(f"    {v} = alloc([{f.tile_of(t, 'BK')}])\n    load({f.cut(p, t, 'BK')} -> {v})\n"
+                    for f, t, v, p in ((a, "BM", "ah", "H"), (a, "BM", "al", "L"), (b, "BN", "bh", "H"), (b, "BN", "bl", "L")))
+    begin, end = (s.format("BK") for s in steps)
+    main = nest(tiles("BM", "BN"), f"""acc = alloc([BM, BN], init=0)
+low = alloc([BM, BN], init=0)
+@llm_hint("pipeline", stages=3)
+for k in range({begin}, {end}):
+{loads}    high = alloc([BM, BN], init=0)
+    gemm(ah, bh, high{flags})
+    gemm(al, bh, low{flags})
+    gemm(ah, bl, low{flags})
+    acc += high
+sa = alloc([BM])
+sb = alloc([BN])
+load(SA[{a.at}i*BM:(i+1)*BM] -> sa)
+load(SB[{b.at}j*BN:(j+1)*BN] -> sb)
+acc += low / 2048
+acc = acc * reshape(sa, [BM, 1]) * sb
+store(acc -> {result}[{at}i*BM:(i+1)*BM, j*BN:(j+1)*BN])""", hints)
+    main = main.replace('    @llm_hint("parallel", "grididx.y")', '    @llm_hint("swizzle", group=8)\n    @llm_hint("parallel", "grididx.y")', 1) if not loops else main
+    return main, by_f32(a, b, at, flags, tiles, hints, steps, result)
+
+
+def by_f32(a, b, at, flags, tiles, hints, steps, result):
+    """The tiles that have to go by f32."""
+    begin, end = (s.format("G") for s in steps)
+    masks = ""
+    for f, v in ((a, "a"), (b, "b")):
+        if f.keep:
+            masks += "        " + f.kept(f.tile_of("F", "G").split(", "), "k * G", f"{f.index} * F").replace("x = ", f"{v} = ").replace(", x, 0)", f", {v}, 0)")
+    return nest(tiles("F", "F"), f"""wa = alloc([F])
+wb = alloc([F])
+load(WA[{a.at}i*F:(i+1)*F] -> wa)
+load(WB[{b.at}j*F:(j+1)*F] -> wb)
+wide = max(max(wa, axis=0), max(wb, axis=0))
+if wide > 0 or K < {LEAST_K}:
+    acc = alloc([F, F], init=0)
+    @llm_hint("pipeline", stages=3)
+    for k in range({begin}, {end}):
+        a = alloc([{a.tile_of("F", "G")}])
+        b = alloc([{b.tile_of("F", "G")}])
+        load({a.cut("", "F", "G")} -> a)
+        load({b.cut("", "F", "G")} -> b)
+{masks}        gemm(a, b, acc{flags})
+    store(acc -> {result}[{at}i*F:(i+1)*F, j*F:(j+1)*F])""", hints)
+
+
+def plain(name):
+    """K is so short that f32 has little to do beside writing the result."""
+    return f"""
+sketch {name}_tiled implements {name} {{
+    symbols: M, N, K;
+    tensors: A[M, K]: f32; B[K, N]: f32; C[M, N]: f32;
+    constexpr: BM = 128, BN = 128, BK = 16;
+
+""" + nest(["i in range(0, ceil(M, BM))", "j in range(0, ceil(N, BN))"], """acc = alloc([BM, BN], init=0)
+@llm_hint("pipeline", stages=3)
+for k in range(0, ceil(K, BK)):
+    a = alloc([BM, BK])
+    b = alloc([BK, BN])
+    load(A[i*BM:(i+1)*BM, k*BK:(k+1)*BK] -> a)
+    load(B[k*BK:(k+1)*BK, j*BN:(j+1)*BN] -> b)
+    gemm(a, b, acc)
+store(acc -> C[i*BM:(i+1)*BM, j*BN:(j+1)*BN])""", ["grididx.y", "grididx.x"]) + "}\n"
+
+
+def deep(name):
+    """K in chunks, each with scales of its own, whose products are added last."""
+    a, b = Factor("A", "M", "BM", "i", True), Factor("B", "N", "BN", "j", False)
+    chunks, even = "ceil(K, KC)", "ceil(K, 8) * 8"
+    text = f"""
+sketch {name}_split implements {name} {{
+    symbols: M, N, K;
+    tensors: A[M, K]: f32; B[K, N]: f32; C[M, N]: f32;
+    constexpr: BM = 128, BN = 128, BK = 64, F = 128, G = 16, KC = 4096, CK = 128, T = 32, R = 64;
+
+    AH = alloc([M, {even}], dtype=f16)
+    AL = alloc([M, {even}], dtype=f16)
+    BH = alloc([{even}, ceil(N, 8) * 8], dtype=f16)
+    BL = alloc([{even}, ceil(N, 8) * 8], dtype=f16)
+    SA = alloc([{chunks}, ceil(M, 8) * 8])
+    SB = alloc([{chunks}, ceil(N, 8) * 8])
+    WA = alloc([{chunks}, M], dtype=i32)
+    WB = alloc([{chunks}, N], dtype=i32)
+    sums = alloc([{chunks}, M, ceil(N, 4) * 4])
+"""
+    text += nest([f"c in range({chunks})", "m in range(M)"], f"""x = alloc([KC], llm_hint=["fast", "input_cache"])
+load(A[m, c*KC:(c+1)*KC] -> x, pad=0)
+most = max(abs(x), axis=0)
+least = min(where(x == 0, inf, abs(x)), axis=0)
+{a.scale()}store(s -> SA[c, m])
+store(wide -> WA[c, m])
+x *= exp2(14 - e)
+{a.parts("m, c*KC:(c+1)*KC")}""")
+    block = "c*(KC//CK)+q"
+    text += nest([f"c in range({chunks})", "n in range(0, ceil(N, T))"], f"""most = alloc([T], init=0)
+least = alloc([T], init=inf)
+for q in range(0, min(KC // CK, ceil(K - c*KC, CK))):
+    x = alloc([CK, T])
+    load(B[({block})*CK:({block}+1)*CK, n*T:(n+1)*T] -> x)
+    most = max(most, max(abs(x), axis=0))
+    least = min(least, min(where(x == 0, inf, abs(x)), axis=0))
+{b.scale()}store(s -> SB[c, n*T:(n+1)*T])
+store(wide -> WB[c, n*T:(n+1)*T])""")
+    text += nest(["q in range(0, ceil(K, CK))", "n in range(0, ceil(N, T))"], f"""s = alloc([T])
+load(SB[q // (KC // CK), n*T:(n+1)*T] -> s)
+x = alloc([CK, T])
+load(B[q*CK:(q+1)*CK, n*T:(n+1)*T] -> x, pad=0)
+x /= s
+{b.parts("q*CK:(q+1)*CK, n*T:(n+1)*T")}""")
+    a.at = b.at = "c, "
+    steps = ("c*(KC//{0})", "min((c+1)*(KC//{0}), ceil(K, {0}))")
+    main, rest = products(a, b, [f"c in range({chunks})"], "sums", steps)
+    text += (main + rest).replace("AH[c, ", "AH[").replace("AL[c, ", "AL[").replace("BH[c, ", "BH[").replace("BL[c, ", "BL[")
+    text = text.replace("load(A[c, ", "load(A[").replace("load(B[c, ", "load(B[")
+    text += nest(["m in range(M)", "t in range(0, ceil(N, R))"], f"""x = alloc([{chunks}, R])
+load(sums[:, m, t*R:(t+1)*R] -> x)
+y = sum(x, axis=0)
+store(y -> C[m, t*R:(t+1)*R])""")
+    return text + "}\n"
+
+
+UNIFORM = "A: uniform(0, 1); B: uniform(0, 1)"
+
+
+def fill(add, dims):
+    def one(number, name, head, equation, sketch, cases, data=UNIFORM, kind="split"):
+        add(number, name, kind, "matmul", head, equation, sketch, cases, data)
+
+    def matrix(number, name, cases, a_last=True, b_last=False, data=UNIFORM):
+        a, b = Factor("A", "M", "BM", "i", a_last), Factor("B", "N", "BN", "j", b_last)
+        left, right = "A" if a_last else "transpose(A, [1, 0])", "transpose(B, [1, 0])" if b_last else "B"
+        one(number, name, f"    symbols: M, N, K;\n    tensors: A[{a.shape()}]: f32; B[{b.shape()}]: f32; C[M, N]: f32;",
+            f"    C = {left} @ {right}", product(name, a, b, "M, N, K", "M, N"), cases, data)
+
+    def triangle(number, name, below, cases):
+        a, b = Factor("A", "N", "BM", "i", True, keep="<=" if below else ">=", k="N"), Factor("B", "N", "BN", "j", False, keep=">=" if below else "<=", k="N")
+        steps = ("j * (128 // {})", "min(ceil(N, {0}), (i + 1) * (128 // {0}))") if below else ("i * (128 // {})", "min(ceil(N, {0}), (j + 1) * (128 // {0}))")
+        text = product(name, a, b, "N", "N, N", steps).replace("K < ", "N < ")
+        last, first = text.rsplit("@llm_hint(\"pipeline\"", 1)
+        text = last + '@llm_hint("pipeline"' + first.replace("128 //", "F //")
+        text = text.replace("(128 // BK)", "(BM // BK)")
+        keep = "<=" if below else ">="
+        one(number, name, "    symbols: N;\n    tensors: A[N, N]: f32; B[N, N]: f32; C[N, N]: f32;",
+            f"    L = iota([N, N], axis=1) {keep} iota([N, N], axis=0)\n    C = matmul(where(L, A, 0), where(L, B, 0))",
+            text, cases, UNIFORM.replace("uniform", "tril" if below else "triu"))
+
+    matrix(1, "square_matmul", dims("M N K", (4096, 4096, 4096), (1024, 1024, 1024), (333, 421, 517), (37, 45, 133)))
+    matrix(2, "standard_matmul", dims("M N K", (2048, 4096, 8192), (512, 1024, 2048), (131, 259, 1031), (37, 45, 133)))
+    one(6, "deep_matmul", "    symbols: M, N, K;\n    tensors: A[M, K]: f32; B[K, N]: f32; C[M, N]: f32;", "    C = A @ B", deep("deep_matmul"),
+        dims("M N K", (256, 256, 524288), (256, 256, 8192), (131, 133, 16411), (19, 21, 4139)))
+    matrix(7, "small_k_matmul", dims("M N K", (32768, 32768, 64), (4096, 4096, 64), (517, 521, 64), (41, 37, 64)))
+    matrix(8, "irregular_matmul", dims("M N K", (8205, 5921, 2949), (2051, 1481, 737), (333, 421, 517), (37, 45, 133)))
+    one(9, "tall_skinny_matmul", "    symbols: M, N, K;\n    tensors: A[M, K]: f32; B[K, N]: f32; C[M, N]: f32;", "    C = A @ B",
+        plain("tall_skinny_matmul"), dims("M N K", (32768, 32768, 32), (4096, 4096, 32), (517, 521, 31), (41, 37, 32)), kind="tiled")
+    matrix(13, "symmetric_matmul", dims("M N K", (4096, 4096, 4096), (1024, 1024, 1024), (421, 421, 421), (73, 73, 73)))
+    matrix(16, "transposed_a_matmul", dims("M N K", (2048, 4096, 8192), (512, 1024, 2048), (131, 259, 1031), (37, 45, 133)), a_last=False)
+    matrix(17, "transposed_b_matmul", dims("M N K", (2048, 4096, 8192), (512, 1024, 2048), (131, 259, 1031), (37, 45, 133)), b_last=True)
+    matrix(18, "transposed_both_matmul", dims("M N K", (2048, 4096, 8192), (512, 1024, 2048), (131, 259, 1031), (37, 45, 133)), a_last=False, b_last=True)
+    squares = dims("N", (4096,), (1024,), (421,), (101,))
+    triangle(14, "upper_triangular_matmul", False, squares)
+    triangle(15, "lower_triangular_matmul", True, squares)
+
+    a, b = Factor("A", "M", "BM", "i", True, ("p", "P")), Factor("B", "N", "BN", "j", False, ("p", "P"))
+    text = product("batched_matmul", a, b, "P, M, N, K", "P, M, N")
+    one(3, "batched_matmul", "    symbols: P, M, N, K;\n    tensors: A[P, M, K]: f32; B[P, K, N]: f32; C[P, M, N]: f32;", "    C = A @ B",
+        text, dims("P M N K", (128, 512, 2048, 1024), (2, 512, 2048, 1024), (3, 131, 259, 517), (2, 37, 45, 67)))
+    for number, name, lead, cases in (
+            (10, "matmul_3d", "P", dims("P M N K", (16, 1024, 768, 2048), (4, 256, 768, 512), (3, 131, 257, 517), (2, 19, 45, 67))),
+            (11, "matmul_4d", "P, Q", dims("P Q M N K", (8, 256, 512, 768, 256), (2, 16, 512, 768, 256), (2, 3, 67, 257, 261), (2, 2, 9, 45, 67)))):
+        rows = lead.replace(", ", "*") + "*M"
+        a, b = Factor("A", rows, "BM", "i", True), Factor("B", "N", "BN", "j", False)
+        one(number, name, f"    symbols: {lead}, M, N, K;\n    tensors: A[{lead}, M, K]: f32; B[K, N]: f32; C[{lead}, M, N]: f32;", "    C = A @ B",
+            product(name, a, b, f"{lead}, M, N, K", f"{rows}, N"), cases)
