@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
 """Makes docs/performance.md from raw results of run.py.
 
-    report.py FOLDER [--predict SKETCHC]     prints the page
+    report.py FOLDER [--older FOLDER] [--predict SKETCHC]     prints the page
 
 FOLDER (under bench/results/) holds kernelbench.json, and when there are any compile.json (a run with
 --compile), part.json, ragged.json, before.json (an earlier state of the compiler) and
-predictions.json, which --predict writes: what the cost model says of every problem."""
+predictions.json, which --predict writes: what the cost model says of every problem. What is not there is taken
+from the older folder; its kernelbench.json is `before`."""
 import argparse
 import json
 import math
@@ -30,8 +31,10 @@ def text(value, form="{:.2f}"):
 
 
 class Results:
-    def __init__(self, folder, name):
+    def __init__(self, folder, name, older=None):
         path = folder / name
+        if older and not path.exists():
+            path = older / name
         self.raw = json.loads(path.read_text()) if path.exists() else {"problems": []}
         self.by_id = {p["id"]: p for p in self.raw["problems"] if "seconds" in p}
 
@@ -79,11 +82,9 @@ def problem_table(now, compiled, predicted):
             continue
         kernel = p["kernels"].get("ptx", {})
         launches = kernel.get("launches", [])
-        c = compiled.by_id.get(number, {"seconds": {}})["seconds"]
-        # The better of the baselines in the run that has both; ours of the same run.
-        run = c if "compile" in c else p["seconds"]
-        best = min(run[k] for k in ("eager", "compile") if k in run)
-        ours = min((run[f] for f in FORMS if f in run), default=None)
+        # Over the floor, each in its own run.
+        best = min(r for r in (now.ratio(number, "eager"), compiled.ratio(number, "compile")) if r)
+        ours = min((r for r in (now.ratio(number, f) for f in FORMS) if r), default=None)
         guess = predicted.get(str(number), {})
         why = max(guess["launches"], key=lambda l: l["seconds"])["roof"] if guess.get("known") else "not known"
         cost = f"{guess['seconds'] * 1e3:.3g} ms, {why}" if guess.get("known") else "not known"
@@ -113,16 +114,18 @@ def model_error(now, predicted):
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("folder", type=pathlib.Path)
+    parser.add_argument("--older", type=pathlib.Path)
     parser.add_argument("--predict")
     options = parser.parse_args()
     if options.predict:
         predict(options.predict, options.folder)
-    now, before, compiled = (Results(options.folder, f"{n}.json") for n in ("kernelbench", "before", "compile"))
+    now, compiled = (Results(options.folder, f"{n}.json", options.older) for n in ("kernelbench", "compile"))
+    before = Results(options.older, "kernelbench.json") if options.older else Results(options.folder, "before.json")
     path = options.folder / "predictions.json"
     predicted = json.loads(path.read_text()) if path.exists() else {}
     calibration = json.loads((options.folder / "calibration.json").read_text()) if (options.folder / "calibration.json").exists() else {}
     print("# Performance\n\nMade by `bench/kernelbench/report.py` from the raw results in "
-          f"`{'/'.join(options.folder.parts[-3:])}`; do not edit.\n\n## The memory-bound problems of KernelBench level 1\n")
+          f"`{'/'.join(options.folder.parts[-3:])}`; do not edit.\n\n## Problems of KernelBench level 1\n")
     print(f"{now.raw.get('device', '')}, PyTorch {now.raw.get('torch', '')}, f32, full sizes. Of each problem the kernel through PTX, the kernel through CUDA C, PyTorch and the "
           "ceilings were timed in turn in one process (`bench/kernelbench/run.py`), the L2 cache flushed before each sample; medians. Numbers are time over the floor: the bytes at "
           "the rate of a copy (4279 GB/s) or of reading (4576 GB/s), or one empty launch. Every element of both results was compared with PyTorch's (column `worst`: the largest difference "
@@ -130,14 +133,15 @@ def main():
     if calibration:
         print("`sketchc calibrate` there: copy {copy_gb_per_s:.0f}, read {read_gb_per_s:.0f}, fill {fill_gb_per_s:.0f} GB/s, empty launch {0:.2f} us.\n".format(calibration["null_s"] * 1e6, **calibration))
     group_table(now, before, compiled)
-    print("\n`before`: the same sketches before layouts, clusters and size classes. torch.compile is from a run of its own, with the kernels beside it.\n")
+    print("\n`before`: an earlier state of the compiler. torch.compile is from a run of its own, whose kernels were that state's; `against the better` compares the better path's time over the floor with the better of eager's and torch.compile's.\n")
     problem_table(now, compiled, predicted)
     model_error(now, predicted)
     for name, what in (("part", "a 64th of the size"), ("ragged", "odd extents")):
-        other = Results(options.folder, f"{name}.json")
+        other = Results(options.folder, f"{name}.json", options.older)
         if other.by_id:
             good = sum(all(k.get("verified") for k in p["kernels"].values()) and len(p["kernels"]) == 2 for p in other.by_id.values())
-            print(f"\nAt {what}: {good} of {len(other.by_id)} verified on every element through PTX and CUDA C" + (
+            when = "" if (options.folder / f"{name}.json").exists() else ", in the earlier state"
+            print(f"\nAt {what}{when}: {good} of {len(other.by_id)} verified on every element through PTX and CUDA C" + (
                 f"; {sum(p['seconds'].get('ptx', 9) <= 2 * max(p['bytes'] / 4.279e12, p['seconds']['null']) for p in other.by_id.values())} within twice the larger of their bytes at the rate of a copy and an empty launch." if name == "part" else "."))
     return 0
 
