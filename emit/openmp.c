@@ -70,6 +70,10 @@ static void print_head(CPrinter *p, Str *head) {
         str_append(head, "// gcc 12 reads a masked row elsewhere where the loops around it do not move it\n"
                          "#if defined(__GNUC__) && !defined(__clang__) && __GNUC__ < 13\n"
                          "#pragma GCC optimize(\"no-ivopts\")\n#endif\n\n");
+    if (p->alias_types)
+        str_append(head, "// gcc 12 loses lanes of choices for scratch memory where it splits loops by conditions\n"
+                         "#if defined(__GNUC__) && !defined(__clang__) && __GNUC__ < 13\n"
+                         "#pragma GCC optimize(\"no-unswitch-loops\")\n#endif\n\n");
     size_t before = head->len;
     for (unsigned t = 0; t < DTYPE_COUNT; t++)
         if (dtype_is_float((Dtype)t) && dtype_bits((Dtype)t) < 32 && p->types_used & 1u << t)

@@ -2,6 +2,11 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+// gcc 12 loses lanes of choices for scratch memory where it splits loops by conditions
+#if defined(__GNUC__) && !defined(__clang__) && __GNUC__ < 13
+#pragma GCC optimize("no-unswitch-loops")
+#endif
+
 typedef float __attribute__((may_alias)) sk_alias_f32;
 
 int control_even(const float *restrict X, float *restrict Y, int64_t N, int64_t M) {
