@@ -11,16 +11,16 @@ enum { NAME_MAX_LENGTH = 40 };
 /* `hint` as an identifier of [A-Za-z0-9_]{1,40} that is no keyword, macro or CUDA name. */
 const char *name_legal(Arena *arena, const char *hint);
 
-/* The names visible at one place, innermost last. */
 typedef struct {
     const char *text;
     bool visible;
     unsigned next; /* where the search for another name like this one begins: 0 it, 1 its `_2`, 2 its `_3` ... */
 } ScopeName;
+
+/* The names visible at one place, innermost last. */
 typedef struct {
     Arena *arena;
-    ScopeName **table; /* by text, of a power of two */
-    size_t size, used;
+    Map *by_text;
     struct ScopeClaim {
         ScopeName *name, *base;
         unsigned next; /* the base's before */

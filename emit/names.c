@@ -141,33 +141,16 @@ const char *name_legal(Arena *arena, const char *hint) {
     return arena_printf(arena, "v_%s", n ? text : "x");
 }
 
-static size_t slot_of(const NameScope *s, const char *text) {
-    uint64_t h = 0xcbf29ce484222325u;
-    for (const char *c = text; *c; c++) h = (h ^ (unsigned char)*c) * 0x100000001b3u;
-    size_t at = (size_t)(h >> 20) & (s->size - 1);
-    while (s->table[at] && strcmp(s->table[at]->text, text) != 0) at = (at + 1) & (s->size - 1);
-    return at;
-}
-
-static void grow(NameScope *s) {
-    ScopeName **old = s->table;
-    size_t old_size = s->size;
-    s->size = old_size ? old_size * 2 : 64;
-    s->table = ARENA_ARRAY(s->arena, ScopeName *, s->size);
-    for (size_t i = 0; i < old_size; i++)
-        if (old[i]) s->table[slot_of(s, old[i]->text)] = old[i];
-}
-
 /* The entry of `text`, which lives as long as the scope. */
 static ScopeName *entry_of(NameScope *s, const char *text) {
-    if (s->used * 2 >= s->size) grow(s);
-    ScopeName **e = &s->table[slot_of(s, text)];
-    if (!*e) {
-        *e = ARENA_NEW(s->arena, ScopeName);
-        (*e)->text = text;
-        s->used++;
+    if (!s->by_text) s->by_text = map_create(s->arena);
+    ScopeName *e = map_get(s->by_text, text);
+    if (!e) {
+        e = ARENA_NEW(s->arena, ScopeName);
+        e->text = text;
+        map_set(s->by_text, s->arena, text, e);
     }
-    return *e;
+    return e;
 }
 
 static const char *numbered(Arena *arena, const char *base, unsigned number) {

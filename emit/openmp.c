@@ -61,19 +61,21 @@ static void print(CPrinter *p) {
         if (f->level == IR_LEVEL_KERNEL && c_first_of_step(f)) print_step(p, f);
 }
 
+/* A pass of gcc 12 that this file is compiled without, and what it gets wrong. */
+static void leave_out(Str *head, const char *option, const char *fault) {
+    str_printf(head, "// gcc 12 %s\n#if defined(__GNUC__) && !defined(__clang__) && __GNUC__ < 13\n"
+                     "#pragma GCC optimize(\"%s\")\n#endif\n\n", fault, option);
+}
+
 static void print_head(CPrinter *p, Str *head) {
     str_append(
         head,
         "// cc -std=c17 -O3 -ffp-contract=off -fno-math-errno -fno-trapping-math -fopenmp -lm\n");
     str_append(head, "#include <stdbool.h>\n#include <stdint.h>\n\n");
     if (p->fixed_masked)
-        str_append(head, "// gcc 12 reads a masked row elsewhere where the loops around it do not move it\n"
-                         "#if defined(__GNUC__) && !defined(__clang__) && __GNUC__ < 13\n"
-                         "#pragma GCC optimize(\"no-ivopts\")\n#endif\n\n");
+        leave_out(head, "no-ivopts", "reads a masked row elsewhere where the loops around it do not move it");
     if (p->alias_types)
-        str_append(head, "// gcc 12 loses lanes of choices for scratch memory where it splits loops by conditions\n"
-                         "#if defined(__GNUC__) && !defined(__clang__) && __GNUC__ < 13\n"
-                         "#pragma GCC optimize(\"no-unswitch-loops\")\n#endif\n\n");
+        leave_out(head, "no-unswitch-loops", "loses lanes of choices for scratch memory where it splits loops by conditions");
     size_t before = head->len;
     for (unsigned t = 0; t < DTYPE_COUNT; t++)
         if (dtype_is_float((Dtype)t) && dtype_bits((Dtype)t) < 32 && p->types_used & 1u << t)

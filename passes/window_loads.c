@@ -1,19 +1,20 @@
-/* Pass window_loads: what the iterations of short loops load of a tensor is loaded once, ahead of
- * them.
+/* Pass window_loads: what the iterations of short loops load of a tensor is loaded once, ahead of them.
  *
- * what:   a map of loads in a nest of loops with few iterations (a window's elements) moves in
- * front of the nest: a fragment holds all that any iteration reads. Where an iteration's step along
- * an axis of the tensor is commensurable with the fragment's, elements that several of them read
- * are one element of it. Bounds are checked once a thread: lanes whose window lies inside of them
- * all load without masks. The loops are unrolled. needs:  kernel level, target cuda, before
- * fuse_maps; nobody stores to the tensor in the kernel. keeps:  values, order of effects; the order
- * in which elements are combined. breaks: nothing. source: own; register reuse of stencils
- * (Callahan, Carr, Kennedy: scalar replacement).
+ * what:   a map of loads in a nest of loops with few iterations (a window's elements) moves in front of the nest: a
+ *         fragment holds all that any iteration reads. Where an iteration's step along an axis of the tensor is
+ *         commensurable with the fragment's, elements that several of them read are one element of it. Bounds are
+ *         checked once a thread: lanes whose window lies inside of them all load without masks. The loops are unrolled.
+ * needs:  kernel level, target cuda, before fuse_maps; nobody stores to the tensor in the kernel
+ * keeps:  values, order of effects; the order in which elements are combined
+ * breaks: nothing
+ * source: own; register reuse of stencils (Callahan, Carr, Kennedy: scalar replacement)
  *
- *   for(0, 3) (%r) { %v = map [4] (%i) { yield(load(%X, %base + (%i + %r) * %W, mask(%i + %r))) }
- * ... } becomes %w = if(corners inside) { map [6] (%u) { yield(load(%X, %base + %u * %W)) } } { ...
- * masked ... } for(0, 3) (%r) { %v = map [4] (%i) { yield(frag.get(%w, %i + %r)) } ... }    unroll
- * = -1
+ *   for(0, 3) (%r) {
+ *     %v = map [4] (%i) { yield(load(%X, %base + (%i + %r) * %W, mask(%i + %r))) } ...
+ *   }
+ * becomes
+ *   %w = if(corners inside) { map [6] (%u) { yield(load(%X, %base + %u * %W)) } } { ... masked ... }
+ *   for(0, 3) (%r) { %v = map [4] (%i) { yield(frag.get(%w, %i + %r)) } ... }    unroll = -1
  */
 #include "passes_internal.h"
 

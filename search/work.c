@@ -92,18 +92,23 @@ static void put_facts(const Json *item, Str *out) {
     str_append_member_number(out, "roof_bytes", 1e9 * json_get_number(item, "copy_gb_per_s", 0));
 }
 
+/* The report of timing alone on the device. */
+static Json *bench(const Order *o, const sketchc_artifact *artifact, const sketchc_run_options *run) {
+    char *report = NULL;
+    int lock = device_lock(o->target, o->channel);
+    child_phase(o->channel, JUDGE_TIME_S, "timing");
+    sketchc_bench(artifact, run, "json", &report);
+    device_unlock(lock);
+    return read_report(report);
+}
+
 /* One case's time; the launches are checked, so a wrong result has none. */
 static void time_case(const Order *o, const sketchc_artifact *artifact, Outcome *out) {
     sketchc_run_options run = run_options(o);
-    char *report = NULL;
     run.case_name = o->case_name;
     run.samples = o->samples;
     run.give_up_s = o->give_up_s;
-    int lock = device_lock(o->target, o->channel);
-    child_phase(o->channel, JUDGE_TIME_S, "timing");
-    sketchc_bench(artifact, &run, "json", &report);
-    device_unlock(lock);
-    Json *root = read_report(report);
+    Json *root = bench(o, artifact, &run);
     read_status(root, out->status);
     const Json *item = json_first(json_get(root, "cases"));
     if (strcmp(out->status, "ok") == 0 || strcmp(out->status, "slow") == 0)
@@ -156,16 +161,11 @@ static void do_time(const Order *o, Outcome *out) {
 
 /* Every case, each with its time: what its size does to it. */
 static void do_shapes(const Order *o, Outcome *out) {
-    char *report = NULL;
     sketchc_artifact *artifact = compile(o, out);
     if (!artifact) return;
     sketchc_run_options run = run_options(o);
     run.samples = o->samples;
-    int lock = device_lock(o->target, o->channel);
-    child_phase(o->channel, JUDGE_TIME_S, "timing");
-    sketchc_bench(artifact, &run, "json", &report);
-    device_unlock(lock);
-    Json *root = read_report(report);
+    Json *root = bench(o, artifact, &run);
     snprintf(out->status, sizeof out->status, "%s", root ? "ok" : "bug");
     str_append(&out->facts, ",\"shapes\":[");
     const char *between = "";

@@ -212,22 +212,15 @@ static void keep_call(Run *run, Line *l, const ProposerReply *reply, const char 
     if (!run->store) return;
     str_init(&sketch);
     if (j && !sketch_in_style(run->operator_text.data, j->sketch.data, &sketch)) str_append(&sketch, j->sketch.data);
-    StoreCall call = {.proposer = run->proposer->detail[0] ? run->proposer->detail : run->proposer->name,
-                      .status = proposer_status_name(reply->status),
-                      .tokens_in = reply->tokens_in,
-                      .tokens_out = reply->tokens_out,
-                      .tokens_cached = reply->tokens_cached,
-                      .cost = reply->cost,
-                      .seconds = reply->seconds,
-                      .replayed = reply->replayed,
-                      .task = l->round ? "repair" : "first",
-                      .definition = run->definition.data,
-                      .target = run->judge.target,
-                      .sketch = j ? sketch.data : NULL,
-                      .outcome = outcome,
-                      .verified = before || (j && j->failure == FAILURE_NONE),
-                      .chain = l->chain,
-                      .round = l->round};
+    StoreCall call = search_call(run->proposer->detail[0] ? run->proposer->detail : run->proposer->name, reply);
+    call.task = l->round ? "repair" : "first";
+    call.definition = run->definition.data;
+    call.target = run->judge.target;
+    call.sketch = j ? sketch.data : NULL;
+    call.outcome = outcome;
+    call.verified = before || (j && j->failure == FAILURE_NONE);
+    call.chain = l->chain;
+    call.round = l->round;
     int64_t number = store_put_call(run->store, -1, &call);
     if (number > 0) VEC_PUSH(run->arena, &run->calls, number);
     if (number > 0 && !l->chain) l->chain = number;
