@@ -7,6 +7,8 @@ vector widths, layouts, stages and clusters are the compiler's.
     level1.py SKETCHC          writes level1/*.sketch, in the one style by SKETCHC fmt
     level1.py SKETCHC --check  status 1 when a file is not what the table says
     level1.py --list           id, name, kind, group, sizes of the full case
+    level1.py SKETCHC --variant f16|bf16 FOLDER
+                               writes FOLDER/*.sketch: ten of the problems (VARIED) with tensors of that type
 
 Cases: `full` is KernelBench's size, `part` a 64th of it, `ragged` has odd extents, `small` is what
 the tests run. `data` is the distribution KernelBench draws from, as far as a case can say it.
@@ -18,6 +20,7 @@ import sys
 
 import matrix
 
+VARIED = (4, 21, 23, 26, 36, 39, 44, 47, 89, 94)  # shown in f16 and bf16 too
 # What the aims are stated for, in the order of the report.
 GROUPS = ("elementwise", "softmax and norms", "reductions", "losses", "scans", "pooling", "products", "matmul")
 
@@ -338,14 +341,31 @@ sketch {name}_tiled implements {name} {{
 PROBLEMS = {}
 
 
-def add(number, name, kind, group, head, equations, sketch, cases, data):
+def problem(number, name, kind, group, head, equations, sketch, cases, data, title="KernelBench level 1, problem {}. Made by level1.py."):
     """head: the declarations of the operator. cases: name -> sizes. data: the tensors' distributions."""
-    assert group in GROUPS and number not in PROBLEMS
-    case_lines = "".join(f"    case {case} {{ {', '.join(f'{k}={v}' for k, v in sizes.items())}; {data} }}\n" for case, sizes in cases.items())
-    operator = f"operator {name} {{\n{head}\n\n{equations}\n\n{case_lines}}}\n"
-    PROBLEMS[number] = {"id": number, "name": name, "kind": kind, "group": group, "cases": cases, "file": f"{number:03}_{name}.sketch",
-                        "text": f"# KernelBench level 1, problem {number}. Made by level1.py.\n{operator}{sketch}"}
+    assert group in GROUPS
 
+    def text(cases, title=title.format(number)):
+        case_lines = "".join(f"    case {case} {{ {', '.join(f'{k}={v}' for k, v in sizes.items())}; {data} }}\n" for case, sizes in cases.items())
+        return f"# {title}\noperator {name} {{\n{head}\n\n{equations}\n\n{case_lines}}}\n{sketch}"
+
+    return {"id": number, "name": name, "kind": kind, "group": group, "cases": cases, "file": f"{number:03}_{name}.sketch",
+            "text": text(cases), "at": text}
+
+
+def add(number, *rest):
+    assert number not in PROBLEMS
+    PROBLEMS[number] = problem(number, *rest)
+
+
+def in_type(text, dtype):
+    """The text with tensors of `dtype` for those of f32. Tiles that are loaded from them are of f32, as what is computed."""
+    tensors = set(re.findall(r"(\b[A-Za-z]\w*)\[[^\]]*\]: f32", text))
+    tiles = {tile for tensor, tile in re.findall(r"load\((\w+)(?:\[.*\])? -> (\w+)", text) if tensor in tensors}
+    text = re.sub(r"(\b[A-Za-z]\w*\[[^\]]*\]): f32", rf"\1: {dtype}", text)
+    for tile in tiles:
+        text = re.sub(rf"(\b{tile} = alloc\(\[[^\]]*\])", r"\1, dtype=f32", text)
+    return text
 
 
 def dims(names, *rows):
@@ -433,51 +453,54 @@ def norms():
         data.format("; G: uniform(0.5, 1.5); Z: uniform(-1, 1)"))
 
 
-def pooling():
+def window_problem(number, name, reduce, rank, k, stride, padding, dilation, cases, **more):
     """Output extents and window positions from kernel, stride, padding, dilation."""
+    axes = "DHW"[3 - rank:] if rank > 1 else "L"
+    least = dilation * (k - 1) + 1 - 2 * padding
 
-    def one(number, name, reduce, rank, k, stride, padding, dilation, cases):
-        axes = "DHW"[3 - rank:] if rank > 1 else "L"
-        least = dilation * (k - 1) + 1 - 2 * padding
+    def extent(axis):
+        free = 2 * padding - dilation * (k - 1) - 1
+        inner = f"{axis} {'-' if free < 0 else '+'} {abs(free)}" if free else axis
+        return f"({inner}) // {stride} + 1" if stride > 1 else f"{axis} {'-' if free + 1 < 0 else '+'} {abs(free + 1)}" if free + 1 else axis
 
-        def extent(axis):
-            free = 2 * padding - dilation * (k - 1) - 1
-            inner = f"{axis} {'-' if free < 0 else '+'} {abs(free)}" if free else axis
-            return f"({inner}) // {stride} + 1" if stride > 1 else f"{axis} {'-' if free + 1 < 0 else '+'} {abs(free + 1)}" if free + 1 else axis
+    def at(i, r):
+        text = (f"{stride}*{i}" if stride > 1 else i) + " + " + (f"{dilation}*{r}" if dilation > 1 else r)
+        return text + f" - {padding}" if padding else text
 
-        def at(i, r):
-            text = (f"{stride}*{i}" if stride > 1 else i) + " + " + (f"{dilation}*{r}" if dilation > 1 else r)
-            return text + f" - {padding}" if padding else text
+    windows = dict(zip("zyx"[3 - rank:], "qrs"[3 - rank:] if rank > 1 else "r"))
+    inside = ", ".join(["b, c"] + [at(i, r) for i, r in windows.items()])
+    ranges = ", ".join(f"{r} in 0:{k}" for r in windows.values())
+    pad = "-inf" if reduce == "max" else "0"
+    average = f" / {k ** rank}" if reduce == "sum" else ""
+    derived = ", ".join(f"O{a} = {extent(a)}" for a in axes)
+    lowest = ", ".join(f"{a} >= {max(least, 1)}" for a in axes)
+    head = (f"    symbols: B, C, {', '.join(axes)}, {derived}, {lowest};\n"
+            f"    tensors: X[B, C, {', '.join(axes)}]: f32; Y[B, C, {', '.join('O' + a for a in axes)}]: f32;")
+    source = f"pad(X, {pad})"
+    equation = f"    Y[b, c, {', '.join(windows)}] = {reduce}({ranges}, {source}[{inside}]){average}"
+    words = {"name": name, "reduce": reduce, "k": k, "pad": pad, "least": max(least, 1)}
+    words["combine"] = "w = max(w, v)" if reduce == "max" else "w += v"
+    words["scaled"] = f"{' ' * (8 + 4 * rank)}w /= {k ** rank}\n" if reduce == "sum" else ""
 
-        windows = dict(zip("zyx"[3 - rank:], "qrs"[3 - rank:] if rank > 1 else "r"))
-        inside = ", ".join(["b, c"] + [at(i, r) for i, r in windows.items()])
-        ranges = ", ".join(f"{r} in 0:{k}" for r in windows.values())
-        pad = "-inf" if reduce == "max" else "0"
-        average = f" / {k ** rank}" if reduce == "sum" else ""
-        derived = ", ".join(f"O{a} = {extent(a)}" for a in axes)
-        lowest = ", ".join(f"{a} >= {max(least, 1)}" for a in axes)
-        head = (f"    symbols: B, C, {', '.join(axes)}, {derived}, {lowest};\n"
-                f"    tensors: X[B, C, {', '.join(axes)}]: f32; Y[B, C, {', '.join('O' + a for a in axes)}]: f32;")
-        source = f"pad(X, {pad})"
-        equation = f"    Y[b, c, {', '.join(windows)}] = {reduce}({ranges}, {source}[{inside}]){average}"
-        words = {"name": name, "reduce": reduce, "k": k, "pad": pad, "least": max(least, 1)}
-        words["combine"] = "w = max(w, v)" if reduce == "max" else "w += v"
-        words["scaled"] = f"{' ' * (8 + 4 * rank)}w /= {k ** rank}\n" if reduce == "sum" else ""
+    def across(i, tile, r):
+        shift = (f" + {dilation}*{r}" if dilation > 1 else f" + {r}") + (f" - {padding}" if padding else "")
+        first, last = f"{i}*{tile}", f"({i} + 1)*{tile}"
+        if stride > 1:
+            return f"{stride}*{first}{shift}:{stride}*{last}{shift}:{stride}"
+        return f"{first}{shift}:{last}{shift}"
 
-        def across(i, tile, r):
-            shift = (f" + {dilation}*{r}" if dilation > 1 else f" + {r}") + (f" - {padding}" if padding else "")
-            first, last = f"{i}*{tile}", f"({i} + 1)*{tile}"
-            if stride > 1:
-                return f"{stride}*{first}{shift}:{stride}*{last}{shift}:{stride}"
-            return f"{first}{shift}:{last}{shift}"
+    words["xs"] = across("x", "T", windows["x"])
+    if rank > 1:
+        words["ys"] = across("y", "R", windows["y"])
+    if rank > 2:
+        words["zs"] = across("z", "Z", windows["z"])
+    words |= {f"o{a.lower()}": extent(a) for a in axes}
+    return problem(number, name, "windows", "pooling", head, equation, {1: POOL_1D, 2: POOL_2D, 3: POOL_3D}[rank].format(**words), cases, "X: uniform(0, 1)", **more)
 
-        words["xs"] = across("x", "T", windows["x"])
-        if rank > 1:
-            words["ys"] = across("y", "R", windows["y"])
-        if rank > 2:
-            words["zs"] = across("z", "Z", windows["z"])
-        words |= {f"o{a.lower()}": extent(a) for a in axes}
-        add(number, name, "windows", "pooling", head, equation, {1: POOL_1D, 2: POOL_2D, 3: POOL_3D}[rank].format(**words), cases, "X: uniform(0, 1)")
+
+def pooling():
+    def one(number, *rest):
+        PROBLEMS[number] = window_problem(number, *rest)
 
     one(41, "max_pool1d", "max", 1, 8, 1, 4, 3, dims("B C L", (64, 192, 65536), (8, 24, 65536), (3, 5, 4099), (2, 3, 301)))
     one(42, "max_pool2d", "max", 2, 4, 1, 1, 1, dims("B C H W", (32, 64, 512, 512), (4, 8, 512, 512), (2, 3, 101, 131), (1, 2, 23, 71)))
@@ -535,7 +558,7 @@ def losses():
     one(95, "cross_entropy", {"X[M, N]": "f32", "T[M]": "i64"},
         "mean(logsumexp(X, axis=1)) - mean(i, pad(X, 0)[i, T[i]])",
         row("x", "X") + ["t = alloc([])", "load(T[m] -> t)", "v = alloc([])", "load(X[m, t] -> v, pad=0)"],
-        "logsumexp(x, axis=0) - v", "M", dims("M N", (32768, 4096), (512, 4096), (61, 4096), (5, 4096)), "X: uniform(0, 1); T: randint(0, 4096)")
+        "logsumexp(x, axis=0) - v", "M", dims("M N", (32768, 4096), (512, 4096), (61, 4096), (5, 4096)), "X: uniform(0, 1); T: randint(0, N)")
     one(98, "kl_div", {"X[M, N]": "f32", "T[M, N]": "f32"}, "sum(T * (log(T) - log(X))) / M", row("x", "X") + row("t", "T"),
         "sum(t * (log(t) - log(x)), axis=0)", "M", dims("M N", (16384, 16384), (256, 16384), (61, 4099), (5, 1021)), "X: softmax(); T: softmax()")
     def distance(a, b, axis):
@@ -573,6 +596,12 @@ def main():
     if "--list" in sys.argv:
         for p in PROBLEMS.values():
             print(p["id"], p["name"], p["kind"], p["group"], p["cases"]["full"], sep="\t")
+        return 0
+    if "--variant" in sys.argv:
+        dtype, target = sys.argv[sys.argv.index("--variant") + 1:][:2]
+        pathlib.Path(target).mkdir(parents=True, exist_ok=True)
+        for number in VARIED:
+            (pathlib.Path(target) / PROBLEMS[number]["file"]).write_text(formatted(sys.argv[1], in_type(PROBLEMS[number]["text"], dtype)))
         return 0
     stale = []
     for p in PROBLEMS.values():

@@ -4,17 +4,26 @@ PTX, the kernel by CUDA C, PyTorch eager, torch.compile, and the ceilings, inter
 sample, and compares every element of both kernels' results with PyTorch's.
 
     run.py LIBSKETCHC ARTIFACTS OUT.json [--only ID,...] [--case full] [--samples 5] [--compile]
-           [--seconds 80] [--variant f16]
+           [--seconds 80] [--variant f16] [--drawn SEED]
 
 ARTIFACTS holds 023_softmax.ptx.ska and .cu.ska (bench/gpu_artifacts.sh). The L2 cache is flushed by
-reading 256 MB before each sample. Problems that do not fit in --seconds are left out and listed."""
+reading 256 MB before each sample. Problems that do not fit in --seconds are left out and listed.
+
+--compile: torch.compile's code is made beforehand, problems side by side in --workers processes, into
+caches in a folder of this run; which of its configurations is best is found out later, alone.
+--variant: ten problems with tensors of f16 or bf16 (level1.py --variant made the artifacts); the results
+are held against PyTorch's in f32, rounded once. --drawn: the problems of drawn.py."""
 import argparse
 import concurrent.futures
+import fcntl
 import json
 import math
+import os
 import pathlib
 import statistics
+import subprocess
 import sys
+import tempfile
 import time
 
 import torch
@@ -22,7 +31,8 @@ import torch.nn.functional as F
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
 from kernel import Kernel, Library  # noqa: E402: bench/kernel.py
-from level1 import PROBLEMS  # noqa: E402
+from drawn import draw, tensor_bytes  # noqa: E402
+from level1 import PROBLEMS, VARIED  # noqa: E402
 
 FORMS = ("ptx", "cu")
 NAMES = {"f32": torch.float32, "f16": torch.float16, "bf16": torch.bfloat16}
@@ -120,6 +130,35 @@ TORCH |= {
 }
 SCALARS = {5: {"s": 3.14}}
 RESULT = {**{n: "C" for n in range(1, 19)}, 5: "Y", **{n: "L" for n in (94, 95, 96, 98, 99, 100)}}
+# Of an element rounded to the type once on each side.
+ULP = {"f32": 0, "f16": 2 ** -10, "bf16": 2 ** -7}
+# Bytes a second of a copy and of reading: what floors are made of, as those of the data file.
+COPY, READ = 4.279e12, 4.576e12
+
+
+def torch_of(p):
+    """(sizes, dtype -> inputs, the function) of a problem in PyTorch."""
+    if "reference" not in p:
+        return TORCH[p.get("base", p["id"])]
+
+    def make(sizes, dtype):
+        return {name: rand(*[sizes[e] for e in extents.split()], dtype=dtype) * 2 - 1 for name, extents in p["inputs"].items()}
+
+    return make, eval(p["reference"], {"torch": torch, "F": F})
+
+
+def result_of(p):
+    return "Y" if "reference" in p else RESULT.get(p.get("base", p["id"]), "Y")
+
+
+def scalars_of(p):
+    return SCALARS.get(p.get("base", p["id"]), {})
+
+
+def size_of(*tensors):
+    return sum(t.numel() * t.element_size() for t in tensors)
+
+
 # Largest |kernel - PyTorch| / (|PyTorch| + mean |PyTorch|) taken for right: both sides round; sums and
 # scans of many terms, in any order, and what divides by them differ by more than one rounding.
 TOLERANCE = {"elementwise": 2e-6, "windows": 2e-6, "columns": 2e-5, "losses": 2e-5, "rows": 5e-5}
@@ -178,6 +217,7 @@ class Run:
         self.options = options
         self.library = Library(options.library)
         self.clock = Clock()
+        self.problems = draw(options.drawn) if options.drawn else PROBLEMS
         self.floors = json.loads((pathlib.Path(__file__).parent / "floors.json").read_text())["problems"]
         self.began = time.time()
 
@@ -185,10 +225,10 @@ class Run:
         """All code through the compilers, side by side, into the cache: opened at the smallest case."""
 
         def one(number, form):
-            p = PROBLEMS[number]
+            p = self.problems[number]
             try:
                 inputs, output = self.data(p, p["cases"]["small"])
-                Kernel(self.library, self.artifact(p, form), p["cases"]["small"], {**inputs, RESULT.get(p["id"], "Y"): output}, SCALARS.get(number, {})).close()
+                Kernel(self.library, self.artifact(p, form), p["cases"]["small"], {**inputs, result_of(p): output}, scalars_of(p)).close()
             except Exception as error:  # told here, and again where it is timed
                 print(p["file"], form, repr(error)[:300], flush=True)
 
@@ -201,10 +241,22 @@ class Run:
         return self.library.read(self.options.artifacts / p["file"].replace(".sketch", f".{form}.ska"))
 
     def data(self, p, sizes):
-        make, reference = TORCH[p["id"]]
+        make, reference = torch_of(p)
         torch.manual_seed(p["id"])
-        inputs = make(sizes, NAMES[self.options.variant])
-        return inputs, reference(*inputs.values()).contiguous()
+        dtype = NAMES[self.options.variant]
+        inputs = make(sizes, dtype)
+        wide = [t.float() if t.dtype is dtype else t for t in inputs.values()]
+        want = reference(*wide).contiguous()
+        return inputs, want.to(dtype) if want.is_floating_point() else want
+
+    def tolerance(self, p):
+        drawn = 4 if "reference" in p else 1  # up to four functions, each of which rounds
+        return drawn * TOLERANCE.get(p["kind"], 5e-5) + ULP[self.options.variant]
+
+    def floor(self, p, moved, written, null):
+        full = self.options.case == "full" and self.options.variant == "f32" and not self.options.drawn
+        seconds = self.floors[str(p["id"])]["floor_ms"] * 1e-3 if full else moved / (READ if written * 50 < moved else COPY)
+        return max(seconds, null)
 
     def problem(self, p):
         sizes = p["cases"][self.options.case]
@@ -215,7 +267,7 @@ class Run:
         for form in FORMS:
             output = torch.empty_like(want).fill_(float("nan") if want.is_floating_point() else -7)
             try:
-                kernel = Kernel(self.library, self.artifact(p, form), sizes, {**inputs, RESULT.get(p["id"], "Y"): output}, SCALARS.get(p["id"], {}))
+                kernel = Kernel(self.library, self.artifact(p, form), sizes, {**inputs, result_of(p): output}, scalars_of(p))
                 kernels.append(kernel)
                 kernel()
                 torch.cuda.synchronize()
@@ -224,11 +276,12 @@ class Run:
                 print(p["file"], form, str(error)[:300], flush=True)
                 continue
             worst, odd = difference(output, want)
-            right = odd == 0 and worst <= (TOLERANCE.get(p["kind"], 5e-5) if want.is_floating_point() else 0) * {"f32": 1, "f16": 3e3, "bf16": 3e4}[self.options.variant]
+            right = odd == 0 and worst <= (self.tolerance(p) if want.is_floating_point() else 0)
             entry["kernels"][form] = {**kernel.info, "worst": worst, "odd": odd, "verified": right}
             calls[form] = kernel
             del output
-        reference = TORCH[p["id"]][1]
+        reference = torch_of(p)[1]
+        written, moved = size_of(want), size_of(want, *inputs.values())
         del want
         with torch.no_grad():
             calls["eager"] = lambda: reference(*inputs.values())
@@ -244,10 +297,8 @@ class Run:
         entry["samples"] = {k: [round(x, 9) for x in v] for k, v in times.items()}
         entry["seconds"] = {k: statistics.median(v) for k, v in times.items()}
         entry["ceilings_gb_per_s"] = {n: moved / entry["seconds"][n] * 1e-9 for n, (_, moved) in ceilings.items() if moved}
-        bytes_moved = next((k["bytes"] for k in entry["kernels"].values() if "bytes" in k), 0)
-        entry["bytes"] = bytes_moved
-        if self.options.case == "full" and self.options.variant == "f32":
-            entry["floor_s"] = max(self.floors[str(p["id"])]["floor_ms"] * 1e-3, entry["seconds"]["null"])
+        entry["bytes"] = moved
+        entry["floor_s"] = self.floor(p, moved, written, entry["seconds"]["null"])
         self.line(entry)
         return entry
 
@@ -281,6 +332,59 @@ def summary(entries):
         print(f"{group:20} {form}: geometric mean over the floor {math.exp(statistics.fmean(map(math.log, ratios))):.3f} of {len(ratios)}")
 
 
+# ---- torch.compile beforehand ----
+
+def compile_here(options, numbers):
+    """In a process of its own: torch.compile's code of the problems into the caches."""
+    import torch._dynamo
+    problems = draw(options.drawn) if options.drawn else PROBLEMS
+    with open(os.environ["TORCHINDUCTOR_CACHE_DIR"] + "/memory.lock", "w") as lock:
+        for number in numbers:
+            p = problems[number]
+            make, reference = torch_of(p)
+            try:
+                room_for(p, lock)
+                inputs = make(p["cases"][options.case], NAMES[options.variant])
+                torch._dynamo.reset()
+                with torch.no_grad():
+                    torch.compile(reference, dynamic=False)(*inputs.values())
+                torch.cuda.synchronize()
+            except Exception as error:  # compiled where it is timed, then
+                print(number, "not compiled beforehand:", repr(error)[:200], flush=True)
+            inputs = None
+            torch.cuda.empty_cache()
+
+
+def room_for(p, lock):
+    """Waits until a problem's memory is free and takes it; the allocator keeps it until it is emptied."""
+    need = 3 * tensor_bytes(p["text"], p["cases"]["full"])[0] + (2 << 30)
+    need = min(need, 100 << 30)
+    fcntl.flock(lock, fcntl.LOCK_EX)
+    try:
+        while torch.cuda.mem_get_info()[0] < need + (2 << 30):
+            time.sleep(0.05)
+        torch.empty(need, dtype=torch.uint8, device="cuda")
+    finally:
+        fcntl.flock(lock, fcntl.LOCK_UN)
+
+
+def compile_beforehand(options, numbers):
+    folder = tempfile.mkdtemp(prefix="compile-", dir=options.out.resolve().parent)
+    os.environ |= {"TORCHINDUCTOR_CACHE_DIR": folder, "TRITON_CACHE_DIR": folder + "/triton", "TORCHINDUCTOR_FX_GRAPH_CACHE": "1", "TORCHINDUCTOR_COMPILE_THREADS": "1"}
+    began = time.time()
+    shares = [numbers[i::options.workers] for i in range(options.workers)]
+    workers = [subprocess.Popen([sys.executable, *sys.argv, "--compile-only", ",".join(map(str, share))]) for share in shares if share]
+    for worker in workers:
+        try:
+            worker.wait(timeout=max(1, began + options.compile_seconds - time.time()))
+        except subprocess.TimeoutExpired:
+            worker.kill()
+            worker.wait()
+    for tuned in pathlib.Path(folder).rglob("*.best_config"):  # found beside other processes
+        tuned.unlink()
+    print(f"torch.compile's code made in {time.time() - began:.1f} s", flush=True)
+
+
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("library", type=pathlib.Path)
@@ -292,8 +396,18 @@ def main():
     parser.add_argument("--compile", action="store_true")
     parser.add_argument("--seconds", type=float, default=1e9)
     parser.add_argument("--variant", default="f32", choices=NAMES)
+    parser.add_argument("--drawn", type=int, default=0)
+    parser.add_argument("--workers", type=int, default=12)
+    parser.add_argument("--compile-seconds", type=float, default=90, help="what is not compiled beforehand by then is where it is timed")
+    parser.add_argument("--compile-only", default="", help=argparse.SUPPRESS)
     options = parser.parse_args()
-    numbers = [int(n) for n in options.only.split(",")] if options.only else list(PROBLEMS)
+    table = draw(options.drawn) if options.drawn else PROBLEMS
+    numbers = [int(n) for n in options.only.split(",")] if options.only else [n for n in table if options.variant == "f32" or n in VARIED]
+    if options.compile_only:
+        compile_here(options, [int(n) for n in options.compile_only.split(",")])
+        return 0
+    if options.compile:
+        compile_beforehand(options, numbers)
     run = Run(options)
     run.warm(numbers)
     entries, left = [], []
@@ -302,13 +416,13 @@ def main():
             left.append(number)
             continue
         try:
-            entries.append(run.problem(PROBLEMS[number]))
+            entries.append(run.problem(table[number]))
         except Exception as error:  # one problem does not end the run
-            entries.append({"id": number, "name": PROBLEMS[number]["name"], "group": PROBLEMS[number]["group"], "error": str(error), "kernels": {}})
+            entries.append({"id": number, "name": table[number]["name"], "group": table[number]["group"], "error": str(error), "kernels": {}})
             print(number, "failed:", repr(error)[:300], flush=True)
         torch.cuda.empty_cache()
     result = {"format": "sketchc.kernelbench 1", "device": torch.cuda.get_device_name(), "torch": torch.__version__, "sketchc": run.library.c.sketchc_version().decode(),
-              "case": options.case, "variant": options.variant, "left_out": left, "problems": entries}
+              "case": options.case, "variant": options.variant, "drawn": options.drawn, "left_out": left, "problems": entries}
     options.out.write_text(json.dumps(result, indent=1) + "\n")
     summary(entries)
     if left:

@@ -1,0 +1,69 @@
+#!/usr/bin/env python3
+"""Problems of bench/kernelbench/drawn.py and the variants of level1.py in f16 and bf16: what is drawn is
+what drawn.py promises, every file compiles, and the small cases of the operators and of the variants are
+verified on the processor.
+
+    drawn_test.py SKETCHC KERNELBENCH_FOLDER"""
+import pathlib
+import subprocess
+import sys
+import tempfile
+
+import level1_test
+
+TRIED = 7  # the seed whose files are compiled; the reported one is not looked at before it is timed
+
+
+def promises(drawn, level1):
+    bad = []
+    for seed in range(1, 41):
+        problems = drawn.draw(seed)
+        if [p["text"] for p in problems.values()] != [p["text"] for p in drawn.draw(seed).values()]:
+            bad.append(f"seed {seed} draws differently the second time")
+        shapes, operators = ([p for p in problems.values() if ("base" in p) == based] for based in (True, False))
+        if (len(shapes), len(operators), len({p["base"] for p in shapes}), len({p["name"].split("_")[0] for p in operators})) != (12, 4, 12, 4):
+            bad.append(f"seed {seed}: {[p['name'] for p in problems.values()]}")
+        if {p["group"] for p in shapes} != set(level1.GROUPS) - {"matmul"}:
+            bad.append(f"seed {seed}: groups {[p['group'] for p in shapes]}")
+        for p in problems.values():
+            size = drawn.tensor_bytes(p["text"], p["cases"]["full"])[0]
+            if not drawn.LEAST <= size <= drawn.MOST:
+                bad.append(f"seed {seed}: {p['name']} {p['cases']['full']} has {size} bytes")
+    full = level1.PROBLEMS[45]
+    if drawn.tensor_bytes(full["text"], full["cases"]["full"]) != (4 * 16 * 64 * (2048 ** 2 + 186 ** 2), 4 * 16 * 64 * 186 ** 2):
+        bad.append("tensor_bytes counts avg_pool2d wrong")
+    return bad
+
+
+def varied(level1):
+    bad = []
+    for number in level1.VARIED:
+        text = level1.in_type(level1.PROBLEMS[number]["text"], "bf16")
+        if "]: f32" in text or text.count("]: bf16") < 4:
+            bad.append(f"problem {number} in bf16:\n{text}")
+    return bad
+
+
+def main():
+    sketchc, folder = sys.argv[1:3]
+    sys.path.insert(0, folder)
+    import drawn
+    import level1
+    bad = promises(drawn, level1) + varied(level1)
+    with tempfile.TemporaryDirectory() as name:
+        files, verified = [], []
+        for p in drawn.draw(TRIED).values():
+            files.append(pathlib.Path(name) / p["file"])
+            files[-1].write_text(p["text"])
+            if "base" not in p:
+                verified.append(files[-1])
+        for number, dtype in zip(level1.VARIED, ("f16", "bf16") * 5):
+            verified.append(pathlib.Path(name) / f"{dtype}_{level1.PROBLEMS[number]['file']}")
+            verified[-1].write_text(level1.in_type(level1.PROBLEMS[number]["text"], dtype))
+        bad += level1_test.compile_all("cuda", sketchc, files + verified[4:]) + level1_test.verify_all(sketchc, verified)
+    print("\n".join(bad) or f"{len(files)} drawn problems, {len(verified) - 4} variants")
+    return 1 if bad else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
