@@ -16,7 +16,7 @@ case $name in
   *) options="-max_len=1024" ;;
 esac
 case $name in
-  edits|frames|reply|stream)
+  edits|frames|reply|stream|vectors)
     asan=quarantine_size_mb=8:thread_local_quarantine_size_kb=64:malloc_context_size=4:allocator_release_to_os_interval_ms=-1
     export ASAN_OPTIONS=${ASAN_OPTIONS:-$asan} ;;
 esac
