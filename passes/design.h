@@ -31,6 +31,10 @@ typedef struct {
 size_t design_style_count(void);
 const DesignStyle *design_style(size_t index);
 
+/* A product, also one in index notation, whose factors both have an axis of the output of their
+ * own: a matrix product, a convolution. */
+bool design_is_matmul(const IrOp *op);
+
 /* Appends `sketch OPERATOR_STYLE implements OPERATOR { ... }`. False, with *error (static or in
  * `arena`) and nothing appended, when the style does not fit the graph. `f` is a graph function;
  * its module's expressions grow. */

@@ -133,7 +133,7 @@ static DesignTile load_view(Design *d, const char *tensor, const IrType *type,
             bool seen = !aff_depends_on(index[i], d->axes[k]);
             for (unsigned j = 0; j < count; j++) seen |= dims[j] == d->axes[k];
             if (seen) continue;
-            if (count == DESIGN_RANK) {
+            if (count == (d->dry ? DESIGN_RANK : DESIGN_TILE_RANK)) {
                 design_fail(d, "a view of more than 8 axes");
                 return (DesignTile){0};
             }

@@ -79,6 +79,10 @@ static DesignTile spread(Design *d, const DesignTile *t, DesignAxis *axis) {
     DesignAxis *axes[DESIGN_RANK];
     unsigned rank = 0;
     Str shape;
+    if (t->rank == DESIGN_RANK) {
+        design_fail(d, "more axes than a tile may have");
+        return *t;
+    }
     str_init(&shape);
     for (; rank < t->rank; rank++) {
         axes[rank + 1] = t->axes[rank];
@@ -298,6 +302,26 @@ bool design_is_product(const IrOp *op) {
     if (op->opcode == IR_GRAPH_CONTRACT) return true;
     return op->opcode == IR_GRAPH_GENERIC && strcmp(ir_attr_str(op, "kind", ""), "add") == 0 &&
            yielded_product(op);
+}
+
+/* Which indices of the notation a value is made of, a bit each. */
+static uint32_t indices_of(const IrOp *notation, const IrValue *v) {
+    uint32_t found = 0;
+    for (unsigned i = 0; i < notation->operand_count && i < 32; i++)
+        if (notation->regions[0]->args[i] == v) found |= (uint32_t)1 << i;
+    if (!v->def || v->def->block != notation->regions[0]) return found;
+    for (unsigned i = 0; i < v->def->operand_count; i++)
+        found |= indices_of(notation, v->def->operands[i]);
+    return found;
+}
+
+bool design_is_matmul(const IrOp *op) {
+    if (op->opcode == IR_GRAPH_CONTRACT) return true;
+    const IrOp *mul = design_is_product(op) ? yielded_product(op) : NULL;
+    if (!mul) return false;
+    uint32_t a = indices_of(op, mul->operands[0]), b = indices_of(op, mul->operands[1]);
+    uint32_t outer = ((uint32_t)1 << ir_attr_int(op, "outer", 0)) - 1;
+    return (a & ~b & outer) && (b & ~a & outer) && (a & b & ~outer);
 }
 
 static DesignTile factor(Design *d, const Product *p, bool second) {

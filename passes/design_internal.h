@@ -4,7 +4,9 @@
 
 #include "design.h"
 
-enum { DESIGN_RANK = 8, DESIGN_AXES = 32 };
+/* Axes of a tile; more in a dry run, where every axis is whole, than in what is written, for which
+ * the language sets the limit. */
+enum { DESIGN_RANK = 16, DESIGN_TILE_RANK = 8, DESIGN_AXES = 32 };
 
 /* An axis of the loop nest that is being written: of its output, or folded. */
 typedef struct {
