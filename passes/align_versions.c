@@ -100,7 +100,7 @@ bool pass_align_versions(PassContext *ctx) {
             continue;
         }
         Alignment a = {.module = ctx->module, .scratch = ctx->scratch};
-        ir_walk(f->body, visit, &a);
+        if (!ir_func_attr(f, "turned")) ir_walk(f->body, visit, &a); /* its rows may begin at any element */
         if (!decided) {
             const char *name = f->name; /* clones stand right behind f */
             IrFunc *plain = ir_func_clone(f, arena_printf(ctx->module->arena, "%s_unaligned", name));

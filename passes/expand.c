@@ -165,6 +165,13 @@ IrOp *dist_map(Expand *x, const Dist *dist, int64_t vector, Dtype result, IrBuil
     return map;
 }
 
+void dist_piece(IrBuilder *b, const Dist *dist, int64_t width, IrValue **index) {
+    IrValue **last = &index[dist->dim_count - 1];
+    bool whole = dist->dims[dist->dim_count - 1].extent == width;
+    *last = whole ? ir_const_index(b, 0)
+                  : index_mul_const(b, ir_binary(b, IR_FLOORDIV, *last, ir_const_index(b, width)), width);
+}
+
 /* How many consecutive lanes along the axis, from a multiple of that number on, are present or absent together. */
 static int64_t lanes_alike(Expand *x, const Dist *dist, unsigned axis, const Aff *lo, const Aff *hi) {
     int64_t width = x->gpu && x->at ? dist_vector(dist, axis, 16) : 1;
@@ -182,15 +189,15 @@ static IrValue *bound_mask(Expand *x, IrBuilder *b, const Dist *dist, unsigned a
     bool need_lo = lo && !(aff_is_const(lo, &c) && c <= 0);
     bool need_hi = hi && !(aff_is_const(hi, &c) && c >= dist->padded[axis]);
     if (!need_lo && !need_hi) return NULL;
+    if (x->turn && is_turned(x, dist)) {
+        IrValue *present = need_hi ? turned_present(x, b, dist, index, turned_limit(x, hi)) : NULL;
+        if (!need_lo) return present;
+        return mask_and(b, present, ir_binary(b, IR_LE, expand_aff(x, &x->b, lo), turned_lane(x, b, dist, index)));
+    }
     IrValue *at[DIST_MAX_DIMS], *mask = NULL;
     int64_t alike = lanes_alike(x, dist, axis, need_lo ? lo : NULL, need_hi ? hi : NULL);
     for (unsigned i = 0; i < dist->dim_count; i++) at[i] = index[i];
-    if (alike > 1) { /* one condition for all of a piece */
-        IrValue **last = &at[dist->dim_count - 1];
-        bool whole = dist->dims[dist->dim_count - 1].extent == alike;
-        *last = whole ? ir_const_index(b, 0)
-                      : index_mul_const(b, ir_binary(b, IR_FLOORDIV, *last, ir_const_index(b, alike)), alike);
-    }
+    if (alike > 1) dist_piece(b, dist, alike, at); /* one condition for all of a piece */
     IrValue *base = dist_base(x, dist, axis), *local = dist_local(b, dist, axis, at);
     if (!local) local = ir_const_index(b, 0);
     if (need_hi) {
@@ -522,6 +529,8 @@ static bool expand_func(PassContext *ctx, IrFunc *from) {
     x.num_warps = x.gpu ? ir_func_attr_int(from, "num_warps", 4) : 1;
     x.cluster = x.gpu ? ir_func_cluster(from) : 1;
     x.vector_bytes = x.gpu ? ir_func_attr_int(from, "vector_bytes", 16) : 4;
+    x.turned = x.gpu ? ir_func_attr_int(from, "turned", 0) : 0;
+    x.row_lanes = ir_func_attr_int(from, "row_lanes", 0);
     create_params(&x);
     x.b = ir_builder_at_end(x.to->body);
     x.anchor = ir_const_index(&x.b, 0)->def;

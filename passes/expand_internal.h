@@ -39,6 +39,9 @@ typedef struct {
         IrOp **data;
         size_t len, cap;
     } scratch_pointers;
+    int64_t turned, row_lanes; /* rows of so many lanes lie turned, in pieces of `turned` elements; 0: none do */
+    IrValue *turn;             /* by how many places; made at the first access of such a row ... */
+    const Aff *turned_from;    /* ... and what it is the remainder of */
     IrOp *elected; /* the last `if` of one thread: more may go there */
     bool gpu, failed;
 } Expand;
@@ -65,6 +68,8 @@ IrValue *dist_local(IrBuilder *b, const Dist *dist, unsigned axis, IrValue *cons
 /* Opens a map over the dims of `dist`, the last divided by `vector`; sets *inner to its region and
  * fills index[] (the last scaled back to elements). */
 IrOp *dist_map(Expand *x, const Dist *dist, int64_t vector, Dtype result, IrBuilder *inner, IrValue **index);
+/* Sets the index of the last dim to the first of its piece of `width` elements. */
+void dist_piece(IrBuilder *b, const Dist *dist, int64_t width, IrValue **index);
 /* The element of `rep` (or `width` consecutive ones) at indices of `at`, in a map's region. */
 IrValue *rep_get(Expand *x, IrBuilder *b, const Rep *rep, const Dist *at, IrValue *const *index, int64_t width);
 /* The index of sub `s` within dimension index `value`. */
@@ -107,6 +112,30 @@ IrValue *access_pointer(const AccessPlan *plan);
  * when the access is always inside. */
 IrValue *access_offset(Expand *x, IrBuilder *inner, AccessPlan *plan, const Dist *dist, IrValue *const *index,
                        IrValue **mask);
+
+/* ---- Rows at odd addresses, held turned (expand_turned.c) ---- */
+
+bool is_turned(const Expand *x, const Dist *dist);
+/* The elements of one access of a turned row: a piece, or 1. */
+int64_t turned_width(Expand *x, IrOp *op, const AccessPlan *plan, const Dist *dist);
+/* How many lanes are present, of a row that has `limit`. */
+IrValue *turned_limit(Expand *x, const Aff *limit);
+IrValue *turned_lane(Expand *x, IrBuilder *b, const Dist *dist, IrValue *const *index);
+IrValue *turned_present(Expand *x, IrBuilder *b, const Dist *dist, IrValue *const *index, IrValue *limit);
+IrValue *turned_whole(Expand *x, IrBuilder *b, const Dist *dist, IrValue *local, IrValue *limit);
+/* The pieces at a row's begin and end, which are no one access: code of the threads that hold them. */
+typedef struct {
+    const Dist *dist;
+    IrValue *limit;    /* so many lanes are of the row */
+    IrValue *place[2]; /* where they begin, among the thread's places ... */
+    IrValue *first[2]; /* ... and among the row's lanes; below 0: turned behind the end */
+    IrOp *branch;      /* null: every thread runs it */
+    IrBuilder saved;
+} TurnedEdges;
+TurnedEdges turned_edges(Expand *x, const Dist *dist, IrValue *limit, unsigned results, const IrType *const *types);
+void turned_edges_end(Expand *x, const TurnedEdges *e);
+IrValue *turned_edge_lane(Expand *x, IrBuilder *b, const TurnedEdges *e, unsigned which, IrValue *j, IrValue **mask);
+IrValue *turned_in_edge(Expand *x, IrBuilder *b, const TurnedEdges *e, unsigned which, IrValue *const *index, IrValue **j);
 
 /* ---- Pieces wider than a thread's own, by shuffles (expand_widen.c) ---- */
 

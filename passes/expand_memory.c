@@ -87,7 +87,7 @@ static const Aff *slice_limit(Expand *x, const AccessPlan *s, unsigned i) {
 
 AccessPlan access_plan(Expand *x, IrOp *op, const Dist *dist) {
     AccessPlan plan = slice_of(x, op);
-    if (dist) plan.width = slice_vector(x, &plan, dist);
+    if (dist) plan.width = is_turned(x, dist) ? turned_width(x, op, &plan, dist) : slice_vector(x, &plan, dist);
     return plan;
 }
 
@@ -143,6 +143,20 @@ static IrValue *view_offset(Expand *x, IrBuilder *inner, const AccessPlan *s, Ir
     return or_zero(inner, sum);
 }
 
+/* The offset of a lane along the axis of a turned row, or of a piece that is one access; *fixed: what is invariant. */
+static IrValue *turned_offset(Expand *x, IrBuilder *inner, const AccessPlan *s, unsigned i, const Dist *dist,
+                              IrValue *const *index, IrValue **fixed, IrValue **mask) {
+    IrValue *limit = turned_limit(x, slice_limit(x, s, i)), *local = or_zero(inner, dist_local(inner, dist, 0, index));
+    if (s->width == 1) {
+        *mask = mask_and(inner, *mask, turned_present(x, inner, dist, index, limit));
+        return turned_lane(x, inner, dist, index);
+    }
+    IrValue *base = dist_base(x, dist, 0);
+    *fixed = base ? ir_binary(&x->b, IR_SUB, base, x->turn) : ir_binary(&x->b, IR_SUB, ir_const_index(&x->b, 0), x->turn);
+    *mask = mask_and(inner, *mask, turned_whole(x, inner, dist, local, limit));
+    return local;
+}
+
 IrValue *access_offset(Expand *x, IrBuilder *inner, AccessPlan *s, const Dist *dist, IrValue *const *index,
                        IrValue **mask_out) {
     IrBuilder *outer = &x->b;
@@ -155,6 +169,13 @@ IrValue *access_offset(Expand *x, IrBuilder *inner, AccessPlan *s, const Dist *d
             continue;
         }
         IrValue *begin = expand_scalar(x, s->begin[i]), *at = begin, *local = NULL;
+        if (s->tile_axis[i] >= 0 && is_turned(x, dist)) {
+            IrValue *stride = ir_aff_emit(outer, s->stride[i]);
+            local = turned_offset(x, inner, s, i, dist, index, &at, &mask);
+            if (at != begin) fixed = index_add(outer, fixed, ir_binary(outer, IR_MUL, at, stride));
+            moving = index_add(inner, moving, ir_binary(inner, IR_MUL, local, stride));
+            continue;
+        }
         AxisChecks need = axis_checks(x, s, i, dist);
         IrValue *extent = need.extent ? ir_aff_emit(outer, s->type->extents[i]) : NULL;
         if (s->tile_axis[i] >= 0) {
@@ -222,6 +243,48 @@ static IrValue *emit_load(Expand *x, IrBuilder *b, IrOp *op, const AccessPlan *s
     return ir_result(load, 0);
 }
 
+/* The element offset of the lane along the last axis, the others being dropped. */
+static IrValue *lane_offset(Expand *x, IrBuilder *inner, const AccessPlan *s, IrValue *lane) {
+    IrValue *row = NULL;
+    for (unsigned i = 0; i < s->rank; i++)
+        row = index_add(&x->b, row, ir_binary(&x->b, IR_MUL, expand_scalar(x, s->begin[i]), ir_aff_emit(&x->b, s->stride[i])));
+    return index_add(inner, row, lane);
+}
+
+/* The pieces of a turned row that are no one access: their elements one by one, then put where the pieces are. */
+static IrValue *load_edges(Expand *x, IrOp *op, const AccessPlan *plan, const Dist *dist, IrValue *frag) {
+    const IrType *type = ir_type_scalar(x->module, plan->type->dtype), *piece = ir_type_frag(x->module, type->dtype, 1, &x->turned);
+    TurnedEdges e = turned_edges(x, dist, turned_limit(x, slice_limit(x, plan, plan->rank - 1)), 1, &frag->type);
+    IrValue *edges[2], *index[DIST_MAX_DIMS], *at[DIST_MAX_DIMS + 1] = {frag}, *mask, *j;
+    for (unsigned k = 0; k < 2; k++) {
+        IrOp *map = ir_map(&x->b, 1, &x->turned, 1, &piece);
+        IrBuilder inner = ir_builder_at_end(map->regions[0]), after = x->b;
+        x->b = ir_builder_before(map);
+        IrValue *lane = turned_edge_lane(x, &inner, &e, k, map->regions[0]->args[0], &mask);
+        IrValue *value = emit_load(x, &inner, op, plan, lane_offset(x, &inner, plan, lane), mask, 1);
+        x->b = after;
+        ir_yield(&inner, 1, &value);
+        edges[k] = ir_result(map, 0);
+    }
+    IrBuilder inner;
+    IrOp *map = dist_map(x, dist, 1, type->dtype, &inner, index);
+    for (unsigned i = 0; i < dist->dim_count; i++) at[i + 1] = index[i];
+    IrValue *value = ir_result(ir_op_create(&inner, IR_FRAG_GET, dist->dim_count + 1, at, 1, &type), 0);
+    for (unsigned k = 0; k < 2; k++) {
+        IrValue *inside = turned_in_edge(x, &inner, &e, k, index, &j);
+        IrValue *edge = ir_result(ir_op_create(&inner, IR_FRAG_GET, 2, (IrValue *[]){edges[k], j}, 1, &type), 0);
+        value = ir_select(&inner, inside, edge, value);
+    }
+    ir_yield(&inner, 1, &value);
+    value = ir_result(map, 0);
+    if (!e.branch) return value;
+    ir_yield(&x->b, 1, &value);
+    IrBuilder otherwise = ir_builder_at_end(e.branch->regions[1]);
+    ir_yield(&otherwise, 1, &frag);
+    turned_edges_end(x, &e);
+    return ir_result(e.branch, 0);
+}
+
 void expand_load(Expand *x, IrOp *op) {
     IrValue *result = &op->results[0], *mask;
     expand_order(x, op);
@@ -245,7 +308,9 @@ void expand_load(Expand *x, IrOp *op) {
     x->b = saved;
     IrValue *value = emit_load(x, &inner, op, &plan, offset, mask, plan.width);
     ir_yield(&inner, 1, &value);
-    expand_bind_frag(x, result, ir_result(map, 0), &dist);
+    IrValue *frag = ir_result(map, 0);
+    if (plan.width > 1 && is_turned(x, &dist)) frag = load_edges(x, op, &plan, &dist, frag);
+    expand_bind_frag(x, result, frag, &dist);
 }
 
 /* Lanes and warps that hold copies leave the store to the first of them. */
@@ -267,9 +332,11 @@ IrValue *owner_mask(Expand *x, const Dist *dist) {
 static int64_t whole_pieces(Expand *x, IrValue *tile, const AccessPlan *plan, const Aff *const *checked) {
     int64_t width = plan->width;
     if (width == 1) return 1;
+    Dist dist = dist_of(tile->type);
     unsigned axis = (unsigned)plan->tile_axis[plan->rank - 1];
     PresenceAxis p = presence_in(x->presence, tile).axes[axis];
     bool covered = p.hi && checked[axis] && aff_prove_le(plan->facts, checked[axis], p.hi);
+    if (is_turned(x, &dist)) return (!p.hi || covered) && (!p.lo || aff_prove_le(plan->facts, p.lo, aff_const(x->module->affs, 0))) ? width : 1;
     while (width > 1 && p.lo && aff_known_divisor(plan->facts, p.lo, width) % width) width /= 2;
     while (width > 1 && p.hi && !covered && aff_known_divisor(plan->facts, p.hi, width) % width) width /= 2;
     return width;
@@ -329,6 +396,28 @@ static StorePlan plan_store(Expand *x, IrOp *op, bool updates) {
     return s;
 }
 
+/* The pieces of a turned row that are no one access, element by element. */
+static void store_edges(Expand *x, IrOp *op, const StorePlan *s, IrValue *owner) {
+    const AccessPlan *plan = &s->plan;
+    TurnedEdges e = turned_edges(x, &s->dist, turned_limit(x, slice_limit(x, plan, plan->rank - 1)), 0, NULL);
+    for (unsigned k = 0; k < 2; k++) {
+        IrValue *index[DIST_MAX_DIMS], *inside, *mask, *j;
+        IrBuilder inner;
+        IrOp *map = dist_map(x, &s->dist, 1, DTYPE_NONE, &inner, index);
+        IrBuilder after = x->b;
+        x->b = ir_builder_before(map);
+        inside = turned_in_edge(x, &inner, &e, k, index, &j);
+        IrValue *lane = turned_edge_lane(x, &inner, &e, k, j, &mask), *offset = lane_offset(x, &inner, plan, lane);
+        x->b = after;
+        mask = mask_and(&inner, owner, mask_and(&inner, inside, mask));
+        IrValue *operands[4] = {rep_get(x, &inner, expand_rep(x, op->operands[0]), &s->dist, index, 1), plan->pointer, offset, mask};
+        set_access_attrs(ir_op_create(&inner, IR_MEM_STORE, 4, operands, 0, NULL), op, 1, plan->type->dtype);
+        ir_yield(&inner, 0, NULL);
+    }
+    if (e.branch) ir_yield(&x->b, 0, NULL);
+    turned_edges_end(x, &e);
+}
+
 void expand_store(Expand *x, IrOp *op) {
     IrValue *tile = op->operands[0], *index[DIST_MAX_DIMS], *mask;
     Rep *rep = expand_rep(x, tile);
@@ -361,6 +450,7 @@ void expand_store(Expand *x, IrOp *op) {
         set_access_attrs(store, op, s.plan.width, s.plan.type->dtype);
     }
     ir_yield(&inner, 0, NULL);
+    if (s.plan.width > 1 && is_turned(x, &s.dist)) store_edges(x, op, &s, owner);
 }
 
 IrValue *expand_shared(Expand *x, Dtype dtype, int64_t elements, const char *name) {

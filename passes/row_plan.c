@@ -75,9 +75,8 @@ static int64_t tiles_held(const OpList *ops, const Axes *axes, size_t index) {
 /* ---- Classes ---- */
 
 /* Does the kernel take its rows apart and put them together by reductions alone, under no control of its
- * own, in tiles of one axis? Then a cluster's blocks can share a row. */
-static bool may_spread(const PassContext *ctx, const OpList *ops, const Axes *axes, size_t index) {
-    if (!target_has(ctx->target, TARGET_CLUSTER)) return false;
+ * own, in tiles of one axis? */
+static bool is_plain(const OpList *ops, const Axes *axes, size_t index) {
     for (size_t i = 0; i < ops->len; i++) {
         const IrOp *op = ops->data[i];
         bool control = op->opcode == IR_FOR || op->opcode == IR_IF;
@@ -92,6 +91,28 @@ static bool may_spread(const PassContext *ctx, const OpList *ops, const Axes *ax
             if (is_tile(&op->results[r]) && op->results[r].type->rank > 1) return false;
     }
     return axes_class(axes, index)->innermost;
+}
+
+/* Can a cluster's blocks share a row? */
+static bool may_spread(const PassContext *ctx, const OpList *ops, const Axes *axes, size_t index) {
+    return target_has(ctx->target, TARGET_CLUSTER) && is_plain(ops, axes, index);
+}
+
+/* Does every access of the rows begin with their first lane, and does nothing ask for the number of a lane? Then
+ * it does not matter which thread holds which. */
+bool row_may_turn(PassContext *ctx, IrFunc *f, const Axes *axes, size_t index) {
+    OpList ops = ops_collect(ctx->scratch, f->body);
+    if (axes_others(axes, index, 1, 1) > 1 || !is_plain(&ops, axes, index)) return false;
+    for (size_t i = 0; i < ops.len; i++) {
+        const IrOp *op = ops.data[i];
+        if (op->opcode == IR_TILE_IOTA || op->opcode == IR_VIEW) return false;
+        if ((op->opcode != IR_TILE_LOAD && op->opcode != IR_TILE_STORE) || !axes_touch(axes, op, index)) continue;
+        unsigned operand, axis;
+        int64_t begin;
+        if (ir_attr(op, "pad") || !slice_operand(op, 0, &operand, &axis)) return false;
+        if (!aff_is_const(ir_aff_of(ctx->module, op->operands[operand]), &begin) || begin) return false;
+    }
+    return true;
 }
 
 static size_t add_class(RowClass *classes, size_t n, int64_t elements, int64_t others, int64_t warps, int64_t cluster) {
@@ -213,5 +234,7 @@ size_t row_plan(PassContext *ctx, IrFunc *f, const Axes *axes, size_t index, Row
     n = take(taken, n, longest, true, ROW_VERSIONS - 2);
     if (case_sizes(ctx, f, extent, false, sizes, COUNT_OF(sizes)) && class_for(all, count, sizes[0].row))
         odd = class_for(all, count, sizes[0].row);
-    return take(taken, n, odd ? odd : longest, false, ROW_VERSIONS - 1);
+    RowClass any = odd ? *odd : *longest;
+    if (any.cluster > 1 && 2 * any.warps <= MOST_WARPS && row_may_turn(ctx, f, axes, index)) any.warps *= 2, any.held /= 2;
+    return take(taken, n, &any, false, ROW_VERSIONS - 1);
 }

@@ -258,6 +258,20 @@ static const Aff *above(PassContext *ctx, const IrFunc *f, const AxisClass *c, i
     return f->guard ? aff_min(affs, f->guard, more) : more;
 }
 
+/* The bytes of the widest element of rows in memory. */
+static int64_t widest_in_memory(PassContext *ctx, IrFunc *f, const Axes *axes, size_t index) {
+    OpList ops = ops_collect(ctx->scratch, f->body);
+    int64_t widest = 1;
+    for (size_t i = 0; i < ops.len; i++) {
+        const IrOp *op = ops.data[i];
+        bool store = op->opcode == IR_TILE_STORE;
+        if ((!store && op->opcode != IR_TILE_LOAD) || !axes_touch(axes, op, index)) continue;
+        int64_t size = (int64_t)dtype_size(op->operands[store]->type->dtype);
+        widest = size > widest ? size : widest;
+    }
+    return widest;
+}
+
 static bool make_row(PassContext *ctx, IrFunc *f, const RowClass *row, size_t index) {
     Axes *axes = axes_analyse(ctx->scratch, f);
     IrModule *m = ctx->module;
@@ -271,6 +285,12 @@ static bool make_row(PassContext *ctx, IrFunc *f, const RowClass *row, size_t in
     }
     f->name = arena_printf(m->arena, row->aligned ? "%s_row%lld" : "%s_odd%lld", f->name, (long long)row->cap);
     narrow_guard(ctx, f, axes_class(axes, index), row->cap);
+    bool turned = !row->aligned && row_may_turn(ctx, f, axes, index);
+    int64_t piece = turned ? 16 / widest_in_memory(ctx, f, axes, index) : 1;
+    if (piece > 1) {
+        ir_func_attr_set_int(f, "vector_bytes", 16);
+        ir_func_attr_set_int(f, "turned", piece);
+    }
     if (row->cluster > 1) f->guard = above(ctx, f, axes_class(axes, index), row->cap / SPREAD_LEAST);
     axes_set_extent(axes, index, row->cap);
     ir_func_attr_set_int(f, "row_lanes", row->cap);
@@ -278,9 +298,9 @@ static bool make_row(PassContext *ctx, IrFunc *f, const RowClass *row, size_t in
     int64_t beside = row->cluster == 1 && row->held >= 48 ? REGISTERS_ALONE : REGISTERS_BESIDE;
     int64_t fit = ctx->target->registers_sm / ((row->held + beside) * 32 * row->warps);
     int64_t resident = row->cluster == 1 ? ctx->target->sms : row->cluster == 8 ? ctx->target->clusters : 0;
-    if (fit <= 1 && resident) ir_func_attr_set_int(f, "resident", resident);
+    if (fit <= 1 && resident && piece == 1) ir_func_attr_set_int(f, "resident", resident);
     /* What was planned with: neither more registers, nor spills for the sake of further blocks. */
-    if (row->held >= 48) ir_func_attr_set_int(f, "min_blocks", fit < 1 ? 1 : fit);
+    if (row->held >= (piece > 1 ? 32 : 48)) ir_func_attr_set_int(f, "min_blocks", fit < 1 ? 1 : fit);
     return make_static(ctx, f);
 }
 
