@@ -59,6 +59,7 @@ static void expand_op(void *ctx, IrOp *op) {
     if (!dtype_is_float(type->dtype)) return;
     bool narrow = dtype_bits(type->dtype) < 32;
     Math m = math_begin(module, op, narrow ? DTYPE_F32 : type->dtype, type->width);
+    m.not_positive = ir_attr_bool(op, "not_positive");
     IrValue *x = operand(&m, op->operands[0]);
     IrValue *result = unary ? unary(&m, x) : binary(&m, x, operand(&m, op->operands[1]));
     if (narrow) result = ir_cast(&m.b, result, type);

@@ -108,25 +108,23 @@ IrValue *math_polynomial(Math *m, IrValue *x, const double *c, size_t n) {
 }
 
 IrValue *math_power_of_two(Math *m, IrValue *n) {
-    IrValue *exponent = math_add(m, n, math_int(m, m->bias));
-    return math_float(m, math_op(m, IR_SHL, exponent, math_int(m, m->mantissa)));
+    return math_float(m, math_op(m, IR_SHL, n, math_int(m, m->mantissa)));
 }
 
-/* The first product is exact, the second rounds. */
+/* The first product is exact, the second rounds. n = h + (n - h), each with a bias of its own. */
 IrValue *math_scale(Math *m, IrValue *p, IrValue *n) {
     IrValue *half = math_op(m, IR_SHR, n, math_int(m, 1));
     p = math_mul(m, p, math_power_of_two(m, half));
     return math_mul(m, p, math_power_of_two(m, math_sub(m, n, half)));
 }
 
-/* Adding 1.5 * 2^mantissa leaves the integer in the lowest bits. */
-IrValue *math_nearest(Math *m, IrValue *x, double factor, IrValue **n) {
-    double shift = ldexp(1.5, m->mantissa);
-    int64_t bits = ((int64_t)(m->bias + m->mantissa) << m->mantissa) + (1ll << (m->mantissa - 1));
-    IrValue *magic = math_num(m, shift);
+/* Adding 1.5 * 2^mantissa leaves the integer in the lowest bits; what stands above them, a shift
+ * to the exponent's place drops. */
+IrValue *math_nearest(Math *m, IrValue *x, double factor, int bias, IrValue **n) {
+    IrValue *magic = math_num(m, ldexp(1.5, m->mantissa) + bias);
     IrValue *shifted =
         factor == 1 ? math_add(m, x, magic) : math_fma(m, x, math_num(m, factor), magic);
-    *n = math_sub(m, math_bits(m, shifted), math_int(m, bits));
+    *n = math_bits(m, shifted);
     return math_sub(m, shifted, magic);
 }
 
@@ -137,7 +135,8 @@ bool math_not_positive(const IrValue *x) {
 }
 
 bool math_from_0_to_1(const IrValue *x) {
-    return x->def && x->def->opcode == IR_EXP && math_not_positive(x->def->operands[0]);
+    if (!x->def || x->def->opcode != IR_EXP) return false;
+    return ir_attr_bool(x->def, "not_positive") || math_not_positive(x->def->operands[0]);
 }
 
 IrValue *math_copysign(Math *m, IrValue *magnitude, IrValue *sign) {

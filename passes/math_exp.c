@@ -11,21 +11,30 @@ static IrValue *grow(Math *m, IrValue *r) {
 }
 
 /* x = n ln 2 + r. With fma the first step is exact. */
-static IrValue *reduce(Math *m, IrValue *x, IrValue **n) {
-    IrValue *k = math_nearest(m, x, 0x1.71547652b82fep+0, n);
+static IrValue *reduce(Math *m, IrValue *x, int bias, IrValue **n) {
+    IrValue *k = math_nearest(m, x, 0x1.71547652b82fep+0, bias, n);
     IrValue *r = math_fma(m, k, math_num(m, -m->ln2_hi), x);
     return math_fma(m, k, math_num(m, -m->ln2_lo), r);
 }
 
-IrValue *math_exp_core(Math *m, IrValue *y) {
-    IrValue *n, *r = reduce(m, y, &n);
-    return math_scale(m, math_add(m, math_num(m, 1), grow(m, r)), n);
+/* e^r for |r| <= ln 2 / 2. In f32 the rounding of 1 + r q(r) weighs a third. */
+static IrValue *exp_reduced(Math *m, IrValue *r) {
+    IrValue *one = math_num(m, 1);
+    if (m->wide) return math_add(m, one, grow(m, r));
+    return math_fma(m, r, math_fma(m, r, MATH_POLYNOMIAL(m, r, exp), one), one);
 }
 
 IrValue *math_exp(Math *m, IrValue *x) {
-    IrValue *y = math_op(m, IR_MAX, x, math_num(m, m->wide ? -746 : -104));
-    if (!math_not_positive(x)) y = math_op(m, IR_MIN, y, math_num(m, m->wide ? 710 : 89));
-    return math_exp_core(m, y);
+    IrValue *n, *y = math_op(m, IR_MAX, x, math_num(m, m->wide ? -746 : -104));
+    if (m->not_positive || math_not_positive(x)) { /* 2^(n + up) 2^-up: n may be below the least exponent only */
+        int up = m->wide ? 128 : 64;
+        IrValue *r = reduce(m, y, m->bias + up, &n);
+        IrValue *e = math_mul(m, exp_reduced(m, r), math_power_of_two(m, n));
+        return math_mul(m, e, math_num(m, ldexp(1, -up)));
+    }
+    y = math_op(m, IR_MIN, y, math_num(m, m->wide ? 710 : 89));
+    IrValue *r = reduce(m, y, 2 * m->bias, &n);
+    return math_scale(m, exp_reduced(m, r), n);
 }
 
 /* 2^r - 1 for |r| <= 1/2: the factor ln 2 in two parts. */
@@ -38,14 +47,14 @@ static IrValue *grow2(Math *m, IrValue *r) {
 IrValue *math_exp2(Math *m, IrValue *x) {
     IrValue *n;
     x = math_clamp(m, x, m->wide ? -1076 : -151, m->wide ? 1025 : 129);
-    IrValue *r = math_sub(m, x, math_nearest(m, x, 1, &n));
+    IrValue *r = math_sub(m, x, math_nearest(m, x, 1, 2 * m->bias, &n));
     return math_scale(m, math_add(m, math_num(m, 1), grow2(m, r)), n);
 }
 
 /* 2^(r + lo) = 2^r + 2^r lo ln 2 */
 IrValue *math_exp2_pair(Math *m, MathPair y) {
     IrValue *n, *one = math_num(m, 1);
-    IrValue *r = math_sub(m, y.hi, math_nearest(m, y.hi, 1, &n));
+    IrValue *r = math_sub(m, y.hi, math_nearest(m, y.hi, 1, 2 * m->bias, &n));
     IrValue *t = grow2(m, r), *low = math_mul(m, y.lo, math_num(m, m->ln2_hi));
     t = math_fma(m, math_add(m, one, t), low, t);
     return math_scale(m, math_add(m, one, t), n);
@@ -53,11 +62,11 @@ IrValue *math_exp2_pair(Math *m, MathPair y) {
 
 /* e^x - 1 for x from -20 (f64: -40) to the overflow; by half as much, as 2^n itself overflows. */
 static IrValue *expm1_core(Math *m, IrValue *x) {
-    IrValue *n, *r = reduce(m, x, &n), *e = grow(m, r);
-    IrValue *half = math_power_of_two(m, math_sub(m, n, math_int(m, 1)));
-    IrValue *rest = math_sub(m, half, math_num(m, 0.5));
+    IrValue *n, *r = reduce(m, x, m->bias - 1, &n), *e = grow(m, r);
+    IrValue *half = math_power_of_two(m, n), *point = math_num(m, 0.5);
+    IrValue *rest = math_sub(m, half, point);
     IrValue *large = math_mul(m, math_fma(m, half, e, rest), math_num(m, 2));
-    return math_select(m, math_op(m, IR_EQ, n, math_int(m, 0)), e, large);
+    return math_select(m, math_op(m, IR_EQ, half, point), e, large);
 }
 
 IrValue *math_expm1(Math *m, IrValue *x) {
@@ -68,9 +77,9 @@ IrValue *math_expm1(Math *m, IrValue *x) {
 /* e^|x| / 2, infinite where the hyperbolic functions are. */
 static IrValue *half_exp(Math *m, IrValue *magnitude) {
     IrValue *n;
-    IrValue *r = reduce(m, math_op(m, IR_MIN, magnitude, math_num(m, m->wide ? 712 : 91)), &n);
-    IrValue *p = math_add(m, math_num(m, 1), grow(m, r));
-    return math_scale(m, p, math_sub(m, n, math_int(m, 1)));
+    IrValue *y = math_op(m, IR_MIN, magnitude, math_num(m, m->wide ? 712 : 91));
+    IrValue *r = reduce(m, y, 2 * m->bias - 1, &n);
+    return math_scale(m, exp_reduced(m, r), n);
 }
 
 IrValue *math_sinh(Math *m, IrValue *x) {
@@ -93,11 +102,31 @@ IrValue *math_tanh(Math *m, IrValue *x) {
     return math_copysign(m, math_div(m, t, math_add(m, t, math_num(m, 2))), x);
 }
 
+/* In f32 by one formula: y = -log(erfc a) = a + a P(a), and 1 - e^-y = 2^k (1 - e^-r) + (1 - 2^k), y = r - k ln 2. Near 0
+ * k is 0, so nothing cancels. */
+static IrValue *erf_narrow(Math *m, IrValue *a) {
+    a = math_op(m, IR_MIN, a, math_num(m, 4));
+    IrValue *p = math_polynomial(m, a, math_erf_exponent_f32, COUNT_OF(math_erf_exponent_f32));
+    IrValue *n, *y = math_fma(m, a, p, a);
+    IrValue *k = math_nearest(m, y, -0x1.71547652b82fep+0, m->bias, &n);
+    IrValue *r = math_fma(m, k, math_num(m, m->ln2_hi), y), *s = math_power_of_two(m, n);
+    IrValue *lost = math_fma(m, a, p, math_sub(m, a, y)); /* by rounding y */
+    IrValue *q = math_polynomial(m, r, math_shrink_f32, COUNT_OF(math_shrink_f32));
+    IrValue *shrink = math_fma(m, math_mul(m, r, r), q, lost);
+    return math_fma(m, s, math_add(m, shrink, r), math_sub(m, math_num(m, 1), s));
+}
+
+static IrValue *erf_wide(Math *m, IrValue *a) {
+    IrValue *z = math_mul(m, a, a), *one = math_num(m, 1);
+    IrValue *small = math_fma(m, a, math_polynomial(m, z, math_erf_f64, COUNT_OF(math_erf_f64)), a);
+    IrValue *c = math_op(m, IR_MIN, a, math_num(m, 6));
+    IrValue *y = math_fma(m, c, c, math_polynomial(m, c, math_erfc_f64, COUNT_OF(math_erfc_f64)));
+    m->not_positive = true;
+    IrValue *large = math_sub(m, one, math_exp(m, math_neg(m, y)));
+    return math_select(m, math_lt(m, a, one), small, large);
+}
+
 IrValue *math_erf(Math *m, IrValue *x) {
-    IrValue *a = math_abs(m, x), *z = math_mul(m, a, a), *one = math_num(m, 1);
-    IrValue *small = math_fma(m, a, MATH_POLYNOMIAL(m, z, erf), a);
-    IrValue *c = math_op(m, IR_MIN, a, math_num(m, m->wide ? 6 : 4));
-    IrValue *y = math_fma(m, c, c, MATH_POLYNOMIAL(m, c, erfc));
-    IrValue *large = math_sub(m, one, math_exp_core(m, math_neg(m, y)));
-    return math_copysign(m, math_select(m, math_lt(m, a, one), small, large), x);
+    IrValue *a = math_abs(m, x);
+    return math_copysign(m, m->wide ? erf_wide(m, a) : erf_narrow(m, a), x);
 }

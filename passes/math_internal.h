@@ -10,6 +10,7 @@ typedef struct {
     IrModule *module;
     unsigned width;
     bool wide;             /* f64 */
+    bool not_positive;     /* the argument is known to be at most 0, or NaN */
     const IrType *f, *i;   /* the float, and the signed integer of its size */
     int mantissa, bias;    /* stored bits, bias of the exponent */
     double ln2_hi, ln2_lo; /* ln 2 = hi + lo, and its reciprocal */
@@ -44,11 +45,14 @@ IrValue *math_float(Math *m, IrValue *a);  /* integer to float, by bits */
 IrValue *math_clamp(Math *m, IrValue *x, double low, double high); /* NaN stays */
 /* c[0] x^(n-1) + ... + c[n-1] */
 IrValue *math_polynomial(Math *m, IrValue *x, const double *c, size_t n);
-/* p 2^n, rounded once, for n that two floats can carry: |n| up to twice the largest exponent. */
+/* p 2^n, rounded once, for n that two floats can carry: |n| up to twice the largest exponent.
+ * n from math_nearest with twice the bias. */
 IrValue *math_scale(Math *m, IrValue *p, IrValue *n);
-IrValue *math_power_of_two(Math *m, IrValue *n); /* 2^n of the normal range */
-/* The integer nearest to x, |x| < 2^(mantissa - 1): as a float, and as an integer in *n. */
-IrValue *math_nearest(Math *m, IrValue *x, double factor, IrValue **n);
+/* 2^n of the normal range; n from math_nearest with the bias. */
+IrValue *math_power_of_two(Math *m, IrValue *n);
+/* The integer nearest to factor x, below 2^(mantissa - 2): as a float, and in *n as an integer, plus
+ * the bias, of which only the bits of an exponent count. */
+IrValue *math_nearest(Math *m, IrValue *x, double factor, int bias, IrValue **n);
 bool math_not_positive(const IrValue *x); /* known to be at most 0, or NaN */
 bool math_from_0_to_1(const IrValue *x);  /* known to be in [0, 1], or NaN */
 IrValue *math_copysign(Math *m, IrValue *magnitude, IrValue *sign);
@@ -61,9 +65,8 @@ MathPair math_sum(Math *m, IrValue *large, IrValue *small); /* exactly, |large| 
     ((m)->wide ? math_polynomial(m, x, math_##name##_f64, COUNT_OF(math_##name##_f64))             \
                : math_polynomial(m, x, math_##name##_f32, COUNT_OF(math_##name##_f32)))
 
-/* math_exp.c: e^y for y from the reduction's range on, without clamping; 2^(hi + lo). */
-IrValue *math_exp_core(Math *m, IrValue *y);
-IrValue *math_exp2_pair(Math *m, MathPair y);
+/* math_exp.c */
+IrValue *math_exp2_pair(Math *m, MathPair y); /* 2^(hi + lo) */
 IrValue *math_exp(Math *m, IrValue *x);
 IrValue *math_exp2(Math *m, IrValue *x);
 IrValue *math_expm1(Math *m, IrValue *x);

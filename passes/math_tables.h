@@ -12,6 +12,10 @@ static const double math_exp_f64[] = {
     0x1.a01a01a6d889cp-16, 0x1.a01a01abe7fe1p-13, 0x1.6c16c16c162d4p-10, 0x1.11111111100dcp-7,
     0x1.5555555555556p-5, 0x1.5555555555557p-3, 0x1p-1,
 };
+/* (1 - e^-r - r) / r^2; error 2^-29.4. */
+static const double math_shrink_f32[] = {
+    0x1.a124f2p-13, -0x1.6d4324p-10, 0x1.1110ep-7, -0x1.5554eap-5, 0x1.555556p-3, -0x1p-1,
+};
 /* (2^r - 1 - r ln 2) / r^2; error 2^-24.9. */
 static const double math_exp2_f32[] = {
     0x1.43e716p-13, 0x1.5ec866p-10, 0x1.3b2a8p-7, 0x1.c6afeep-5, 0x1.ebfbep-3,
@@ -78,22 +82,12 @@ static const double math_sinh_f64[] = {
     0x1.b41232cf9950fp-41, 0x1.611cb330c1fe8p-33, 0x1.ae6460fae3728p-26, 0x1.71de3a4e14f4p-19,
     0x1.a01a01a01ee7p-13, 0x1.11111111110fdp-7, 0x1.5555555555555p-3,
 };
-/* erf x / x - 1, z = x^2; error 2^-29.6. */
-static const double math_erf_f32[] = {
-    0x1.4a569p-14, -0x1.a45088p-11, 0x1.54127p-8, -0x1.b7fabap-6, 0x1.ce2d1p-4, -0x1.81273ep-2,
-    0x1.06eba8p-3,
-};
 /* erf x / x - 1, z = x^2; error 2^-62.7. */
 static const double math_erf_f64[] = {
     0x1.05ffd737fb32ep-34, -0x1.389d4f2641625p-30, 0x1.f7b4bf3b13964p-27, -0x1.5f1ecb6f0764cp-23,
     0x1.b9df224ca4b97p-20, -0x1.f4d1e3183f7aep-17, 0x1.f9a321d5b8e1ep-14, -0x1.c02db3dac435fp-11,
     0x1.565bcd0dbaa38p-8, -0x1.b82ce31284ep-6, 0x1.ce2f21a042b3p-4, -0x1.812746b0379e6p-2,
     0x1.06eba8214db69p-3,
-};
-/* -log(erfc x) - x^2 from 1 on; the error is erf's; error 2^-29.7. */
-static const double math_erfc_f32[] = {
-    -0x1.88f452p-13, 0x1.839928p-9, -0x1.6665e8p-6, 0x1.a6a19ap-4, -0x1.72a012p-2, 0x1.208c2p+0,
-    0x1.59cf84p-12,
 };
 /* -log(erfc x) - x^2 from 1 on; the error is erf's; error 2^-56.9. */
 static const double math_erfc_f64[] = {
@@ -102,6 +96,11 @@ static const double math_erfc_f64[] = {
     0x1.4498c44e2349ep-16, 0x1.1f18b4f7d788cp-13, -0x1.9592dae184a46p-11, 0x1.f7349a77cd75p-10,
     -0x1.b23c3bd6cdb51p-12, -0x1.3717eac14f8b9p-6, 0x1.a4aaf085e901bp-4, -0x1.74138fd6d09c4p-2,
     0x1.20dd1ded63a3fp+0, 0x1.145f23f84226fp-21,
+};
+/* -log(erfc x) / x - 1; the error is erf's; error 2^-26.8. */
+static const double math_erf_exponent_f32[] = {
+    -0x1.3c279ep-17, 0x1.f4150ep-14, -0x1.4ef9ep-11, 0x1.b8205ap-10, -0x1.6b005ep-13,
+    -0x1.39afcap-6, 0x1.a4f86p-4, 0x1.45f3p-1, 0x1.06eba8p-3,
 };
 /* 2 / pi: words of 32 bits after the binary point. */
 static const uint32_t math_two_over_pi[] = {

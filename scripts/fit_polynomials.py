@@ -4,8 +4,8 @@
     fit_polynomials.py > passes/math_tables.h
 
 Needs mpmath. Each is the near-minimax polynomial (Chebyshev) of a smooth function on the interval
-that the argument reduction leaves; erfc's exponent is fitted by least squares, weighted by what its
-error means for erf. Coefficients are rounded to the type that evaluates them."""
+that the argument reduction leaves; erfc's exponents are fitted by least squares, weighted by what their
+error means for erf, the one of f32 with its coefficients rounded one by one, lowest powers first. Coefficients are rounded to the type that evaluates them."""
 import re
 import struct
 
@@ -39,6 +39,8 @@ ln2 = log(mpf(2))
 ROWS = {
     "exp": ("(e^r - 1 - r) / r^2", from_zero(lambda r: (exp(r) - 1 - r) / r**2, mpf(1) / 2),
             -half_log2() * mpf("1.0001"), half_log2() * mpf("1.0001"), 5, 11),
+    "shrink": ("(1 - e^-r - r) / r^2", from_zero(lambda r: (1 - exp(-r) - r) / r**2, -mpf(1) / 2),
+               -half_log2() * mpf("1.0001"), half_log2() * mpf("1.0001"), 6, 0),
     "exp2": ("(2^r - 1 - r ln 2) / r^2",
              from_zero(lambda r: (exp(r * ln2) - 1 - r * ln2) / r**2, ln2**2 / 2),
              mpf("-0.5"), mpf("0.5"), 5, 11),
@@ -61,7 +63,7 @@ ROWS = {
     "sinh": ("(sinh x / x - 1) / z, z = x^2",
              from_zero(lambda z: (root(sinh)(z) - 1) / z, mpf(1) / 6), mpf(0), mpf(1), 4, 7),
     "erf": ("erf x / x - 1, z = x^2", from_zero(lambda z: root(erf)(z) - 1, 2 / sqrt(pi) - 1),
-            mpf(0), mpf(1), 7, 13),
+            mpf(0), mpf(1), 0, 13),
 }
 
 
@@ -101,6 +103,44 @@ def erfc_exponent(x):
     return -log(erfc(x)) - x * x
 
 
+def slope(x):
+    return -log(erfc(x)) / x - 1 if x > TINY else 2 / sqrt(pi) - 1
+
+
+def ulps_of_erf(x):
+    """What an error of slope(x) means for erf, in its ulps. Just below erf = 1/4, where the exponent is above 1/4
+    and rounds coarsest, an ulp counts four times."""
+    if x < TINY:
+        return mpf(1)
+    boost = 4 if mpf("0.19") < x < mpf("0.2297") else 1
+    return boost * erfc(x) * x / mpf(2) ** mp.floor(log(erf(x), 2))
+
+
+def rounded_in_turn(f, weight, high, count, points=260):
+    """Least squares, weighted again by the error left (Lawson), a coefficient of f32 fixed in each turn."""
+    nodes = [high / 2 + high / 2 * cos(pi * (k + mpf(1) / 2) / points) for k in range(points)]
+    weights, fixed, error = [weight(x) for x in nodes], [], None
+    for turn in range(count):
+        want = [f(x) - sum(c * x**i for i, c in enumerate(fixed)) for x in nodes]
+        lawson = [mpf(1)] * points
+        for _ in range(8):
+            a, b = matrix(points, count - turn), matrix(points, 1)
+            for i, x in enumerate(nodes):
+                w = weights[i] * sqrt(lawson[i])
+                for j in range(count - turn):
+                    a[i, j] = w * x ** (turn + j)
+                b[i] = w * want[i]
+            c = list(qr_solve(a, b)[0])
+            off = [abs(weights[i] * (sum(c[j] * x ** (turn + j) for j in range(count - turn)) - want[i]))
+                   for i, x in enumerate(nodes)]
+            error = max(off)
+            lawson = [v * (e / error + mpf("0.02")) for v, e in zip(lawson, off)]
+            largest = max(lawson)
+            lawson = [v / largest for v in lawson]
+        fixed.append(mpf(rounded(c[0], False)))
+    return fixed[::-1], error
+
+
 print("/* Polynomials of expand_math, highest power first; made by scripts/fit_polynomials.py. */")
 print("#ifndef PASSES_MATH_TABLES_H\n#define PASSES_MATH_TABLES_H\n")
 for name, (what, f, low, high, narrow, wide) in ROWS.items():
@@ -109,10 +149,10 @@ for name, (what, f, low, high, narrow, wide) in ROWS.items():
             continue
         c, error = chebyfit(f, [low, high], count, error=True)
         table(name, suffix, what, c, error, suffix == "f64")
-for suffix, high, count in (("f32", 4, 7), ("f64", 6, 18)):
-    c, error = weighted(erfc_exponent, lambda x: erfc(x) / erf(x), mpf(1), mpf(high), count)
-    table("erfc", suffix, "-log(erfc x) - x^2 from 1 on; the error is erf's", c, error,
-          suffix == "f64")
+c, error = weighted(erfc_exponent, lambda x: erfc(x) / erf(x), mpf(1), mpf(6), 18)
+table("erfc", "f64", "-log(erfc x) - x^2 from 1 on; the error is erf's", c, error, True)
+c, error = rounded_in_turn(slope, ulps_of_erf, mpf(4), 9)
+table("erf_exponent", "f32", "-log(erfc x) / x - 1; the error is erf's", c, error, False)
 
 # 2 / pi in words of 32 bits, after as many zero words as the smallest argument needs.
 mp.prec = 1500
