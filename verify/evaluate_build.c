@@ -244,10 +244,8 @@ static bool narrow_float(Dtype dtype) {
     return dtype_is_float(dtype) && dtype_bits(dtype) < 32;
 }
 
-static bool contract_precision(Build *b, Node *node, const IrOp *op) {
-    Dtype from = node->operands[0]->shape.dtype;
-    const IrAttr *own = ir_func_attr(b->f, "precision");
-    const char *precision = ir_attr_str(op, "precision", own && own->string ? own->string : "f32");
+/* Products of factors of which `from` is the most accurate, all of them narrow or not, in a precision. */
+static bool judge_products(Build *b, Node *node, const char *precision, Dtype from, bool narrow) {
     node->contract = node->is_real;
     if (!node->is_real || from == DTYPE_F64) return true;
     const Precision *p = precision_find(precision);
@@ -255,9 +253,20 @@ static bool contract_precision(Build *b, Node *node, const IrOp *op) {
     node->input_unit = ldexp(1, -p->bits);
     node->core_unit = ldexp(1, 1 - precision_sums(precision));
     bool lowered = node->input_unit > dtype_unit_roundoff(DTYPE_F32);
-    node->tensor_core = lowered || narrow_float(from);
+    node->tensor_core = lowered || narrow;
     if (node->input_unit <= dtype_unit_roundoff(from)) node->input_unit = 0; /* as stored */
     return true;
+}
+
+/* The operator's own precision. */
+static const char *default_precision(const Build *b) {
+    const IrAttr *own = ir_func_attr(b->f, "precision");
+    return own && own->string ? own->string : "f32";
+}
+
+static bool contract_precision(Build *b, Node *node, const IrOp *op) {
+    Dtype from = node->operands[0]->shape.dtype;
+    return judge_products(b, node, ir_attr_str(op, "precision", default_precision(b)), from, narrow_float(from));
 }
 
 static bool decode_contract(Build *b, Node *node, const IrOp *op) {
@@ -302,19 +311,24 @@ static bool decode_element(Build *b, Node *node, const IrOp *op) {
     return true;
 }
 
-/* A sum of products of two elements is a contraction, and judged as one. */
-static void find_product(const Build *b, Node *node, const Node *term) {
-    if (node->reduce != REDUCE_ADD || term->opcode != IR_MUL || !term->is_real) return;
+static bool is_zero(const Node *node) {
+    return node->kind == NODE_SPLAT && node->opcode == IR_CONST && node->is_real && node->value == 0;
+}
+
+/* A sum of products of two elements is a contraction, and judged as one; so is one of those that a condition leaves. */
+static bool find_product(Build *b, Node *node, const Node *term) {
+    if (node->reduce != REDUCE_ADD || !term->is_real) return true;
+    if (term->opcode == IR_SELECT && is_zero(term->operands[2])) term = term->operands[1];
+    if (term->opcode != IR_MUL) return true;
     const Node *side[2] = {term->operands[0], term->operands[1]};
     for (unsigned i = 0; i < 2; i++) {
         if (side[i]->opcode == IR_CAST && side[i]->kind == NODE_LANEWISE)
             side[i] = side[i]->operands[0];
-        if (side[i]->kind != NODE_ELEMENT) return;
+        if (side[i]->kind != NODE_ELEMENT) return true;
     }
-    node->contract = true;
-    node->tensor_core = narrow_float(side[0]->shape.dtype) && narrow_float(side[1]->shape.dtype);
-    const IrAttr *own = ir_func_attr(b->f, "precision");
-    node->core_unit = ldexp(1, 1 - precision_sums(own ? own->string : NULL));
+    Dtype a = side[0]->shape.dtype, c = side[1]->shape.dtype;
+    Dtype from = dtype_unit_roundoff(a) < dtype_unit_roundoff(c) ? a : c;
+    return judge_products(b, node, default_precision(b), from, narrow_float(a) && narrow_float(c));
 }
 
 static bool decode_generic(Build *b, Node *node, const IrOp *op) {
@@ -353,8 +367,7 @@ static bool decode_generic(Build *b, Node *node, const IrOp *op) {
         return true;
     }
     if (!reduce_kind(b, node, ir_attr_str(op, "kind", "add"))) return false;
-    find_product(b, node, node->operands[0]);
-    return true;
+    return find_product(b, node, node->operands[0]);
 }
 
 /* Index arithmetic of symbols and constants becomes a number. */
