@@ -108,6 +108,13 @@ static bool is_whole_range(IrModule *m, const IrOp *load, const IrSliceAxis *ran
     return range->step == 1 && aff_is_const(aff_sub(m->affs, end, begin), &length) && length >= extent;
 }
 
+/* A box begins at a multiple of 16 bytes of its rows, or the engine stops the kernel. */
+static bool begins_aligned(PassContext *ctx, const IrOp *load, const IrSliceAxis *range, Dtype dtype) {
+    const Aff *begin = ir_aff_of(ctx->module, load->operands[range->operand]);
+    int64_t elements = 16 / (int64_t)dtype_size(dtype);
+    return aff_known_divisor(ir_facts_at(ctx->scratch, (IrOp *)(uintptr_t)load), begin, elements) % elements == 0;
+}
+
 enum { MAP_NAME = 16 }; /* letters of a tensor's name: the map's has its box behind it */
 
 bool stage_fits_boxes(PassContext *ctx, const IrOp *load) {
@@ -119,6 +126,7 @@ bool stage_fits_boxes(PassContext *ctx, const IrOp *load) {
     for (unsigned a = 0; a < 2; a++) {
         const IrSliceAxis *range = ir_slice_range(&slice, a, NULL);
         if (!range || !is_whole_range(ctx->module, load, range, ir_type_extent(tile, a))) return false;
+        if (a == 1 && !begins_aligned(ctx, load, range, tile->dtype)) return false;
     }
     int64_t rows = ir_type_extent(tile, 0), bytes = ir_type_extent(tile, 1) * (int64_t)dtype_size(tile->dtype);
     return rows % 8 == 0 && rows <= BOX_EXTENT && box_bytes(bytes);
