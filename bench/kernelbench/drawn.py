@@ -220,7 +220,7 @@ FORMS = (chain, fold, norm, scan, window)
 def draw(seed=SEED):
     """id -> problem, as level1.PROBLEMS."""
     rng = random.Random(seed)
-    memory_bound = [p for p in PROBLEMS.values() if p["group"] != "matmul"]
+    memory_bound = [p for p in PROBLEMS.values() if p["group"] not in ("matmul", "convolution")]
     groups = sorted({p["group"] for p in memory_bound})
     bases = [rng.choice([p for p in memory_bound if p["group"] == group]) for group in groups]
     bases += rng.sample([p for p in memory_bound if p not in bases], SHAPES - len(bases))

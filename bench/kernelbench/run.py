@@ -31,6 +31,7 @@ import torch.nn.functional as F
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
 from kernel import Kernel, Library  # noqa: E402: bench/kernel.py
+from convolutions import PLAIN as CONVOLUTIONS, SIZES  # noqa: E402
 from drawn import draw, tensor_bytes  # noqa: E402
 from level1 import PROBLEMS, VARIED  # noqa: E402
 
@@ -128,6 +129,43 @@ TORCH |= {
     17: (lambda s, d: {"A": rand(s["M"], s["K"], dtype=d), "B": rand(s["N"], s["K"], dtype=d)}, lambda A, B: torch.matmul(A, B.T)),
     18: (lambda s, d: {"A": rand(s["K"], s["M"], dtype=d), "B": rand(s["N"], s["K"], dtype=d)}, lambda A, B: torch.matmul(A.T, B.T)),
 }
+
+
+# ---- Convolutions ----
+
+def weights(*shape, per):
+    """As PyTorch begins: uniform within one over the root of how many products a result sums."""
+    return (rand(*shape) * 2 - 1) / math.sqrt(per)
+
+
+def convolution(call, sizes, taps, groups=1, transposed=False, bias=False, **more):
+    def make(s, d):
+        inner, results = s["C"] * groups, s["O"] * groups
+        per = s["C"] * math.prod(taps)
+        shape = (inner, s["O"], *taps) if transposed else (results, s["C"], *taps)
+        inputs = {"X": rand(s["B"], inner, *[s[k] for k in sizes], dtype=d), "F": weights(*shape, per=per)}
+        return {**inputs, "Z": weights(results, per=per)} if bias else inputs
+
+    return make, lambda X, F, Z=None: call(X, F, Z, groups=groups, **more)
+
+
+def depthwise(taps):
+    return (lambda s, d: {"X": rand(s["B"], s["C"], s["H"], s["W"], dtype=d), "F": weights(s["C"], 1, *taps, per=math.prod(taps))},
+            lambda X, F: torch.conv2d(X, F, groups=len(F)))
+
+
+for number, (name, (_, channels, _), sizes, taps, more) in CONVOLUTIONS.items():
+    dim = len(sizes)
+    call = getattr(F, f"conv{'_transpose' * ('transposed' in more)}{dim}d")
+    names = {"more": "output_padding"}
+    TORCH[number] = convolution(call, SIZES[dim], taps if isinstance(taps, tuple) else (taps,) * dim, **{names.get(k, k): v for k, v in more.items()})
+TORCH |= {
+    59: convolution(F.conv3d, "DHW", (3, 3, 1)),
+    82: depthwise((3, 3)), 83: depthwise((3, 1)), 84: depthwise((3, 3)), 85: depthwise((3, 7)),
+    86: (lambda s, d: {"X": rand(s["B"], s["C"], s["H"], s["W"], dtype=d), "G": weights(s["C"], 1, 3, 3, per=9), "F": weights(s["O"], s["C"], 1, 1, per=s["C"])},
+         lambda X, G, F: torch.conv2d(torch.conv2d(X, G, padding=1, groups=len(G)), F)),
+    87: convolution(F.conv2d, "HW", (1, 1)),
+}
 SCALARS = {5: {"s": 3.14}}
 RESULT = {**{n: "C" for n in range(1, 19)}, 5: "Y", **{n: "L" for n in (94, 95, 96, 98, 99, 100)}}
 # Of an element rounded to the type once on each side.
@@ -161,16 +199,19 @@ def size_of(*tensors):
 
 # Largest |kernel - PyTorch| / (|PyTorch| + mean |PyTorch|) taken for right: both sides round; sums and
 # scans of many terms, in any order, and what divides by them differ by more than one rounding.
-TOLERANCE = {"elementwise": 2e-6, "windows": 2e-6, "columns": 2e-5, "losses": 2e-5, "rows": 5e-5}
+# Convolutions: PyTorch rounds factors to 11 bits, and so do the sketches; against the mean of the results that are not 0, since
+# those of a transposed one between its strides are.
+TOLERANCE = {"convolution": 5e-3, "depthwise": 5e-3, "elementwise": 2e-6, "windows": 2e-6, "columns": 2e-5, "losses": 2e-5, "rows": 5e-5}
 
 
-def difference(got, want):
+def difference(got, want, nonzero=False):
     """(largest difference over magnitude, elements that differ in being NaN), in pieces that fit."""
     got, want = got.reshape(-1), want.reshape(-1)
     if not want.is_floating_point():
         return float((got != want).sum()), 0
     piece, worst, odd = 1 << 27, 0.0, 0
-    mean = sum(float(want[i:i + piece].abs().sum(dtype=torch.float64)) for i in range(0, len(want), piece)) / max(1, len(want)) + 1e-30
+    count = sum(int(want[i:i + piece].count_nonzero()) for i in range(0, len(want), piece)) if nonzero else len(want)
+    mean = sum(float(want[i:i + piece].abs().sum(dtype=torch.float64)) for i in range(0, len(want), piece)) / max(1, count) + 1e-30
     for i in range(0, len(want), piece):
         a, b = got[i:i + piece].float(), want[i:i + piece].float()
         odd += int((a.isnan() != b.isnan()).sum())
@@ -275,7 +316,7 @@ class Run:
                 entry["kernels"][form] = {"error": str(error)}
                 print(p["file"], form, str(error)[:300], flush=True)
                 continue
-            worst, odd = difference(output, want)
+            worst, odd = difference(output, want, p["group"] == "convolution")
             right = odd == 0 and worst <= (self.tolerance(p) if want.is_floating_point() else 0)
             entry["kernels"][form] = {**kernel.info, "worst": worst, "odd": odd, "verified": right}
             calls[form] = kernel

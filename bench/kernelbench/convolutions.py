@@ -1,0 +1,634 @@
+"""The convolutions of KernelBench level 1, for level1.py.
+
+A convolution is a sum over the window's taps of products [O, C] x [C, positions], whose right factor is a slice of the input that each
+tap shifts: no patches are written anywhere. PyTorch multiplies in tf32, which keeps 11 bits of a factor; so does f16, whose tensor
+cores take either order of a factor. So the input is brought into f16 once, scaled by 2^10, and the weights, scaled by a power of two an
+output channel. A row of the input with an infinity, a NaN, or a number that f16 does not keep 11 bits of (outside of [2^-24, 63]), and such a
+channel of the weights, go by a last launch that has nothing to do otherwise. Where the input is strided along the last axis, the
+first launch sorts it by phases; a transposed convolution is gathered by phase of the result; where it has no stride and no padding, its rows
+stand so far apart that results lie one behind the other. docs/decisions/0016-convolutions.md has the reasons."""
+import math
+
+from matrix import SPREAD, lines, nest
+
+LEAST, MOST = "5.9604645e-08", 63  # what f16 keeps to 11 bits once multiplied by 2^10
+LETTERS = {1: "x", 2: "yx", 3: "zyx"}
+SIZES = {1: "L", 2: "HW", 3: "DHW"}
+
+
+class Axis:
+    """One spatial axis: letter, extent of the input and of the result, and taps, stride, padding, dilation."""
+
+    def __init__(self, letter, size, taps, stride, padding, dilation, transposed, more):
+        self.letter, self.size, self.taps, self.stride, self.padding, self.dilation = letter, size, taps, stride, padding, dilation
+        self.out, self.transposed, self.pace = "O" + size, transposed, str(dilation)
+        reach = dilation * (taps - 1)
+        if transposed:
+            self.extent = f"({size} - 1) * {stride} + {reach + 1 + more - 2 * padding}" if stride > 1 else f"{size} + {reach - 2 * padding}"
+            self.least = 1
+        else:
+            self.extent = f"({size} + {2 * padding - reach - 1}) // {stride} + 1" if stride > 1 else f"{size} + {2 * padding - reach}"
+            self.least = max(1, reach + 1 - 2 * padding)
+        self.extent = self.extent.replace("+ -", "- ").replace(" + 0", "")
+        self.common = math.gcd(dilation, stride) if transposed else 1
+        self.step = stride // self.common if transposed else 1  # from a tap of a phase to the next one
+        self.most = -(-taps // self.step)  # taps of a phase, at most
+
+    def symbol(self):
+        return f"{self.out} = {self.extent}"
+
+    # What the operator says.
+    def index(self, tap):
+        at = self.letter if self.stride == 1 or self.transposed else f"{self.stride}*{self.letter}"
+        if not self.transposed:
+            return plus(at, f"{self.dilation}*{tap}" if self.dilation > 1 else tap, -self.padding)
+        inner = self.gathered(tap)
+        return f"({inner})//{self.stride}" if self.stride > 1 else inner
+
+    def gathered(self, tap):
+        return plus(f"{self.letter}", "", self.padding) + f" - {self.dilation}*{tap}"
+
+    def meets(self, tap):
+        return f"({self.gathered(tap)}) % {self.stride} == 0"
+
+    # What the sketch says: of phase p, tap number m is tap first + m * step, found shift - m * dilation / common behind.
+    def first(self, phase):
+        if self.step == 1:
+            return "0"
+        inverse = pow(self.dilation // self.common, -1, self.step)
+        whole = f"({phase} + {self.padding})" + (f" // {self.common}" if self.common > 1 else "")
+        return f"({whole} * {inverse}) % {self.step}"
+
+    def shift(self, phase):
+        if self.stride == 1:
+            return str(self.padding)
+        return f"({phase} + {self.padding} - {self.dilation} * ({self.first(phase)})) // {self.stride}"
+
+    def runs(self, phase):
+        """1 where the phase has taps, else 0."""
+        return f"(1 - min(({phase} + {self.padding}) % {self.common}, 1))" if self.common > 1 else ""
+
+
+def plus(*terms):
+    text = " + ".join(str(t) for t in terms if t not in ("", 0))
+    return text.replace("+ -", "- ")
+
+
+def digits(number, extents):
+    """`number` in mixed radix, the last digit fastest."""
+    found, after = [], 1
+    for i in range(len(extents) - 1, -1, -1):
+        text = number if after == 1 else f"{number} // {after}"
+        if extents[i] == 1:
+            text = "0"
+        elif i and any(e > 1 for e in extents[:i]):
+            text = f"{text} % {extents[i]}"
+        found.append(text)
+        after *= extents[i]
+    return found[::-1]
+
+
+class Convolution:
+    def __init__(self, name, dim, channels, taps, stride=1, padding=0, dilation=1, transposed=False, more=0, groups=1, bias=False, results=128):
+        every = lambda v: (v,) * dim if isinstance(v, int) else v  # noqa: E731
+        self.name, self.dim, self.groups, self.transposed, self.bias, self.channels = name, dim, groups, transposed, bias, channels
+        self.axes = [Axis(*a) for a in zip(LETTERS[dim], SIZES[dim], every(taps), every(stride), every(padding), every(dilation), (transposed,) * dim, every(more))]
+        self.last, self.outer = self.axes[-1], self.axes[:-1]
+        self.inner = 1 if transposed else self.last.stride  # phases of the input along the last axis
+        self.merged = self.inner > 1 and self.last.dilation == 1
+        self.flat = transposed and dim > 1 and all(a.stride == 1 and a.padding == 0 for a in self.axes)
+        self.phases = [a.stride if transposed else 1 for a in self.axes]
+        self.phased = any(p > 1 for p in self.phases)
+        self.depth = next(d for d in (16, 32, 64) if d >= min(64, channels * (self.inner if self.merged else 1)))
+        self.tile = 128 if results > 64 else 64
+        self.letters = [a.letter for a in self.axes]
+        self.taps = [a.most for a in self.axes] if transposed else [a.taps for a in self.axes]
+        if self.merged:
+            self.taps[-1] = -(-self.last.taps // self.inner)
+        self.count = math.prod(self.taps)
+        if self.count == 1:
+            self.depth //= 2  # a loop over channels, so that there is one to copy ahead in
+        self.cut = self.count == 1 or channels > self.depth and not self.merged
+
+    # ---- Sizes and tensors ----
+
+    def symbols(self):
+        own = ", ".join(["B, C"] + [a.size for a in self.axes] + ["O"] + [a.symbol() for a in self.axes])
+        return own + "".join(f", {a.size} >= {a.least}" for a in self.axes) + f", C <= {self.channels // self.groups}"
+
+    def all_channels(self):
+        return f"{self.groups}*C" if self.groups > 1 else "C"
+
+    def all_results(self):
+        return f"{self.groups}*O" if self.groups > 1 else "O"
+
+    def tensors(self, flat=False):
+        shape = ", ".join([a.size for a in self.axes])
+        taps = ", ".join(str(a.taps) for a in self.axes)
+        out = " * ".join(a.out for a in self.axes) if flat else ", ".join(a.out for a in self.axes)
+        weights = f"{self.all_channels()}, O" if self.transposed else "O, C"
+        bias = " Z[O]: f32;" if self.bias else ""
+        return f"X[B, {self.all_channels()}, {shape}]: f32; F[{weights}, {taps}]: f32;{bias} Y[B, {self.all_results()}, {out}]: f32;"
+
+    def head(self):
+        return f"    symbols: {self.symbols()};\n    tensors: {self.tensors()}\n    precision: tf32;"
+
+    def equation(self):
+        taps = ["qrs"[3 - self.dim + i] for i in range(self.dim)]
+        loops = "".join(f", {t} in 0:{a.taps}" for t, a in zip(taps, self.axes))
+        at = ", ".join(a.index(t) for t, a in zip(taps, self.axes))
+        outside = self.transposed or any(a.padding for a in self.axes)
+        x = "pad(X, 0)" if outside else "X"
+        channel = "o // O * C + c" if self.groups > 1 else "c"
+        weight = f"{channel}, {'o % O' if self.groups > 1 else 'o'}" if self.transposed else "o, c"
+        f = "pad(F, 0)" if self.groups > 1 else "F"
+        product = f"{x}[n, {channel}, {at}] * {f}[{weight}, {', '.join(taps)}]"
+        meets = [a.meets(t) for t, a in zip(taps, self.axes) if self.transposed and a.stride > 1]
+        if meets:
+            product = f"where({' and '.join(meets)}, {product}, 0)"
+        c = "c in 0:C" if self.groups > 1 else "c"
+        return f"    Y[n, o, {', '.join(self.letters)}] = sum({c}{loops}, {product})" + (" + Z[o]" if self.bias else "")
+
+    # ---- The sketch ----
+
+    def weights_view(self):
+        """G[output channel, tap, input channel] of all phases; 0 where a channel is of another group."""
+        number = math.prod(self.phases) * self.count
+        found = digits("e", self.phases + self.taps)
+        phase, tap = found[:self.dim], found[self.dim:]
+        if self.transposed:
+            at = [f"{a.first(p)} + ({t}) * {a.step}" if a.stride > 1 else t for a, p, t in zip(self.axes, phase, tap)]
+            channel, result = "c", "o - c // C * O" if self.groups > 1 else "o"
+            text = f"view G[o: {self.all_results()}, e: {number}, c: {self.all_channels()}] = F[{channel}, {result}, {', '.join(at)}] pad 0;"
+        elif self.merged:
+            at = tap[:-1] + [f"({tap[-1]}) * {self.inner} + c // C"]
+            text = f"view G[o: O, e: {number}, c: {self.inner} * C] = F[o, c % C, {', '.join(at)}] pad 0;"
+        else:
+            text = f"view G[o: O, e: {number}, c: C] = F[o, c, {', '.join(tap)}];"
+        return text
+
+    def rows_of(self, phase, var, first):
+        """Where tap number `var` finds the row or column `first` of the result's phase, along each axis of the input as it lies prepared."""
+        found = []
+        for a, p, t, at in zip(self.axes, phase, digits(var, self.taps), first):
+            if self.transposed:
+                found.append(f"{at} + {a.shift(p)} - ({t})" + (f" * {a.dilation // a.common}" if a.dilation // a.common > 1 else ""))
+            elif a is self.last and self.merged:
+                found.append(f"{at} + {t}")
+            elif a is self.last and self.inner > 1:
+                found.append(f"{at} + {a.dilation} * ({t}) // {a.stride}")
+            else:
+                step = f"({t}) * {a.pace}" if a.dilation > 1 else t
+                found.append((f"{at} * {a.stride}" if a.stride > 1 else at) + f" + {step}" + (f" - {a.padding}" if a.padding else ""))
+        return found
+
+    def lowest_rows(self, phase, first):
+        """The first row of the input that a row of the result needs and how many, along each axis but the last."""
+        found = []
+        for a, p, at in zip(self.outer, phase, first):
+            if self.transposed:
+                step = a.dilation // a.common
+                found.append((f"{at} + {a.shift(p)} - {(a.most - 1) * step}", (a.most - 1) * step + 1))
+            else:
+                found.append(((f"{at} * {a.stride}" if a.stride > 1 else at) + (f" - {a.padding}" if a.padding else ""), (a.taps - 1) * a.dilation + 1))
+        return found
+
+    def kept(self):
+        """Extents of the input as it lies prepared, behind the channels."""
+        if self.flat:
+            return [" * ".join([self.axes[0].size] + [a.out for a in self.axes[1:]])]
+        width = self.last.size
+        if self.inner > 1:
+            width = f"({self.last.out} + {self.taps[-1] - 1 if self.merged else self.last.dilation * (self.last.taps - 1) // self.inner})"
+        return [a.size for a in self.outer] + [width]
+
+    def marks(self):
+        return ", ".join(["B"] + [a.size for a in self.outer] + (["ceil(L, MT)"] if self.dim == 1 else []))
+
+    def sketch(self):
+        channels = f"{self.inner} * C" if self.merged else self.all_channels()
+        channels = f"ceil({channels}, 8) * 8"
+        first = f"{self.inner}, " if self.inner > 1 and not self.merged else ""
+        views = self.weights_view() + "\n"
+        if self.flat:
+            shape = ", ".join(f"{a.letter}: {a.size if a is self.axes[0] else a.out}" for a in self.axes)
+            place = self.axes[0].letter
+            for a in self.axes[1:]:
+                place = f"({place}) * {a.out} + {a.letter}" if a is not self.axes[1] else f"{place} * {a.out} + {a.letter}"
+            views += f"view XP[n: B, {shape}, c: {channels}] = XH[n, {place}, c];\n"
+            shape = ", ".join(f"{a.letter}: {a.out}" for a in self.axes)
+            views += f"view YP[n: B, o: {self.all_results()}, {shape}] = Y[n, o, {place}];\n"
+        if self.phased:
+            axes, at = "", []
+            for a, p in zip(self.axes, self.phases):
+                axes += (f", p{a.letter}: {p}" if p > 1 else "") + f", {a.letter}: " + (f"ceil({a.out}, {p})" if p > 1 else a.out)
+                at.append(f"{a.letter} * {p} + p{a.letter}" if p > 1 else a.letter)
+            views += f"view YP[n: B, o: {self.all_results()}{axes}] = Y[n, o, {', '.join(at)}];\n"
+        if self.merged:
+            rest = ", ".join(f"{a.letter}: {e}" for a, e in zip(self.axes, self.kept()))
+            at = "".join(f"{a.letter}, " for a in self.outer)
+            views += f"view XP[n: B, {rest}, c: {channels}] = X[n, c % C, {at}x * {self.inner} + c // C - {self.last.padding}] pad 0;\n"
+        wide = "MT = 1024, " if self.dim == 1 else ""
+        text = f"""
+sketch {self.name}_product implements {self.name} {{
+    symbols: {self.symbols()};
+    tensors: {self.tensors(self.flat)}
+    constexpr: BM = {self.tile}, BN = {self.positions}, BK = {self.depth}, ST = {self.stages}, CB = {next(d for d in (8, 16, 32, 64) if d >= min(self.channels, 64))}, T = {self.strip}, {wide}FM = 64, FN = 64, FK = 32;
+{lines(views, 1)}
+    XH = alloc([B, {first}{', '.join(self.kept())}, {channels}], dtype=f16)
+    XW = alloc([{self.marks()}], dtype=i32)
+    FH = alloc([{math.prod(self.phases) * self.count}, {self.all_results()}, {channels}], dtype=f16)
+    FS = alloc([{self.all_results()}])
+    FW = alloc([{self.all_results()}], dtype=i32)
+"""
+        return text + self.clear() + self.prepare_weights() + self.prepare_input() + self.product() + self.rest() + "}\n"
+
+    positions, stages, strip = 128, 3, 64
+
+    def clear(self):
+        """No mark anywhere."""
+        rows = " * ".join(["B"] + [a.size for a in self.outer] + (["ceil(L, MT)"] if self.dim == 1 else []))
+        return nest(["n in range(B)"] + [f"{a.letter} in range({a.size})" for a in self.outer] + (["x in range(ceil(L, MT))"] if self.dim == 1 else []),
+                    f"none = alloc([], dtype=i32, init=0)\nstore(none -> XW[{', '.join(['n'] + [a.letter for a in self.outer] + (['x'] if self.dim == 1 else []))}])")
+
+    def prepare_weights(self):
+        width = "BK" if not self.cut else str(self.channels)
+        return nest([f"o in range({self.all_results()})"], f"""f = alloc([{math.prod(self.phases) * self.count}, {width}])
+load(G[o, :, 0:{width}] -> f, pad=0)
+most = max(max(abs(f), axis=1), axis=0)
+least = min(min(where(f == 0, inf, abs(f)), axis=1), axis=0)
+e = where(most > 0, floor(log2(most)), 0)
+fine = most == 0 or (most < 1e18 and most > 1e-18 and least * {SPREAD} >= most)
+wide = cast(where(fine, 0, 1), i32)
+store(wide -> FW[o])
+s = exp2(e - 24)
+store(s -> FS[o])
+h = cast(f * exp2(14 - e), f16)
+store(h -> FH[:, o, 0:{width}])""")
+
+    def prepare_input(self):
+        """Channels last, so that a tap's shift moves whole rows of the factor: where a box begins along its rows is a multiple of 16 bytes."""
+        a = self.last
+        columns = a.out if self.flat else self.kept()[-1]
+        outer = [f"{o.letter} in range({o.out if self.flat and o is not self.axes[0] else o.size})" for o in self.outer]
+        loops = ["n in range(B)"] + outer + [f"t in range(0, ceil({columns}, T))"]
+        at = "".join(f"{o.letter}, " for o in self.outer)
+        x, turned, phases, tile = f"X[n, q*CB:(q+1)*CB, {at}t*T:(t+1)*T]", "transpose(x, [1, 0])", "", "CB, T"
+        target = f"{'XP' if self.flat else 'XH'}[n, {at}t*T:(t+1)*T, q*CB:(q+1)*CB]"
+        if self.merged:
+            x, turned, target, tile = f"XP[n, {at}t*T:(t+1)*T, 0:BK]", "x", f"XH[n, {at}t*T:(t+1)*T, 0:BK]", "T, BK"
+        elif self.inner > 1:
+            x = f"X[n, q*CB:(q+1)*CB, {at}t*T*{self.inner} + f - {a.padding}:(t+1)*T*{self.inner} + f - {a.padding}:{self.inner}]".replace(" - 0", "")
+            target = f"XH[n, f, {at}t*T:(t+1)*T, q*CB:(q+1)*CB]"
+            phases = f"for f in range({self.inner}):\n"
+        if not self.merged:
+            loops.insert(1, f"q in range(0, ceil({self.all_channels()}, CB))")
+        # A mark of a strided row is of the column where its tile begins.
+        mark = f"t*T*{self.inner}//MT" if self.dim == 1 else ""
+        mark = ", ".join(["n"] + [o.letter for o in self.outer] + ([f"min({mark}, ceil(L, MT) - 1)"] if mark else []))
+        body = f"""x = alloc([{tile}])
+load({x} -> x, pad=0)
+most = max(max(abs(x), axis=1), axis=0)
+least = min(min(where(x == 0, inf, abs(x)), axis=1), axis=0)
+wide = cast(where(most < {MOST} and least >= {LEAST}, 0, 1), i32)
+if wide > 0:
+    store(wide -> XW[{mark}], mode=max)
+h = cast({turned} * 1024, f16)
+store(h -> {target})"""
+        return nest(loops, phases + (lines(body, 1) if phases else body))
+
+    def tiles(self, columns, rows):
+        """The loops over tiles of the result: phases, rows, columns, channels; and the phases' names, the rows' and the column's."""
+        loops, phase = ["n in range(B)"], []
+        for a, p in zip(self.axes, self.phases):
+            phase.append("p" + a.letter if p > 1 else "0")
+            if p > 1:
+                loops.append(f"p{a.letter} in range({p})")
+        step = lambda a, p: f"ceil({a.out}, {p})" if p > 1 else a.out  # noqa: E731
+        loops += [f"{a.letter} in range({step(a, p)})" for a, p in zip(self.outer, self.phases)]
+        loops += [f"x in range(0, ceil({step(self.last, self.phases[-1])}, {columns}))", f"o in range(0, ceil({self.all_results()}, {rows}))"]
+        return loops, phase
+
+    def result(self, columns, rows, name="Y"):
+        """The tile's place in the result."""
+        at = "".join(f"p{a.letter}, " * (s > 1) + f"{a.letter}, " for a, s in zip(self.outer, self.phases)) + "px, " * (self.phases[-1] > 1)
+        return f"{'YP' if self.phased else name}[n, o*{rows}:(o+1)*{rows}, {at}x*{columns}:(x+1)*{columns}]"
+
+    def trips(self, phase):
+        runs = [a.runs(p) for a, p in zip(self.axes, phase) if self.transposed and a.runs(p)]
+        return " * ".join([str(self.count)] + runs)
+
+    def tap(self, phase, var):
+        number = " + ".join([f"{p} * {math.prod(self.phases[i + 1:]) * self.count}" for i, p in enumerate(phase) if p != "0"] + [var])
+        return number
+
+    def product(self):
+        whole = f"ceil({self.all_channels()}, BK)" if self.cut else ""
+        epilogue = "s = alloc([BM])\nload(FS[o*BM:(o+1)*BM] -> s)\nacc = acc * reshape(s, [BM, 1])\n"
+        if self.bias:
+            epilogue += "z = alloc([BM])\nload(Z[o*BM:(o+1)*BM] -> z)\nacc += reshape(z, [BM, 1])\n"
+        if self.flat:
+            total = " * ".join(a.out for a in self.axes)
+            loops, phase = ["n in range(B)", f"x in range(0, ceil({total}, BN))", f"o in range(0, ceil({self.all_results()}, BM))"], ["0"] * self.dim
+        else:
+            loops, phase = self.tiles("BN", "BM")
+        trips, tap, channel = self.trips(phase), "k", "0:BK"
+        if whole:
+            trips, tap, channel = f"{trips} * {whole}", f"k % {self.count}", f"k // {self.count} * BK:(k // {self.count} + 1) * BK"
+            if self.count == 1:
+                trips, tap, channel = whole, "0", "k*BK:(k+1)*BK"
+        if self.flat:
+            back = ""
+            for a, t in zip(self.axes, digits(tap, self.taps)):
+                step = f"({t}) * {a.dilation}" if a.dilation > 1 else f"({t})"
+                back = f"({back}) * {a.out} + {step}" if back else step
+            x = f"XH[n, x*BN - ({back}):(x+1)*BN - ({back}), {channel}]"
+        else:
+            at = self.rows_of(phase, tap, [a.letter for a in self.outer] + ["x*BN"])
+            rows = "".join(f"{r}, " for r in at[:-1])
+            begin = at[-1]
+            end = begin.replace("x*BN", "(x+1)*BN", 1)
+            pick = f"{self.last.dilation} * ({digits(tap, self.taps)[-1]}) % {self.inner}, " if self.inner > 1 and not self.merged else ""
+            x = f"XH[n, {pick}{rows}{begin}:{end}, {channel}]"
+        return nest(loops, f"""acc = alloc([BM, BN], init=0)
+@llm_hint("pipeline", stages=ST)
+for k in range({trips}):
+    f = alloc([BM, BK])
+    load(FH[{self.tap(phase, tap)}, o*BM:(o+1)*BM, {channel}] -> f, pad=0)
+    v = alloc([BN, BK])
+    load({x} -> v, pad=0)
+    gemm(f, v, acc, trans_b=true)
+{epilogue}store(acc -> {f"Y[n, o*BM:(o+1)*BM, x*BN:(x+1)*BN]" if self.flat else self.result("BN", "BM")})""")
+
+    def rest(self):
+        """The tiles of which f16 does not keep enough."""
+        loops, phase = self.tiles("FN", "FM")
+        if self.dim == 1:
+            at, a = "x*FN", self.last
+            low = f"({at} + {a.shift(phase[-1])} - {(a.most - 1) * a.dilation // a.common})" if self.transposed else f"({at} * {a.stride} - {a.padding})"
+            reach = 64 + (a.most - 1) * a.dilation // a.common if self.transposed else 64 * a.stride + (a.taps - 1) * a.dilation
+            count = -(-reach // 1024) + 2  # a tile's mark may stand one before
+            marks = f"wx = alloc([{count}], dtype=i32)\nload(XW[n, {low} // MT - 1:{low} // MT + {count - 1}] -> wx, pad=0)\nwide = max(wx, axis=0)\n"
+        else:
+            low = self.lowest_rows(phase, [a.letter for a in self.outer])
+            shape = ", ".join(str(count) for _, count in low)
+            at = ", ".join(f"{first}:{first} + {count}" for first, count in low)
+            marks = f"wx = alloc([{shape}], dtype=i32)\nload(XW[n, {at}] -> wx, pad=0)\nwide = " + "max(" * len(low) + "wx" + "".join(f", axis={i})" for i in range(len(low) - 1, -1, -1)) + "\n"
+        rows = self.rows_of(phase, "k", [a.letter for a in self.outer] + ["x*FN"])
+        begin, end = rows[-1], rows[-1].replace("x*FN", "(x+1)*FN", 1)
+        lead, count = "".join(f"{r}, " for r in rows[:-1]), self.trips(phase)
+        weights, channels = f"G[o*FM:(o+1)*FM, {self.tap(phase, 'k')}, c*FK:(c+1)*FK]", self.all_channels()
+        if self.inner > 1:
+            a, taps = self.last, [a.taps for a in self.axes]
+            t = digits("k", taps)[-1]
+            count = str(math.prod(taps))
+            shift = f"({t}) * {a.dilation} - {a.padding}".replace(" - 0", "")
+            begin, end = f"x*FN*{a.stride} + {shift}", f"(x+1)*FN*{a.stride} + {shift}:{a.stride}"
+            lead = "".join(f"{o.letter} * {o.stride} + ({d}) * {o.dilation} - {o.padding}, " for o, d in zip(self.outer, digits("k", taps)))
+            weights = f"F[o*FM:(o+1)*FM, c*FK:(c+1)*FK, {', '.join(digits('k', taps))}]"
+        bias = "    z = alloc([FM])\n    load(Z[o*FM:(o+1)*FM] -> z)\n    acc += reshape(z, [FM, 1])\n" if self.bias else ""
+        return nest(loops, f"""{marks}wf = alloc([FM], dtype=i32)
+load(FW[o*FM:(o+1)*FM] -> wf, pad=0)
+wide = max(wide, max(wf, axis=0))
+if wide > 0:
+    acc = alloc([FM, FN], init=0)
+    for k in range({count}):
+        for c in range(0, ceil({channels}, FK)):
+            f = alloc([FM, FK])
+            load({weights} -> f, pad=0)
+            v = alloc([FK, FN])
+            load(X[n, c*FK:(c+1)*FK, {lead}{begin}:{end}] -> v, pad=0)
+            gemm(f, v, acc, precision=tf32)
+{bias}    store(acc -> {self.result("FN", "FM", "YP" if self.flat else "Y")})""")
+
+
+DEPTHWISE = """
+sketch {name}_windows implements {name} {{
+    symbols: {symbols};
+    tensors: X[B*C, H, W]: f32; F[C, {kh}, {kw}]: f32; Y[B*C, OH, OW]: f32;
+    constexpr: R = 16, T = 64;
+
+    @llm_hint("parallel", "coreidx")
+    for p in range(B*C):
+        @llm_hint("parallel", "coreidx")
+        for y in range(0, ceil(OH, R)):
+            @llm_hint("parallel", "coreidx")
+            for x in range(0, ceil(OW, T)):
+                w = alloc([R, T], init=0, llm_hint=["fastest", "accumulator"])
+                for r in range({kh}):
+                    @llm_hint("unroll")
+                    for s in range({kw}):
+                        v = alloc([R, T], llm_hint=["fast", "input_cache"])
+                        load(X[p, y*R + r:(y+1)*R + r, x*T + s:(x+1)*T + s] -> v, pad=0)
+                        f = alloc([])
+                        load(F[p % C, r, s] -> f, pad=0)
+                        w += v * f
+                store(w -> Y[p, y*R:(y+1)*R, x*T:(x+1)*T])
+}}
+"""
+
+# A product of all channels at each place, of the input or of each channel's windows; nothing is shifted, so channels may stay first.
+POINTWISE = """
+sketch {name}_product implements {name} {{
+    symbols: B, C, H, W, O, C <= 64;
+    tensors: X[B, C, H, W]: f32; {windows}F[O, C]: f32; Y[B, O, H, W]: f32;
+    constexpr: BM = 128, BN = 128, BK = 32, ST = 3, R = 16, T = 64, FM = 64, FN = 64, FK = 32;
+
+    XH = alloc([B, C, H, ceil(W, 8) * 8], dtype=f16)
+    XW = alloc([B, ceil(H, R)], dtype=i32)
+    FH = alloc([O, ceil(C, 8) * 8], dtype=f16)
+    FS = alloc([O])
+    FW = alloc([O], dtype=i32)
+    @llm_hint("parallel", "coreidx")
+    for n in range(B):
+        @llm_hint("parallel", "coreidx")
+        for y in range(ceil(H, R)):
+            none = alloc([], dtype=i32, init=0)
+            store(none -> XW[n, y])
+    @llm_hint("parallel", "coreidx")
+    for o in range(O):
+        f = alloc([64])
+        load(F[o, 0:64] -> f, pad=0)
+        most = max(abs(f), axis=0)
+        least = min(where(f == 0, inf, abs(f)), axis=0)
+        e = where(most > 0, floor(log2(most)), 0)
+        fine = most == 0 or (most < 1e18 and most > 1e-18 and least * {spread} >= most)
+        wide = cast(where(fine, 0, 1), i32)
+        store(wide -> FW[o])
+        s = exp2(e - 24)
+        store(s -> FS[o])
+        h = cast(f * exp2(14 - e), f16)
+        store(h -> FH[o, 0:64])
+    @llm_hint("parallel", "coreidx")
+    for n in range(B):
+        @llm_hint("parallel", "coreidx")
+        for c in range(C):
+            @llm_hint("parallel", "coreidx")
+            for y in range(0, ceil(H, R)):
+                @llm_hint("parallel", "coreidx")
+                for x in range(0, ceil(W, T)):
+{prepared}                    inside = iota([R, T], axis=1) + x * T < W
+                    u = where(inside, w, 0)
+                    most = max(max(abs(u), axis=1), axis=0)
+                    least = min(min(where(u == 0, inf, abs(u)), axis=1), axis=0)
+                    wide = cast(where(most < {most} and least >= {least}, 0, 1), i32)
+                    if wide > 0:
+                        store(wide -> XW[n, y], mode=max)
+                    h = cast(u * 1024, f16)
+                    store(h -> XH[n, c, y*R:(y+1)*R, x*T:(x+1)*T])
+    @llm_hint("parallel", "coreidx")
+    for n in range(B):
+        @llm_hint("parallel", "coreidx")
+        for y in range(H):
+            @llm_hint("parallel", "coreidx")
+            for x in range(0, ceil(W, BN)):
+                @llm_hint("parallel", "coreidx")
+                for o in range(0, ceil(O, BM)):
+                    acc = alloc([BM, BN], init=0)
+                    @llm_hint("pipeline", stages=ST)
+                    for k in range(ceil(C, BK)):
+                        f = alloc([BM, BK])
+                        load(FH[o*BM:(o+1)*BM, k*BK:(k+1)*BK] -> f, pad=0)
+                        v = alloc([BK, BN])
+                        load(XH[n, k*BK:(k+1)*BK, y, x*BN:(x+1)*BN] -> v, pad=0)
+                        gemm(f, v, acc)
+                    s = alloc([BM])
+                    load(FS[o*BM:(o+1)*BM] -> s)
+                    acc = acc * reshape(s, [BM, 1])
+                    store(acc -> Y[n, o*BM:(o+1)*BM, y, x*BN:(x+1)*BN])
+    @llm_hint("parallel", "coreidx")
+    for n in range(B):
+        @llm_hint("parallel", "coreidx")
+        for y in range(H):
+            @llm_hint("parallel", "coreidx")
+            for x in range(0, ceil(W, FN)):
+                @llm_hint("parallel", "coreidx")
+                for o in range(0, ceil(O, FM)):
+                    wx = alloc([], dtype=i32)
+                    load(XW[n, y // R] -> wx)
+                    wf = alloc([FM], dtype=i32)
+                    load(FW[o*FM:(o+1)*FM] -> wf, pad=0)
+                    wide = max(wx, max(wf, axis=0))
+                    if wide > 0:
+                        acc = alloc([FM, FN], init=0)
+                        for k in range(0, ceil(C, FK)):
+{again}                            f = alloc([FM, FK])
+                            load(F[o*FM:(o+1)*FM, k*FK:(k+1)*FK] -> f, pad=0)
+                            gemm(f, v, acc, precision=tf32)
+                        store(acc -> Y[n, o*FM:(o+1)*FM, y, x*FN:(x+1)*FN])
+}}
+"""
+
+# What the product has: the windows' sums, or the input.
+OF_WINDOWS = ("""                    w = alloc([R, T], init=0, llm_hint=["fastest", "accumulator"])
+                    for r in range(3):
+                        @llm_hint("unroll")
+                        for s in range(3):
+                            v = alloc([R, T], llm_hint=["fast", "input_cache"])
+                            load(X[n, c, y*R + r - 1:(y+1)*R + r - 1, x*T + s - 1:(x+1)*T + s - 1] -> v, pad=0)
+                            g = alloc([])
+                            load(G[c, r, s] -> g)
+                            w += v * g
+""", """                            v = alloc([FK, FN], init=0)
+                            for r in range(3):
+                                for s in range(3):
+                                    u = alloc([FK, FN])
+                                    load(X[n, k*FK:(k+1)*FK, y + r - 1, x*FN + s - 1:(x+1)*FN + s - 1] -> u, pad=0)
+                                    g = alloc([FK])
+                                    load(G[k*FK:(k+1)*FK, r, s] -> g, pad=0)
+                                    v += u * reshape(g, [FK, 1])
+""")
+OF_INPUT = ("""                    w = alloc([R, T])
+                    load(X[n, c, y*R:(y+1)*R, x*T:(x+1)*T] -> w, pad=0)
+""", """                            v = alloc([FK, FN])
+                            load(X[n, k*FK:(k+1)*FK, y, x*FN:(x+1)*FN] -> v, pad=0)
+""")
+
+PLAIN = {  # id: (dimensions, name, B C O, sizes, taps, and the rest)
+    50: ("conv_2d_11x11_strided", (256, 3, 96), (224, 224), 11, dict(stride=4, padding=2, bias=True)),
+    54: ("conv_3d", (16, 3, 64), (64, 64, 64), 3, {}),
+    55: ("conv_2d_wide", (8, 64, 128), (512, 1024), 3, {}),
+    56: ("conv_2d_5x7", (8, 64, 128), (512, 256), (5, 7), {}),
+    57: ("conv_transposed_2d", (8, 64, 64), (1024, 1024), 3, dict(transposed=True)),
+    58: ("conv_transposed_3d_3x5x7", (16, 32, 16), (16, 32, 64), (3, 5, 7), dict(transposed=True)),
+    60: ("conv_3d_3x5x7", (16, 3, 64), (64, 64, 64), (3, 5, 7), {}),
+    61: ("conv_transposed_3d", (8, 48, 48), (64, 64, 64), 3, dict(transposed=True)),
+    62: ("conv_2d_5x9", (8, 32, 64), (512, 512), (5, 9), {}),
+    63: ("conv_2d", (16, 16, 128), (1024, 1024), 3, {}),
+    64: ("conv_transposed_1d", (64, 128, 128), (65536,), 3, dict(transposed=True)),
+    65: ("conv_transposed_2d_3x7", (8, 64, 64), (512, 512), (3, 7), dict(transposed=True)),
+    66: ("conv_3d_flat_3x5x7", (8, 3, 64), (16, 128, 128), (3, 5, 7), {}),
+    67: ("conv_1d", (32, 64, 128), (131072,), 3, {}),
+    68: ("conv_transposed_3d_3x5x5", (16, 32, 64), (64, 64, 64), (3, 5, 5), dict(transposed=True)),
+    69: ("conv_transposed_2d_3x5", (64, 64, 128), (128, 256), (3, 5), dict(transposed=True)),
+    70: ("conv_transposed_3d_large", (8, 48, 24), (96, 96, 96), 3, dict(transposed=True)),
+    71: ("conv_transposed_2d_wide", (8, 32, 32), (512, 1024), 3, dict(transposed=True)),
+    72: ("conv_transposed_3d_grouped", (8, 32, 32), (12, 24, 48), (3, 5, 7), dict(transposed=True, stride=2, padding=(1, 2, 3), more=1, groups=4)),
+    73: ("conv_transposed_3d_strided", (4, 32, 32), (32, 64, 128), 3, dict(transposed=True, stride=2, padding=1)),
+    74: ("conv_transposed_1d_dilated", (32, 32, 64), (131072,), 5, dict(transposed=True, dilation=3)),
+    75: ("conv_transposed_2d_grouped", (16, 32, 64), (128, 256), (3, 5), dict(transposed=True, stride=(2, 3), padding=(1, 2), dilation=(2, 1), groups=4)),
+    76: ("conv_1d_strided", (64, 64, 128), (524280,), 3, dict(stride=3, dilation=4)),
+    77: ("conv_transposed_3d_dilated", (16, 32, 64), (16, 32, 32), 3, dict(transposed=True, stride=2, padding=1, dilation=2)),
+    78: ("conv_transposed_2d_padded", (8, 32, 32), (512, 1024), (3, 7), dict(transposed=True, padding=(1, 3))),
+    79: ("conv_transposed_1d_strided", (16, 32, 64), (131072,), 3, dict(transposed=True, stride=2, padding=1, dilation=2)),
+    80: ("conv_2d_dilated", (8, 32, 64), (512, 512), (5, 9), dict(padding=(2, 4), dilation=(2, 3))),
+    81: ("conv_transposed_2d_dilated", (16, 32, 64), (64, 128), 3, dict(transposed=True, stride=5, padding=1, dilation=2)),
+}
+
+
+def fill(add, dims):
+    depthwise(add, dims)
+    with_inner_axis(add, dims)
+    for number, (name, (batch, channels, results), sizes, taps, more) in PLAIN.items():
+        dim, groups = len(sizes), more.get("groups", 1)
+        c = Convolution(name, dim, channels, taps, results=results, **more)
+        names = " ".join(["B C O", *SIZES[dim]])
+        least = [a.least for a in c.axes]
+        part = [max(s // 4, l) for s, l in zip(sizes, least)]
+        ragged = [max(9 + 2 * i, l + 2) for i, l in zip(range(dim - 1), least)] + [max(least[-1] + 6, {1: 1301, 2: 151, 3: 77}[dim])]
+        small = [l + 2 for l in least[:-1]] + [least[-1] + 20]
+        data = f"X: uniform(0, 1); F: uniform({-bound(c):.4f}, {bound(c):.4f})" + ("; Z: uniform(-0.05, 0.05)" if c.bias else "")
+        few = min(3, channels)
+        add(number, name, "convolution", "convolution", c.head(), c.equation(), c.sketch(),
+            dims(names, (batch, channels // groups, results // groups, *sizes), (2, channels // groups, results // groups, *part),
+                 (2, few + 2 if channels > 3 else few, 11, *ragged), (1, few, 5, *small)), data)
+
+
+def depthwise(add, dims):
+    for number, name, sizes, kh, kw in ((82, "conv_depthwise_2d", (16, 64, 512, 512), 3, 3), (83, "conv_depthwise_2d_column", (64, 8, 512, 512), 3, 1),
+                                        (84, "conv_depthwise_2d_wide", (64, 128, 256, 512), 3, 3), (85, "conv_depthwise_2d_3x7", (32, 128, 128, 256), 3, 7)):
+        symbols = f"B, C, H, W, OH = H - {kh - 1}, OW = W - {kw - 1}, H >= {kh}, W >= {kw}"
+        limit = 1 / math.sqrt(kh * kw)
+        add(number, name, "depthwise", "convolution", f"    symbols: {symbols};\n    tensors: X[B, C, H, W]: f32; F[C, 1, {kh}, {kw}]: f32; Y[B, C, OH, OW]: f32;\n    precision: tf32;",
+            f"    Y[n, c, y, x] = sum(r in 0:{kh}, s in 0:{kw}, X[n, c, y + r, x + s] * F[c, 0, r, s])",
+            DEPTHWISE.format(name=name, symbols=symbols, kh=kh, kw=kw),
+            dims("B C H W", sizes, (2, *sizes[1:]), (3, 5, 97, 89), (2, 3, 13, 17)), f"X: uniform(0, 1); F: uniform({-limit:.4f}, {limit:.4f})")
+    for number, name, sizes, windows, (prepared, again), taps, equation in (
+            (86, "conv_separable_2d", (16, 64, 512, 512, 128), "G[C, {}3, 3]: f32; ", OF_WINDOWS, "; G: uniform(-0.3333, 0.3333)", "conv2d(conv2d(X, G, padding=1, groups=C), F)"),
+            (87, "conv_pointwise_2d", (16, 64, 1024, 1024, 128), "", OF_INPUT, "", "conv2d(X, F)")):
+        add(number, name, "convolution", "convolution",
+            f"    symbols: B, C, H, W, O, C <= 64;\n    tensors: X[B, C, H, W]: f32; {windows.format('1, ')}F[O, C, 1, 1]: f32; Y[B, O, H, W]: f32;\n    precision: tf32;",
+            f"    Y = {equation}", POINTWISE.format(name=name, spread=SPREAD, most=MOST, least=LEAST, windows=windows.format(""), prepared=prepared, again=again),
+            dims("B C H W O", sizes, (1, 64, 256, 512, 128), (2, 5, 37, 89, 11), (1, 3, 7, 17, 5)), "X: uniform(0, 1)" + taps + "; F: uniform(-0.125, 0.125)")
+
+
+def with_inner_axis(add, dims):
+    """Windows along the first two of three axes: to the sketch the last two are one, along which taps are W apart."""
+    name = "conv_3d_3x3x1"
+    operator = Convolution(name, 3, 3, (3, 3, 1), results=64)
+    c = Convolution(name, 2, 3, 3, dilation=(1, 2), results=64)
+    for a, size, out in zip(c.axes, ("D", "(H*W)"), ("OD", "(OH*W)")):
+        a.size, a.out = size, out
+    c.last.pace = "W"
+    c.symbols = operator.symbols
+    c.tensors = lambda flat=False: "X[B, C, D, H*W]: f32; F[O, C, 3, 3]: f32; Y[B, O, OD, OH*W]: f32;"
+    text = c.sketch().replace("OW = W, ", "").replace("O, OD = D - 2, OH = H - 2", "O, OD = D - 2, OH = H - 2")
+    add(59, name, "convolution", "convolution", operator.head(), operator.equation(), text,
+        dims("B C O D H W", (16, 3, 64, 256, 256, 10), (2, 3, 64, 64, 64, 10), (2, 3, 11, 9, 13, 11), (1, 3, 5, 4, 5, 7)),
+        f"X: uniform(0, 1); F: uniform({-bound(operator):.4f}, {bound(operator):.4f})")
+
+
+def bound(c):
+    """Of PyTorch's first weights."""
+    taps = math.prod(a.taps for a in c.axes)
+    return 1 / math.sqrt(taps * c.channels / c.groups)
