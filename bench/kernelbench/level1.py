@@ -54,23 +54,61 @@ sketch {name}_rows implements {name} {{
 }}
 """
 
+# Rows of a whole image: sums of parts of each row, shifted as below, the sums of the parts, the rows scaled. Columns are
+# the outer loop, so that weights are read once, and the second pass goes backwards: it begins with what the first one read last.
 LAYER_NORM = """
-sketch {name}_rows implements {name} {{
+sketch {name}_parts implements {name} {{
     symbols: B, C, H, W;
     tensors: X[B, C*H*W]: f32; G[C*H*W]: f32; Z[C*H*W]: f32; Y[B, C*H*W]: f32;
-    constexpr: eps;
+    constexpr: eps, P = 8192, T = 2048;
 
+    sums = alloc([B, ceil(C*H*W, P)])
+    squares = alloc([B, ceil(C*H*W, P)])
+    centre = alloc([B])
+    scale = alloc([B])
     @llm_hint("parallel", "coreidx")
-    for m in range(B):
-        x = alloc([C*H*W], llm_hint=["fast", "input_cache"])
-        load(X[m, :] -> x)
-        g = alloc([C*H*W], llm_hint=["fast", "input_cache"])
-        load(G -> g)
-        z = alloc([C*H*W], llm_hint=["fast", "input_cache"])
-        load(Z -> z)
-        d = x - mean(x, axis=0)
-        y = d / sqrt(mean(d * d, axis=0) + eps) * g + z
-        store(y -> Y[m, :])
+    for t in range(0, ceil(C*H*W, P)):
+        @llm_hint("parallel", "coreidx")
+        for i in range(B):
+            k = alloc([])
+            load(X[i, 0] -> k, pad=0)
+            x = alloc([P], llm_hint=["fast", "input_cache"])
+            load(X[i, t*P:(t+1)*P] -> x)
+            d = x - k
+            p = sum(d, axis=0)
+            q = sum(d * d, axis=0)
+            store(p -> sums[i, t])
+            store(q -> squares[i, t])
+    @llm_hint("parallel", "coreidx")
+    for i in range(B):
+        k = alloc([])
+        load(X[i, 0] -> k, pad=0)
+        p = alloc([ceil(C*H*W, P)], llm_hint=["fast", "input_cache"])
+        load(sums[i, :] -> p)
+        q = alloc([ceil(C*H*W, P)], llm_hint=["fast", "input_cache"])
+        load(squares[i, :] -> q)
+        m = sum(p, axis=0) / (C*H*W)
+        u = k + m
+        r = 1 / sqrt(max(sum(q, axis=0) / (C*H*W) - m * m, 0) + eps)
+        store(u -> centre[i])
+        store(r -> scale[i])
+    @llm_hint("parallel", "coreidx")
+    for s in range(0, ceil(C*H*W, T)):
+        @llm_hint("parallel", "coreidx")
+        for i in range(B):
+            t = ceil(C*H*W, T) - 1 - s
+            u = alloc([])
+            load(centre[i] -> u)
+            r = alloc([])
+            load(scale[i] -> r)
+            x = alloc([T], llm_hint=["fast", "input_cache"])
+            load(X[i, t*T:(t+1)*T] -> x)
+            g = alloc([T], llm_hint=["fast", "input_cache"])
+            load(G[t*T:(t+1)*T] -> g)
+            z = alloc([T], llm_hint=["fast", "input_cache"])
+            load(Z[t*T:(t+1)*T] -> z)
+            y = (x - u) * r * g + z
+            store(y -> Y[i, t*T:(t+1)*T])
 }}
 """
 
@@ -447,7 +485,7 @@ def norms():
         CHANNELS.format(name="rms_norm", tile="x / sqrt(mean(x * x, axis=0, keepdim=true) + eps)"), image, data.format(""))
     add(37, "frobenius_norm", "parts", "softmax and norms", head.format(""), "    Y = X / sqrt(sum(X * X))",
         WHOLE_NORM.format(name="frobenius_norm"), image, data.format(""))
-    add(40, "layer_norm", "weighted rows", "softmax and norms",
+    add(40, "layer_norm", "weighted parts", "softmax and norms",
         "    symbols: B, C, H, W;\n    tensors: X[B, C, H, W]: f32; G[C, H, W]: f32; Z[C, H, W]: f32; Y[B, C, H, W]: f32;\n    constexpr: eps = 1e-5;",
         deviation((3, 2, 1)) + "    Y = D / sqrt(V + eps) * G + Z",
         LAYER_NORM.format(name="layer_norm"), dims("B C H W", (16, 64, 256, 256), (4, 64, 64, 64), (3, 5, 61, 89), (2, 3, 13, 17)),
