@@ -71,6 +71,7 @@ const char *api_form(const Compile *c);
 void api_keep_level(IrModule *module, unsigned level);
 /* Which lines of the source the lines of printed IR, and of emitted code, come from (lines.c). In the unit's arena. The
  * directives that PTX says them by are taken out of the text. */
+uint32_t api_line_of(const sketchc_unit *unit, Span span); /* 0: no place */
 void api_lines_of_ir(sketchc_unit *unit, const Str *text, const IrPlaces *places, LineMap *lines);
 void api_lines_of_code(sketchc_unit *unit, const Compile *c, Str *text, LineMap *lines);
 /* That there is nothing to lower. */

@@ -11,7 +11,7 @@ static size_t line_length(const char *text) {
 
 /* ---- Printed IR: by the ops' spans ---- */
 
-static uint32_t line_of(const sketchc_unit *unit, Span span) {
+uint32_t api_line_of(const sketchc_unit *unit, Span span) {
     const SourceFile *file = source_file(unit->sources, span.file);
     uint32_t line = 0, column;
     if (span.end > 0 && file) source_position(file, span.begin, &line, &column);
@@ -24,7 +24,7 @@ void api_lines_of_ir(sketchc_unit *unit, const Str *text, const IrPlaces *places
         size_t end = (size_t)(at - text->data) + line_length(at);
         uint32_t line = 0;
         for (; next < places->len && places->data[next].offset < end; next++)
-            line = line_of(unit, places->data[next].span);
+            line = api_line_of(unit, places->data[next].span);
         VEC_PUSH(unit->arena, lines, line);
         at = text->data + end;
         at += *at == '\n';

@@ -111,7 +111,13 @@ void api_predict_case(IrModule *m, const CostMachine *machine, const Target *tar
 
 /* ---- As text ---- */
 
-static void put_case_text(const Prediction *p, const char *name, Str *out) {
+static void put_notes(const sketchc_unit *unit, const CostLaunch *l, Str *out) {
+    if (l->exceptions) str_append(out, "; left out: what an earlier launch flags as an exception");
+    for (unsigned i = 0; i < l->conflict_count; i++)
+        str_printf(out, "; bank conflicts of degree %u at line %u", l->conflicts[i].degree, api_line_of(unit, l->conflicts[i].op->span));
+}
+
+static void put_case_text(const sketchc_unit *unit, const Prediction *p, const char *name, Str *out) {
     if (!p->known) {
         str_printf(out, "%s: not known\n", name);
         return;
@@ -122,13 +128,14 @@ static void put_case_text(const Prediction *p, const char *name, Str *out) {
         const PredictedLaunch *l = &p->launches.data[i];
         str_printf(out, "  %s: %.4g ms, ", l->kernel->name, l->estimate.seconds * 1e3);
         cost_explain(&l->estimate, l->floor_s, out);
+        put_notes(unit, &l->launch, out);
         str_append_char(out, '\n');
     }
 }
 
 /* ---- As JSON ---- */
 
-static void put_launch_json(const PredictedLaunch *p, Str *out) {
+static void put_launch_json(const sketchc_unit *unit, const PredictedLaunch *p, Str *out) {
     const CostLaunch *l = &p->launch;
     const CostEstimate *e = &p->estimate;
     str_printf(out, "{\"entry\":\"%s\",\"seconds\":%.9g,\"roof\":\"%s\"", p->kernel->name,
@@ -137,6 +144,11 @@ static void put_launch_json(const PredictedLaunch *p, Str *out) {
                l->written, l->l2, l->shared, l->instructions);
     str_printf(out, ",\"blocks\":%.0f,\"threads\":%lld,\"shared_bytes\":%lld,\"blocks_per_sm\":%lld,\"limit\":\"%s\"",
                l->blocks, (long long)l->threads, (long long)l->shared_bytes, (long long)e->blocks_per_sm, e->limit);
+    str_printf(out, ",\"exceptions\":%u,\"unchecked\":%u,\"shared_least\":%.0f,\"conflicts\":[", l->exceptions, l->unchecked, l->shared_least);
+    for (unsigned i = 0; i < l->conflict_count; i++)
+        str_printf(out, "%s{\"op\":\"%s\",\"line\":%u,\"degree\":%u,\"bytes\":%.0f}", i ? "," : "", ir_op_info(l->conflicts[i].op->opcode)->name,
+                   api_line_of(unit, l->conflicts[i].op->span), l->conflicts[i].degree, l->conflicts[i].bytes);
+    str_append(out, "]");
     str_printf(out, ",\"waves\":%.3f,\"bytes_in_flight\":%.0f,\"bytes_needed\":%.0f,\"text\":", e->waves,
                e->bytes_in_flight, e->bytes_needed);
     Str text;
@@ -147,14 +159,14 @@ static void put_launch_json(const PredictedLaunch *p, Str *out) {
     str_append_char(out, '}');
 }
 
-static void put_case_json(const Prediction *p, const char *name, Str *out) {
+static void put_case_json(const sketchc_unit *unit, const Prediction *p, const char *name, Str *out) {
     str_append(out, "\n{\"name\":");
     str_append_json(out, name);
     str_printf(out, ",\"known\":%s,\"seconds\":%.9g,\"floor_s\":%.9g,\"percent\":%.2f,\"launches\":[",
                p->known ? "true" : "false", p->known ? p->seconds : 0, p->floor_s, p->percent);
     for (size_t i = 0; p->known && i < p->launches.len; i++) {
         if (i) str_append_char(out, ',');
-        put_launch_json(&p->launches.data[i], out);
+        put_launch_json(unit, &p->launches.data[i], out);
     }
     str_append(out, "]}");
 }
@@ -170,7 +182,7 @@ static void put_buffers_json(const Buffers *buffers, Str *out) {
     str_append(out, "]}\n");
 }
 
-static void put_report(IrModule *m, const Target *target, const Buffers *buffers, Arena *arena, bool json, Str *out) {
+static void put_report(const sketchc_unit *unit, IrModule *m, const Target *target, const Buffers *buffers, Arena *arena, bool json, Str *out) {
     CostMachine machine;
     bool known = cost_machine(target, &machine);
     if (json)
@@ -181,7 +193,7 @@ static void put_report(IrModule *m, const Target *target, const Buffers *buffers
         Prediction p;
         api_predict_case(m, &machine, target, &m->cases[i], arena, &p);
         if (json && i) str_append_char(out, ',');
-        (json ? put_case_json : put_case_text)(&p, m->cases[i].name, out);
+        (json ? put_case_json : put_case_text)(unit, &p, m->cases[i].name, out);
     }
     if (json) put_buffers_json(buffers, out);
 }
@@ -195,7 +207,7 @@ static void predict(sketchc_unit *unit, const sketchc_options *options, bool jso
     api_keep_level(module, IR_LEVEL_TILE);
     Buffers buffers = {0};
     if (json) api_buffers(unit, &c, &buffers);
-    if (api_lower(unit, &c, module)) put_report(module, c.target, &buffers, unit->arena, json, out);
+    if (api_lower(unit, &c, module)) put_report(unit, module, c.target, &buffers, unit->arena, json, out);
 }
 
 sketchc_status sketchc_predict(sketchc_unit *unit, const sketchc_options *options,

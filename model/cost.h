@@ -30,6 +30,14 @@ typedef struct {
 /* False where the target's document has no such numbers (processors). */
 bool cost_machine(const Target *target, CostMachine *machine);
 
+/* An access to shared memory whose lanes want different words of one bank. */
+typedef struct {
+    const struct IrOp *op;
+    unsigned degree; /* most words of one bank that lanes served together want; without conflict 1 */
+    double bytes;    /* through shared memory beyond what the access would take without */
+} CostConflict;
+enum { COST_CONFLICTS = 8 };
+
 typedef struct {
     double blocks;         /* of the launch */
     int64_t threads;       /* of a block */
@@ -39,6 +47,11 @@ typedef struct {
     double read, written;  /* device memory */
     double l2;             /* through L2, both directions; at least read + written */
     double shared;         /* through shared memory, a bank conflict counting as a second access */
+    double shared_least;   /* what threads' accesses would take of it without conflicts */
+    CostConflict conflicts[COST_CONFLICTS]; /* the worst */
+    unsigned conflict_count;
+    unsigned unchecked;    /* accesses to shared memory at addresses that are not known */
+    unsigned exceptions;   /* parts behind flags of earlier launches, which were left out */
     double instructions;   /* warp instructions */
     double products;       /* multiply-adds of the tensor cores, of 16-bit factors; one of 8 bits is half of one */
     double bytes_in_flight; /* of a thread: asked for before it has to wait */

@@ -1,5 +1,7 @@
 #include "cost_kernel.h"
 
+#include "banks.h"
+
 #include <string.h>
 
 enum {
@@ -11,7 +13,7 @@ enum {
     TABLE = 1 << 12,
     WARPGROUP = 128,
     WGMMA_ROWS = 64,
-    FACTOR_BYTES = 32,  /* of a factor of wgmma along k */
+    FACTOR_BYTES = 32, /* of a factor of wgmma along k */
     MMA_ADDS = 16 * 8 * 16
 };
 
@@ -29,15 +31,25 @@ typedef struct {
     int64_t (*sectors)[INNER * WARP];
 } Seen;
 
+/* Accesses to shared memory that may be one: of neighbouring elements, at the inner indices of a
+ * map. */
+typedef struct {
+    int64_t *first; /* by thread: the offset of the first of them */
+    double passes, least;
+    unsigned degree;
+    bool up, down; /* so far each was behind the one before, before it */
+} Piece;
+
 typedef struct {
     const void *key; /* a value, or an access */
     Lanes lanes;
     Seen *seen;
+    Piece *piece;
 } Slot;
 
 typedef struct {
-    double read, written; /* bytes that the threads ask for, whole sectors */
-    double bytes;         /* of the tensor; 0: not known */
+    double read, written;   /* bytes that the threads ask for, whole sectors */
+    double bytes;           /* of the tensor; 0: not known */
     const int64_t *extents; /* of its axes; null: not known */
 } Traffic;
 
@@ -54,15 +66,16 @@ typedef struct {
     bool *active;    /* by thread: runs what is walked now */
     Traffic *params; /* by parameter */
     CostLaunch *out;
-    double times;         /* runs of what is walked now, by a thread */
-    double unrolled;      /* those that stand in the code: of maps */
-    double run;           /* bytes a thread asked for since it last had to wait */
-    double run_times;     /* how often it comes to wait for them */
-    double ahead;         /* trips of the loop around that asks for its data ahead of time, else 1 */
-    double turns;         /* of blocks that go from tile to tile, else 1 */
-    unsigned epoch;       /* of the inner axis that is walked */
-    bool barrier;         /* in the loop body that is walked */
-    int64_t fragments[2]; /* 32-bit registers of the two largest */
+    double times;     /* runs of what is walked now, by a thread */
+    double unrolled;  /* those that stand in the code: of maps */
+    double run;       /* bytes a thread asked for since it last had to wait */
+    double run_times; /* how often it comes to wait for them */
+    double ahead;     /* trips of the loop around that asks for its data ahead of time, else 1 */
+    double turns;     /* of blocks that go from tile to tile, else 1 */
+    unsigned epoch;   /* of the inner axis that is walked */
+    int64_t inner, walked; /* index along it, of so many */
+    bool barrier;          /* in the loop body that is walked */
+    int64_t fragments[2];  /* 32-bit registers of the two largest */
 } Count;
 
 /* ---- Values ---- */
@@ -231,22 +244,11 @@ static void wait_for_loads(Count *c) {
 typedef struct {
     double active;  /* threads that access */
     double sectors; /* of 32 bytes that their warps touch */
-    double passes;  /* warps' accesses to shared memory, conflicts repeated */
 } Pattern;
 
-/* Words of one bank that the lanes of a warp want at a time: the most of any bank. */
-static unsigned conflicts(const int64_t *words, unsigned n) {
-    unsigned most = 1;
-    for (unsigned i = 0; i < n; i++) {
-        unsigned same = 0;
-        for (unsigned j = 0; j < n; j++) {
-            bool first = true;
-            for (unsigned k = 0; k < j; k++) first = first && words[k] != words[j];
-            same += first && words[j] % BANKS == words[i] % BANKS;
-        }
-        if (same > most) most = same;
-    }
-    return most;
+/* The lanes of a warp that access memory at i's offset in elements. */
+static bool lane_accesses(const Count *c, size_t i, const Lanes *mask) {
+    return c->active[i] && !(mask && mask->known && !mask->lanes[i]);
 }
 
 static Seen *seen_by(Count *c, const IrOp *op) {
@@ -282,22 +284,112 @@ static Pattern pattern_of(Count *c, const IrOp *op, const Lanes *offset, const L
     Seen *seen = seen_by(c, op);
     unsigned wide = bytes > SECTOR ? (unsigned)(bytes / SECTOR) : 1;
     for (size_t warp = 0; warp < c->threads; warp += WARP) {
-        int64_t sectors[WARP], words[WARP];
+        int64_t sectors[WARP];
         unsigned n = 0;
         for (size_t i = warp; i < warp + WARP && i < c->threads; i++) {
-            if (!c->active[i] || (mask && mask->known && !mask->lanes[i])) continue;
+            if (!lane_accesses(c, i, mask)) continue;
             int64_t at = offset->known ? offset->lanes[i] * size : (int64_t)(i - warp) * size;
-            sectors[n] = at / SECTOR;
-            words[n++] = at / 4;
+            sectors[n++] = at / SECTOR;
         }
-        if (!n) continue;
         p.active += n;
         p.sectors += fresh(seen, warp / WARP, sectors, n) * wide;
-        /* As many lanes go together as a pass has bytes for. */
-        unsigned together = bytes > 4 && bytes <= BANKS * 4 ? (unsigned)(BANKS * 4 / bytes) : BANKS;
-        for (unsigned i = 0; i < n; i += together) p.passes += conflicts(words + i, n - i < together ? n - i : together);
     }
     return p;
+}
+
+/* The worst accesses are kept. */
+static void note_conflict(CostLaunch *l, const IrOp *op, unsigned degree, double extra) {
+    CostConflict *slot = NULL;
+    for (unsigned i = 0; i < l->conflict_count; i++)
+        if (l->conflicts[i].op == op) slot = &l->conflicts[i];
+    if (!slot && l->conflict_count < COST_CONFLICTS) {
+        slot = &l->conflicts[l->conflict_count++];
+        *slot = (CostConflict){.op = op};
+    }
+    for (unsigned i = 0; !slot && i < COST_CONFLICTS; i++)
+        if (l->conflicts[i].degree < degree) *(slot = &l->conflicts[i]) = (CostConflict){.op = op};
+    if (!slot) return;
+    if (degree > slot->degree) slot->degree = degree;
+    slot->bytes += extra;
+}
+
+typedef struct {
+    double passes, least; /* of the warps' accesses: with conflicts, without */
+    unsigned degree;      /* the most passes of lanes that go together */
+} Banked;
+
+/* As many lanes go together as a pass has bytes for. */
+static Banked banks_of(Count *c, const int64_t *offset, const Lanes *mask, int64_t size,
+                       double bytes) {
+    Banked b = {.degree = 1};
+    unsigned together = bytes > 4 && bytes <= BANKS * 4 ? (unsigned)(BANKS * 4 / bytes) : BANKS;
+    for (size_t warp = 0; warp < c->threads; warp += WARP) {
+        int64_t words[WARP];
+        unsigned n = 0;
+        for (size_t i = warp; i < warp + WARP && i < c->threads; i++)
+            if (lane_accesses(c, i, mask))
+                words[n++] = (offset ? offset[i] : (int64_t)(i - warp)) * size / 4;
+        for (unsigned i = 0; i < n; i += together) {
+            unsigned degree = bank_passes(words + i, n - i < together ? n - i : together);
+            b.passes += degree;
+            b.least += 1;
+            if (degree > b.degree) b.degree = degree;
+        }
+    }
+    return b;
+}
+
+static Piece *piece_of(Count *c, const IrOp *op) {
+    Slot *s = slot_of(c, op);
+    s->key = op;
+    if (!s->piece) {
+        s->piece = ARENA_ARRAY(c->arena, Piece, 1);
+        s->piece->first = ARENA_ARRAY(c->arena, int64_t, c->threads);
+    }
+    return s->piece;
+}
+
+/* Single elements at neighbouring offsets, the first a multiple of 8 or 16 bytes, become one access
+ * in the assembler's hands. False: there is more to come of them. */
+static bool join_piece(Count *c, const IrOp *op, const int64_t *offset, const Lanes *mask,
+                       int64_t size, Banked *b) {
+    int64_t width = 1;
+    while (width * 2 * size <= 16 && c->walked % (width * 2) == 0) width *= 2;
+    if (width == 1) return true;
+    Piece *p = piece_of(c, op);
+    int64_t at = c->inner % width;
+    if (!at) {
+        *p = (Piece){.first = p->first, .degree = 1, .up = true, .down = true};
+        memcpy(p->first, offset, c->threads * sizeof *offset);
+    }
+    for (size_t i = 0; i < c->threads; i++)
+        if (lane_accesses(c, i, mask)) {
+            p->up = p->up && offset[i] == p->first[i] + at && p->first[i] % width == 0;
+            p->down = p->down && offset[i] == p->first[i] - at && (p->first[i] + 1) % width == 0;
+        }
+    p->passes += b->passes;
+    p->least += b->least;
+    if (b->degree > p->degree) p->degree = b->degree;
+    if (at + 1 < width) return false;
+    *b = (Banked){p->passes, p->least, p->degree};
+    if (p->up || p->down) *b = banks_of(c, p->first, mask, size, (double)(width * size));
+    return true;
+}
+
+/* What the warps' accesses of `bytes` a thread to shared memory take of it, in bytes. `alike`: the
+ * mask is the same all over a map. */
+static double shared_bytes(Count *c, const IrOp *op, const Lanes *at, const Lanes *mask, bool alike,
+                           int64_t size, double bytes) {
+    const int64_t *offset = at->known ? at->lanes : NULL;
+    Banked b = banks_of(c, offset, mask, size, bytes);
+    if (!offset) c->out->unchecked++;
+    if (offset && alike && c->walked > 1 && bytes == (double)size &&
+        !join_piece(c, op, offset, mask, size, &b))
+        return 0;
+    double pass = c->times * c->blocks * BANKS * 4;
+    c->out->shared_least += pass * b.least;
+    if (b.degree > 1) note_conflict(c->out, op, b.degree, pass * (b.passes - b.least));
+    return pass * b.passes;
 }
 
 static int param_of(const Count *c, const IrValue *pointer) {
@@ -306,8 +398,8 @@ static int param_of(const Count *c, const IrValue *pointer) {
     return -1;
 }
 
-/* Bytes that the block asks memory for. What a loop asks for ahead of time is waited for when it begins; whether it
- * keeps up is what the bytes in flight say. */
+/* Bytes that the block asks memory for. What a loop asks for ahead of time is waited for when it
+ * begins; whether it keeps up is what the bytes in flight say. */
 static void ask(Count *c, double bytes, bool asynchronous) {
     if (bytes <= 0) return;
     c->run += c->unrolled * bytes / (double)c->threads;
@@ -317,12 +409,13 @@ static void ask(Count *c, double bytes, bool asynchronous) {
 /* pointer[offset] of `bytes` a thread, elements of `size`. */
 static void access(Count *c, const IrOp *op, const IrValue *pointer, const IrValue *offset,
                    const IrValue *mask, int64_t size, double bytes, bool writes) {
-    Pattern p =
-        pattern_of(c, op, lanes_of(c, offset), mask ? lanes_of(c, mask) : NULL, size, bytes);
+    const Lanes *at = lanes_of(c, offset), *present = mask ? lanes_of(c, mask) : NULL;
+    Pattern p = pattern_of(c, op, at, present, size, bytes);
     double times = c->times * c->blocks;
     c->out->instructions += times * p.active / WARP;
     if (pointer->type->space == IR_SPACE_SHARED) {
-        c->out->shared += times * p.passes * BANKS * 4;
+        c->out->shared += shared_bytes(
+            c, op, at, present, !mask || !mask->def || mask->def->block != op->block, size, bytes);
         return;
     }
     if (pointer->type->space != IR_SPACE_GLOBAL) return;
@@ -349,7 +442,8 @@ static int param_named(const Count *c, const char *name) {
 }
 
 /* Bytes of the boxes that threads ask the copy engine for: what of them lies in the tensor. */
-static double box_bytes(Count *c, const IrOp *op, const IrTensorMap *map, const Traffic *tensor, double size) {
+static double box_bytes(Count *c, const IrOp *op, const IrTensorMap *map, const Traffic *tensor,
+                        double size) {
     double sum = 0;
     for (size_t t = 0; t < c->threads; t++) {
         double bytes = c->active[t] ? size : 0;
@@ -357,7 +451,8 @@ static double box_bytes(Count *c, const IrOp *op, const IrTensorMap *map, const 
             const Lanes *at = lanes_of(c, op->operands[5 + a]);
             int64_t inside = map->box[a];
             if (at->known && tensor && tensor->extents) {
-                int64_t begin = at->lanes[t] > 0 ? at->lanes[t] : 0, end = at->lanes[t] + map->box[a];
+                int64_t begin = at->lanes[t] > 0 ? at->lanes[t] : 0,
+                        end = at->lanes[t] + map->box[a];
                 if (end > tensor->extents[a]) end = tensor->extents[a];
                 inside = end > begin ? end - begin : 0;
             }
@@ -374,7 +469,8 @@ static void copy_boxes(Count *c, const IrOp *op) {
     const IrTensorMap *map = &c->f->params[at].map;
     int param = param_named(c, map->tensor);
     Traffic *tensor = param >= 0 ? &c->params[param] : NULL;
-    double size = (double)dtype_size(op->operands[0]->type->dtype), times = c->times * c->blocks, whole = size;
+    double size = (double)dtype_size(op->operands[0]->type->dtype), times = c->times * c->blocks,
+           whole = size;
     double bytes = box_bytes(c, op, map, tensor, size);
     for (unsigned a = 0; a < map->rank; a++) whole *= (double)map->box[a];
     c->out->instructions += times; /* one thread's, yet its warp issues it */
@@ -386,7 +482,8 @@ static void copy_boxes(Count *c, const IrOp *op) {
 
 /* ---- Products of the tensor cores ---- */
 
-/* A warpgroup reads its 64 rows of one factor and all of the other: as many columns as it has two registers for. */
+/* A warpgroup reads its 64 rows of one factor and all of the other: as many columns as it has two
+ * registers for. */
 static void multiply_groups(Count *c, const IrOp *op) {
     const IrType *acc = op->results[0].type;
     double groups = c->times * c->blocks * count_active(c) / WARPGROUP, columns = 2;
@@ -402,8 +499,11 @@ static void run_atom(Count *c, const IrOp *op) {
     double warps = c->times * c->blocks * count_active(c) / WARP;
     c->out->instructions += warps;
     if (strncmp(name, "mma.", 4) == 0) c->out->products += warps * MMA_ADDS;
-    if (strncmp(name, "ldmatrix.", 9) == 0) /* a matrix of 8 rows of 16 bytes is a pass */
-        c->out->shared += warps * (strstr(name, "x4") ? 4 : strstr(name, "x2") ? 2 : 1) * BANKS * 4;
+    if (strncmp(name, "ldmatrix.", 9) != 0) return;
+    /* A matrix of 8 rows of 16 bytes is a pass; the rows are where 8 lanes point. */
+    shared_bytes(c, op, lanes_of(c, op->operands[1]), NULL, false,
+                 (int64_t)dtype_size(op->operands[0]->type->dtype), 16);
+    c->out->shared += warps * (strstr(name, "x4") ? 4 : strstr(name, "x2") ? 2 : 1) * BANKS * 4;
 }
 
 /* ---- Walking ---- */
@@ -454,7 +554,8 @@ static bool walk_for(Count *c, const IrOp *op) {
         v[i] = bounds[0]->lanes[i] + (int64_t)((trips - 1) / 2) * bounds[2]->lanes[i];
     double times = c->times, unrolled = c->unrolled, ahead = c->ahead;
     bool barrier = c->barrier, whole = ir_attr_int(op, "unroll", 0) < 0;
-    if (c->times <= 1 && c->blocks > 1 && (double)bounds[2]->lanes[0] == c->blocks) c->turns = trips;
+    if (c->times <= 1 && c->blocks > 1 && (double)bounds[2]->lanes[0] == c->blocks)
+        c->turns = trips;
     if (ir_attr_int(op, "pipeline", 1) > 1) c->ahead = trips;
     c->times *= trips;
     if (whole)
@@ -477,9 +578,44 @@ static bool walk_for(Count *c, const IrOp *op) {
     return ok;
 }
 
+static bool has_loop(const IrBlock *block) {
+    for (const IrOp *op = block->first; op; op = op->next) {
+        if (op->opcode == IR_FOR) return true;
+        for (unsigned i = 0; i < op->region_count; i++)
+            if (has_loop(op->regions[i])) return true;
+    }
+    return false;
+}
+
+/* Of its own the kernel only reads it. */
+static bool is_flags(const IrParam *p, const IrValue *pointer) {
+    if (p->kind != IR_PARAM_WORKSPACE || dtype_is_float(pointer->type->dtype) || !pointer->uses)
+        return false;
+    for (const IrUse *u = pointer->uses; u; u = u->next)
+        if (u->op->opcode != IR_MEM_LOAD) return false;
+    return true;
+}
+
+static bool reads_flags(const IrFunc *f) {
+    for (unsigned i = 0; i < f->param_count; i++)
+        if (is_flags(&f->params[i], f->body->args[i])) return true;
+    return false;
+}
+
+/* Loops behind a condition on data, in a kernel that reads whole numbers which an earlier launch
+ * left in a workspace: that launch flagged what the fast way does not do. */
+static bool is_exception(const Count *c, const IrOp *op) {
+    return !(op->region_count > 1 && op->regions[1] && op->regions[1]->first) &&
+           has_loop(op->regions[0]) && reads_flags(c->f);
+}
+
 static bool walk_if(Count *c, const IrOp *op) {
     const Lanes *condition = lanes_of(c, op->operands[0]);
     bool ok = true;
+    if (!condition->known && is_exception(c, op)) {
+        c->out->exceptions++;
+        return true;
+    }
     if (!condition->known) return walk(c, op->regions[0]);
     bool *before = c->active;
     for (int region = 0; region < 2 && ok; region++) {
@@ -516,15 +652,20 @@ static bool walk_map(Count *c, const IrOp *op) {
     int64_t inner = extents && extents->count ? extents->ints[extents->count - 1] : 1;
     int64_t walked = inner < INNER ? inner : INNER;
     double times = c->times, unrolled = c->unrolled;
+    int64_t at_before = c->inner, walked_before = c->walked;
     bool ok = true;
     c->times *= count / (double)walked;
     c->unrolled *= count / (double)walked;
     c->epoch++;
+    c->walked = walked;
     for (int64_t i = 0; i < walked && ok; i++) {
+        c->inner = i;
         if (extents && extents->count) set_all(c, op->regions[0]->args[extents->count - 1], i);
         ok = walk(c, op->regions[0]);
     }
     c->epoch++;
+    c->inner = at_before;
+    c->walked = walked_before;
     c->times = times;
     c->unrolled = unrolled;
     return ok;
@@ -559,6 +700,9 @@ static bool walk_op(Count *c, const IrOp *op) {
         access(c, op, op->operands[0], op->operands[1], NULL,
                (int64_t)dtype_size(op->operands[0]->type->dtype),
                (double)ir_attr_int(op, "bytes", 16), false);
+        shared_bytes(c, op, lanes_of(c, op->operands[3]), NULL, false,
+                     (int64_t)dtype_size(op->operands[2]->type->dtype),
+                     (double)ir_attr_int(op, "bytes", 16));
         return true;
     case IR_TMA_LOAD:
         copy_boxes(c, op);
@@ -697,7 +841,8 @@ bool cost_kernel(const CostMachine *machine, IrFunc *f, CostSymbol symbol, void 
     launch->registers = 24 + c.fragments[0] + c.fragments[1];
     /* The assembler keeps to what lets as many blocks fit as were promised, one at least. */
     int64_t promised = ir_func_attr_int(f, "min_blocks", 1);
-    int64_t most = machine->registers_sm / ((int64_t)c.threads * (promised > 0 ? promised : 1)) / 8 * 8;
+    int64_t most =
+        machine->registers_sm / ((int64_t)c.threads * (promised > 0 ? promised : 1)) / 8 * 8;
     if (most > 255) most = 255;
     if (launch->registers > most) launch->registers = most;
     if (ok) sum_up(&c);

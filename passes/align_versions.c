@@ -2,7 +2,7 @@
  *
  * what:   a kernel is doubled. The first version carries a guard that the extents which decide alignment
  *         (and strides) are multiples of 16 bytes' worth of elements, and asks for pointers aligned to 16 bytes
- *         (attribute pointer_align); the second reads and writes single elements. A kernel has at most
+ *         (attribute pointer_align), as far as wide accesses gain by it; the second reads and writes single elements. A kernel has at most
  *         four versions: what is beyond them reads and writes single elements only. A version that already
  *         says its vector_bytes gets the guard alone; one whose loads are windows' elements, of which every
  *         other begins beside a boundary, reads and writes single elements only. Where a warpgroup multiplies, a version
@@ -17,6 +17,8 @@
  *   func @f {vector_bytes = 16, pointer_align = 16} guard min(1 - N % 4, ...)  and
  *   func @f_unaligned {vector_bytes = 1}
  */
+#include <string.h>
+
 #include "gemm_plan.h"
 #include "passes_internal.h"
 
@@ -25,6 +27,7 @@ typedef struct {
     Arena *scratch;
     const Aff *guard; /* null: nothing to ask for */
     bool factors;     /* of factors alone */
+    int64_t most;     /* elements of the largest tile that is loaded or stored */
 } Alignment;
 
 /* Asks that `e` be a multiple of `width`, unless it is known to be. */
@@ -41,10 +44,42 @@ static bool feeds_gemm(const IrOp *load) {
     return false;
 }
 
+static bool is_access(const IrOp *op) {
+    return op->opcode == IR_TILE_LOAD || op->opcode == IR_TILE_STORE || op->opcode == IR_BUF_COPY;
+}
+
+/* Elements that the access moves; many where an extent is not known. */
+static int64_t elements_of(const IrOp *op) {
+    const IrAttr *extents = op->opcode == IR_BUF_COPY ? ir_attr(op, "extents") : NULL;
+    const IrType *t = op->opcode == IR_TILE_STORE ? op->operands[0]->type : op->results[0].type;
+    unsigned rank = extents ? (unsigned)extents->count : t->kind == IR_TYPE_TILE ? t->rank : 0;
+    int64_t elements = 1;
+    for (unsigned i = 0; i < rank; i++) {
+        int64_t extent = extents ? extents->ints[i] : ir_type_extent(t, i);
+        if (extent < 0 || extent > INT32_MAX || elements > INT32_MAX) return INT64_MAX;
+        elements *= extent;
+    }
+    return elements;
+}
+
+static void find_most(void *ctx, IrOp *op) {
+    Alignment *a = ctx;
+    if (is_access(op) && elements_of(op) > a->most) a->most = elements_of(op);
+}
+
+enum { LITTLE = 64 };
+
+/* Single numbers, what runs across the rows, and what is a 64th of other accesses or less need not
+ * be wide: the others are not to wait for sizes that suit it. */
+static bool may_be_narrow(const Alignment *a, IrOp *op) {
+    const char *axes = ir_attr_str(op, "axes", "");
+    return !axes[0] || axes[strlen(axes) - 1] != 'r' || elements_of(op) <= a->most / LITTLE;
+}
+
 static void visit(void *ctx, IrOp *op) {
     Alignment *a = ctx;
     bool store = op->opcode == IR_TILE_STORE;
-    if (!store && op->opcode != IR_TILE_LOAD && op->opcode != IR_BUF_COPY) return;
+    if (!is_access(op) || may_be_narrow(a, op)) return;
     const IrType *tensor = op->operands[store]->type;
     if (!tensor->rank || (a->factors && (store || !feeds_gemm(op)))) return;
     int64_t width = 16 / (int64_t)dtype_size(tensor->dtype);
@@ -78,6 +113,7 @@ static void count_products(void *ctx, IrOp *op) {
 static void add_factors_version(PassContext *ctx, IrFunc *f, const char *name, const Aff *asked) {
     Products products = {.target = ctx->target};
     Alignment a = {.module = ctx->module, .scratch = ctx->scratch, .factors = true};
+    ir_walk(f->body, find_most, &a);
     ir_walk(f->body, count_products, &products);
     ir_walk(f->body, visit, &a);
     if (!products.gemms || products.fit < products.gemms || !asked || a.guard == asked || count_versions(f) + 1 >= MAX_VERSIONS) return;
@@ -100,6 +136,7 @@ bool pass_align_versions(PassContext *ctx) {
             continue;
         }
         Alignment a = {.module = ctx->module, .scratch = ctx->scratch};
+        ir_walk(f->body, find_most, &a);
         if (!ir_func_attr(f, "turned")) ir_walk(f->body, visit, &a); /* its rows may begin at any element */
         if (!decided) {
             const char *name = f->name; /* clones stand right behind f */

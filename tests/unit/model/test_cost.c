@@ -1,4 +1,5 @@
 /* The model's known points on the numbers of sm_90a: what binds, and that it ranks as measured. */
+#include "banks.h"
 #include "check.h"
 #include "cost.h"
 
@@ -75,6 +76,20 @@ static void check_roofs(void) {
     CHECK(cost_floor(&machine, 1e9, 0) < cost_floor(&machine, 5e8, 5e8));
 }
 
+static unsigned passes_at(int64_t step, unsigned lanes) {
+    int64_t words[32];
+    for (unsigned i = 0; i < lanes; i++) words[i] = i * step;
+    return bank_passes(words, lanes);
+}
+
+static void check_banks(void) {
+    CHECK(bank_passes(NULL, 0) == 1);
+    CHECK(passes_at(1, 32) == 1 && passes_at(33, 32) == 1);
+    CHECK(passes_at(0, 32) == 1); /* one word for all */
+    CHECK(passes_at(2, 32) == 2 && passes_at(4, 32) == 4 && passes_at(32, 32) == 32);
+    CHECK(passes_at(4, 8) == 1); /* 16 bytes a lane, a quarter of a warp at a time */
+}
+
 int main(void) {
     Arena *arena = arena_create();
     DiagList diags;
@@ -82,6 +97,7 @@ int main(void) {
     CHECK(cost_machine(target_find(arena, &diags, "sm_90a"), &machine));
     CHECK(!cost_machine(target_find(arena, &diags, "x86-64-v3"), &(CostMachine){0}));
     check_copy();
+    check_banks();
     check_limits();
     check_waves();
     check_roofs();
