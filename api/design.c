@@ -18,7 +18,7 @@ bool sketchc_design_is_naive(size_t style) {
 }
 
 /* The operator's block, then the sketch; false where the style does not fit. */
-static bool design_text(sketchc_unit *unit, IrModule *module, size_t style, Str *out) {
+static bool design_text(sketchc_unit *unit, IrModule *module, const sketchc_options *options, size_t style, Str *out) {
     const Block *op = unit->file->op;
     const SourceFile *source = source_file(unit->sources, op->span.file);
     const char *error = NULL;
@@ -27,7 +27,8 @@ static bool design_text(sketchc_unit *unit, IrModule *module, size_t style, Str 
     if (!graph) return false;
     str_append_n(out, source->text + op->span.begin, op->span.end - op->span.begin);
     str_append(out, "\n\n");
-    if (design_sketch(unit->arena, graph, design_style(style), out, &error)) return true;
+    bool vectors = options->target && strcmp(options->target, "openmp") == 0;
+    if (design_sketch(unit->arena, graph, design_style(style), vectors, out, &error)) return true;
     diag_report(&unit->diags, DIAG_no_design, op->name_span, op->name, design_style(style)->name,
                 error);
     return false;
@@ -49,7 +50,7 @@ static void design_into(sketchc_unit *unit, const sketchc_options *options, size
         return;
     }
     IrModule *module = api_build(unit);
-    if (module) design_text(unit, module, style, out);
+    if (module) design_text(unit, module, options, style, out);
 }
 
 sketchc_status sketchc_design(sketchc_unit *unit, const sketchc_options *options, size_t style,
@@ -113,7 +114,8 @@ static bool take(sketchc_unit *unit, const char *text, size_t size) {
 }
 
 /* The style that the options name; reports why it cannot be. */
-static bool design_named(sketchc_unit *unit, const char *name, IrModule *module) {
+static bool design_named(sketchc_unit *unit, const sketchc_options *options, IrModule *module) {
+    const char *name = options->design;
     size_t style = 0, size = 0;
     while (style < design_style_count() && strcmp(design_style(style)->name, name) != 0) style++;
     if (style == design_style_count()) {
@@ -123,7 +125,7 @@ static bool design_named(sketchc_unit *unit, const char *name, IrModule *module)
     }
     Str out;
     str_init(&out);
-    char *text = design_text(unit, module, style, &out) ? formatted(unit, &out, &size) : NULL;
+    char *text = design_text(unit, module, options, style, &out) ? formatted(unit, &out, &size) : NULL;
     bool made = text && take(unit, text, size);
     sketchc_free(text);
     str_release(&out);
@@ -132,7 +134,7 @@ static bool design_named(sketchc_unit *unit, const char *name, IrModule *module)
 
 bool api_design_missing(sketchc_unit *unit, const sketchc_options *options, IrModule *module) {
     size_t count = design_style_count(), first = first_style(module);
-    if (options->design) return design_named(unit, options->design, module);
+    if (options->design) return design_named(unit, options, module);
     for (size_t turn = 0; turn < 3; turn++) /* the first one, the others, the naive ones */
         for (size_t i = 0; i < count; i++) {
             size_t kind = i == first ? 0 : design_style(i)->naive ? 2 : 1, size = 0;

@@ -184,6 +184,7 @@ void c_for(CPrinter *p, const IrOp *op);
 void c_parallel(CPrinter *p, const IrOp *op);
 void c_if(CPrinter *p, const IrOp *op);
 void c_map(CPrinter *p, const IrOp *op);
+bool c_product(CPrinter *p, const IrOp *map); /* c_product.c; false: not printed, it is to be loops */
 bool c_makes_zeros(const IrOp *op); /* a map that fills one fragment with zeros */
 
 /* The array of `v`, which an instruction makes of that of `from` in place: the same, or a copy. */

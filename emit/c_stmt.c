@@ -535,7 +535,7 @@ static void statement(CPrinter *p, const IrOp *op) {
         c_if(p, op);
         return;
     case IR_MAP:
-        c_map(p, op);
+        if (!c_product(p, op)) c_map(p, op);
         return;
     case IR_MEM_STORE:
         c_store(p, op);

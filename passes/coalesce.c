@@ -27,8 +27,9 @@ static bool is_before(const IrOp *a, const IrOp *b) {
     return false;
 }
 
-/* `index` is `arg` times `width`. */
-static bool is_scaled(IrModule *m, IrValue *index, IrValue *arg, unsigned width) {
+/* `index` is `arg` times `width`, or zero where `arg` is never more. */
+static bool is_scaled(IrModule *m, IrValue *index, IrValue *arg, int64_t extent, unsigned width) {
+    if (extent == 1 && ir_aff_of(m, index) == aff_const(m->affs, 0)) return true;
     return ir_aff_of(m, index) == aff_mul(m->affs, ir_aff_of(m, arg), aff_const(m->affs, width));
 }
 
@@ -39,7 +40,7 @@ static bool reads_what_it_writes(IrModule *m, const IrOp *get, const IrOp *map, 
     if (get->opcode != IR_FRAG_GET || get->block != body || get->results[0].type->width != width) return false;
     if (get->operand_count != body->arg_count + 1) return false;
     for (unsigned i = 0; i < body->arg_count; i++)
-        if (!is_scaled(m, get->operands[i + 1], body->args[i], i + 1 == body->arg_count ? width : 1)) return false;
+        if (!is_scaled(m, get->operands[i + 1], body->args[i], ir_attr(map, "extents")->ints[i], i + 1 == body->arg_count ? width : 1)) return false;
     return true;
 }
 

@@ -133,6 +133,7 @@ static void open_outer(Design *d) {
         const DesignAxis *axis = d->axes[i];
         const char *extent = design_aff_text(d, axis->extent);
         if (axis->walk == WALK_WHOLE) continue;
+        if (d->vectors && !opened) design_line(d, "@llm_hint(\"vectorize\")");
         if (!d->style->naive) design_line(d, "@llm_hint(\"parallel\", \"coreidx\")");
         if (axis->walk == WALK_TILE)
             design_line(d, "for %s in range(0, ceil(%s, %s)):", axis->name, extent, axis->tile);
@@ -143,6 +144,7 @@ static void open_outer(Design *d) {
     }
     /* A top-level loop is a kernel: what it carries has to be inside. */
     if (opened || d->style->naive) return;
+    if (d->vectors) design_line(d, "@llm_hint(\"vectorize\")");
     design_line(d, "for once in range(1):");
     d->depth++;
 }
@@ -403,13 +405,14 @@ static void write_results(Design *d) {
     }
 }
 
-bool design_sketch(Arena *arena, IrFunc *f, const DesignStyle *style, Str *out,
+bool design_sketch(Arena *arena, IrFunc *f, const DesignStyle *style, bool vectors, Str *out,
                    const char **error) {
     Str views, nests;
     Design d = {.arena = arena,
                 .module = f->module,
                 .f = f,
                 .style = style,
+                .vectors = vectors && !style->naive,
                 .views = &views,
                 .all_views = &views,
                 .nests = &nests};

@@ -37,7 +37,7 @@ bool design_is_matmul(const IrOp *op);
 
 /* Appends `sketch OPERATOR_STYLE implements OPERATOR { ... }`. False, with *error (static or in
  * `arena`) and nothing appended, when the style does not fit the graph. `f` is a graph function;
- * its module's expressions grow. */
-bool design_sketch(Arena *arena, IrFunc *f, const DesignStyle *style, Str *out, const char **error);
+ * its module's expressions grow. `vectors`: the hint "vectorize" means something to the target, and no naive style goes without. */
+bool design_sketch(Arena *arena, IrFunc *f, const DesignStyle *style, bool vectors, Str *out, const char **error);
 
 #endif

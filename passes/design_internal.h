@@ -66,6 +66,7 @@ typedef struct {
     Str *all_views;            /* of what stays: `views` is another one in a dry run */
     unsigned depth;            /* of indentation */
     unsigned names, view_count;
+    bool vectors;              /* outermost loops get the hint "vectorize" */
     bool dry;                  /* finds out about axes: walks are whole */
     bool in_product;           /* what is read is a factor: outside of it zeros do no harm */
     bool ahead;                /* a loop brings the factors of products ahead */

@@ -1,10 +1,11 @@
 /* Sorts: bitonic, in scratch, of pairs (key, index). The index makes the order total, hence the sort
  * stable; its upper bits are the class of a lane: a number, NaN, absent.
+ * One thread that has several lines takes a pair of lanes of all of them at a time, in vectors.
  * source: Batcher's bitonic sort; lines are padded to a power of two with absent lanes. */
 #include "expand_internal.h"
 #include "passes_internal.h"
 
-enum { CLASS_SHIFT = 28, CLASS_NAN = 1, CLASS_ABSENT = 2 };
+enum { CLASS_SHIFT = 28, CLASS_NAN = 1, CLASS_ABSENT = 2, ACROSS_ROWS = 4 };
 
 typedef struct {
     Expand *x;
@@ -13,6 +14,7 @@ typedef struct {
     int64_t extents[DIST_MAX_RANK];
     int64_t rows, n, padded; /* padded: a power of two */
     int64_t threads;
+    bool across; /* one thread, several lines: lane for lane of all of them, one vector beside the next */
     bool descending;
     const IrType *key, *tag; /* element types in scratch */
     IrValue *keys, *tags;
@@ -36,7 +38,12 @@ static void store(IrBuilder *b, IrValue *value, IrValue *memory, IrValue *offset
     ir_op_create(b, IR_MEM_STORE, mask ? 4 : 3, operands, 0, NULL);
 }
 
-/* Where a lane at tile coordinates lies: lines one after the other. */
+static IrValue *lane_place(const Sort *s, IrBuilder *b, IrValue *row, IrValue *lane) {
+    if (s->across) return index_add(b, index_mul_const(b, lane, s->rows), row);
+    return index_add(b, index_mul_const(b, row, s->padded), lane);
+}
+
+/* Where a lane at tile coordinates lies: lines one after the other, or lane for lane. */
 static IrValue *place(const Sort *s, IrBuilder *b, IrValue *const *at) {
     IrValue *row = constant(b, 0);
     int64_t pitch = 1;
@@ -45,7 +52,7 @@ static IrValue *place(const Sort *s, IrBuilder *b, IrValue *const *at) {
         row = index_add(b, row, index_mul_const(b, at[a], pitch));
         pitch *= s->extents[a];
     }
-    return index_add(b, index_mul_const(b, row, s->padded), at[s->axis]);
+    return lane_place(s, b, row, at[s->axis]);
 }
 
 /* Opens `for i in 0..count` shared out to the threads, under `if (i < count)`. The caller ends
@@ -115,7 +122,7 @@ static void put_padding(const Sort *s) {
     IrValue *row = ir_binary(&in, IR_FLOORDIV, i, constant(&in, rest));
     IrValue *lane = ir_binary(&in, IR_MOD, i, constant(&in, rest));
     lane = ir_binary(&in, IR_ADD, lane, constant(&in, s->n));
-    IrValue *offset = index_add(&in, index_mul_const(&in, row, s->padded), lane);
+    IrValue *offset = lane_place(s, &in, row, lane);
     IrValue *zero = dtype_is_float(s->key->dtype) ? ir_const_float(&in, s->key, 0) : ir_const_int(&in, s->key, 0);
     IrValue *absent = tag_constant(s, &in, (int64_t)CLASS_ABSENT << CLASS_SHIFT);
     store(&in, zero, s->keys, offset, NULL);
@@ -179,6 +186,31 @@ static void compare_step(const Sort *s, IrBuilder *b, IrValue *block, IrValue *d
     ir_yield(&in, 0, NULL);
 }
 
+/* The same step for all lines at once. The earlier of a pair goes where its block's direction wants it, so that the lines'
+ * loop holds no condition but the choice itself. */
+static void compare_step_across(const Sort *s, IrBuilder *b, IrValue *block, IrValue *distance) {
+    IrBuilder in;
+    IrValue *i = open_shared_loop(s, b, s->padded / 2, &in);
+    IrValue *low = ir_binary(&in, IR_AND, i, ir_binary(&in, IR_SUB, distance, constant(&in, 1)));
+    IrValue *near = ir_binary(&in, IR_SUB, index_mul_const(&in, i, 2), low), *far = ir_binary(&in, IR_ADD, near, distance);
+    IrValue *up = ir_binary(&in, IR_EQ, ir_binary(&in, IR_AND, near, block), constant(&in, 0));
+    IrValue *first = index_mul_const(&in, ir_select(&in, up, near, far), s->rows);
+    IrValue *second = index_mul_const(&in, ir_select(&in, up, far, near), s->rows);
+    IrOp *map = ir_map(&in, 1, &s->rows, 0, NULL);
+    ir_attr_set_bool(map, "vector", true);
+    IrBuilder line = ir_builder_at_end(map->regions[0]);
+    line.span = b->span;
+    IrValue *row = map->regions[0]->args[0], *at[2] = {index_add(&line, first, row), index_add(&line, second, row)};
+    Pair x = load_pair(s, &line, at[0]), y = load_pair(s, &line, at[1]);
+    IrValue *swap = precedes(s, &line, x, y);
+    Pair earlier = {ir_select(&line, swap, y.key, x.key), ir_select(&line, swap, y.tag, x.tag)};
+    Pair later = {ir_select(&line, swap, x.key, y.key), ir_select(&line, swap, x.tag, y.tag)};
+    store_pair(s, &line, earlier, at[0], NULL);
+    store_pair(s, &line, later, at[1], NULL);
+    ir_yield(&line, 0, NULL);
+    ir_yield(&in, 0, NULL);
+}
+
 static void sort_lines(const Sort *s) {
     IrBuilder *b = &s->x->b;
     IrValue *none = NULL, *zero = constant(b, 0), *one = constant(b, 1);
@@ -193,7 +225,8 @@ static void sort_lines(const Sort *s) {
     in.span = b->span;
     IrValue *back = ir_binary(&in, IR_SUB, level, inner->regions[0]->args[0]);
     IrValue *distance = ir_binary(&in, IR_SHL, constant(&in, 1), back);
-    compare_step(s, &in, block, distance);
+    if (s->across) compare_step_across(s, &in, block, distance);
+    else compare_step(s, &in, block, distance);
     ir_attr_set_str(ir_op_create(&in, IR_BARRIER, 0, NULL, 0, NULL), "scope", "block");
     ir_yield(&in, 0, NULL);
     ir_yield(&out, 0, NULL);
@@ -236,6 +269,7 @@ static Sort sort_of(Expand *x, IrOp *op) {
     s.n = s.extents[s.axis];
     while (s.padded < s.n) s.padded *= 2;
     s.threads = x->gpu ? 32 * x->num_warps : 1;
+    s.across = !x->gpu && s.rows >= ACROSS_ROWS;
     s.key = ir_type_scalar(x->module, t->dtype);
     s.tag = ir_type_scalar(x->module, DTYPE_I32);
     return s;

@@ -116,6 +116,19 @@ static void keep_group(PassContext *ctx, IrFunc *copy, const Outline *o, uint32_
     remove_unused(ctx->scratch, copy->body);
 }
 
+static void look_for_vectors(void *context, IrOp *op) {
+    const IrAttr *hints = ir_attr(op, "hints");
+    for (size_t h = 0; hints && h < hints->count; h++)
+        if (strcmp(hints->strs[h], "vectorize") == 0) *(bool *)context = true;
+}
+
+/* A processor's kernels that are to spend code on whole vectors; later passes ask for the attribute. */
+static void note_vectors(const PassContext *ctx, IrFunc *f) {
+    bool wanted = false;
+    if (ctx->target->kind == TARGET_CPU) ir_walk(f->body, look_for_vectors, &wanted);
+    if (wanted) ir_func_attr_set_int(f, "vectors", 1);
+}
+
 static void outline(PassContext *ctx, IrFunc *f) {
     Outline o = {.func = f};
     for (IrOp *op = f->body->first; op; op = op->next)
@@ -125,10 +138,12 @@ static void outline(PassContext *ctx, IrFunc *f) {
         const char *name = arena_printf(ctx->module->arena, "%s_%u", f->name, g + 1);
         IrFunc *copy = ir_func_clone(f, name);
         keep_group(ctx, copy, &o, g);
+        note_vectors(ctx, copy);
         ir_func_attr_set_str(copy, "kernel", name);
         ir_func_attr_set_int(copy, "step", g);
     }
     keep_group(ctx, f, &o, 0);
+    note_vectors(ctx, f);
     ir_func_attr_set_str(f, "kernel", f->name);
     ir_func_attr_set_int(f, "step", 0);
 }

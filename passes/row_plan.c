@@ -191,6 +191,13 @@ static size_t case_sizes(const PassContext *ctx, const IrFunc *f, const Aff *ext
     return n;
 }
 
+int64_t row_usual(const PassContext *ctx, const IrFunc *f, const Aff *extent) {
+    RowSize heaviest = {0}, sizes[1];
+    for (int aligned = 0; aligned < 2; aligned++)
+        if (case_sizes(ctx, f, extent, aligned, sizes, 1) && sizes[0].weight > heaviest.weight) heaviest = sizes[0];
+    return heaviest.row;
+}
+
 /* ---- The choice ---- */
 
 static const RowClass *class_for(const RowClass *classes, size_t n, int64_t row) {

@@ -45,6 +45,8 @@ typedef struct {
 /* Fills `taken` (at most ROW_VERSIONS - 1), shortest rows first, for the axis of symbolic extent; 0: only
  * several passes can serve it. */
 size_t row_plan(PassContext *ctx, IrFunc *f, const Axes *axes, size_t index, RowClass *taken);
+/* The length of a row in the heaviest of the cases; 0: no case tells it. */
+int64_t row_usual(const PassContext *ctx, const IrFunc *f, const Aff *extent);
 /* Moves loads that wait for a reduction behind it. True: something moved, and as classes are numbered in the
  * order of values, `axes` and `index` no longer name what an analysis of `f` or of its copies finds. */
 bool row_sink_loads(PassContext *ctx, IrFunc *f, const Axes *axes, size_t index);

@@ -1,6 +1,6 @@
 /* split_passes: what folds along an axis of symbolic extent becomes constant too.
  *
- * Two versions of the kernel, in order of preference:
+ * Two versions of the kernel, or three where "vectors" are asked for (short whole rows first), in order of preference:
  *   whole row   the axis gets the constant extent CAP; slices keep their ends, so that lanes from
  * the extent on are absent; guard CAP - extent + 1 > 0 in passes   each reduction becomes a loop
  * over chunks that repeats the loads and arithmetic which feed it, accumulates lane by lane and
@@ -217,6 +217,19 @@ static IrFunc *fork_version(PassContext *ctx, IrFunc *f, const AxisClass *c, int
     return copy;
 }
 
+/* A processor spends as much time on lanes that are absent as on others: where vectors are asked for, rows of the usual
+ * length, if that is short, get a version of their own before `f`, which keeps rows of up to `cap`. The one that is returned is it; null: none. */
+static IrFunc *fork_long_rows(PassContext *ctx, IrFunc *f, const AxisClass *c, int64_t cap, int64_t *usual) {
+    int64_t row = ir_func_attr_int(f, "vectors", 0) ? row_usual(ctx, f, c->extent) : 0;
+    for (*usual = LEAST_CAP; *usual < row; *usual *= 2) continue;
+    if (!row || *usual >= cap) return NULL;
+    IrFunc *longer = ir_func_clone(f, f->name);
+    longer->guard = f->guard;
+    f->name = arena_printf(ctx->module->arena, "%s%lld", f->name, (long long)*usual);
+    narrow_guard(ctx, f, c, *usual);
+    return longer;
+}
+
 static bool reshapes_fit(PassContext *ctx, IrFunc *f) {
     OpList ops = ops_collect(ctx->scratch, f->body);
     for (size_t i = 0; i < ops.len; i++) {
@@ -354,14 +367,17 @@ static bool handle_axis(PassContext *ctx, IrFunc *f, Axes *axes, size_t index) {
     IrFunc *copy = fork_version(ctx, f, c, cap);
     Axes *copy_axes = axes_analyse(ctx->scratch, copy);
     int passes = split(ctx, copy, copy_axes, index);
-    axes_set_extent(axes, index, cap);
+    int64_t usual;
+    IrFunc *longer = fork_long_rows(ctx, f, c, cap, &usual);
+    if (longer) axes_set_extent(axes_analyse(ctx->scratch, longer), index, cap);
+    axes_set_extent(axes, index, longer ? usual : cap);
     if (passes < 0) return false;
     Str extent;
     str_init(&extent);
     aff_print(c->extent, &extent);
     diag_report(ctx->diags, DIAG_axis_split, c->span, extent.data, (long long)cap, passes);
     str_release(&extent);
-    return make_static(ctx, copy);
+    return (!longer || make_static(ctx, longer)) && make_static(ctx, copy);
 }
 
 static bool make_static(PassContext *ctx, IrFunc *f) {

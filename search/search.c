@@ -21,7 +21,7 @@ typedef struct {
 } Loop;
 
 static double time_limit(const SearchOptions *o) {
-    return o->time_limit_s > 0 ? o->time_limit_s : 40;
+    return o->time_limit_s > 0 ? o->time_limit_s : 20;
 }
 
 static bool cancelled(const Loop *l) {

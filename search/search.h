@@ -37,7 +37,7 @@ typedef struct SearchOptions {
     unsigned workers;        /* candidates that are judged at one time; 0: 2 */
     const char *const *judge;/* starts a judge: a program that calls pool_serve(search_work); see pool.h */
     unsigned plateau;        /* rounds without a better one that end it; 0: 4 */
-    double time_limit_s;     /* 0: 40; what is being judged is ended first */
+    double time_limit_s;     /* 0: 20; what is being judged is ended first */
     double target_speedup;   /* over the naive sketch; 0: none */
     Proposer *more;          /* asked beside the rules; null */
     bool asked;              /* it was asked for first sketches before; these are `seeds` */

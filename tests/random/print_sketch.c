@@ -63,6 +63,7 @@ static void print_loop_hint(Sketch *s, unsigned axis, bool parallel) {
                                            "threadidx", "coreidx", "warp", "simd"};
     const Axis *a = &s->p->axes[axis];
     if (parallel) {
+        if (s->p->parallel && a->hint % 2) line(s, "@llm_hint(\"vectorize\")");
         if (s->p->parallel) line(s, "@llm_hint(\"parallel\", \"%s\")", contexts[a->hint]);
         return;
     }
