@@ -2,12 +2,15 @@
 """Makes docs/performance.md from raw results of run.py.
 
     report.py FOLDER [--older FOLDER] [--predict SKETCHC]     prints the page
+    report.py FOLDER --predict SKETCHC --predict-only         writes predictions.json alone
 
 FOLDER (under bench/results/) holds kernelbench.json, and when there are any compile.json (a run with
---compile), part.json, ragged.json, before.json (an earlier state of the compiler) and
+--compile, where kernelbench.json is of one without), part.json, ragged.json, drawn.json, f16.json, bf16.json, dram.json,
+before.json (an earlier state of the compiler) and
 predictions.json, which --predict writes: what the cost model says of every problem. What is not there is taken
 from the older folder; its kernelbench.json is `before`."""
 import argparse
+import concurrent.futures
 import json
 import math
 import pathlib
@@ -19,6 +22,7 @@ from level1 import GROUPS, PROBLEMS
 
 AIMS = {"elementwise": 1.02, "softmax and norms": 1.15, "reductions": 1.08, "losses": 1.08, "scans": 1.15, "pooling": 1.20, "products": 1.08, "matmul": 0.60, "convolution": 2.00}
 FORMS = ("ptx", "cu")
+UNBOUND = ("matmul", "convolution")  # by something else than memory
 
 
 def mean(values):
@@ -46,11 +50,13 @@ class Results:
 
 def predict(sketchc, folder):
     level1 = pathlib.Path(__file__).parent / "level1"
-    found = {}
-    for p in PROBLEMS.values():
+
+    def one(p):
         done = subprocess.run([sketchc, level1 / p["file"], "-t", "nvptx", "--arch=sm_90a", "--explain", "--json", "-q"], capture_output=True, text=True)
-        if done.returncode == 0:
-            found[p["id"]] = next(c for c in json.loads(done.stdout)["cases"] if c["name"] == "full")
+        return p["id"], next(c for c in json.loads(done.stdout)["cases"] if c["name"] == "full") if done.returncode == 0 else None
+
+    with concurrent.futures.ThreadPoolExecutor() as pool:
+        found = {number: case for number, case in pool.map(one, PROBLEMS.values()) if case}
     (folder / "predictions.json").write_text(json.dumps(found, indent=1) + "\n")
 
 
@@ -70,28 +76,100 @@ def group_table(now, before, compiled):
             text(value, "{:.3f}") + (f" (of {count})" if 0 < count < len(numbers) else "") for value, count in cells) + " |")
 
 
-def problem_table(now, compiled, predicted):
-    print("| id | problem | floor ms | PTX ms | of the floor | CUDA C | eager | compile | against the better | worst | registers, spills | predicted, binds |")
+def against(now, compiled, number, form):
+    """How many times as fast as the better of eager and torch.compile; over the floor, each in its own run."""
+    best = min((r for r in (now.ratio(number, "eager"), compiled.ratio(number, "compile")) if r), default=None)
+    ours = now.ratio(number, form)
+    return best / ours if best and ours else None
+
+
+def slower(now, compiled):
+    """A sentence for each path: which problems bound by memory are more than 2 % slower than the better."""
+    numbers = [n for n, p in PROBLEMS.items() if p["group"] not in UNBOUND and n in now.by_id]
+    for form, name in zip(FORMS, ("PTX", "CUDA C")):
+        ratios = {n: against(now, compiled, n, form) for n in numbers}
+        behind = sorted(((r, n) for n, r in ratios.items() if r and r < 1 / 1.02))
+        print(f"{name}: {len(behind)} of {len(numbers)} problems bound by memory are more than 2 % slower than the better of eager and torch.compile"
+              + (": " + ", ".join(f"{PROBLEMS[n]['name']} {r:.2f}" for r, n in behind) if behind else "") + ".\n")
+
+
+def ratio_of(p, form):
+    return p["seconds"][form] / p["floor_s"] if p["kernels"].get(form, {}).get("verified") and "floor_s" in p else None
+
+
+def reached(now, group, form):
+    return mean(r for r in (now.ratio(n, form) for n, p in PROBLEMS.items() if p["group"] == group) if r) if any(
+        now.ratio(n, form) for n, p in PROBLEMS.items() if p["group"] == group) else None
+
+
+def other_table(title, words, results, now):
+    """Problems of another run, each against its group's aim and what the group reached at full size in f32."""
+    if not results.by_id:
+        return
+    print(f"\n## {title}\n\n{words}\n")
+    print("| id | problem | group | sizes | GB | PTX ms | of the floor | CUDA C | eager | of what the group reached, PTX | CUDA C | of its aim |")
     print("| --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- |")
+    near = {form: 0 for form in FORMS}
+    aimed = 0
+    for p in results.by_id.values():
+        ratios = {form: ratio_of(p, form) for form in FORMS}
+        base = {form: reached(now, p["group"], form) for form in FORMS}
+        shares = {form: ratios[form] / base[form] if ratios[form] and base[form] else None for form in FORMS}
+        for form in FORMS:
+            near[form] += bool(shares[form] and shares[form] <= 1.1)
+        best = min((r for r in ratios.values() if r), default=None)
+        aimed += bool(best and best <= 1.1 * AIMS[p["group"]])
+        wrong = "" if all(p["kernels"].get(f, {}).get("verified") for f in FORMS) else " **not verified**"
+        print(f"| {p['id']} | {p['name']}{wrong} | {p['group']} | {', '.join(f'{k}={v}' for k, v in p['sizes'].items())} | {p['bytes'] * 1e-9:.2f} | {text(p['seconds'].get('ptx', 0) * 1e3, '{:.4g}')} "
+              f"| {text(ratios['ptx'])} | {text(ratios['cu'])} | {text(p['seconds']['eager'] / p['floor_s'])} | {text(shares['ptx'])} | {text(shares['cu'])} | {text(best / AIMS[p['group']] if best else 0)} |")
+    good = sum(all(p["kernels"].get(f, {}).get("verified") for f in FORMS) for p in results.by_id.values())
+    print(f"\n{good} of {len(results.by_id)} verified on every element through PTX and CUDA C; within 10 % of what the group reached: {near['ptx']} through PTX, {near['cu']} through CUDA C; "
+          f"within 10 % of the group's aim by the better path: {aimed}.")
+
+
+def dram_words(folder):
+    path = folder / "dram.json"
+    if not path.exists():
+        return
+    raw = json.loads(path.read_text())
+    rows = [r for r in raw["problems"] if r.get("of_plan")]
+    if not rows:
+        return
+    over = [r for r in rows if r["of_plan"] > raw["limit"]]
+    print(f"\nBytes of device memory that ncu counts (`bench/kernelbench/dram.py`, the kernels through {'PTX' if raw['form'] == 'ptx' else 'CUDA C'}) against the plan's: {len(rows)} problems, "
+          f"{mean(r['of_plan'] for r in rows):.3f} in the geometric mean, the most {max(r['of_plan'] for r in rows):.3f} ({PROBLEMS[max(rows, key=lambda r: r['of_plan'])['id']]['name']}); "
+          f"above {raw['limit']}: " + (", ".join(f"{PROBLEMS[r['id']]['name']} {r['of_plan']:.3f}" for r in over) or "none") + ".")
+
+
+def spill_words(now):
+    for form, name in zip(FORMS, ("PTX", "CUDA C")):
+        found = [(max(l.get("local_bytes", 0) for l in launches), p["name"]) for n, p in now.by_id.items()
+                 if (launches := [l for l in p["kernels"].get(form, {}).get("launches", []) if l["grid"][0]])]
+        some = sorted((f for f in found if f[0]), reverse=True)
+        print(f"\nThrough {name} {len(found) - len(some)} of {len(found)} have kernels without local memory; bytes a thread of the others: "
+              + (", ".join(f"{what} {count}" for count, what in some) or "none") + ".")
+
+
+def problem_table(now, compiled, predicted):
+    print("| id | problem | floor ms | PTX ms | of the floor | CUDA C | eager | compile | better / PTX | better / CUDA C | worst | registers, spills | predicted, binds |")
+    print("| --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- |")
     for number, problem in PROBLEMS.items():
         p = now.by_id.get(number)
         if not p and not any(n in now.by_id for n, q in PROBLEMS.items() if q["group"] == problem["group"]):
             continue
         if not p:
-            print(f"| {number} | {problem['name']} | not run |" + " |" * 9)
+            print(f"| {number} | {problem['name']} | not run |" + " |" * 10)
             continue
         kernel = p["kernels"].get("ptx", {})
         launches = kernel.get("launches", [])
-        # Over the floor, each in its own run.
-        best = min(r for r in (now.ratio(number, "eager"), compiled.ratio(number, "compile")) if r)
-        ours = min((r for r in (now.ratio(number, f) for f in FORMS) if r), default=None)
+        better = [against(now, compiled, number, f) for f in FORMS]
         guess = predicted.get(str(number), {})
         why = max(guess["launches"], key=lambda l: l["seconds"])["roof"] if guess.get("known") else "not known"
         cost = f"{guess['seconds'] * 1e3:.3g} ms, {why}" if guess.get("known") else "not known"
         verified = all(p["kernels"].get(f, {}).get("verified") for f in FORMS)
         print(f"| {number} | {problem['name']} | {p['floor_s'] * 1e3:.4g} | {text(p['seconds'].get('ptx', 0) * 1e3, '{:.4g}')} | {text(now.ratio(number, 'ptx'))} "
               f"| {text(now.ratio(number, 'cu'))} | {text(now.ratio(number, 'eager'))} | {text(compiled.ratio(number, 'compile'))} "
-              f"| {text(best / ours if ours else 0)} | {kernel.get('worst', 0):.1e}{'' if verified else ' **not verified**'} "
+              f"| {text(better[0])} | {text(better[1])} | {kernel.get('worst', 0):.1e}{'' if verified else ' **not verified**'} "
               f"| {', '.join(str(l.get('registers')) for l in launches)}; {max((l.get('local_bytes', 0) for l in launches), default=0)} | {cost} |")
 
 
@@ -116,10 +194,16 @@ def main():
     parser.add_argument("folder", type=pathlib.Path)
     parser.add_argument("--older", type=pathlib.Path)
     parser.add_argument("--predict")
+    parser.add_argument("--predict-only", action="store_true")
     options = parser.parse_args()
     if options.predict:
         predict(options.predict, options.folder)
+    if options.predict_only:
+        return 0
     now, compiled = (Results(options.folder, f"{n}.json", options.older) for n in ("kernelbench", "compile"))
+    beside = any("compile" in p["seconds"] for p in now.by_id.values())
+    if beside:
+        compiled = now
     before = Results(options.older, "kernelbench.json") if options.older else Results(options.folder, "before.json")
     path = options.folder / "predictions.json"
     predicted = json.loads(path.read_text()) if path.exists() else {}
@@ -133,16 +217,29 @@ def main():
     if calibration:
         print("`sketchc calibrate` there: copy {copy_gb_per_s:.0f}, read {read_gb_per_s:.0f}, fill {fill_gb_per_s:.0f} GB/s, empty launch {0:.2f} us.\n".format(calibration["null_s"] * 1e6, **calibration))
     group_table(now, before, compiled)
-    print("\n`before`: an earlier state of the compiler. torch.compile is from a run of its own, whose kernels were that state's; `against the better` compares the better path's time over the floor with the better of eager's and torch.compile's.\n")
+    print("\n`before`: an earlier state of the compiler. " + ("torch.compile was timed in turn with the others. " if beside else
+          "torch.compile is from a run of its own, whose kernels were that state's. ") + "`better / PTX`: how many times as fast as the better of eager and torch.compile.\n")
+    slower(now, compiled)
     problem_table(now, compiled, predicted)
+    spill_words(now)
     model_error(now, predicted)
+    dram_words(options.folder)
     for name, what in (("part", "a 64th of the size"), ("ragged", "odd extents")):
         other = Results(options.folder, f"{name}.json", options.older)
         if other.by_id:
             good = sum(all(k.get("verified") for k in p["kernels"].values()) and len(p["kernels"]) == 2 for p in other.by_id.values())
             when = "" if (options.folder / f"{name}.json").exists() else ", in the earlier state"
-            print(f"\nAt {what}{when}: {good} of {len(other.by_id)} verified on every element through PTX and CUDA C" + (
-                f"; {sum(p['seconds'].get('ptx', 9) <= 2 * max(p['bytes'] / 4.279e12, p['seconds']['null']) for p in other.by_id.values())} within twice the larger of their bytes at the rate of a copy and an empty launch." if name == "part" else "."))
+            line = f"\nAt {what}{when}: {good} of {len(other.by_id)} verified on every element through PTX and CUDA C"
+            for form, path in zip(FORMS, ("PTX", "CUDA C")):
+                times = [(p["seconds"].get(form, 9) / max(p["bytes"] / 4.279e12, p["seconds"]["null"]), p["name"]) for p in other.by_id.values()]
+                beyond = sorted(((r, n) for r, n in times if r > 2), reverse=True)
+                line += f"; {len(times) - len(beyond)} through {path} within twice the larger of their bytes at the rate of a copy and an empty launch"
+                line += f" (beyond: {', '.join(f'{n} {r:.1f}' for r, n in beyond)})" if beyond else ""
+            print(line + ".")
+    drawn = Results(options.folder, "drawn.json")
+    other_table("Drawn shapes and operators", f"Twelve shapes and four operators that a seed ({drawn.raw.get('drawn')}) drew after the passes froze (`bench/kernelbench/drawn.py`); floors from bytes.", drawn, now)
+    for dtype in ("f16", "bf16"):
+        other_table(f"Ten problems in {dtype}", "Tensors of that type, computed in f32, full sizes; results against PyTorch's in f32, rounded once.", Results(options.folder, f"{dtype}.json"), now)
     return 0
 
 
