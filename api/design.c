@@ -100,7 +100,7 @@ static size_t first_style(const IrModule *module) {
     const char *name = "rows";
     for (const IrFunc *f = module->first; f; f = f->next)
         for (const IrOp *op = f->body->first; op; op = op->next)
-            if (design_is_matmul(op) || op->opcode == IR_GRAPH_TRANSPOSE)
+            if (design_is_contraction(op) || op->opcode == IR_GRAPH_TRANSPOSE)
                 name = "blocks";
     size_t i = 0;
     while (i + 1 < design_style_count() && strcmp(design_style(i)->name, name) != 0) i++;

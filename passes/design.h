@@ -31,9 +31,9 @@ typedef struct {
 size_t design_style_count(void);
 const DesignStyle *design_style(size_t index);
 
-/* A product, also one in index notation, whose factors both have an axis of the output of their
- * own: a matrix product, a convolution. */
-bool design_is_matmul(const IrOp *op);
+/* A product, also one in index notation, that is summed along common axes of its factors, which vary
+ * along different axes of the output: of matrices, a convolution. */
+bool design_is_contraction(const IrOp *op);
 
 /* Appends `sketch OPERATOR_STYLE implements OPERATOR { ... }`. False, with *error (static or in
  * `arena`) and nothing appended, when the style does not fit the graph. `f` is a graph function;

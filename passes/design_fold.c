@@ -315,13 +315,13 @@ static uint32_t indices_of(const IrOp *notation, const IrValue *v) {
     return found;
 }
 
-bool design_is_matmul(const IrOp *op) {
+bool design_is_contraction(const IrOp *op) {
     if (op->opcode == IR_GRAPH_CONTRACT) return true;
     const IrOp *mul = design_is_product(op) ? yielded_product(op) : NULL;
     if (!mul) return false;
     uint32_t a = indices_of(op, mul->operands[0]), b = indices_of(op, mul->operands[1]);
     uint32_t outer = ((uint32_t)1 << ir_attr_int(op, "outer", 0)) - 1;
-    return (a & ~b & outer) && (b & ~a & outer) && (a & b & ~outer);
+    return ((a ^ b) & outer) && (a & b & ~outer);
 }
 
 static DesignTile factor(Design *d, const Product *p, bool second) {

@@ -222,6 +222,8 @@ void search_time_shapes(Search *s, const Candidate *c) {
 bool search_choose_case(Search *s, Candidate *c) {
     Json *root = NULL;
     bool known = do_one(s, &(Order){.task = "choose", .file = c->file}, &c->result, &root);
+    snprintf(s->why, sizeof s->why, "%.255s", json_get_string(root, "text", ""));
+    s->why_machine = failure_of_result(c->result.status) == FAILURE_MACHINE;
     snprintf(s->case_name, sizeof s->case_name, "%.63s", json_get_string(root, "case", ""));
     snprintf(s->device, sizeof s->device, "%.127s", json_get_string(root, "device", ""));
     snprintf(s->arch, sizeof s->arch, "%.31s", json_get_string(root, "arch", ""));

@@ -9,8 +9,9 @@
 /* ---- Judgements ---- */
 
 /* The texts of a judgement, by name. */
-static size_t texts_of(Judgement *j, Str **texts, const char **names) {
+static size_t texts_of(const Judgement *of, Str **texts, const char **names) {
     static const char *const all[] = {"sketch", "outcome", "diagnostics", "explanation", "verdict", "roof"};
+    Judgement *j = (Judgement *)(uintptr_t)of; /* one list serves both directions */
     Str *const fields[] = {&j->sketch, &j->outcome, &j->diagnostics, &j->explanation, &j->verdict, &j->roof};
     for (size_t i = 0; i < COUNT_OF(all); i++) {
         texts[i] = fields[i];
@@ -21,7 +22,7 @@ static size_t texts_of(Judgement *j, Str **texts, const char **names) {
 
 enum { MOST_TEXTS = 8 };
 
-static void put_judgement(Judgement *j, Str *out) {
+void judgement_write(const Judgement *j, bool artifact, Str *out) {
     Str *texts[MOST_TEXTS];
     const char *names[MOST_TEXTS];
     size_t count = texts_of(j, texts, names);
@@ -37,7 +38,7 @@ static void put_judgement(Judgement *j, Str *out) {
     str_append_member_number(out, "roof_bytes", j->measured.roof_bytes);
     str_append_member(out, "device", j->device);
     str_append_member(out, "arch", j->arch);
-    if (j->artifact.len && j->artifact.len <= SEARCH_ARTIFACT_LIMIT && j->failure == FAILURE_NONE) {
+    if (artifact && j->artifact.len && j->artifact.len <= SEARCH_ARTIFACT_LIMIT && j->failure == FAILURE_NONE) {
         str_append(out, ",\"artifact\":\"");
         str_append_base64(out, j->artifact.data, j->artifact.len);
         str_append_char(out, '"');
@@ -53,7 +54,7 @@ static uint64_t whole(const Json *root, const char *name) {
     return strtoull(json_get_string(root, name, "0"), NULL, 10);
 }
 
-static bool read_judgement(const char *answer, size_t size, Judgement *j) {
+bool judgement_read(const char *answer, size_t size, Judgement *j) {
     char error[128];
     Str *texts[MOST_TEXTS];
     const char *names[MOST_TEXTS];
@@ -124,7 +125,7 @@ bool judge_apart(Pool *pool, const JudgeOptions *o, const char *sketch, const at
     pool_run(pool, &job, 1, 0, cancel);
     Json *root = job.outcome == POOL_DONE ? json_read(job.answer.data, job.answer.len, NULL, error) : NULL;
     const char *text = json_get_string(root, "text", "");
-    if (!root || !read_judgement(text, strlen(text), j)) blame(&job, sketch, j);
+    if (!root || !judgement_read(text, strlen(text), j)) blame(&job, sketch, j);
     json_release(root);
     str_release(&job.answer);
     str_release(&order);
@@ -150,6 +151,6 @@ void judge_order(const Json *order, ChildChannel *channel, Str *text) {
     Judgement j;
     judgement_init(&j);
     judge_sketch(&o, json_get_string(order, "file", ""), &j);
-    put_judgement(&j, text);
+    judgement_write(&j, true, text);
     judgement_release(&j);
 }

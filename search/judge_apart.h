@@ -10,6 +10,10 @@
  * where it hangs TIMEOUT. False: stopped by *cancel, or no judge can be had; `j` says nothing of the sketch. */
 bool judge_apart(Pool *pool, const JudgeOptions *options, const char *sketch, const atomic_int *cancel, Judgement *j);
 
+/* A judgement as JSON, with the artifact or without; `j` is as judgement_init leaves it where one is read. */
+void judgement_write(const Judgement *j, bool artifact, Str *out);
+bool judgement_read(const char *text, size_t size, Judgement *j);
+
 /* In the judge: does such an order; `text` gets the judgement. */
 void judge_order(const Json *order, ChildChannel *channel, Str *text);
 

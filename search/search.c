@@ -270,12 +270,27 @@ static bool take_operator(Loop *l) {
     return l->s.operator_text != NULL;
 }
 
+/* The naive design of that style, after a run that chooses the case; SIZE_MAX: there is none, or it does not run. */
+static size_t try_naive(Loop *l, Proposer *rules, unsigned style) {
+    ProposerRequest r = request_of(l, NULL, style);
+    size_t at = ask(l, rules, &r, sketchc_design_name(style), SIZE_MAX, ARM_DESIGN, 0);
+    return at != SIZE_MAX && search_choose_case(&l->s, &l->s.list[at]) ? at : SIZE_MAX;
+}
+
+/* Why no naive sketch ran, and what may be done. */
+static void say_nothing_runs(const Loop *l, Str *error) {
+    const Search *s = &l->s;
+    str_printf(error, "no naive sketch of %s runs here for %s%s%s", s->name, s->options->target, s->why[0] ? ": " : "", s->why);
+    str_append(error, !s->why_machine      ? "; `sketchc verify` of the operator's file says more\n"
+                      : s->options->arch ? "; --arch and -t name the machine: leave --arch out for this one\n"
+                                         : "; `sketchc doctor` says what this machine has, -t openmp searches on the processor\n");
+}
+
 /* The baseline: the first naive design that compiles and runs. Chooses the case. */
 static bool take_naive(Loop *l, Proposer *rules) {
     for (unsigned i = 0; i < sketchc_design_count() && sketchc_design_is_naive(i); i++) {
-        ProposerRequest r = request_of(l, NULL, i);
-        size_t at = ask(l, rules, &r, sketchc_design_name(i), SIZE_MAX, ARM_DESIGN, 0);
-        if (at == SIZE_MAX || !search_choose_case(&l->s, &l->s.list[at])) continue;
+        size_t at = try_naive(l, rules, i);
+        if (at == SIZE_MAX) continue;
         l->s.list[at].naive = true;
         begin_run(l);
         search_evaluate(&l->s, at, 0);
@@ -285,7 +300,7 @@ static bool take_naive(Loop *l, Proposer *rules) {
         report(l, false);
         if (candidate_runs(&l->s.list[at])) return true;
     }
-    str_append(&l->result->error, "no naive sketch of the operator runs here\n");
+    say_nothing_runs(l, &l->result->error);
     return false;
 }
 
@@ -552,6 +567,30 @@ void search_run(const SearchOptions *options, SearchResult *result) {
     pool_destroy(l.s.pool);
     free(l.s.list);
     free(l.s.operator_text);
+}
+
+bool search_place(const SearchOptions *options, Pool *pool, SearchPlace *place) {
+    SearchResult result = {0};
+    Loop l = {.s = {.options = options, .run = -1, .pool = pool}, .result = &result, .start = seconds_now()};
+    Search *s = &l.s;
+    Proposer *rules = proposer_rules_create();
+    str_init(&result.error);
+    s->list = calloc(sketchc_design_count(), sizeof *s->list);
+    bool ok = false;
+    if (s->list && rules && take_operator(&l))
+        for (unsigned i = 0; !ok && i < sketchc_design_count() && sketchc_design_is_naive(i); i++)
+            ok = try_naive(&l, rules, i) != SIZE_MAX;
+    if (ok) {
+        memcpy(place->case_name, s->case_name, sizeof place->case_name);
+        memcpy(place->device, s->device, sizeof place->device);
+        memcpy(place->arch, s->arch, sizeof place->arch);
+    }
+    for (size_t i = 0; i < s->count; i++) candidate_release(&s->list[i]);
+    proposer_destroy(rules);
+    str_release(&result.error);
+    free(s->list);
+    free(s->operator_text);
+    return ok;
 }
 
 void search_result_release(SearchResult *result) {

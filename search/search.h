@@ -68,6 +68,13 @@ bool search_strategy_known(const char *name);
 StoreCall search_call(const char *proposer, const ProposerReply *reply);
 /* The operator of the options' file in the one style, as the store knows it, and its name; false with diagnostics in `error`. */
 bool search_read_operator(const SearchOptions *options, Str *operator_text, Str *operator_name, Str *error);
+/* Where results of a search with these options belong: the case that is timed, the device and its architecture as reports call them;
+ * from a run of a naive sketch, which `pool` judges. False: none runs here. */
+typedef struct {
+    char case_name[64], device[128], arch[32];
+} SearchPlace;
+struct Pool;
+bool search_place(const SearchOptions *options, struct Pool *pool, SearchPlace *place);
 /* `result` is initialised here and released by search_result_release. */
 void search_run(const SearchOptions *options, SearchResult *result);
 void search_result_release(SearchResult *result);

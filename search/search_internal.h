@@ -29,6 +29,8 @@ typedef struct {
     char name[64]; /* the operator's */
     char case_name[64];
     char device[128], arch[32]; /* as reports call them */
+    char why[256];    /* why the last naive sketch did not run; "" not known */
+    bool why_machine; /* the machine lacks something */
     int64_t run;      /* of the store; negative: none */
     Candidate *list;
     size_t count;

@@ -49,6 +49,34 @@ static char *complaint(const char *path, const char *what) {
     return result;
 }
 
+/* What may be done about an error of SQLite. */
+static const char *remedy(int code) {
+    switch (code & 0xff) {
+    case SQLITE_CANTOPEN:
+        return "its folder must be there and may be written in: make it, or name another file";
+    case SQLITE_READONLY:
+    case SQLITE_PERM:
+    case SQLITE_AUTH:
+        return "file and folder must be writable: change their rights, or name another file";
+    case SQLITE_FULL:
+        return "free some space, or name a file on another disk";
+    case SQLITE_BUSY:
+    case SQLITE_LOCKED:
+        return "another program holds it: wait for that, or name another file";
+    default:
+        return "look at the file's folder, its rights and the space on the disk";
+    }
+}
+
+static char *sqlite_complaint(Store *s, const char *path) {
+    Str why;
+    str_init(&why);
+    str_printf(&why, "%s; %s", sqlite3_errmsg(s->db), remedy(sqlite3_errcode(s->db)));
+    char *result = complaint(path, why.data);
+    str_release(&why);
+    return result;
+}
+
 /* What to say of a file that cannot be used; null when it can be. Nothing is written to it before. */
 static char *fault_of(Store *s, const char *path, int64_t version) {
     int code = sqlite3_errcode(s->db);
@@ -58,15 +86,7 @@ static char *fault_of(Store *s, const char *path, int64_t version) {
     if (version > STORE_VERSION)
         return complaint(path, "this store was written by a later sketchc and stays as it is; use "
                                "that one, or name another file");
-    if (version == -2 && code != SQLITE_CORRUPT) {
-        Str why;
-        str_init(&why);
-        str_printf(&why, "%s; look at the file's folder, its rights and the space on the disk",
-                   sqlite3_errmsg(s->db));
-        char *result = complaint(path, why.data);
-        str_release(&why);
-        return result;
-    }
+    if (version == -2 && code != SQLITE_CORRUPT) return sqlite_complaint(s, path);
     if (code == SQLITE_CORRUPT || (version > 0 && store_check(s)))
         return complaint(path, "this store is damaged and stays as it is; take it back from a copy, "
                                "save what can be read with `sqlite3 FILE .recover`, or name another "
@@ -92,6 +112,7 @@ static bool bring_up(Store *s) {
     bool ok = version == 0   ? store_sql(s, store_schema)
               : version == 1 ? store_sql(s, store_from_version_1)
               : version == 2 ? store_sql(s, store_from_version_2)
+              : version == 3 ? store_sql(s, store_from_version_3)
                              : version == STORE_VERSION;
     if (ok && version != STORE_VERSION) ok = store_sql(s, mark);
     if (ok && store_sql(s, "COMMIT")) return true;
@@ -125,7 +146,7 @@ static Store *open_file(const char *path, int flags, char **message) {
         ok = prepare_file(s, path, message);
     }
     if (ok) return s;
-    if (!*message) *message = complaint(path, s->db ? sqlite3_errmsg(s->db) : "out of memory");
+    if (!*message) *message = s->db ? sqlite_complaint(s, path) : complaint(path, "out of memory");
     store_close(s);
     return NULL;
 }
@@ -171,12 +192,27 @@ bool store_finish(sqlite3_stmt *q) {
     return ok;
 }
 
+const char *store_fault(const Store *s) {
+    return s && s->fault[0] ? s->fault : NULL;
+}
+
+/* The first write that failed is remembered, for whoever closes the store. */
+static bool note_fault(Store *s, bool ok) {
+    if (!ok && !s->fault[0])
+        snprintf(s->fault, sizeof s->fault, "%s; %s", sqlite3_errmsg(s->db), remedy(sqlite3_errcode(s->db)));
+    return ok;
+}
+
 static bool execute(Store *s, const char *sql, size_t count, const char *const *texts) {
     return store_finish(store_prepare(s, sql, count, texts));
 }
 
+static bool begin(Store *s) {
+    return note_fault(s, store_sql(s, "BEGIN IMMEDIATE"));
+}
+
 static bool end(Store *s, bool ok) {
-    if (ok && store_sql(s, "COMMIT")) return true;
+    if (note_fault(s, ok && store_sql(s, "COMMIT"))) return true;
     store_sql(s, "ROLLBACK");
     return false;
 }
@@ -308,7 +344,7 @@ bool store_put(Store *s, const StoreKey *key, const StoreResult *r, const char *
     Hashes h = hashes_of(key);
     const char *texts[KEY_TEXTS];
     texts_of(key, &h, texts);
-    if (!store_sql(s, "BEGIN IMMEDIATE")) return false;
+    if (!begin(s)) return false;
     return end(s, put_definition(s, key, &h) && put_machine(s, texts) &&
                       put_sketch(s, key, &h, source, parent) && put_measurement(s, texts, r) &&
                       put_verification(s, texts, r) && put_facts(s, texts, &h, r));
@@ -318,7 +354,7 @@ bool store_put_measurement(Store *s, const StoreKey *key, const StoreResult *r) 
     Hashes h = hashes_of(key);
     const char *texts[KEY_TEXTS];
     texts_of(key, &h, texts);
-    if (!store_sql(s, "BEGIN IMMEDIATE")) return false;
+    if (!begin(s)) return false;
     return end(s, put_measurement(s, texts, r) && put_facts(s, texts, &h, r));
 }
 
@@ -350,10 +386,36 @@ bool store_put_case(Store *s, const char *definition, const char *name, const ch
     StoreKey key = {.definition = definition};
     Hashes h = hashes_of(&key);
     const char *texts[] = {h.definition, name, sizes};
-    if (!store_sql(s, "BEGIN IMMEDIATE")) return false;
+    if (!begin(s)) return false;
     return end(s, put_definition(s, &key, &h) &&
                       execute(s, "INSERT INTO op_case VALUES(?1, ?2, ?3, 0, 0) ON CONFLICT DO UPDATE"
                                  " SET sizes = ?3", COUNT_OF(texts), texts));
+}
+
+/* ---- Verdicts ---- */
+
+char *store_find_verdict(Store *s, const StoreKey *key) {
+    Hashes h = hashes_of(key);
+    const char *texts[KEY_TEXTS];
+    texts_of(key, &h, texts);
+    sqlite3_stmt *q = store_prepare(s, "SELECT text FROM verdict WHERE sketch = ?1 AND device = " DEVICE
+                                       " AND environment = " ENVIRONMENT, KEY_TEXTS - 1, texts);
+    const char *text = q && sqlite3_step(q) == SQLITE_ROW ? (const char *)sqlite3_column_text(q, 0) : NULL;
+    char *found = text ? malloc(strlen(text) + 1) : NULL;
+    if (found) memcpy(found, text, strlen(text) + 1);
+    sqlite3_finalize(q);
+    return found;
+}
+
+bool store_put_verdict(Store *s, const StoreKey *key, const char *text, const char *source) {
+    Hashes h = hashes_of(key);
+    const char *texts[KEY_TEXTS];
+    texts_of(key, &h, texts);
+    texts[KEY_TEXTS - 1] = text;
+    if (!begin(s)) return false;
+    return end(s, put_definition(s, key, &h) && put_machine(s, texts) && put_sketch(s, key, &h, source, NULL) &&
+                      execute(s, "INSERT OR REPLACE INTO verdict VALUES(?1, " DEVICE ", " ENVIRONMENT ", ?6)",
+                              KEY_TEXTS, texts));
 }
 
 /* ---- Runs ---- */
@@ -368,7 +430,7 @@ int64_t store_run_begin(Store *s, const StoreKey *key, const char *strategy, uin
     snprintf(number, sizeof number, "%llu", (unsigned long long)seed);
     const char *texts[] = {h.definition, machine[1], machine[2], machine[3], machine[4],
                            machine[5], strategy, number};
-    if (!store_sql(s, "BEGIN IMMEDIATE")) return -1;
+    if (!begin(s)) return -1;
     bool ok = put_definition(s, key, &h) && put_machine(s, machine) &&
               execute(s, "INSERT INTO run(definition, device, environment, case_name, strategy,"
                          " seed, began) VALUES(?1, " DEVICE ", " ENVIRONMENT ", ?6, ?7, ?8, " NOW ")",
@@ -420,7 +482,7 @@ static bool insert_call(Store *s, int64_t run, const StoreCall *c, const Hashes 
 int64_t store_put_call(Store *s, int64_t run, const StoreCall *c) {
     Hashes h = hashes_of_call(c->definition, c->sketch);
     StoreKey key = {.definition = c->definition};
-    if (!store_sql(s, "BEGIN IMMEDIATE")) return -1;
+    if (!begin(s)) return -1;
     bool ok = (!c->definition || put_definition(s, &key, &h)) && insert_call(s, run, c, &h);
     int64_t call = sqlite3_last_insert_rowid(s->db);
     if (ok && c->chain <= 0)
@@ -541,6 +603,7 @@ static const char drop_rest[] =
     "CREATE TEMP TABLE unused AS SELECT hash FROM sketch WHERE hash NOT IN (SELECT sketch FROM"
     " verification) AND hash NOT IN (SELECT hash FROM kept);"
     "DELETE FROM artifact WHERE sketch IN (SELECT hash FROM unused);"
+    "DELETE FROM verdict WHERE sketch IN (SELECT hash FROM unused);"
     "DELETE FROM measurement WHERE sketch IN (SELECT hash FROM unused);"
     "DELETE FROM lineage WHERE child IN (SELECT hash FROM unused);"
     "DELETE FROM sketch WHERE hash IN (SELECT hash FROM unused);"
@@ -551,7 +614,7 @@ static const char drop_rest[] =
 
 int64_t store_gc(Store *s) {
     Str sql;
-    if (!store_sql(s, "BEGIN IMMEDIATE")) return -1;
+    if (!begin(s)) return -1;
     str_init(&sql);
     str_printf(&sql, "%s%d%s", drop, KEPT, drop_rest);
     bool ok = store_sql(s, sql.data);

@@ -18,6 +18,8 @@ Store *store_open(const char *path, char **message);
 /* As store_open for a file that must be there. */
 Store *store_open_existing(const char *path, char **message);
 void store_close(Store *store); /* null is allowed */
+/* Why something was not written since it was opened, and what may be done; null: all was. Null is allowed. */
+const char *store_fault(const Store *store);
 
 /* What was tried: the sketch, on which machine, with which compilers. Null is "". */
 typedef struct {
@@ -49,6 +51,10 @@ bool store_put(Store *store, const StoreKey *key, const StoreResult *result, con
 bool store_put_measurement(Store *store, const StoreKey *key, const StoreResult *result);
 /* At how many cases key->sketch was timed on this machine; negative on an error. */
 int64_t store_cases_measured(Store *store, const StoreKey *key);
+/* What was said of a sketch that was judged in all cases (key->case_name does not matter), for whoever knows how to read it. Malloc'ed;
+ * null: not known. */
+char *store_find_verdict(Store *store, const StoreKey *key);
+bool store_put_verdict(Store *store, const StoreKey *key, const char *text, const char *source);
 /* The artifact (.ska) that was verified. */
 bool store_put_artifact(Store *store, const StoreKey *key, const void *data, size_t size);
 /* The cases of a definition, by name; sizes as in "M=37, N=31". */

@@ -7,16 +7,18 @@
 #include <sqlite3.h>
 
 /* "Skch" in the file's header tells a store from other programs' databases; the first version had none. */
-enum { STORE_APPLICATION = 0x536b6368, STORE_VERSION = 3 };
+enum { STORE_APPLICATION = 0x536b6368, STORE_VERSION = 4 };
 
 struct Store {
     sqlite3 *db;
+    char fault[256]; /* of the first write that failed; "" none */
 };
 
 /* store_schema.c */
 extern const char store_schema[];       /* makes the tables of an empty file */
 extern const char store_from_version_1[]; /* in place of the first version's tables; nothing is lost */
 extern const char store_from_version_2[];
+extern const char store_from_version_3[];
 
 /* store.c */
 bool store_sql(Store *s, const char *sql); /* runs all statements */

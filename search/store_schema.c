@@ -63,10 +63,18 @@
     "CREATE TABLE embedding(model TEXT NOT NULL, text TEXT NOT NULL, vector BLOB NOT NULL,"        \
     " PRIMARY KEY(model, text)) WITHOUT ROWID;"
 
-#define TABLES TABLES_2 ADDED_IN_3
+/* Since the fourth: what was said of a sketch that was judged in all cases, as JSON, so that it is found by content with all that
+ * a repair is told. */
+#define ADDED_IN_4                                                                                 \
+    "CREATE TABLE verdict(sketch TEXT NOT NULL REFERENCES sketch, device INTEGER NOT NULL"         \
+    " REFERENCES device, environment INTEGER NOT NULL REFERENCES environment, text TEXT NOT NULL," \
+    " PRIMARY KEY(sketch, device, environment)) WITHOUT ROWID;"
+
+#define TABLES TABLES_2 ADDED_IN_3 ADDED_IN_4
 
 const char store_schema[] = TABLES;
-const char store_from_version_2[] = ADDED_IN_3;
+const char store_from_version_2[] = ADDED_IN_3 ADDED_IN_4;
+const char store_from_version_3[] = ADDED_IN_4;
 
 /* The first version had definition(hash, text), sketch(hash, definition, text, source, parent) and
  * result(sketch, target, device, case_name, status, complete, seconds, noise). Which compilers made its results is

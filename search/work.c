@@ -39,9 +39,13 @@ static sketchc_artifact *compile(const Order *o, Outcome *out) {
     sketchc_unit *unit = sketchc_unit_create("candidate.sketch", o->file, strlen(o->file));
     sketchc_status done = unit ? conductor_compile(unit, &options, o->keep ? &out->artifact : NULL, &artifact) : SKETCHC_BUG;
     char *json = done && unit ? sketchc_diagnostics(unit, "json") : NULL;
-    if (done)
+    if (done) {
+        Str explanation;
+        str_init(&explanation);
         snprintf(out->status, sizeof out->status, "%s",
-                 failure_name(conductor_compile_failure(done, json, NULL, NULL)));
+                 failure_name(conductor_compile_failure(done, json, &out->text, &explanation)));
+        str_release(&explanation);
+    }
     sketchc_free(json);
     sketchc_unit_destroy(unit);
     return artifact;
@@ -207,13 +211,15 @@ static void do_choose(const Order *o, Outcome *out) {
     child_phase(o->channel, JUDGE_TIME_S, "timing");
     sketchc_bench(artifact, &run, "json", &report);
     Json *root = read_report(report);
-    snprintf(out->status, sizeof out->status, "bug");
+    const char *why = json_get_string(root, "status", "bug");
+    snprintf(out->status, sizeof out->status, "%.31s", strcmp(why, "ok") == 0 ? "bug" : why);
+    str_append(&out->text, json_get_string(root, "text", ""));
     str_append_member(&out->facts, "device", json_get_string(root, "device", ""));
     str_append_member(&out->facts, "arch", json_get_string(root, "arch", ""));
     put_cases(root, &out->facts);
     for (const Json *item = json_first(json_get(root, "cases")); item; item = json_next(item)) {
         double bytes = json_get_number(item, "bytes", 0);
-        bool ok = strcmp(json_get_string(item, "status", ""), "ok") == 0;
+        bool ok = strcmp(json_get_string(item, "status", ""), "ok") == 0 && failure_of_status(why) != FAILURE_MACHINE;
         if (!ok || bytes <= most) continue;
         most = bytes;
         snprintf(out->status, sizeof out->status, "ok");

@@ -46,6 +46,8 @@ broken = {BROKEN!r}
 mode = open("mode").read()
 if mode == "repair":
     print("I think:\\n```sketch\\n" + (right if "This sketch failed" in prompt else broken) + "```")
+elif mode == "wrong":
+    print(right.replace("2 * x + 1", "2 * x"))
 elif mode == "slices":
     print(right.replace("X[i*64:(i+1)*64]", "X[i:i+64]"))
 else:
@@ -179,7 +181,7 @@ def chains_in_the_store(folder: str) -> None:
     assert [(c["task"], c["round"], c["chain"], c["outcome"], c["verified"], c["operator"], c["target"], c["run"]) for c in calls] == [
         ("first", 0, 1, "syntax", False, "scale", "openmp", None), ("first", 0, 2, "repeated", False, "scale", "openmp", None),
         ("repair", 1, 1, "ok", True, "scale", "openmp", None)], calls
-    results = rows(h, "results")
+    results = [r for r in rows(h, "results") if r["hash"] != calls[0]["sketch_hash"]]
     assert [(r["hash"], r["status"], r["verified"], r["seconds"] > 0, r["source"]) for r in results] == [
         (calls[2]["sketch_hash"], "ok", True, True, "command")], results
     tuples = [json.loads(line) for line in h.run("export-dataset", "db").stdout.splitlines()]
@@ -198,6 +200,27 @@ def chains_in_the_store(folder: str) -> None:
     trials = [t for t in rows(h, "trials") if t["source"] == "command"]
     assert trials and trials[0]["known"] and trials[0]["hash"] == results[0]["hash"]
     assert len(rows(h, "definitions")) == 1, "the same operator has one name in the store, whoever puts it there"
+
+
+def failures_by_content(folder: str) -> None:
+    """What failed before is found by content and not run again; a repair is told the same."""
+    h = Home(folder, "repair")
+    asked = (AGENT_FLAG, "--candidates=1", "--repairs=1", "--store=db")
+    first = h.propose(*asked)["candidates"]
+    assert [(c["failure"], c["known"]) for c in first] == [("syntax", False), ("none", False)], first
+    results = sorted((r["status"], r["verified"]) for r in rows(h, "results"))
+    assert results == [("ok", True), ("syntax", False)], results
+    assert len(rows(h, "verdicts")) == 2
+    second = h.propose(*asked)["candidates"]
+    assert [{**c, "known": True} for c in first] == second, (first, second)
+    calls = h.calls()
+    assert len(calls) == 4 and calls[:2] == calls[2:], "the repair was told something else"
+    (h.path / "mode").write_text("wrong")
+    once, again = (h.propose(*asked, "--repairs=0", status=3)["candidates"][0] for _ in range(2))
+    assert (once["failure"], once["known"], again["failure"], again["known"]) == ("numerical", False, "numerical", True), (once, again)
+    assert once["outcome"] == again["outcome"]
+    assert h.run("db", "gc", "--store=db").stdout.strip() == "2 results dropped"
+    assert len(rows(h, "verdicts")) == 1
 
 
 def settings(folder: str) -> None:
@@ -295,7 +318,7 @@ def examples(folder: str) -> None:
 
 
 def main() -> int:
-    for test in (repairs_and_recordings, fixes_without_a_call, limits_and_secrets, joined_with_the_compilers_own, chains_in_the_store, settings, documents, a_gpu_by_documents_alone, examples):
+    for test in (repairs_and_recordings, fixes_without_a_call, limits_and_secrets, joined_with_the_compilers_own, chains_in_the_store, failures_by_content, settings, documents, a_gpu_by_documents_alone, examples):
         with tempfile.TemporaryDirectory() as folder:
             test(folder)
         print("ok", test.__name__)

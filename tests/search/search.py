@@ -67,6 +67,36 @@ def refused(sketchc: str, folder: pathlib.Path) -> list[str]:
         done = subprocess.run([sketchc, "--propose", folder / "op.sketch", option], text=True, check=False, capture_output=True)
         if done.returncode != 2 or f"{option.split('=')[0]} wants a number" not in done.stderr:
             problems.append(f"{option}: status {done.returncode}: {done.stderr}")
+    return problems + no_use(sketchc, folder)
+
+
+def no_use(sketchc: str, folder: pathlib.Path) -> list[str]:
+    """What cannot be done is said before the search, with a place and a remedy."""
+    nowhere = folder / "nowhere" / "best.sketch"
+    cases = [(["--emit=artifact"], 2, "--emit has no meaning with --propose", "when you compile that"),
+             ([f"--output={nowhere}"], 2, f"cannot write {nowhere}", "name a file in a folder that is there"),
+             (["--cassette-mode=replay"], 2, "--cassette-mode=replay wants", "--cassette=FILE"),
+             ([f"--cassette={folder / 'tape'}"], 2, "--cassette is about answers", "--proposer=command:PROGRAM"),
+             (["--alone"], 2, "--alone is about answers", "--model=NAME"),
+             (["-t", "openmp", "--arch=sm_80"], 3, "--arch=sm_80 does not go with -t openmp", "leave --arch out")]
+    problems = []
+    for options, status, what, remedy in cases:
+        done = subprocess.run([sketchc, "--propose", folder / "op.sketch", *options], text=True, check=False, capture_output=True)
+        if done.returncode != status or what not in done.stderr or remedy not in done.stderr or not done.stderr.startswith("sketchc: "):
+            problems.append(f"{options}: status {done.returncode}: {done.stderr}")
+    from_input = subprocess.run([sketchc, "--propose", "-"], text=True, check=False, capture_output=True, input=OPERATOR)
+    if from_input.returncode != 2 or "name one in place of standard input" not in from_input.stderr:
+        problems.append(f"-: status {from_input.returncode}: {from_input.stderr}")
+    # A disk that is full loses nothing: the sketch is printed, and that it is not in the file is said.
+    full = subprocess.run([sketchc, "-q", "--propose", folder / "op.sketch", "-t", "openmp", "--candidates=1", "--search-time=1", "-o", "/dev/full"],
+                          text=True, check=False, capture_output=True, env=ENVIRONMENT)
+    if full.returncode != 2 or "cannot write /dev/full" not in full.stderr or not full.stdout.startswith("operator add_one"):
+        problems.append(f"-o /dev/full: status {full.returncode}: {full.stderr}{full.stdout}")
+    with open("/dev/full", "w") as out:
+        done = subprocess.run([sketchc, "-q", "--propose", folder / "op.sketch", "-t", "openmp", "--candidates=1", "--search-time=1"],
+                              text=True, check=False, stdout=out, stderr=subprocess.PIPE, env=ENVIRONMENT)
+    if done.returncode != 2 or "-o FILE names a file" not in done.stderr:
+        problems.append(f"> /dev/full: status {done.returncode}: {done.stderr}")
     return problems
 
 

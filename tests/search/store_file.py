@@ -87,6 +87,19 @@ def second(sketchc: str, folder: pathlib.Path) -> None:
         assert not differ, (one.name, differ)
 
 
+def third(sketchc: str, folder: pathlib.Path) -> None:
+    """The third version is the fourth without verdicts: what it holds stays."""
+    file, new = folder / "third.db", folder / "new.db"
+    file.write_bytes(new.read_bytes())
+    with sqlite3.connect(file) as store:
+        store.execute("DROP TABLE verdict")
+        store.execute("PRAGMA user_version=3")
+    store.close()
+    before = rows(sketchc, new, "query", "calls")
+    assert rows(sketchc, file, "query", "calls") == before and before
+    assert set(schema_of(file)) == set(schema_of(new)) and db(sketchc, file, "check").returncode == 0
+
+
 def refused(sketchc: str, file: pathlib.Path, word: str) -> None:
     before = file.read_bytes()
     for command in (["query"], ["gc"]):
@@ -132,6 +145,9 @@ def faults(sketchc: str, folder: pathlib.Path) -> None:
     assert missing.returncode == 4 and "no such store" in missing.stderr and not (folder / "missing.db").exists(), missing
     nowhere = db(sketchc, folder / "missing" / "a.db", "query")
     assert nowhere.returncode == 4, nowhere
+    done = subprocess.run([sketchc, "--propose", folder / "o.sketch", "-t", "openmp", f"--store={folder / 'missing' / 'a.db'}"], text=True,
+                          check=False, capture_output=True)
+    assert done.returncode == 4 and "its folder must be there" in done.stderr and "name another file" in done.stderr, done
     unknown = db(sketchc, later, "query", "everything")
     assert unknown.returncode == 4, unknown
 
@@ -140,6 +156,7 @@ def main() -> int:
     with tempfile.TemporaryDirectory() as name:
         migration(sys.argv[1], pathlib.Path(name))
         second(sys.argv[1], pathlib.Path(name))
+        third(sys.argv[1], pathlib.Path(name))
         faults(sys.argv[1], pathlib.Path(name))
     print("migrated without loss; six files refused and left alone")
     return 0

@@ -39,6 +39,12 @@ void ask_progress(const CommandLine *line, const struct SearchProgress *progress
 struct Store;
 /* Null, and a sentence on standard error, when it cannot be opened. */
 struct Store *ask_open_store(const char *path, bool existing);
+/* Says on standard error what it did not take. Null is allowed. */
+void ask_close_store(const CommandLine *line, struct Store *store);
+/* Can what -o names be written, as far as its folder says? False, and somebody was told. */
+bool ask_check_output(const CommandLine *line);
+/* The sketch to -o, or to standard output unless --json takes that. What -o does not take is printed. */
+int ask_write_sketch(const CommandLine *line, const Str *text);
 int command_config(const CommandLine *line);
 int command_docspec(Arena *arena, const CommandLine *line);
 /* What times depend on beside the device: a JSON object of sketchc and the tools with their versions. */

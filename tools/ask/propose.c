@@ -108,6 +108,7 @@ typedef struct {
     unsigned attempt, round;
     int64_t chain; /* its first question, in the store; 0: none */
     bool open;     /* goes back for repair */
+    bool known;    /* what came of the last answer is the store's, nothing was run */
 } Line;
 
 typedef struct {
@@ -127,6 +128,8 @@ typedef struct {
     Str operator_name, operator_text, best, report, winner;
     Str definition, environment; /* the operator as the store knows it; versions of compilers */
     Store *store;                /* null: nothing is kept */
+    SearchPlace place;           /* where its results belong; device "" when that is not known */
+    bool placed;                 /* it was looked for */
     VEC(int64_t) calls;          /* of the store */
     SearchProgress progress;
     double start;
@@ -173,6 +176,33 @@ static bool check_numbers(const CommandLine *line) {
     return true;
 }
 
+/* False: something was asked for that --propose has no use for, and somebody was told. */
+static bool check_line(const CommandLine *line, const LlmConfig *config, const char *path) {
+    static const OptionId useless[] = {OPTION_EMIT, OPTION_EXPLAIN, OPTION_DESIGN, OPTION_SKETCH, OPTION_PASSES, OPTION_STOP_AFTER};
+    const char *mode = option_value(line, OPTION_CASSETTE_MODE);
+    for (size_t i = 0; i < COUNT_OF(useless); i++)
+        if (option_given(line, useless[i])) {
+            fail(SKETCHC_USAGE_ERROR, "--%s has no meaning with --propose, which writes a sketch (-o best.sketch): give it when you compile that",
+                 option_table[useless[i]].name);
+            return false;
+        }
+    if (strcmp(path, "-") == 0) {
+        fail(SKETCHC_USAGE_ERROR, "--propose reads the operator's file more than once: name one in place of standard input");
+        return false;
+    }
+    if (mode && strcmp(mode, "replay") == 0 && !llm_config_get(config, LLM_CASSETTE)[0]) {
+        fail(SKETCHC_USAGE_ERROR, "--cassette-mode=replay wants --cassette=FILE, a recording");
+        return false;
+    }
+    if ((option_given(line, OPTION_CASSETTE) || option_given(line, OPTION_ALONE)) && !llm_wanted(config) &&
+        !option_given(line, OPTION_EXPLAIN_PROMPT)) {
+        fail(SKETCHC_USAGE_ERROR, "%s is about answers, and nobody is asked: add --model=NAME with --preset or --endpoint, or "
+                                  "--proposer=command:PROGRAM", option_given(line, OPTION_ALONE) ? "--alone" : "--cassette");
+        return false;
+    }
+    return ask_check_output(line);
+}
+
 /* What is known of a sketch; a new entry where it was not seen before. */
 static Seen *seen_of(Run *run, Hash128 identity, bool *known) {
     *known = true;
@@ -185,24 +215,77 @@ static Seen *seen_of(Run *run, Hash128 identity, bool *known) {
 
 static void say(const Run *run, const Line *l, const char *status, const char *text) {
     if (!option_given(run->line, OPTION_QUIET))
-        fprintf(stderr, "%scandidate %u.%u: %s%s%.300s\n", isatty(STDERR_FILENO) ? "\r\033[K" : "", l->attempt + 1,
-                l->round, status, text[0] ? ": " : "", text);
+        fprintf(stderr, "%scandidate %u.%u: %s%s%.300s%s\n", isatty(STDERR_FILENO) ? "\r\033[K" : "", l->attempt + 1,
+                l->round, status, text[0] ? ": " : "", text, l->known ? " (known)" : "");
 }
 
 /* ---- What the store keeps of it ---- */
 
-/* The sketch that was judged, with its time and artifact, beside what else is known of the operator. */
-static void keep_result(const Run *run, const Judgement *j, const char *sketch) {
-    StoreKey key = {.definition = run->definition.data,
-                    .sketch = sketch,
-                    .target = run->judge.target,
-                    .arch = j->arch,
-                    .device = j->device,
-                    .environment = run->environment.data,
-                    .case_name = j->case_name};
-    if (j->failure != FAILURE_NONE || j->seconds <= 0) return;
-    store_put(run->store, &key, &j->measured, run->proposer->name, NULL);
-    if (j->artifact.len) store_put_artifact(run->store, &key, j->artifact.data, j->artifact.len);
+/* Once, when there is something to judge: a run of the naive sketch says where results belong. */
+static void find_place(Run *run) {
+    SearchOptions o = {.path = run->path,
+                       .text = run->operator_text.data,
+                       .size = run->operator_text.len,
+                       .target = run->judge.target,
+                       .arch = run->judge.arch,
+                       .seed = run->judge.seed,
+                       .cancel = run->cancel,
+                       .store = run->store};
+    if (run->store && !run->placed && search_place(&o, run->pool, &run->place)) run->judge.case_name = run->place.case_name;
+    run->placed = true;
+}
+
+static StoreKey key_of(const Run *run, const char *sketch) {
+    return (StoreKey){.definition = run->definition.data,
+                      .sketch = sketch,
+                      .target = run->judge.target,
+                      .arch = run->place.arch,
+                      .device = run->place.device,
+                      .environment = run->environment.data,
+                      .case_name = run->place.case_name};
+}
+
+/* As the store knows it: in the one style, or as it is where it does not parse. */
+static void store_form(const Run *run, const char *sketch, Str *out) {
+    if (!sketch_in_style(run->operator_text.data, sketch, out)) str_append(out, sketch);
+}
+
+/* Is the answer's sketch known, also as one that failed, hung or crashed? Then it is not run again. */
+static bool find_verdict(const Run *run, const char *answer, Judgement *j) {
+    Str sketch;
+    if (!run->place.device[0]) return false;
+    str_init(&sketch);
+    store_form(run, answer, &sketch);
+    StoreKey key = key_of(run, sketch.data);
+    char *text = store_find_verdict(run->store, &key);
+    bool known = text && judgement_read(text, strlen(text), j);
+    free(text);
+    str_release(&sketch);
+    return known;
+}
+
+/* What was said of the answer, and of the sketch that was judged (fix-its may lie between): result, time, artifact. */
+static void keep_result(const Run *run, const Judgement *j, const char *answer, const char *sketch) {
+    StoreKey key = key_of(run, sketch);
+    StoreResult failed = {0};
+    Str asked, verdict;
+    if (!run->place.device[0] && j->failure == FAILURE_NONE) { /* no naive sketch runs, this one does */
+        key.arch = j->arch;
+        key.device = j->device;
+        key.case_name = j->case_name;
+    }
+    if (!key.device[0] || j->failure == FAILURE_MACHINE || (j->failure == FAILURE_NONE && j->seconds <= 0)) return;
+    snprintf(failed.status, sizeof failed.status, "%s", failure_name(j->failure));
+    store_put(run->store, &key, j->failure ? &failed : &j->measured, run->proposer->name, NULL);
+    if (j->artifact.len && !j->failure) store_put_artifact(run->store, &key, j->artifact.data, j->artifact.len);
+    str_init(&asked);
+    str_init(&verdict);
+    store_form(run, answer, &asked);
+    judgement_write(j, false, &verdict);
+    key.sketch = asked.data;
+    store_put_verdict(run->store, &key, verdict.data, run->proposer->name);
+    str_release(&asked);
+    str_release(&verdict);
 }
 
 /* An answer: what it cost and what came of it. `j`: null where there was nothing to judge. */
@@ -211,7 +294,7 @@ static void keep_call(Run *run, Line *l, const ProposerReply *reply, const char 
     Str sketch;
     if (!run->store) return;
     str_init(&sketch);
-    if (j && !sketch_in_style(run->operator_text.data, j->sketch.data, &sketch)) str_append(&sketch, j->sketch.data);
+    if (j) store_form(run, j->sketch.data, &sketch);
     StoreCall call = search_call(run->proposer->detail[0] ? run->proposer->detail : run->proposer->name, reply);
     call.task = l->round ? "repair" : "first";
     call.definition = run->definition.data;
@@ -224,7 +307,7 @@ static void keep_call(Run *run, Line *l, const ProposerReply *reply, const char 
     int64_t number = store_put_call(run->store, -1, &call);
     if (number > 0) VEC_PUSH(run->arena, &run->calls, number);
     if (number > 0 && !l->chain) l->chain = number;
-    if (j) keep_result(run, j, sketch.data);
+    if (j && !l->known) keep_result(run, j, reply->sketch.data, sketch.data);
     str_release(&sketch);
 }
 
@@ -262,9 +345,9 @@ static void note(Run *run, Line *l, const ProposerReply *reply, const char *fail
                ", \"failure\": \"%s\", \"verified\": %s, \"fixes\": %u, \"median_s\": ", failure,
                verified ? "true" : "false", j ? j->fixes : 0);
     str_append_double(&run->report, verified ? j->seconds : 0);
-    str_printf(&run->report, ", \"tokens_in\": %lld, \"tokens_out\": %lld, \"replayed\": %s}",
+    str_printf(&run->report, ", \"tokens_in\": %lld, \"tokens_out\": %lld, \"replayed\": %s, \"known\": %s}",
                (long long)reply->tokens_in, (long long)reply->tokens_out,
-               reply->replayed ? "true" : "false");
+               reply->replayed ? "true" : "false", j && l->known ? "true" : "false");
     say(run, l, failure, outcome);
     keep_call(run, l, reply, verified ? "ok" : failure, j, before);
     if (j && j->failure) run->progress.failures[j->failure]++;
@@ -303,7 +386,7 @@ static void judge_repeated(Run *run, Line *l, const Seen *seen, const ProposerRe
 
 static void judge_reply(Run *run, Line *l, ProposerReply *reply) {
     Hash128 identity;
-    l->open = false;
+    l->open = l->known = false;
     l->remark = REMARK_NONE;
     run->last = reply->status;
     if (proposer_status_is_final(reply->status)) run->final = true;
@@ -320,7 +403,9 @@ static void judge_reply(Run *run, Line *l, ProposerReply *reply) {
     }
     Judgement *j = &l->tried[l->tried_count];
     l->asked[l->tried_count++] = identity;
-    if (!judge_apart(run->pool, &run->judge, reply->sketch.data, run->cancel, j)) run->final = true;
+    find_place(run);
+    l->known = find_verdict(run, reply->sketch.data, j);
+    if (!l->known && !judge_apart(run->pool, &run->judge, reply->sketch.data, run->cancel, j)) run->final = true;
     run->judged++;
     run->verified += j->failure == FAILURE_NONE;
     l->open = can_be_repaired(j->failure);
@@ -506,19 +591,21 @@ static void join(const Run *run, Str *text) {
 }
 
 static int write_best(const Run *run) {
-    const char *path = option_value(run->line, OPTION_OUTPUT);
     Str text;
     str_init(&text);
     join(run, &text);
-    int status = 0;
-    if (path && strcmp(path, "-") != 0) {
-        if (!file_write_atomic(path, text.data, text.len, 0644))
-            status = fail(SKETCHC_USAGE_ERROR, "cannot write %s: %s", path, strerror(errno));
-    } else if (!option_given(run->line, OPTION_JSON)) {
-        fputs(text.data, stdout);
-    }
+    int status = ask_write_sketch(run->line, &text);
     str_release(&text);
     return status;
+}
+
+/* Nobody answered a single question. */
+static void say_unanswered(const Run *run, const LlmTotals *t) {
+    if (!t->calls || t->failures < t->calls || option_given(run->line, OPTION_QUIET) || is_interrupted(run)) return;
+    fprintf(stderr, "sketchc: no question was answered by %s: is it there, and is it the one you mean? `sketchc config --show-origin` says "
+                    "what is asked%s\n",
+            run->proposer->detail[0] ? run->proposer->detail : run->proposer->name,
+            run->best.len ? "; the compiler's own sketches were searched without it" : "");
 }
 
 static void report(const Run *run) {
@@ -537,6 +624,7 @@ static void report(const Run *run) {
         if (t.cost >= 0) fprintf(stderr, ", cost %.6g", t.cost);
         fputs("\n", stderr);
     }
+    say_unanswered(run, &t);
     if (!option_given(run->line, OPTION_JSON)) return;
     Str out;
     str_init(&out);
@@ -587,25 +675,24 @@ static int run_all(Run *run, const LlmConfig *config) {
     }
     unsigned candidates = count_option(run->line, OPTION_CANDIDATES, 4),
              repairs = count_option(run->line, OPTION_REPAIRS, 3);
+    run->pool_options = (PoolOptions){.argv = judge_command, .slots = 1};
+    run->cancel = catch_interrupts();
+    if (!(run->pool = pool_create(&run->pool_options))) {
+        proposer_destroy(run->proposer);
+        return fail(SKETCHC_MISSING, "no folder for temporary files can be made: TMPDIR says where they go");
+    }
     if (!prepare_store(run)) {
+        pool_destroy(run->pool);
         proposer_destroy(run->proposer);
         return SKETCHC_MISSING;
     }
-    run->pool_options = (PoolOptions){.argv = judge_command, .slots = 1};
-    run->cancel = catch_interrupts();
     find_similar(run);
-    if (!(run->pool = pool_create(&run->pool_options))) {
-        retrieved_release(&run->similar);
-        store_close(run->store);
-        proposer_destroy(run->proposer);
-        return fail(SKETCHC_MISSING, "no folder for temporary files can be made");
-    }
     search(run, candidates ? candidates : 1, repairs);
     pool_destroy(run->pool);
     bool nobody = run->last == PROPOSER_REJECTED && !run->judged;
     if (!nobody && !is_interrupted(run) && !option_given(run->line, OPTION_ALONE)) status = go_on(run);
     retrieved_release(&run->similar);
-    store_close(run->store);
+    ask_close_store(run->line, run->store);
     if (!status) status = status_of(run);
     if (run->best.len && !status) status = write_best(run);
     report(run);
@@ -676,7 +763,7 @@ int command_propose(Arena *arena, const CommandLine *line, const sketchc_options
         run.judge.arch = strcmp(run.judge.target, "openmp") == 0 ? "x86-64-v3" : "sm_80";
     run.judge.arch = arena_strdup(arena, run.judge.arch);
     LlmConfig *config = read_settings(line);
-    int status = config && check_numbers(line) ? read_operator(&run, path) : SKETCHC_USAGE_ERROR;
+    int status = config && check_numbers(line) && check_line(line, config, path) ? read_operator(&run, path) : SKETCHC_USAGE_ERROR;
     run.judge.operator_name = run.operator_name.data;
     run.judge.operator_text = run.operator_text.data;
     if (!status)

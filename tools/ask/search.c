@@ -155,15 +155,34 @@ void ask_progress(const CommandLine *line, const SearchProgress *progress) {
     on_progress((void *)progress_form(line), progress);
 }
 
-static int write_result(const CommandLine *line, const SearchResult *r) {
+static const char *output_path(const CommandLine *line) {
     const char *path = option_value(line, OPTION_OUTPUT);
-    if (path && strcmp(path, "-") != 0) {
-        if (file_write_atomic(path, r->file.data, r->file.len, 0644)) return 0;
-        fprintf(stderr, "sketchc: cannot write %s: %s\n", path, strerror(errno));
-        return SKETCHC_USAGE_ERROR;
+    return path && strcmp(path, "-") != 0 ? path : NULL;
+}
+
+bool ask_check_output(const CommandLine *line) {
+    const char *path = output_path(line), *slash = path ? strrchr(path, '/') : NULL;
+    char folder[4096];
+    if (!path) return true;
+    snprintf(folder, sizeof folder, "%.*s", slash ? (int)(slash - path) + 1 : 1, slash ? path : ".");
+    if (access(folder, W_OK) == 0) return true;
+    fprintf(stderr, "sketchc: cannot write %s: its folder %s: %s; name a file in a folder that is there and may be written\n", path,
+            folder, strerror(errno));
+    return false;
+}
+
+int ask_write_sketch(const CommandLine *line, const Str *text) {
+    const char *path = output_path(line);
+    bool printed = !path && !option_given(line, OPTION_JSON);
+    int status = 0;
+    if (path && !file_write_atomic(path, text->data, text->len, 0644)) {
+        printed = !option_given(line, OPTION_JSON);
+        fprintf(stderr, "sketchc: cannot write %s: %s%s\n", path, strerror(errno), printed ? "; the sketch follows" : "");
+        status = SKETCHC_USAGE_ERROR;
     }
-    if (!option_given(line, OPTION_JSON)) fputs(r->file.data, stdout);
-    return 0;
+    if (!printed || (fwrite(text->data, 1, text->len, stdout) == text->len && !fflush(stdout))) return status;
+    fprintf(stderr, "sketchc: cannot write to standard output: %s; -o FILE names a file\n", strerror(errno));
+    return SKETCHC_USAGE_ERROR;
 }
 
 static void report(const CommandLine *line, const SearchResult *r) {
@@ -227,8 +246,8 @@ void ask_environment(Str *out) {
 }
 
 static int status_of(const CommandLine *line, const SearchResult *r) {
-    int status = r->found ? write_result(line, r) : SKETCHC_VERIFY_FAILED;
-    if (!r->found) fputs(r->error.data, stderr);
+    int status = r->found ? ask_write_sketch(line, &r->file) : SKETCHC_VERIFY_FAILED;
+    if (!r->found) fprintf(stderr, "sketchc: %s", r->error.data);
     if (r->found) report(line, r);
     return (!status || !r->found) && atomic_load(&stop) ? SKETCHC_INTERRUPTED : status;
 }
@@ -291,7 +310,7 @@ int search_by_line(const CommandLine *line, const sketchc_options *compile, cons
     options->embedder = NULL;
     ask_say_vectors(line, &vectors.error);
     str_release(&vectors.error);
-    store_close(own);
+    if (own) ask_close_store(line, own);
     return status;
 }
 

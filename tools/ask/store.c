@@ -17,6 +17,12 @@ Store *ask_open_store(const char *path, bool existing) {
     return store;
 }
 
+void ask_close_store(const CommandLine *line, Store *store) {
+    const char *fault = store_fault(store), *path = option_value(line, OPTION_STORE);
+    if (fault) fprintf(stderr, "sketchc: the store %s did not take everything, what is missing is measured anew: %s\n", path, fault);
+    store_close(store);
+}
+
 /* ---- db ---- */
 
 static int cannot_read(void) {

@@ -149,6 +149,25 @@ static void check_vectors(void) {
     discard(s, path);
 }
 
+/* What was said of a sketch belongs to operator, sketch, device and environment, and goes with the failure. */
+static void check_verdicts(void) {
+    char path[] = "/tmp/sketchc-store-XXXXXX", *found;
+    Store *s = fresh(path);
+    StoreKey failed = key_of("sketch f {}"), other = key_of("sketch f {}");
+    CHECK(!store_find_verdict(s, &failed));
+    CHECK(store_put(s, &failed, &(StoreResult){.status = "hang"}, "test", NULL));
+    CHECK(store_put_verdict(s, &failed, "{1}", "test") && store_put_verdict(s, &failed, "{2}", "test"));
+    CHECK((found = store_find_verdict(s, &failed)) && strcmp(found, "{2}") == 0);
+    free(found);
+    other.device = "another";
+    CHECK(!store_find_verdict(s, &other));
+    other = failed;
+    other.environment = "{}";
+    CHECK(!store_find_verdict(s, &other));
+    CHECK(store_gc(s) == 1 && !store_find_verdict(s, &failed) && store_check(s) == 0 && !store_fault(s));
+    discard(s, path);
+}
+
 /* A time at another case is no result of that case: it is neither best nor verified there, and goes with its sketch. */
 static void check_shapes(void) {
     char path[] = "/tmp/sketchc-store-XXXXXX";
@@ -197,6 +216,7 @@ int main(void) {
     check_keys();
     check_runs();
     check_vectors();
+    check_verdicts();
     check_shapes();
     check_gc();
     char *message = NULL;
