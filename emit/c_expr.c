@@ -405,8 +405,10 @@ static CExpr negated(CPrinter *p, const IrOp *op) {
                                    : c_text(p, a, C_PREC_UNARY));
 }
 
-/* nvcc warns of a quotient by a constant zero, whose result is defined. */
+/* nvcc's own reciprocal looks for divisors near the ends of the range first, and warns of a quotient by a constant zero, whose result is defined. */
 static CExpr quotient(CPrinter *p, const IrOp *op, Dtype t) {
+    if (p->dialect->gpu && t == DTYPE_F32 && op->results[0].type->width == 1 && ir_attr_bool(op, "reciprocal"))
+        return c_make(p, C_PREC_PRIMARY, "%s(%s)", c_helper(p, C_HELPER_RECIPROCAL, DTYPE_NONE, DTYPE_NONE), c_use(p, op->operands[1]).text);
     const IrOp *by = op->operands[1]->def;
     const IrAttr *value = by && by->opcode == IR_CONST ? ir_attr(by, "value") : NULL;
     if (p->dialect->gpu && value && value->kind == IR_ATTR_FLOAT && value->number == 0)

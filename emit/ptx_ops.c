@@ -263,6 +263,15 @@ static LLVMValueRef extreme(Ptx *p, const IrOp *op, LLVMValueRef a, LLVMValueRef
     return on_lanes(p, less ? "llvm.minimum" : "llvm.maximum", 2, args);
 }
 
+/* 1 / b for a normal b. One step of Newton's from the approximation rounds correctly, as every float from 2^-100
+ * to 2^100 did on the machine; what LLVM would emit looks for the ends of the range first. */
+static LLVMValueRef reciprocal(Ptx *p, LLVMValueRef b) {
+    LLVMValueRef y = ptx_intrinsic(p, "llvm.nvvm.rcp.approx.ftz.f", 0, NULL, 1, &b);
+    LLVMValueRef rest[3] = {LLVMBuildFNeg(p->b, b, ""), y, LLVMConstReal(LLVMTypeOf(b), 1)};
+    LLVMValueRef step[3] = {on_lanes(p, "llvm.fma", 3, rest), y, y};
+    return on_lanes(p, "llvm.fma", 3, step);
+}
+
 static LLVMValueRef floating(Ptx *p, const IrOp *op, LLVMValueRef *x, Dtype t) {
     if (t != DTYPE_F32 && t != DTYPE_F64) ptx_fail(p, op, "arithmetic on floats narrower than f32");
     switch (op->opcode) {
@@ -273,6 +282,7 @@ static LLVMValueRef floating(Ptx *p, const IrOp *op, LLVMValueRef *x, Dtype t) {
     case IR_MUL:
         return LLVMBuildFMul(p->b, x[0], x[1], "");
     case IR_DIV:
+        if (t == DTYPE_F32 && op->results[0].type->width == 1 && ir_attr_bool(op, "reciprocal")) return reciprocal(p, x[1]);
         return LLVMBuildFDiv(p->b, x[0], x[1], "");
     case IR_NEG:
         return LLVMBuildFNeg(p->b, x[0], "");

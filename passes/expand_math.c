@@ -68,15 +68,27 @@ static void expand_op(void *ctx, IrOp *op) {
     ir_op_erase(op);
 }
 
-/* Logarithms come first: where an exponential is still one, its range is known. */
-static void expand_log(void *ctx, IrOp *op) {
+static void expand_share(IrModule *module, IrOp *op) {
+    const IrType *type = op->results[0].type;
+    if (type->dtype != DTYPE_F32 || op->operands[0]->type != type || op->operands[1]->type != type) return;
+    Math m = math_begin(module, op, DTYPE_F32, type->width);
+    IrValue *result = math_share(&m, op->operands[0], op->operands[1]);
+    if (!result) return;
+    result->name = op->results[0].name;
+    ir_replace_uses(&op->results[0], result);
+    ir_op_erase(op);
+}
+
+/* Logarithms and sigmoids come first: where an exponential is still one, its range is known. */
+static void expand_first(void *ctx, IrOp *op) {
     if (op->opcode == IR_LOG1P) expand_op(ctx, op);
+    if (op->opcode == IR_DIV) expand_share(ctx, op);
 }
 
 bool pass_expand_math(PassContext *ctx) {
     for (IrFunc *f = ctx->module->first; f; f = f->next) {
         if (f->level != IR_LEVEL_KERNEL) continue;
-        ir_walk(f->body, expand_log, ctx->module);
+        ir_walk(f->body, expand_first, ctx->module);
         ir_walk(f->body, expand_op, ctx->module);
     }
     return true;

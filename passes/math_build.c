@@ -134,6 +134,11 @@ bool math_not_positive(const IrValue *x) {
     return inner && inner->opcode == IR_ABS;
 }
 
+bool math_is(const IrValue *x, double value) {
+    const IrAttr *a = x->def && x->def->opcode == IR_CONST ? ir_attr(x->def, "value") : NULL;
+    return a && (a->kind == IR_ATTR_FLOAT ? a->number : (double)a->integer) == value;
+}
+
 bool math_from_0_to_1(const IrValue *x) {
     if (!x->def || x->def->opcode != IR_EXP) return false;
     return ir_attr_bool(x->def, "not_positive") || math_not_positive(x->def->operands[0]);

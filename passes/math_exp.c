@@ -96,10 +96,38 @@ IrValue *math_cosh(Math *m, IrValue *x) {
     return math_add(m, h, math_div(m, math_num(m, 0.25), h));
 }
 
+/* 1 / b, b from 2^-100 to 2^100. */
+static IrValue *reciprocal(Math *m, IrValue *b) {
+    IrValue *y = math_div(m, math_num(m, 1), b);
+    if (!m->wide) ir_attr_set_bool(y->def, "reciprocal", true);
+    return y;
+}
+
+IrValue *math_quotient(Math *m, IrValue *a, IrValue *b) {
+    if (m->wide) return math_div(m, a, b);
+    IrValue *y = reciprocal(m, b), *q = math_mul(m, a, y);
+    return math_fma(m, math_fma(m, math_neg(m, q), b, a), y, q);
+}
+
+/* 2^n does not overflow here, and 1 e^r - 1 + (1 - 1) is exact. */
 IrValue *math_tanh(Math *m, IrValue *x) {
     IrValue *a = math_op(m, IR_MIN, math_abs(m, x), math_num(m, m->wide ? 20 : 10));
-    IrValue *t = expm1_core(m, math_add(m, a, a));
-    return math_copysign(m, math_div(m, t, math_add(m, t, math_num(m, 2))), x);
+    IrValue *n, *r = reduce(m, math_add(m, a, a), m->bias, &n), *s = math_power_of_two(m, n);
+    IrValue *t = math_fma(m, s, grow(m, r), math_sub(m, s, math_num(m, 1)));
+    return math_copysign(m, math_quotient(m, t, math_add(m, t, math_num(m, 2))), x);
+}
+
+/* e / (1 + e) or 1 / (1 + e), e from 0 to 1. */
+IrValue *math_share(Math *m, IrValue *a, IrValue *b) {
+    if (m->wide || !b->def || b->def->opcode != IR_ADD || !a->def || a->def->opcode != IR_SELECT) return NULL;
+    IrValue *const *parts = b->def->operands, *const *ends = a->def->operands + 1;
+    for (unsigned i = 0; i < 2; i++) {
+        IrValue *e = parts[i];
+        if (!math_from_0_to_1(e) || !math_is(parts[1 - i], 1)) continue;
+        for (unsigned k = 0; k < 2; k++)
+            if (ends[k] == e && math_is(ends[1 - k], 1)) return math_quotient(m, a, b);
+    }
+    return NULL;
 }
 
 /* In f32 by one formula: y = -log(erfc a) = a + a P(a), and 1 - e^-y = 2^k (1 - e^-r) + (1 - 2^k), y = r - k ln 2. Near 0

@@ -55,6 +55,7 @@ IrValue *math_power_of_two(Math *m, IrValue *n);
 IrValue *math_nearest(Math *m, IrValue *x, double factor, int bias, IrValue **n);
 bool math_not_positive(const IrValue *x); /* known to be at most 0, or NaN */
 bool math_from_0_to_1(const IrValue *x);  /* known to be in [0, 1], or NaN */
+bool math_is(const IrValue *x, double value); /* that constant */
 IrValue *math_copysign(Math *m, IrValue *magnitude, IrValue *sign);
 /* x where x is zero or NaN is to stay: the sign of zero. */
 IrValue *math_keep_zero(Math *m, IrValue *x, IrValue *result);
@@ -67,6 +68,9 @@ MathPair math_sum(Math *m, IrValue *large, IrValue *small); /* exactly, |large| 
 
 /* math_exp.c */
 IrValue *math_exp2_pair(Math *m, MathPair y); /* 2^(hi + lo) */
+/* a / b for b from 2^-100 to 2^100 and a finite; within 0.6 ulps, of tiny a within one. */
+IrValue *math_quotient(Math *m, IrValue *a, IrValue *b);
+IrValue *math_share(Math *m, IrValue *a, IrValue *b); /* a sigmoid's quotient; NULL: a / b is none */
 IrValue *math_exp(Math *m, IrValue *x);
 IrValue *math_exp2(Math *m, IrValue *x);
 IrValue *math_expm1(Math *m, IrValue *x);
