@@ -25,7 +25,7 @@
 #include "plant.h"
 
 /* What a thread needs beside its lanes of a row: where a block is alone with 64 of them, the other half of what two blocks leave. */
-enum { LEAST_CAP = ROW_LEAST_CAP, REGISTERS_BESIDE = 20, REGISTERS_ALONE = 56, SPREAD_LEAST = 16 };
+enum { LEAST_CAP = ROW_LEAST_CAP, REGISTERS_BESIDE = 20, REGISTERS_ALONE = 56, STEP_LANES = 16, SPREAD_LEAST = 16 };
 
 /* row_lanes: of a version by length, what its threads keep; long_rows: no version for short rows. */
 static bool is_wide(const PassContext *ctx, const IrFunc *f, const AxisClass *c) {
@@ -162,6 +162,28 @@ static int passes_along(PassContext *ctx, IrFunc *f, const Axes *axes, size_t in
     return passes;
 }
 
+/* Does the kernel read one tensor once, for one arg-reduction? */
+static bool is_one_arg(const PassContext *ctx, const IrFunc *f, const OpList *ops, const Axes *axes, size_t index) {
+    unsigned loads = 0, folds = 0;
+    if (ctx->target->kind != TARGET_CUDA || ir_func_attr(f, "num_warps") || ir_func_attr(f, "min_blocks")) return false;
+    for (size_t i = 0; i < ops->len; i++) {
+        const IrOp *op = ops->data[i];
+        if ((op->region_count && op->opcode != IR_PARALLEL) || op->opcode == IR_TILE_SCAN) return false;
+        loads += op->opcode == IR_TILE_LOAD && axes_touch(axes, op, index);
+        if (!is_sink(axes, op, index)) continue;
+        if (op->opcode != IR_TILE_ARG || dtype_size(op->operands[0]->type->dtype) > 4) return false;
+        folds++;
+    }
+    return loads == 1 && folds == 1;
+}
+
+/* A thread of such a loop needs registers for its lanes of a chunk, of the best and of the best's chunk; what hides the latency is
+ * the number of threads. */
+static void keep_blocks(PassContext *ctx, IrFunc *f, int64_t lanes) {
+    int64_t registers = 3 * STEP_LANES + REGISTERS_BESIDE, threads = lanes / STEP_LANES;
+    if (threads >= 32) ir_func_attr_set_int(f, "min_blocks", ctx->target->registers_sm / (registers * threads));
+}
+
 static int split(PassContext *ctx, IrFunc *f, const Axes *axes, size_t index) {
     Slice s = {.ctx = ctx, .axes = axes, .index = index, .ok = true};
     const AxisClass *c = axes_class(axes, index);
@@ -177,6 +199,7 @@ static int split(PassContext *ctx, IrFunc *f, const Axes *axes, size_t index) {
     if (!loads_repeatable(ctx, &ops, axes, index)) return -1;
     IrOp *group[SPLIT_TOGETHER];
     size_t n;
+    bool one_arg = is_one_arg(ctx, f, &ops, axes, index);
     for (size_t at = 0; s.ok && (n = next_pass(ctx, &ops, axes, index, &at, &served, group)); passes++) {
         if (group[0]->opcode == IR_TILE_STORE)
             pass_for_store(&s, group[0]);
@@ -187,6 +210,7 @@ static int split(PassContext *ctx, IrFunc *f, const Axes *axes, size_t index) {
         else
             pass_for_gemm(&s, group[0]);
     }
+    if (s.ok && one_arg) keep_blocks(ctx, f, s.chunk * others);
     if (s.ok) remove_dead(ctx, f);
     return s.ok ? passes : -1;
 }

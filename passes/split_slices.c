@@ -224,6 +224,13 @@ void pass_for_store(Slice *s, IrOp *store) {
     ir_op_erase(store);
 }
 
+/* Two chunks an iteration: the loads of the second need not wait for the sums of the first. */
+static void ask_ahead(const Slice *s, IrOp *loop) {
+    for (const IrOp *op = loop->regions[0]->first; op; op = op->next)
+        if (op->region_count) return;
+    if (s->ctx->target->kind == TARGET_CUDA && !s->scan_count) ir_attr_set_int(loop, "unroll", 2);
+}
+
 void pass_for_reduces(Slice *s, IrOp *const *ops, size_t count) {
     IrValue *inits[SPLIT_TOGETHER] = {NULL}, *sums[SPLIT_TOGETHER] = {NULL};
     int axis[SPLIT_TOGETHER] = {0};
@@ -244,6 +251,7 @@ void pass_for_reduces(Slice *s, IrOp *const *ops, size_t count) {
         sums[i] = ir_binary(&inner, reduce_opcode(ir_attr_str(ops[i], "kind", "add")), loop->regions[0]->args[1 + i], &fill->results[0]);
     }
     close_loop(s, (unsigned)count, sums);
+    ask_ahead(s, loop);
     for (size_t i = 0; i < count; i++) ir_set_operand(ops[i], 0, &loop->results[i]);
 }
 
