@@ -95,16 +95,18 @@ class Convolution:
         self.axes = [Axis(*a) for a in zip(LETTERS[dim], SIZES[dim], every(taps), every(stride), every(padding), every(dilation), (transposed,) * dim, every(more))]
         self.last, self.outer = self.axes[-1], self.axes[:-1]
         self.inner = 1 if transposed else self.last.stride  # phases of the input along the last axis
-        self.merged = self.inner > 1 and self.last.dilation == 1
+        self.merged = not transposed and channels <= 16 and channels * self.last.taps <= 64
+        if self.merged:
+            self.inner = 1  # a column of the prepared input has all of its taps along the last axis
         self.flat = transposed and dim > 1 and all(a.stride == 1 and a.padding == 0 for a in self.axes)
         self.phases = [a.stride if transposed else 1 for a in self.axes]
         self.phased = any(p > 1 for p in self.phases)
-        self.depth = next(d for d in (16, 32, 64) if d >= min(64, channels * (self.inner if self.merged else 1)))
-        self.tile = 128 if results > 64 else 64
+        self.depth = next(d for d in (16, 32, 64) if d >= min(64, channels * (self.last.taps if self.merged else 1)))
+        self.tile = min(128, -(-results // 8) * 8)
         self.letters = [a.letter for a in self.axes]
         self.taps = [a.most for a in self.axes] if transposed else [a.taps for a in self.axes]
         if self.merged:
-            self.taps[-1] = -(-self.last.taps // self.inner)
+            self.taps[-1] = 1
         self.count = math.prod(self.taps)
         if self.count == 1:
             self.depth //= 2  # a loop over channels, so that there is one to copy ahead in
@@ -161,8 +163,8 @@ class Convolution:
             channel, result = "c", "o - c // C * O" if self.groups > 1 else "o"
             text = f"view G[o: {self.all_results()}, e: {number}, c: {self.all_channels()}] = F[{channel}, {result}, {', '.join(at)}] pad 0;"
         elif self.merged:
-            at = tap[:-1] + [f"({tap[-1]}) * {self.inner} + c // C"]
-            text = f"view G[o: O, e: {number}, c: {self.inner} * C] = F[o, c % C, {', '.join(at)}] pad 0;"
+            at = tap[:-1] + ["c // C"]
+            text = f"view G[o: O, e: {number}, c: {self.last.taps} * C] = F[o, c % C, {', '.join(at)}] pad 0;"
         else:
             text = f"view G[o: O, e: {number}, c: C] = F[o, c, {', '.join(tap)}];"
         return text
@@ -174,9 +176,9 @@ class Convolution:
             if self.transposed:
                 found.append(f"{at} + {a.shift(p)} - ({t})" + (f" * {a.dilation // a.common}" if a.dilation // a.common > 1 else ""))
             elif a is self.last and self.merged:
-                found.append(f"{at} + {t}")
+                found.append(at)
             elif a is self.last and self.inner > 1:
-                found.append(f"{at} + {a.dilation} * ({t}) // {a.stride}")
+                found.append(f"{at} + ({a.dilation} * ({t}) - {a.padding}) // {a.stride}")
             else:
                 step = f"({t}) * {a.pace}" if a.dilation > 1 else t
                 found.append((f"{at} * {a.stride}" if a.stride > 1 else at) + f" + {step}" + (f" - {a.padding}" if a.padding else ""))
@@ -197,18 +199,16 @@ class Convolution:
         """Extents of the input as it lies prepared, behind the channels."""
         if self.flat:
             return [" * ".join([self.axes[0].size] + [a.out for a in self.axes[1:]])]
-        width = self.last.size
-        if self.inner > 1:
-            width = f"({self.last.out} + {self.taps[-1] - 1 if self.merged else self.last.dilation * (self.last.taps - 1) // self.inner})"
+        width = self.last.out if self.merged else f"ceil({self.last.size}, {self.inner})" if self.inner > 1 else self.last.size
         return [a.size for a in self.outer] + [width]
 
     def marks(self):
         return ", ".join(["B"] + [a.size for a in self.outer] + (["ceil(L, MT)"] if self.dim == 1 else []))
 
     def sketch(self):
-        channels = f"{self.inner} * C" if self.merged else self.all_channels()
+        channels = f"{self.last.taps} * C" if self.merged else self.all_channels()
         channels = f"ceil({channels}, 8) * 8"
-        first = f"{self.inner}, " if self.inner > 1 and not self.merged else ""
+        phases = f"{self.inner} * " if self.inner > 1 else ""
         views = self.weights_view() + "\n"
         if self.flat:
             shape = ", ".join(f"{a.letter}: {a.size if a is self.axes[0] else a.out}" for a in self.axes)
@@ -227,15 +227,18 @@ class Convolution:
         if self.merged:
             rest = ", ".join(f"{a.letter}: {e}" for a, e in zip(self.axes, self.kept()))
             at = "".join(f"{a.letter}, " for a in self.outer)
-            views += f"view XP[n: B, {rest}, c: {channels}] = X[n, c % C, {at}x * {self.inner} + c // C - {self.last.padding}] pad 0;\n"
+            views += f"view XP[n: B, {rest}, c: {channels}] = X[n, c % C, {at}x * {self.last.stride} + c // C * {self.last.pace} - {self.last.padding}] pad 0;\n"
+        elif self.inner > 1:
+            views += f"view XP[n: B, {'' .join(f'{a.letter}: {a.size}, ' for a in self.outer)}x: ceil({self.last.size}, {self.inner}) * {self.inner}, c: {channels}] = "
+            views += f"XH[n, {''.join(f'{a.letter}, ' for a in self.outer)}x // {self.inner}, x % {self.inner} * {channels} + c];\n"
         wide = "MT = 1024, " if self.dim == 1 else ""
         text = f"""
 sketch {self.name}_product implements {self.name} {{
     symbols: {self.symbols()};
     tensors: {self.tensors(self.flat)}
-    constexpr: BM = {self.tile}, BN = {self.positions}, BK = {self.depth}, ST = {self.stages}, CB = {next(d for d in (8, 16, 32, 64) if d >= min(self.channels, 64))}, T = {self.strip}, {wide}FM = 64, FN = 64, FK = 32;
+    constexpr: BM = {self.tile}, BN = {self.positions}, BK = {self.depth}, ST = {self.stages}, CB = {next(d for d in (8, 16, 32, 64) if d >= min(self.channels, 64))}, T = {32 if self.merged else 16}, {wide}FM = 64, FN = 64, FK = 32;
 {lines(views, 1)}
-    XH = alloc([B, {first}{', '.join(self.kept())}, {channels}], dtype=f16)
+    XH = alloc([B, {', '.join(self.kept())}, {phases}{channels}], dtype=f16)
     XW = alloc([{self.marks()}], dtype=i32)
     FH = alloc([{math.prod(self.phases) * self.count}, {self.all_results()}, {channels}], dtype=f16)
     FS = alloc([{self.all_results()}])
@@ -243,7 +246,7 @@ sketch {self.name}_product implements {self.name} {{
 """
         return text + self.clear() + self.prepare_weights() + self.prepare_input() + self.product() + self.rest() + "}\n"
 
-    positions, stages, strip = 128, 3, 64
+    positions, stages = 128, 3
 
     def clear(self):
         """No mark anywhere."""
@@ -267,24 +270,22 @@ h = cast(f * exp2(14 - e), f16)
 store(h -> FH[:, o, 0:{width}])""")
 
     def prepare_input(self):
-        """Channels last, so that a tap's shift moves whole rows of the factor: where a box begins along its rows is a multiple of 16 bytes."""
+        """Channels last, by tiles of 64 bytes along the columns: each access of a warp takes whole sectors on both sides. Channels last, so that a tap's shift moves whole rows of the factor: where a box begins along its rows is a multiple of 16 bytes."""
         a = self.last
         columns = a.out if self.flat else self.kept()[-1]
         outer = [f"{o.letter} in range({o.out if self.flat and o is not self.axes[0] else o.size})" for o in self.outer]
         loops = ["n in range(B)"] + outer + [f"t in range(0, ceil({columns}, T))"]
         at = "".join(f"{o.letter}, " for o in self.outer)
-        x, turned, phases, tile = f"X[n, q*CB:(q+1)*CB, {at}t*T:(t+1)*T]", "transpose(x, [1, 0])", "", "CB, T"
-        target = f"{'XP' if self.flat else 'XH'}[n, {at}t*T:(t+1)*T, q*CB:(q+1)*CB]"
+        x, turned, tile = f"X[n, q*CB:(q+1)*CB, {at}t*T:(t+1)*T]", "transpose(x, [1, 0])", "CB, T"
+        if self.inner > 1:
+            columns = f"{columns} * {self.inner}"
+            loops[-1] = f"t in range(0, ceil({columns}, T))"
+        target = f"{'XP' if self.flat or self.inner > 1 else 'XH'}[n, {at}t*T:(t+1)*T, q*CB:(q+1)*CB]"
         if self.merged:
             x, turned, target, tile = f"XP[n, {at}t*T:(t+1)*T, 0:BK]", "x", f"XH[n, {at}t*T:(t+1)*T, 0:BK]", "T, BK"
-        elif self.inner > 1:
-            x = f"X[n, q*CB:(q+1)*CB, {at}t*T*{self.inner} + f - {a.padding}:(t+1)*T*{self.inner} + f - {a.padding}:{self.inner}]".replace(" - 0", "")
-            target = f"XH[n, f, {at}t*T:(t+1)*T, q*CB:(q+1)*CB]"
-            phases = f"for f in range({self.inner}):\n"
         if not self.merged:
             loops.insert(1, f"q in range(0, ceil({self.all_channels()}, CB))")
-        # A mark of a strided row is of the column where its tile begins.
-        mark = f"t*T*{self.inner}//MT" if self.dim == 1 else ""
+        mark = "t*T//MT" if self.dim == 1 else ""
         mark = ", ".join(["n"] + [o.letter for o in self.outer] + ([f"min({mark}, ceil(L, MT) - 1)"] if mark else []))
         body = f"""x = alloc([{tile}])
 load({x} -> x, pad=0)
@@ -295,7 +296,7 @@ if wide > 0:
     store(wide -> XW[{mark}], mode=max)
 h = cast({turned} * 1024, f16)
 store(h -> {target})"""
-        return nest(loops, phases + (lines(body, 1) if phases else body))
+        return nest(loops, body)
 
     def tiles(self, columns, rows):
         """The loops over tiles of the result: phases, rows, columns, channels; and the phases' names, the rows' and the column's."""
@@ -324,9 +325,9 @@ store(h -> {target})"""
 
     def product(self):
         whole = f"ceil({self.all_channels()}, BK)" if self.cut else ""
-        epilogue = "s = alloc([BM])\nload(FS[o*BM:(o+1)*BM] -> s)\nacc = acc * reshape(s, [BM, 1])\n"
+        epilogue = "s = alloc([BM])\nload(FS[o*BM:(o+1)*BM] -> s)\nacc *= s\n"
         if self.bias:
-            epilogue += "z = alloc([BM])\nload(Z[o*BM:(o+1)*BM] -> z)\nacc += reshape(z, [BM, 1])\n"
+            epilogue += "z = alloc([BM])\nload(Z[o*BM:(o+1)*BM] -> z)\nacc += z\n"
         if self.flat:
             total = " * ".join(a.out for a in self.axes)
             loops, phase = ["n in range(B)", f"x in range(0, ceil({total}, BN))", f"o in range(0, ceil({self.all_results()}, BM))"], ["0"] * self.dim
@@ -348,17 +349,20 @@ store(h -> {target})"""
             rows = "".join(f"{r}, " for r in at[:-1])
             begin = at[-1]
             end = begin.replace("x*BN", "(x+1)*BN", 1)
-            pick = f"{self.last.dilation} * ({digits(tap, self.taps)[-1]}) % {self.inner}, " if self.inner > 1 and not self.merged else ""
-            x = f"XH[n, {pick}{rows}{begin}:{end}, {channel}]"
-        return nest(loops, f"""acc = alloc([BM, BN], init=0)
+            if self.inner > 1:
+                first = f"({self.last.dilation} * ({digits(tap, self.taps)[-1]}) - {self.last.padding}) % {self.inner} * ceil({self.all_channels()}, 8) * 8"
+            where = ":".join(f"{first} + {c}" for c in channel.split(":")) if self.inner > 1 else channel
+            x = f"XH[n, {rows}{begin}:{end}, {where}]"
+        return nest(loops, f"""acc = alloc([BN, BM], init=0)
 @llm_hint("pipeline", stages=ST)
 for k in range({trips}):
     f = alloc([BM, BK])
     load(FH[{self.tap(phase, tap)}, o*BM:(o+1)*BM, {channel}] -> f, pad=0)
     v = alloc([BN, BK])
     load({x} -> v, pad=0)
-    gemm(f, v, acc, trans_b=true)
-{epilogue}store(acc -> {f"Y[n, o*BM:(o+1)*BM, x*BN:(x+1)*BN]" if self.flat else self.result("BN", "BM")})""")
+    gemm(v, f, acc, trans_b=true)
+{epilogue}turned = transpose(acc, [1, 0])
+store(turned -> {f"Y[n, o*BM:(o+1)*BM, x*BN:(x+1)*BN]" if self.flat else self.result("BN", "BM")})""")
 
     def rest(self):
         """The tiles of which f16 does not keep enough."""
@@ -378,12 +382,13 @@ for k in range({trips}):
         begin, end = rows[-1], rows[-1].replace("x*FN", "(x+1)*FN", 1)
         lead, count = "".join(f"{r}, " for r in rows[:-1]), self.trips(phase)
         weights, channels = f"G[o*FM:(o+1)*FM, {self.tap(phase, 'k')}, c*FK:(c+1)*FK]", self.all_channels()
-        if self.inner > 1:
+        if self.inner > 1 or self.merged:
             a, taps = self.last, [a.taps for a in self.axes]
             t = digits("k", taps)[-1]
             count = str(math.prod(taps))
-            shift = f"({t}) * {a.dilation} - {a.padding}".replace(" - 0", "")
-            begin, end = f"x*FN*{a.stride} + {shift}", f"(x+1)*FN*{a.stride} + {shift}:{a.stride}"
+            shift = f"({t}) * {a.pace} - {a.padding}".replace(" - 0", "")
+            stride = f"*{a.stride}" if a.stride > 1 else ""
+            begin, end = f"x*FN{stride} + {shift}", f"(x+1)*FN{stride} + {shift}" + (f":{a.stride}" if stride else "")
             lead = "".join(f"{o.letter} * {o.stride} + ({d}) * {o.dilation} - {o.padding}, " for o, d in zip(self.outer, digits("k", taps)))
             weights = f"F[o*FM:(o+1)*FM, c*FK:(c+1)*FK, {', '.join(digits('k', taps))}]"
         bias = "    z = alloc([FM])\n    load(Z[o*FM:(o+1)*FM] -> z)\n    acc += reshape(z, [FM, 1])\n" if self.bias else ""
@@ -538,11 +543,38 @@ OF_WINDOWS = ("""                    w = alloc([R, T], init=0, llm_hint=["fastes
                                     load(G[k*FK:(k+1)*FK, r, s] -> g, pad=0)
                                     v += u * reshape(g, [FK, 1])
 """)
-OF_INPUT = ("""                    w = alloc([R, T])
-                    load(X[n, c, y*R:(y+1)*R, x*T:(x+1)*T] -> w, pad=0)
-""", """                            v = alloc([FK, FN])
-                            load(X[n, k*FK:(k+1)*FK, y, x*FN:(x+1)*FN] -> v, pad=0)
-""")
+# Every factor is there once: rounded where it is multiplied.
+ALONE = """
+sketch {name}_tiled implements {name} {{
+    symbols: B, C, H, W, O, C <= 64;
+    tensors: X[B, C, H*W]: f32; F[O, C]: f32; Y[B, O, H*W]: f32;
+    constexpr: BM = 128, BN = 128, BK = 64;
+
+    @llm_hint("parallel", "coreidx")
+    for n in range(B):
+        @llm_hint("parallel", "coreidx")
+        for p in range(0, ceil(H*W, BN)):
+            @llm_hint("parallel", "coreidx")
+            for o in range(0, ceil(O, BM)):
+                x = alloc([BK, BN])
+                load(X[n, 0:BK, p*BN:(p+1)*BN] -> x, pad=0)
+                f = alloc([BM, BK])
+                load(F[o*BM:(o+1)*BM, 0:BK] -> f, pad=0)
+                acc = alloc([BM, BN], init=0)
+                most = max(max(abs(x), axis=1), axis=0)
+                least = min(min(where(x == 0, inf, abs(x)), axis=1), axis=0)
+                size = max(max(abs(f), axis=1), axis=0)
+                fine = min(min(where(f == 0, inf, abs(f)), axis=1), axis=0)
+                if most < {most} and least >= {least} and size < {most} and fine >= {least}:
+                    h = cast(x * 1024, f16)
+                    g = cast(f * 1024, f16)
+                    gemm(g, h, acc)
+                    acc *= 1 / 1048576
+                else:
+                    gemm(f, x, acc, precision=tf32)
+                store(acc -> Y[n, o*BM:(o+1)*BM, p*BN:(p+1)*BN])
+}}
+"""
 
 PLAIN = {  # id: (dimensions, name, B C O, sizes, taps, and the rest)
     50: ("conv_2d_11x11_strided", (256, 3, 96), (224, 224), 11, dict(stride=4, padding=2, bias=True)),
@@ -605,10 +637,10 @@ def depthwise(add, dims):
             dims("B C H W", sizes, (2, *sizes[1:]), (3, 5, 97, 89), (2, 3, 13, 17)), f"X: uniform(0, 1); F: uniform({-limit:.4f}, {limit:.4f})")
     for number, name, sizes, windows, (prepared, again), taps, equation in (
             (86, "conv_separable_2d", (16, 64, 512, 512, 128), "G[C, {}3, 3]: f32; ", OF_WINDOWS, "; G: uniform(-0.3333, 0.3333)", "conv2d(conv2d(X, G, padding=1, groups=C), F)"),
-            (87, "conv_pointwise_2d", (16, 64, 1024, 1024, 128), "", OF_INPUT, "", "conv2d(X, F)")):
+            (87, "conv_pointwise_2d", (16, 64, 1024, 1024, 128), "", ("", ""), "", "conv2d(X, F)")):
         add(number, name, "convolution", "convolution",
             f"    symbols: B, C, H, W, O, C <= 64;\n    tensors: X[B, C, H, W]: f32; {windows.format('1, ')}F[O, C, 1, 1]: f32; Y[B, O, H, W]: f32;\n    precision: tf32;",
-            f"    Y = {equation}", POINTWISE.format(name=name, spread=SPREAD, most=MOST, least=LEAST, windows=windows.format(""), prepared=prepared, again=again),
+            f"    Y = {equation}", (POINTWISE if windows else ALONE).format(name=name, spread=SPREAD, most=MOST, least=LEAST, windows=windows.format(""), prepared=prepared, again=again),
             dims("B C H W O", sizes, (1, 64, 256, 512, 128), (2, 5, 37, 89, 11), (1, 3, 7, 17, 5)), "X: uniform(0, 1)" + taps + "; F: uniform(-0.125, 0.125)")
 
 
