@@ -4,8 +4,9 @@
  *         (and strides) are multiples of 16 bytes' worth of elements, and asks for pointers aligned to 16 bytes
  *         (attribute pointer_align), as far as wide accesses gain by it; the second reads and writes single elements. A kernel has at most
  *         four versions: what is beyond them reads and writes single elements only. A version that already
- *         says its vector_bytes gets the guard alone; one whose loads are windows' elements, of which every
- *         other begins beside a boundary, reads and writes single elements only. Where a warpgroup multiplies, a version
+ *         says its vector_bytes gets the guard alone. Of windows' elements, of which every other begins beside a boundary,
+ *         the guard is of the loads alone, since those of a block may be staged together, where neighbours' windows share
+ *         elements along the last axis; else single elements are read and written only. Where a warpgroup multiplies, a version
  *         between asks it of the factors' tensors alone: what else it reads and writes goes in the pieces that are known to
  *         be aligned.
  * needs:  tile functions, target cuda.
@@ -28,6 +29,7 @@ typedef struct {
     const Aff *guard; /* null: nothing to ask for */
     bool factors;     /* of factors alone */
     int64_t most;     /* elements of the largest tile that is loaded or stored */
+    bool loads;       /* of what is loaded alone */
 } Alignment;
 
 /* Asks that `e` be a multiple of `width`, unless it is known to be. */
@@ -81,7 +83,7 @@ static void visit(void *ctx, IrOp *op) {
     bool store = op->opcode == IR_TILE_STORE;
     if (!is_access(op) || may_be_narrow(a, op)) return;
     const IrType *tensor = op->operands[store]->type;
-    if (!tensor->rank || (a->factors && (store || !feeds_gemm(op)))) return;
+    if (!tensor->rank || (a->factors && (store || !feeds_gemm(op))) || (a->loads && store)) return;
     int64_t width = 16 / (int64_t)dtype_size(tensor->dtype);
     if (width <= 1 || (tensor->strides && tensor->strides[tensor->rank - 1] != aff_const(a->module->affs, 1))) return;
     ask(a, op, tensor->extents[tensor->rank - 1], width);
@@ -131,11 +133,13 @@ bool pass_align_versions(PassContext *ctx) {
         next = f == last ? NULL : f->next;
         if (f->level != IR_LEVEL_TILE || ir_func_attr_int(f, "vector_bytes", 16) == 1) continue;
         bool decided = ir_func_attr(f, "vector_bytes"); /* the other alignments have versions already */
-        if (!decided && (count_versions(f) >= MAX_VERSIONS || window_axes(f).apart)) {
+        WindowAxes windows = window_axes(f);
+        bool staged = windows.apart && windows.shared >> (windows.rank - 1) & 1;
+        if (!decided && (count_versions(f) >= MAX_VERSIONS || (windows.apart && !staged))) {
             ir_func_attr_set_int(f, "vector_bytes", 1);
             continue;
         }
-        Alignment a = {.module = ctx->module, .scratch = ctx->scratch};
+        Alignment a = {.module = ctx->module, .scratch = ctx->scratch, .loads = staged};
         ir_walk(f->body, find_most, &a);
         if (!ir_func_attr(f, "turned")) ir_walk(f->body, visit, &a); /* its rows may begin at any element */
         if (!decided) {

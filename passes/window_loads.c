@@ -4,8 +4,10 @@
  *         fragment holds all that any iteration reads. Where an iteration's step along an axis of the tensor is
  *         commensurable with the fragment's, elements that several of them read are one element of it. Bounds are
  *         checked once a thread: lanes whose window lies inside of them all load without masks. The loops are unrolled.
+ *         What a block's threads read much more often than it has elements lies in shared memory (window_stage.c); what
+ *         neighbours share along one axis and combine along another is combined once.
  * needs:  kernel level, target cuda, before fuse_maps; nobody stores to the tensor in the kernel
- * keeps:  values, order of effects; the order in which elements are combined
+ * keeps:  values but for the grouping of what is combined; order of effects
  * breaks: nothing
  * source: own; register reuse of stencils (Callahan, Carr, Kennedy: scalar replacement)
  *
@@ -16,55 +18,15 @@
  *   %w = if(corners inside) { map [6] (%u) { yield(load(%X, %base + %u * %W)) } } { ... masked ... }
  *   for(0, 3) (%r) { %v = map [4] (%i) { yield(frag.get(%w, %i + %r)) } ... }    unroll = -1
  */
-#include "passes_internal.h"
+#include "window_internal.h"
 
 enum {
-    MAX_VARS = 8, /* loops and map axes */
-    MAX_LOOPS = 4,
-    MAX_ATOMS = 24,     /* conditions of a mask */
     MAX_TRIPS = 32,     /* of one loop */
     MAX_HELD = 64,      /* registers of a fragment ... */
-    MAX_ALL_HELD = 128, /* and of all in a kernel */
+    MAX_ALL_HELD = 128, /* and of all in a block */
     MAX_READS = 256,    /* of it, unrolled */
     MAX_UNROLLED = 4096 /* ops of the loops, unrolled */
 };
-
-/* A loop's number of iteration or an index of the map: 0 .. count - 1. */
-typedef struct {
-    IrValue *value;
-    int64_t first, count;
-    const Aff *stride; /* of the offset, elements */
-    int axis;          /* of the fragment; -1: all numbers read one element */
-    int64_t scale;     /* steps of that axis */
-} Var;
-
-/* An axis of the fragment: index = start + sum of scale * number over its variables. */
-typedef struct {
-    int64_t extent, start;
-    const Aff *stride;
-} HeldAxis;
-
-/* A condition: e >= 0, or a value of its own. */
-typedef struct {
-    const Aff *fixed; /* at all numbers 0 */
-    int64_t slope[MAX_VARS];
-    int64_t held[MAX_VARS]; /* the slope along each axis of the fragment */
-    IrValue *other;
-} Atom;
-
-typedef struct {
-    PassContext *ctx;
-    IrModule *m;
-    IrOp *map, *load;
-    IrOp *loops[MAX_LOOPS]; /* innermost first */
-    unsigned loop_count, var_count, axis_count, atom_count;
-    Var vars[MAX_VARS]; /* the map's, then the loops' */
-    unsigned map_rank;
-    HeldAxis axes[MAX_VARS];
-    Atom atoms[MAX_ATOMS];
-    const Aff *base; /* the offset at all numbers 0 */
-    const IrOp *outermost;
-} Window;
 
 /* ---- Linear forms ---- */
 
@@ -93,7 +55,7 @@ static bool at_numbers(Window *w, const Aff *e, const Aff *const *values, const 
  * must not depend on any number: it is taken at the first and symbolically, in all of them. */
 static bool linear_form(Window *w, const Aff *e, const Aff **fixed, const Aff **slopes) {
     AffCtx *c = w->m->affs;
-    const Aff *first[MAX_VARS], *symbolic[MAX_VARS], *moved[MAX_VARS], *plain, *general, *next;
+    const Aff *first[WINDOW_VARS], *symbolic[WINDOW_VARS], *moved[WINDOW_VARS], *plain, *general, *next;
     for (unsigned i = 0; i < w->var_count; i++) {
         first[i] = aff_const(c, w->vars[i].first);
         symbolic[i] = aff_var(c, w->vars[i].value, w->vars[i].value->name);
@@ -150,8 +112,7 @@ static bool is_read_only(const IrValue *pointer) {
     return true;
 }
 
-/* The one load of a map that does nothing else; null: there is more. */
-static IrOp *load_of(const IrOp *map) {
+IrOp *window_load_of(const IrOp *map) {
     if (map->opcode != IR_MAP || map->result_count != 1) return NULL;
     IrOp *load = map->regions[0]->last->operands[0]->def;
     if (!load || load->opcode != IR_MEM_LOAD || load->block != map->regions[0] ||
@@ -177,9 +138,9 @@ static bool add_atoms(Window *w, IrValue *mask) {
     IrOp *op = mask->def;
     if (op && op->opcode == IR_AND)
         return add_atoms(w, op->operands[0]) && add_atoms(w, op->operands[1]);
-    if (w->atom_count == MAX_ATOMS) return false;
-    Atom *a = &w->atoms[w->atom_count++];
-    *a = (Atom){0};
+    if (w->atom_count == WINDOW_ATOMS) return false;
+    WindowAtom *a = &w->atoms[w->atom_count++];
+    *a = (WindowAtom){0};
     if (!is_inside_op(home_of(mask), w->outermost)) {
         a->other = mask;
         return true;
@@ -189,7 +150,7 @@ static bool add_atoms(Window *w, IrValue *mask) {
         return false;
     AffCtx *c = w->m->affs;
     const Aff *e = aff_sub(c, ir_aff_of(w->m, op->operands[1]), ir_aff_of(w->m, op->operands[0])),
-              *slopes[MAX_VARS];
+              *slopes[WINDOW_VARS];
     if (op->opcode == IR_LT) e = aff_sub(c, e, aff_const(c, 1));
     if (!linear_form(w, e, &a->fixed, slopes)) return false;
     for (unsigned i = 0; i < w->var_count; i++)
@@ -216,26 +177,32 @@ static int64_t span_of(int64_t scale, int64_t count) {
     return (scale < 0 ? -scale : scale) * (count - 1);
 }
 
+bool window_common_step(AffCtx *c, const Aff *a, const Aff *b, int64_t *p, int64_t *q, const Aff **step) {
+    *p = content(a), *q = content(b);
+    int64_t d = gcd(*p, *q);
+    if (!*p || !*q || *p > INT32_MAX || *q > INT32_MAX) return false;
+    *p /= d, *q /= d;
+    const Aff *left = aff_mul(c, a, aff_const(c, *q)), *right = aff_mul(c, b, aff_const(c, *p));
+    if (left != right) {
+        *p = -*p;
+        if (left != aff_mul(c, b, aff_const(c, *p))) return false;
+    }
+    *step = divided(c, b, *q);
+    return true;
+}
+
 /* One axis for a loop and an axis of the map whose strides are commensurable, where that holds
  * fewer elements. */
 static bool share_axis(Window *w, unsigned i, unsigned k) {
-    AffCtx *c = w->m->affs;
-    Var *x = &w->vars[i], *y = &w->vars[k];
-    int64_t p = content(x->stride), q = content(y->stride), d = gcd(p, q);
-    if (!d || p > INT32_MAX || q > INT32_MAX) return false;
-    p /= d, q /= d;
-    const Aff *left = aff_mul(c, x->stride, aff_const(c, q)),
-              *right = aff_mul(c, y->stride, aff_const(c, p));
-    if (left != right) {
-        q = -q;
-        if (aff_mul(c, x->stride, aff_const(c, q)) != right) return false;
-    }
+    WindowVar *x = &w->vars[i], *y = &w->vars[k];
+    int64_t p, q;
+    const Aff *step;
+    if (!window_common_step(w->m->affs, y->stride, x->stride, &q, &p, &step)) return false;
     int64_t extent = span_of(p, x->count) + span_of(q, y->count) + 1;
-    if (!p || !q || extent >= x->count * y->count || !atoms_allow(w, i, k, p, q)) return false;
+    if (extent >= x->count * y->count || !atoms_allow(w, i, k, p, q)) return false;
     x->axis = y->axis = (int)w->axis_count;
     x->scale = p, y->scale = q;
-    w->axes[w->axis_count++] =
-        (HeldAxis){extent, -lowest(p, x->count) - lowest(q, y->count), divided(c, x->stride, p)};
+    w->axes[w->axis_count++] = (WindowAxis){extent, -lowest(p, x->count) - lowest(q, y->count), step};
     return true;
 }
 
@@ -257,7 +224,7 @@ static void choose_axes(Window *w) {
         if (w->vars[i].axis >= 0 || stays(w, i)) continue;
         w->vars[i].axis = (int)w->axis_count;
         w->vars[i].scale = 1;
-        w->axes[w->axis_count++] = (HeldAxis){w->vars[i].count, 0, w->vars[i].stride};
+        w->axes[w->axis_count++] = (WindowAxis){w->vars[i].count, 0, w->vars[i].stride};
     }
     for (unsigned a = 0; a < w->atom_count; a++)
         for (unsigned i = 0; i < w->var_count; i++)
@@ -294,30 +261,28 @@ static int64_t count_ops(const IrBlock *block) {
     return n;
 }
 
-/* The window over the `depth` innermost loops around the map; false where it is none. */
-static bool window_of(PassContext *ctx, IrOp *map, IrOp *load, unsigned depth, Window *w) {
+bool window_find(PassContext *ctx, IrOp *map, IrOp *load, unsigned depth, Window *w, int64_t *unrolled) {
     *w = (Window){.ctx = ctx, .m = ctx->module, .map = map, .load = load, .outermost = map};
     const IrAttr *extents = ir_attr(map, "extents");
     w->map_rank = map->regions[0]->arg_count;
-    if (w->map_rank + depth > MAX_VARS) return false;
+    if (w->map_rank + depth > WINDOW_VARS) return false;
     for (unsigned i = 0; i < w->map_rank; i++)
         w->vars[w->var_count++] =
-            (Var){.value = map->regions[0]->args[i], .count = extents->ints[i]};
-    int64_t unrolled = 1;
+            (WindowVar){.value = map->regions[0]->args[i], .count = extents->ints[i]};
+    int64_t trips = 1;
     for (unsigned d = 0; d < depth; d++) {
         IrOp *loop = w->outermost->block->parent;
-        Var v = {0};
+        WindowVar v = {0};
         if (!loop || loop->opcode != IR_FOR || !constant_bounds(w->m, loop, &v.first, &v.count))
             return false;
         v.value = loop->regions[0]->args[0];
         w->vars[w->var_count++] = v;
         w->loops[w->loop_count++] = loop;
         w->outermost = loop;
-        unrolled *= v.count;
+        trips *= v.count;
     }
-    if (reads(w) > MAX_READS || count_ops(w->outermost->regions[0]) > MAX_UNROLLED / unrolled)
-        return false;
-    const Aff *slopes[MAX_VARS];
+    *unrolled = count_ops(w->outermost->regions[0]) * trips;
+    const Aff *slopes[WINDOW_VARS];
     if (!linear_form(w, ir_aff_of(w->m, load->operands[1]), &w->base, slopes)) return false;
     for (unsigned i = 0; i < w->var_count; i++) w->vars[i].stride = slopes[i];
     if (load->operand_count > 2 && !add_atoms(w, load->operands[2])) return false;
@@ -325,7 +290,12 @@ static bool window_of(PassContext *ctx, IrOp *map, IrOp *load, unsigned depth, W
         (!load->operands[3]->def || load->operands[3]->def->opcode != IR_CONST))
         return false;
     choose_axes(w);
-    return w->axis_count && held_registers(w) <= MAX_HELD &&
+    return w->axis_count > 0;
+}
+
+/* Is its fragment small enough, and worth it? */
+static bool fits(const Window *w, int64_t unrolled) {
+    return reads(w) <= MAX_READS && unrolled <= MAX_UNROLLED && held_registers(w) <= MAX_HELD &&
            (w->atom_count || held_elements(w) < reads(w));
 }
 
@@ -340,7 +310,7 @@ static IrValue *at_least_zero(IrBuilder *b, const Aff *e) {
 }
 
 /* A condition at indices of the fragment. */
-static const Aff *atom_at(const Window *w, const Atom *a, const Aff *const *index) {
+static const Aff *atom_at(const Window *w, const WindowAtom *a, const Aff *const *index) {
     AffCtx *c = w->m->affs;
     const Aff *e = a->fixed;
     for (unsigned i = 0; i < w->axis_count; i++) {
@@ -355,8 +325,8 @@ static IrValue *all_inside(const Window *w, IrBuilder *b) {
     AffCtx *c = w->m->affs;
     IrValue *all = NULL;
     for (unsigned a = 0; a < w->atom_count; a++) {
-        const Atom *atom = &w->atoms[a];
-        const Aff *corner[MAX_VARS];
+        const WindowAtom *atom = &w->atoms[a];
+        const Aff *corner[WINDOW_VARS];
         for (unsigned i = 0; i < w->axis_count; i++)
             corner[i] = aff_const(c, atom->held[i] < 0 ? w->axes[i].extent - 1 : 0);
         all =
@@ -367,8 +337,8 @@ static IrValue *all_inside(const Window *w, IrBuilder *b) {
 
 static IrValue *load_map(const Window *w, IrBuilder *b, bool masked) {
     AffCtx *c = w->m->affs;
-    int64_t extents[MAX_VARS];
-    const Aff *index[MAX_VARS], *offset = w->base;
+    int64_t extents[WINDOW_VARS];
+    const Aff *index[WINDOW_VARS], *offset = w->base;
     for (unsigned i = 0; i < w->axis_count; i++) extents[i] = w->axes[i].extent;
     const IrType *scalar = w->load->results[0].type;
     const IrType *type = ir_type_frag(w->m, scalar->dtype, w->axis_count, extents);
@@ -385,7 +355,7 @@ static IrValue *load_map(const Window *w, IrBuilder *b, bool masked) {
                        ir_binary(&inner, IR_MUL, map->regions[0]->args[i],
                                  ir_aff_emit(&outer, w->axes[i].stride)));
     for (unsigned a = 0; a < w->atom_count && masked; a++) {
-        const Atom *atom = &w->atoms[a];
+        const WindowAtom *atom = &w->atoms[a];
         mask = and_of(&inner, mask,
                       atom->other ? atom->other : at_least_zero(&inner, atom_at(w, atom, index)));
     }
@@ -412,7 +382,7 @@ static IrValue *load_window(const Window *w) {
     b.span = w->map->span;
     if (!w->atom_count) return load_map(w, &b, false);
     IrValue *inside = all_inside(w, &b);
-    int64_t extents[MAX_VARS];
+    int64_t extents[WINDOW_VARS];
     for (unsigned i = 0; i < w->axis_count; i++) extents[i] = w->axes[i].extent;
     const IrType *type =
         ir_type_frag(w->m, w->load->results[0].type->dtype, w->axis_count, extents);
@@ -428,12 +398,12 @@ static IrValue *load_window(const Window *w) {
 
 static void read_window(const Window *w, IrValue *held) {
     IrBuilder b = ir_builder_before(w->load);
-    IrValue *operands[MAX_VARS + 1] = {held};
+    IrValue *operands[WINDOW_VARS + 1] = {held};
     for (unsigned a = 0; a < w->axis_count; a++) {
         int64_t start = w->axes[a].start;
         IrValue *index = NULL;
         for (unsigned i = 0; i < w->var_count; i++) {
-            const Var *v = &w->vars[i];
+            const WindowVar *v = &w->vars[i];
             if (v->axis != (int)a) continue;
             start -= v->first * v->scale;
             IrValue *steps = ir_binary(&b, IR_MUL, v->value, ir_const_index(&b, v->scale));
@@ -448,25 +418,134 @@ static void read_window(const Window *w, IrValue *held) {
     for (unsigned i = 0; i < w->loop_count; i++) ir_attr_set_int(w->loops[i], "unroll", -1);
 }
 
+/* ---- Sums and maxima axis by axis ---- */
+
+static bool is_own_element(const IrOp *get, const IrOp *map, const IrValue *frag) {
+    if (!get || get->opcode != IR_FRAG_GET || get->block != map->regions[0] || get->operands[0] != frag ||
+        get->operand_count != map->regions[0]->arg_count + 1)
+        return false;
+    for (unsigned i = 1; i < get->operand_count; i++)
+        if (get->operands[i] != map->regions[0]->args[i - 1]) return false;
+    return true;
+}
+
+static bool is_used_once(const IrValue *v) { return v->uses && !v->uses->next; }
+
+IrOp *window_combining(const Window *w) {
+    for (unsigned i = 0; i < w->loop_count; i++) {
+        const IrOp *loop = w->loops[i];
+        if (loop->result_count != 1 || !is_used_once(loop->regions[0]->args[1])) return NULL;
+        if (i && (loop->regions[0]->last->operands[0] != ir_result(w->loops[i - 1], 0) || !is_used_once(ir_result(w->loops[i - 1], 0)) ||
+                  w->loops[i - 1]->operands[3] != loop->regions[0]->args[1]))
+            return NULL;
+    }
+    const IrBlock *body = w->loops[0]->regions[0];
+    const IrOp *map = body->last->operands[0]->def;
+    if (!map || map->opcode != IR_MAP || map->block != body || map->result_count != 1 || !is_used_once(ir_result(w->map, 0))) return NULL;
+    IrOp *op = map->regions[0]->last->operands[0]->def;
+    if (!op || op->block != map->regions[0]) return NULL;
+    switch (op->opcode) {
+    case IR_ADD: case IR_MUL: case IR_MAX: case IR_MIN: case IR_MAXNUM: case IR_MINNUM: case IR_AND: case IR_OR: case IR_XOR: break;
+    default: return NULL;
+    }
+    for (unsigned i = 0; i < 2; i++)
+        if (is_own_element(op->operands[i]->def, map, body->args[1]) && is_own_element(op->operands[1 - i]->def, map, ir_result(w->map, 0)))
+            return op;
+    return NULL;
+}
+
+/* Does the axis belong to this loop alone? */
+static bool is_alone(const Window *w, unsigned var) {
+    if (w->vars[var].axis < 0 || w->vars[var].count == 1) return false;
+    for (unsigned i = 0; i < w->var_count; i++)
+        if (i != var && w->vars[i].axis == w->vars[var].axis) return false;
+    return true;
+}
+
+/* Combines the fragment's elements along the axis of a loop, of which one iteration remains. */
+static IrValue *fold_axis(Window *w, unsigned var, IrValue *held, const IrOp *by) {
+    unsigned axis = (unsigned)w->vars[var].axis, n = 0;
+    int64_t extents[WINDOW_VARS], count = w->axes[axis].extent;
+    for (unsigned a = 0; a < w->axis_count; a++)
+        if (a != axis) extents[n++] = w->axes[a].extent;
+    IrBuilder b = ir_builder_before(w->outermost);
+    b.span = w->map->span;
+    const IrType *scalar = ir_type_scalar(w->m, held->type->dtype), *type = ir_type_frag(w->m, scalar->dtype, n, extents);
+    IrOp *map = ir_map(&b, n, extents, 1, &type), *loop = w->loops[var - w->map_rank];
+    IrBuilder in = ir_builder_at_end(map->regions[0]);
+    in.span = b.span;
+    IrValue *sum = NULL;
+    for (int64_t k = 0; k < count; k++) {
+        IrValue *operands[WINDOW_VARS + 1] = {held};
+        for (unsigned a = 0; a < w->axis_count; a++)
+            operands[1 + a] = a == axis ? ir_const_index(&in, k) : map->regions[0]->args[a - (a > axis)];
+        IrValue *element = ir_result(ir_op_create(&in, IR_FRAG_GET, 1 + w->axis_count, operands, 1, &scalar), 0);
+        sum = sum ? ir_binary(&in, by->opcode, sum, element) : element;
+    }
+    ir_yield(&in, 1, &sum);
+    IrBuilder at = ir_builder_before(loop);
+    ir_set_operand(loop, 1, ir_const_index(&at, w->vars[var].first + 1));
+    w->vars[var].count = 1, w->vars[var].axis = -1;
+    for (unsigned a = axis; a + 1 < w->axis_count; a++) w->axes[a] = w->axes[a + 1];
+    w->axis_count--;
+    for (unsigned i = 0; i < w->var_count; i++) w->vars[i].axis -= w->vars[i].axis > (int)axis;
+    return ir_result(map, 0);
+}
+
+/* Where neighbours share elements along one axis, what each of them combines along another is combined once. */
+static IrValue *fold_axes(Window *w, IrValue *held) {
+    const IrOp *by = window_combining(w);
+    for (unsigned i = w->map_rank; by && i < w->var_count; i++)
+        if (is_alone(w, i) && w->axis_count > 1 && held_elements(w) + reads(w) / w->vars[i].count < reads(w))
+            held = fold_axis(w, i, held, by);
+    return held;
+}
+
 /* ---- The walk ---- */
 
-/* The deepest nest that fits; *held: registers taken so far. */
-static void visit(PassContext *ctx, IrOp *map, int64_t *held) {
-    IrOp *load = load_of(map);
-    Window w, best = {0};
-    for (unsigned depth = 1; load && depth <= MAX_LOOPS && window_of(ctx, map, load, depth, &w);
-         depth++)
-        best = w;
-    if (!best.map || *held + held_registers(&best) > MAX_ALL_HELD) return;
-    *held += held_registers(&best);
-    read_window(&best, load_window(&best));
+/* How often the loops around the fragment's make it anew. */
+static int64_t times_made(const Window *all, const Window *w) {
+    int64_t n = 1;
+    for (unsigned i = w->loop_count; i < all->loop_count; i++) n *= all->vars[all->map_rank + i].count;
+    return n;
+}
+
+typedef struct {
+    const IrBlock *block;
+    int64_t registers; /* of the fragments of that block */
+    WindowMemory memory;
+} Held;
+
+/* The deepest nest that fits. What the block reads in that nest, or in a deeper one, is staged in shared memory where
+ * that is less than what its threads load. */
+static void visit(PassContext *ctx, IrOp *map, Held *held) {
+    IrOp *load = window_load_of(map);
+    Window nests[WINDOW_LOOPS], best = {0};
+    unsigned deepest = 0;
+    int64_t unrolled;
+    while (load && deepest < WINDOW_LOOPS && window_find(ctx, map, load, deepest + 1, &nests[deepest], &unrolled)) {
+        const Window *w = &nests[deepest++];
+        if (best.loop_count + 1 == deepest && fits(w, unrolled)) best = *w;
+    }
+    if (!best.map) return;
+    if (held->block != best.outermost->block) held->block = best.outermost->block, held->registers = 0;
+    if (held->registers + held_registers(&best) > MAX_ALL_HELD) return;
+    held->registers += held_registers(&best);
+    WindowStage *stage = NULL;
+    for (unsigned depth = deepest; depth >= best.loop_count && !stage; depth--) {
+        const Window *w = &nests[depth - 1];
+        stage = window_stage_plan(w, held_elements(&best) * times_made(w, &best), &held->memory);
+    }
+    if (stage) window_stage_fill(stage);
+    IrValue *loaded = stage ? window_stage_read(stage, &best) : load_window(&best);
+    read_window(&best, fold_axes(&best, loaded));
 }
 
 bool pass_window_loads(PassContext *ctx) {
     for (IrFunc *f = ctx->module->first; f; f = f->next) {
         if (f->level != IR_LEVEL_KERNEL) continue;
         OpList ops = ops_collect(ctx->scratch, f->body);
-        int64_t held = 0;
+        Held held = {0};
         for (size_t i = 0; i < ops.len; i++)
             if (ops.data[i]->opcode == IR_MAP) visit(ctx, ops.data[i], &held);
     }

@@ -225,7 +225,7 @@ POOL_1D = """
 sketch {name}_windows implements {name} {{
     symbols: B, C, L, OL = {ol}, L >= {least};
     tensors: X[B*C, L]: f32; Y[B*C, OL]: f32;
-    constexpr: T = 1024;
+    constexpr: T = 2048;
 
     @llm_hint("parallel", "coreidx")
     for p in range(B*C):

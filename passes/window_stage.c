@@ -1,0 +1,560 @@
+/* Windows in shared memory, for window_loads: what the threads of a block read of a tensor, each of them a little
+ * beside the others, is one box of it. The block loads the box once, in pieces of 16 bytes where alignment allows, and
+ * its threads read it there.
+ *
+ * An offset is linear in the window's numbers and in the bits of lane and warp. Numbers and bits whose strides are
+ * multiples of one step are one axis of the box, where that holds fewer elements than their product. */
+#include <string.h>
+
+#include "window_internal.h"
+
+enum {
+    LANE_BITS = 5,
+    WARP_BITS = 5,
+    MAX_MEMBERS = WINDOW_VARS + LANE_BITS + WARP_BITS,
+    MAX_AXES = 4,        /* of the box */
+    MAX_PIECES = 32,     /* that a thread loads */
+    MAX_BYTES = 48 << 10 /* of the box: four on a multiprocessor */
+};
+
+/* A number of the window, or a bit of the thread's. */
+typedef struct {
+    const Aff *stride;
+    int64_t count, scale, slope[WINDOW_ATOMS];
+    int axis; /* -1: nothing changes with it */
+} Member;
+
+typedef struct {
+    const Aff *step;
+    int64_t extent, start, pitch; /* start: the index at all numbers 0 */
+    int64_t slope[WINDOW_ATOMS];
+} Axis;
+
+struct WindowStage {
+    Window w;
+    IrValue *lane, *warp, *shared;
+    unsigned warp_bits, member_count, axis_count;
+    Member members[MAX_MEMBERS]; /* the window's variables, bits of lane, bits of warp */
+    Axis axes[MAX_AXES];         /* the contiguous one first */
+    const Aff *base, *fixed[WINDOW_ATOMS]; /* of the element at index 0 everywhere */
+    int64_t piece, shift, pieces; /* elements of an access; in front of a row; accesses of a row */
+    WindowMemory *memory;
+};
+
+/* ---- Threads ---- */
+
+typedef struct {
+    const WindowStage *s;
+    int64_t lane, warp;
+    bool foreign; /* something that differs between threads is neither */
+} Thread;
+
+static const Aff *thread_leaf(void *ctx, const Aff *leaf) {
+    Thread *t = ctx;
+    if (leaf->kind != AFF_VAR) return NULL;
+    IrValue *v = (IrValue *)leaf->var;
+    const IrOp *def = v->def;
+    const char *name = def && def->opcode == IR_SPECIAL ? ir_attr_str(def, "name", "") : "";
+    if (strcmp(name, "lane") == 0) return aff_const(t->s->w.m->affs, t->lane);
+    if (strcmp(name, "warp") == 0) return aff_const(t->s->w.m->affs, t->warp);
+    t->foreign = t->foreign || ir_uniformity(v) > IR_UNIFORM_BLOCK;
+    return NULL;
+}
+
+static const Aff *at_thread(WindowStage *s, const Aff *e, int64_t lane, int64_t warp) {
+    Thread t = {s, lane, warp, false};
+    e = aff_substitute(s->w.m->affs, e, thread_leaf, &t);
+    return t.foreign || e->kind == AFF_OVERFLOW ? NULL : e;
+}
+
+/* e = *base + sum of slope * bit; false where it is no such sum for every thread. */
+static bool over_threads(WindowStage *s, const Aff *e, const Aff **base, const Aff **slopes) {
+    AffCtx *c = s->w.m->affs;
+    int64_t warps = (int64_t)1 << s->warp_bits;
+    *base = at_thread(s, e, 0, 0);
+    for (unsigned i = 0; *base && i < LANE_BITS + s->warp_bits; i++) {
+        bool lane = i < LANE_BITS;
+        const Aff *moved = at_thread(s, e, lane ? 1 << i : 0, lane ? 0 : 1 << (i - LANE_BITS));
+        if (!moved) return false;
+        slopes[i] = aff_sub(c, moved, *base);
+    }
+    for (int64_t thread = 0; *base && thread < 32 * warps; thread++) {
+        if (thread % 32 != 0 && thread >= 32 && thread < 32 * (warps - 1)) continue; /* lanes: of the first and last warp */
+        const Aff *sum = *base;
+        for (unsigned i = 0; i < LANE_BITS + s->warp_bits; i++)
+            if (thread >> i & 1) sum = aff_add(c, sum, slopes[i]);
+        if (at_thread(s, e, thread % 32, thread / 32) != sum) return false;
+    }
+    return *base;
+}
+
+/* ---- The box ---- */
+
+static int64_t lowest(const Member *m) { return m->scale < 0 ? m->scale * (m->count - 1) : 0; }
+
+static int64_t span_of(int64_t scale, int64_t count) { return (scale < 0 ? -scale : scale) * (count - 1); }
+
+/* The member moves along the axis, whose step may become a part of itself. */
+static bool join(WindowStage *s, Member *m, int axis) {
+    Axis *a = &s->axes[axis];
+    int64_t p, q;
+    const Aff *step;
+    if (!window_common_step(s->w.m->affs, m->stride, a->step, &p, &q, &step)) return false;
+    int64_t extent = (a->extent - 1) * q + span_of(p, m->count) + 1;
+    if (extent > a->extent * m->count) return false;
+    for (unsigned i = 0; i < s->w.atom_count; i++)
+        if (a->slope[i] % q != 0 || m->slope[i] % p != 0 || a->slope[i] / q != m->slope[i] / p) return false;
+    for (unsigned i = 0; i < s->w.atom_count; i++) a->slope[i] /= q;
+    for (unsigned i = 0; i < s->member_count; i++)
+        if (s->members[i].axis == axis) s->members[i].scale *= q;
+    a->step = step, a->extent = extent;
+    m->axis = axis, m->scale = p;
+    return true;
+}
+
+static bool found_axis(WindowStage *s, Member *m) {
+    int64_t stride;
+    if (s->axis_count == MAX_AXES) return false;
+    Axis *a = &s->axes[s->axis_count];
+    m->scale = aff_is_const(m->stride, &stride) && stride < 0 ? -1 : 1;
+    *a = (Axis){.step = aff_mul(s->w.m->affs, m->stride, aff_const(s->w.m->affs, m->scale)), .extent = m->count};
+    for (unsigned i = 0; i < s->w.atom_count; i++) a->slope[i] = m->slope[i] * m->scale;
+    m->axis = (int)s->axis_count++;
+    return true;
+}
+
+static bool is_still(const WindowStage *s, const Member *m) {
+    bool still = m->stride == aff_const(s->w.m->affs, 0);
+    for (unsigned i = 0; i < s->w.atom_count; i++) still = still && !m->slope[i];
+    return still || m->count == 1;
+}
+
+static int64_t constant_stride(const Member *m) {
+    int64_t stride;
+    if (!aff_is_const(m->stride, &stride)) return INT64_MAX;
+    return stride < 0 ? -stride : stride;
+}
+
+/* Threads' bits and the map's indices before the loops', small strides first: what lies side by side makes long axes,
+ * along which the loops then walk. */
+static bool comes_before(const WindowStage *s, unsigned i, unsigned k) {
+    bool loop_i = i >= s->w.map_rank && i < s->w.var_count, loop_k = k >= s->w.map_rank && k < s->w.var_count;
+    return loop_i != loop_k ? loop_k : constant_stride(&s->members[i]) < constant_stride(&s->members[k]);
+}
+
+static bool find_axes(WindowStage *s) {
+    bool done[MAX_MEMBERS] = {false};
+    for (unsigned n = 0; n < s->member_count; n++) {
+        unsigned next = MAX_MEMBERS;
+        for (unsigned i = 0; i < s->member_count; i++)
+            if (!done[i] && (next == MAX_MEMBERS || comes_before(s, i, next))) next = i;
+        Member *m = &s->members[next];
+        done[next] = true;
+        if (is_still(s, m)) continue;
+        for (unsigned a = 0; a < s->axis_count && m->axis < 0; a++) join(s, m, (int)a);
+        if (m->axis < 0 && !found_axis(s, m)) return false;
+    }
+    for (unsigned i = 0; i < s->member_count; i++)
+        if (s->members[i].axis >= 0) s->axes[s->members[i].axis].start -= lowest(&s->members[i]);
+    return true;
+}
+
+/* The axis of neighbours in memory becomes the first. */
+static bool put_contiguous_first(WindowStage *s) {
+    int best = -1;
+    for (unsigned a = 0; a < s->axis_count; a++)
+        if (s->axes[a].step == aff_const(s->w.m->affs, 1) && (best < 0 || s->axes[a].extent > s->axes[best].extent)) best = (int)a;
+    if (best < 0) return false;
+    Axis first = s->axes[best];
+    s->axes[best] = s->axes[0];
+    s->axes[0] = first;
+    for (unsigned i = 0; i < s->member_count; i++) {
+        Member *m = &s->members[i];
+        if (m->axis == best) m->axis = 0;
+        else if (m->axis == 0) m->axis = best;
+    }
+    return true;
+}
+
+static bool add_members(WindowStage *s) {
+    const Window *w = &s->w;
+    const Aff *slopes[LANE_BITS + WARP_BITS];
+    unsigned bits = LANE_BITS + s->warp_bits;
+    if (!over_threads(s, w->base, &s->base, slopes)) return false;
+    s->member_count = w->var_count + bits;
+    for (unsigned i = 0; i < w->var_count; i++) s->members[i] = (Member){.stride = w->vars[i].stride, .count = w->vars[i].count, .axis = -1};
+    for (unsigned i = 0; i < bits; i++) s->members[w->var_count + i] = (Member){.stride = slopes[i], .count = 2, .axis = -1};
+    for (unsigned a = 0; a < w->atom_count; a++) {
+        const WindowAtom *atom = &w->atoms[a];
+        if (atom->other ? ir_uniformity(atom->other) > IR_UNIFORM_BLOCK : !over_threads(s, atom->fixed, &s->fixed[a], slopes)) return false;
+        for (unsigned i = 0; i < w->var_count; i++) s->members[i].slope[a] = atom->slope[i];
+        for (unsigned i = 0; !atom->other && i < bits; i++)
+            if (!aff_is_const(slopes[i], &s->members[w->var_count + i].slope[a])) return false;
+    }
+    return true;
+}
+
+/* From all numbers 0 to all indices 0. */
+static void to_corner(WindowStage *s) {
+    AffCtx *c = s->w.m->affs;
+    for (unsigned i = 0; i < s->axis_count; i++) {
+        const Axis *x = &s->axes[i];
+        s->base = aff_sub(c, s->base, aff_mul(c, x->step, aff_const(c, x->start)));
+        for (unsigned a = 0; a < s->w.atom_count; a++)
+            if (s->fixed[a]) s->fixed[a] = aff_sub(c, s->fixed[a], aff_const(c, x->slope[a] * x->start));
+    }
+}
+
+/* ---- Pieces ---- */
+
+static int64_t element_size(const WindowStage *s) { return (int64_t)dtype_size(s->w.load->results[0].type->dtype); }
+
+static bool is_multiple(AffFacts *facts, const Aff *e, int64_t n) { return aff_known_divisor(facts, e, n) % n == 0; }
+
+/* Are the conditions the same for all elements of a piece? */
+static bool alike(const WindowStage *s, AffFacts *facts, int64_t piece, int64_t shift) {
+    AffCtx *c = s->w.m->affs;
+    for (unsigned a = 0; a < s->w.atom_count; a++) {
+        int64_t slope = s->axes[0].slope[a];
+        if (!slope) continue;
+        for (unsigned i = 1; i < s->axis_count; i++)
+            if (s->axes[i].slope[a] % piece != 0) return false;
+        const Aff *first = aff_sub(c, s->fixed[a], aff_const(c, slope * shift));
+        if (slope < 0) first = aff_add(c, first, aff_const(c, 1));
+        if ((slope != 1 && slope != -1) || !is_multiple(facts, first, piece)) return false;
+    }
+    return true;
+}
+
+static bool fits_piece(WindowStage *s, AffFacts *facts, int64_t piece) {
+    AffCtx *c = s->w.m->affs;
+    for (unsigned i = 1; i < s->axis_count; i++)
+        if (!is_multiple(facts, s->axes[i].step, piece)) return false;
+    for (s->shift = 0; s->shift < piece; s->shift++)
+        if (is_multiple(facts, aff_sub(c, s->base, aff_const(c, s->shift)), piece)) return alike(s, facts, piece, s->shift);
+    return false;
+}
+
+static void choose_piece(WindowStage *s) {
+    const IrFunc *f = s->w.outermost->block->func;
+    AffFacts *facts = ir_facts_at(s->w.ctx->scratch, s->w.outermost);
+    const IrOp *other = s->w.load->operand_count > 3 ? s->w.load->operands[3]->def : NULL;
+    s->piece = ir_func_attr_int(f, "pointer_align", 1) / element_size(s);
+    if (s->w.load->operand_count > 3 && (!other || other->opcode != IR_CONST)) s->piece = 1;
+    while (s->piece > 1 && !fits_piece(s, facts, s->piece)) s->piece /= 2;
+    if (s->piece <= 1) s->piece = 1, s->shift = 0;
+    s->pieces = (s->axes[0].extent + s->shift + s->piece - 1) / s->piece;
+    int64_t pitch = s->pieces * s->piece;
+    s->axes[0].pitch = 1;
+    for (unsigned i = 1; i < s->axis_count; i++) s->axes[i].pitch = pitch, pitch *= s->axes[i].extent;
+}
+
+/* How the block's threads share a row's pieces and the rows along the longest axis; other axes are a thread's own. */
+typedef struct {
+    int64_t across, down, steps_across, steps_down;
+    unsigned rows; /* the axis; 0: there is one row */
+} Deal;
+
+static int64_t boxes_of(const WindowStage *s, Deal d) {
+    int64_t n = d.steps_across * d.steps_down;
+    for (unsigned i = 1; i < s->axis_count; i++) n *= i == d.rows ? 1 : s->axes[i].extent;
+    return n;
+}
+
+/* As many threads as a row has pieces, or a power of two of them: what leaves each the fewest. */
+static Deal deal_of(const WindowStage *s) {
+    Deal best = {0}, d = {0};
+    for (unsigned i = 1; i < s->axis_count; i++)
+        if (!d.rows || s->axes[i].extent > s->axes[d.rows].extent) d.rows = i;
+    int64_t threads = (int64_t)32 << s->warp_bits, rows = d.rows ? s->axes[d.rows].extent : 1;
+    for (int64_t across = 2 * threads; across >= 8; across /= 2) {
+        d.across = across > threads ? s->pieces : across;
+        if (d.across > threads) continue;
+        d.down = d.rows ? threads / d.across : 1;
+        d.steps_across = (s->pieces + d.across - 1) / d.across;
+        d.steps_down = (rows + d.down - 1) / d.down;
+        if (!best.across || boxes_of(s, d) < boxes_of(s, best)) best = d;
+    }
+    return best;
+}
+
+static int64_t box_elements(const WindowStage *s) {
+    const Axis *last = &s->axes[s->axis_count - 1];
+    return s->axis_count == 1 ? s->pieces * s->piece : last->pitch * last->extent;
+}
+
+/* ---- Whether ---- */
+
+static IrValue *special(const IrFunc *f, const char *name) {
+    for (IrOp *op = f->body->first; op; op = op->next)
+        if (op->opcode == IR_SPECIAL && strcmp(ir_attr_str(op, "name", ""), name) == 0) return ir_result(op, 0);
+    return NULL;
+}
+
+/* Do all threads of the block come here together? */
+static bool is_together(const IrOp *op) {
+    for (op = op->block->parent; op; op = op->block->parent)
+        for (unsigned i = 0; i < op->operand_count && i < (op->opcode == IR_IF ? 1 : 3); i++)
+            if (ir_uniformity(op->operands[i]) > IR_UNIFORM_BLOCK) return false;
+    return true;
+}
+
+WindowStage *window_stage_plan(const Window *w, int64_t each, WindowMemory *memory) {
+    IrFunc *f = w->outermost->block->func;
+    int64_t warps = ir_func_attr_int(f, "num_warps", 0);
+    if (warps < 1 || warps > 1 << WARP_BITS || warps & (warps - 1) || ir_func_cluster(f) > 1 || !is_together(w->outermost)) return NULL;
+    WindowStage *s = ARENA_NEW(w->ctx->scratch, WindowStage);
+    *s = (WindowStage){.w = *w, .lane = special(f, "lane"), .warp = special(f, "warp"), .memory = memory};
+    while (1 << s->warp_bits < warps) s->warp_bits++;
+    if (!s->lane || (s->warp_bits && !s->warp) || !add_members(s) || !find_axes(s) || !put_contiguous_first(s)) return NULL;
+    to_corner(s);
+    choose_piece(s);
+    int64_t elements = box_elements(s), bytes = elements * element_size(s);
+    bool often = each * 32 * warps >= 3 * elements;
+    return often && bytes <= MAX_BYTES && boxes_of(s, deal_of(s)) <= MAX_PIECES ? s : NULL;
+}
+
+/* ---- The code ---- */
+
+static IrValue *add(IrBuilder *b, IrValue *a, IrValue *c) { return a ? ir_binary(b, IR_ADD, a, c) : c; }
+
+static IrValue *times(IrBuilder *b, IrValue *a, int64_t k) { return ir_binary(b, IR_MUL, a, ir_const_index(b, k)); }
+
+static IrValue *and_of(IrBuilder *b, IrValue *a, IrValue *c) { return a ? ir_binary(b, IR_AND, a, c) : c; }
+
+static IrValue *at_least_zero(IrBuilder *b, IrValue *v) { return ir_binary(b, IR_LE, ir_const_index(b, 0), v); }
+
+/* Bits [first, first + count) of a value of `all` bits. */
+static IrValue *bits_of(IrBuilder *b, IrValue *v, unsigned first, unsigned count, unsigned all) {
+    if (first) v = ir_binary(b, IR_SHR, v, ir_const_index(b, first));
+    return first + count == all ? v : ir_binary(b, IR_AND, v, ir_const_index(b, ((int64_t)1 << count) - 1));
+}
+
+/* The part of lane or warp of an offset in shared memory: runs of bits each of which counts twice the one before. */
+static IrValue *thread_part(WindowStage *s, IrBuilder *b, IrValue *sum, IrValue *source, unsigned first, unsigned count) {
+    const Member *m = &s->members[first];
+    for (unsigned i = 0, end; i < count; i = end) {
+        end = i + 1;
+        if (m[i].axis < 0) continue;
+        int64_t weight = m[i].scale * s->axes[m[i].axis].pitch;
+        while (end < count && m[end].axis >= 0 && m[end].scale * s->axes[m[end].axis].pitch == weight << (end - i)) end++;
+        sum = add(b, sum, times(b, bits_of(b, source, i, end - i, count), weight));
+    }
+    return sum;
+}
+
+/* Holds what is asked of all elements of the box? */
+static IrValue *all_inside(const WindowStage *s, IrBuilder *b) {
+    AffCtx *c = s->w.m->affs;
+    IrValue *all = NULL;
+    for (unsigned a = 0; a < s->w.atom_count; a++) {
+        if (s->w.atoms[a].other) {
+            all = and_of(b, all, s->w.atoms[a].other);
+            continue;
+        }
+        const Aff *least = s->fixed[a];
+        for (unsigned i = 0; i < s->axis_count; i++) {
+            int64_t low = i ? 0 : -s->shift, high = i ? s->axes[i].extent - 1 : s->pieces * s->piece - s->shift - 1;
+            least = aff_add(c, least, aff_const(c, s->axes[i].slope[a] * (s->axes[i].slope[a] < 0 ? high : low)));
+        }
+        all = and_of(b, all, at_least_zero(b, ir_aff_emit(b, least)));
+    }
+    return all;
+}
+
+/* The conditions at the first element of a piece. */
+static IrValue *mask_at(const WindowStage *s, IrBuilder *outer, IrBuilder *b, IrValue *const *index) {
+    IrValue *mask = NULL;
+    for (unsigned a = 0; a < s->w.atom_count; a++) {
+        if (s->w.atoms[a].other) {
+            mask = and_of(b, mask, s->w.atoms[a].other);
+            continue;
+        }
+        const Aff *fixed = aff_sub(s->w.m->affs, s->fixed[a], aff_const(s->w.m->affs, s->axes[0].slope[a] * s->shift));
+        IrValue *at = ir_aff_emit(outer, fixed);
+        for (unsigned i = 0; i < s->axis_count; i++)
+            if (s->axes[i].slope[a]) at = add(b, at, times(b, index[i], s->axes[i].slope[a]));
+        mask = and_of(b, mask, at_least_zero(b, at));
+    }
+    return mask;
+}
+
+/* What stands where the tensor ends; `width` of it. */
+static IrValue *other_of(const WindowStage *s, IrBuilder *b, unsigned width) {
+    IrValue *other = s->w.load->operands[3];
+    if (!other->def || other->def->opcode != IR_CONST) return other;
+    const IrType *type = ir_type_vec(s->w.m, other->type->dtype, width);
+    IrOp *copy = ir_op_create(b, IR_CONST, 0, NULL, 1, &type);
+    ir_attr_copy(copy, other->def, "value");
+    return ir_result(copy, 0);
+}
+
+static void store_shared(const WindowStage *s, IrBuilder *b, IrValue *value, IrValue *to) {
+    IrValue *operands[3] = {value, s->shared, to};
+    IrOp *store = ir_op_create(b, IR_MEM_STORE, 3, operands, 0, NULL);
+    ir_attr_set_int(store, "align", (int64_t)value->type->width * element_size(s));
+}
+
+static bool is_async(const WindowStage *s) { return s->piece * element_size(s) >= 4; }
+
+static void copy_piece(const WindowStage *s, IrBuilder *b, IrValue *from, IrValue *to, IrValue *mask) {
+    int64_t bytes = s->piece * element_size(s);
+    IrValue *tensor = s->w.load->operands[0];
+    if (!is_async(s)) { /* too narrow for cp.async */
+        IrValue *operands[4] = {tensor, from, mask, mask ? other_of(s, b, 1) : NULL};
+        const IrType *type = s->w.load->results[0].type;
+        IrOp *load = ir_op_create(b, IR_MEM_LOAD, mask ? 4 : 2, operands, 1, &type);
+        ir_attr_set_int(load, "align", element_size(s));
+        if (mask) ir_attr_set_bool(load, "predicated", true);
+        store_shared(s, b, ir_result(load, 0), to);
+        return;
+    }
+    IrBuilder in = *b;
+    if (mask) {
+        IrOp *branch = ir_op_create(b, IR_IF, 1, &mask, 0, NULL);
+        in = ir_builder_at_end(branch->regions[0]);
+        IrBuilder out = ir_builder_at_end(branch->regions[1]);
+        store_shared(s, &out, other_of(s, &out, (unsigned)s->piece), to);
+        ir_yield(&out, 0, NULL);
+    }
+    IrValue *operands[5] = {tensor, from, s->shared, to, ir_const_index(&in, bytes)};
+    ir_attr_set_int(ir_op_create(&in, IR_ASYNC_COPY, 5, operands, 0, NULL), "bytes", bytes);
+    if (mask) ir_yield(&in, 0, NULL);
+}
+
+/* Every thread's pieces; `masked`: conditions are asked of each. In a loop of the kernel rows are taken in a loop, too:
+ * the addresses of all of them, computed ahead, would take the registers. */
+static void fill(const WindowStage *s, IrBuilder *b, bool masked) {
+    Deal d = deal_of(s);
+    int64_t extents[MAX_AXES + 1], threads = (int64_t)32 << s->warp_bits;
+    bool looped = d.steps_down > 1 && is_async(s) && s->w.outermost->block != s->w.outermost->block->func->body;
+    unsigned n = 0;
+    IrBuilder outer = *b, around = *b;
+    IrValue *thread = s->warp_bits ? add(&outer, times(&outer, s->warp, 32), s->lane) : s->lane, *index[MAX_AXES], *step = NULL;
+    IrValue *across = ir_const_index(&outer, d.across), *column = ir_binary(&outer, IR_MOD, thread, across),
+            *row = ir_binary(&outer, IR_FLOORDIV, thread, across);
+    IrOp *loop = NULL;
+    if (looped) {
+        IrValue *one = ir_const_index(&outer, 1);
+        loop = ir_for(&outer, ir_const_index(&outer, 0), ir_const_index(&outer, d.steps_down), one, 0, NULL, "row");
+        ir_attr_set_int(loop, "unroll", 1);
+        step = loop->regions[0]->args[0];
+        around = ir_builder_at_end(loop->regions[0]);
+        around.span = b->span;
+        outer = ir_builder_before(loop);
+        outer.span = b->span;
+    }
+    for (unsigned i = 1; i < s->axis_count; i++) extents[n++] = i == d.rows ? (looped ? 1 : d.steps_down) : s->axes[i].extent;
+    extents[n++] = d.steps_across;
+    IrOp *map = ir_map(&around, n, extents, 0, NULL);
+    IrBuilder in = ir_builder_at_end(map->regions[0]);
+    if (!looped) outer = ir_builder_before(map);
+    outer.span = in.span = b->span;
+    IrValue *piece = add(&in, column, times(&in, map->regions[0]->args[n - 1], d.across)), *need = NULL;
+    if (d.steps_across * d.across > s->pieces) need = ir_binary(&in, IR_LT, piece, ir_const_index(&in, s->pieces));
+    index[0] = times(&in, piece, s->piece);
+    for (unsigned i = 1; i < s->axis_count; i++) {
+        index[i] = map->regions[0]->args[i - 1];
+        if (i != d.rows) continue;
+        index[i] = add(&in, row, times(&in, looped ? step : index[i], d.down));
+        if (d.steps_down * d.down > s->axes[i].extent)
+            need = and_of(&in, need, ir_binary(&in, IR_LT, index[i], ir_const_index(&in, s->axes[i].extent)));
+    }
+    /* Threads beyond the last whole row have none. */
+    if (d.down * d.across < threads) need = and_of(&in, need, ir_binary(&in, IR_LT, row, ir_const_index(&in, d.down)));
+    AffCtx *c = s->w.m->affs;
+    IrValue *from = ir_aff_emit(&outer, aff_sub(c, s->base, aff_const(c, s->shift))), *to = NULL;
+    for (unsigned i = 0; i < s->axis_count; i++) {
+        from = add(&in, from, ir_binary(&in, IR_MUL, index[i], ir_aff_emit(&outer, s->axes[i].step)));
+        to = add(&in, to, times(&in, index[i], s->axes[i].pitch));
+    }
+    IrValue *mask = masked ? mask_at(s, &outer, &in, index) : NULL;
+    IrBuilder at = in;
+    if (need) at = ir_builder_at_end(ir_op_create(&in, IR_IF, 1, &need, 0, NULL)->regions[0]);
+    copy_piece(s, &at, from, to, mask);
+    if (need) ir_yield(&at, 0, NULL);
+    ir_yield(&in, 0, NULL);
+    if (looped) ir_yield(&around, 0, NULL);
+}
+
+static void barrier(IrBuilder *b) { ir_attr_set_str(ir_op_create(b, IR_BARRIER, 0, NULL, 0, NULL), "scope", "block"); }
+
+/* Boxes of one kernel lie in one place, one after the other: is there one before this? */
+static bool take_memory(WindowStage *s, IrFunc *f, IrBuilder *b) {
+    WindowMemory *memory = s->memory;
+    int64_t bytes = (box_elements(s) * element_size(s) + 127) / 128 * 128, used = ir_func_attr_int(f, "shared_bytes", 0);
+    bool again = memory->bytes;
+    if (!again) memory->offset = (used + 127) / 128 * 128;
+    if (memory->bytes < bytes) memory->bytes = bytes;
+    if (used < memory->offset + memory->bytes) ir_func_attr_set_int(f, "shared_bytes", memory->offset + memory->bytes);
+    const IrType *type = ir_type_ptr(s->w.m, s->w.load->results[0].type->dtype, IR_SPACE_SHARED);
+    IrOp *pointer = ir_op_create(b, IR_SHARED_PTR, 0, NULL, 1, &type);
+    ir_attr_set_int(pointer, "offset", memory->offset);
+    ir_attr_set_int(pointer, "bytes", bytes);
+    ir_attr_set_str(pointer, "name", "window");
+    s->shared = ir_result(pointer, 0);
+    return again;
+}
+
+void window_stage_fill(WindowStage *s) {
+    IrFunc *f = s->w.outermost->block->func;
+    IrBuilder b = ir_builder_before(s->w.outermost);
+    b.span = s->w.map->span;
+    bool again = take_memory(s, f, &b);
+    if (again || s->w.outermost->block != f->body) barrier(&b); /* who reads what was there before is done */
+    if (s->w.atom_count) {
+        IrValue *inside = all_inside(s, &b);
+        IrOp *branch = ir_op_create(&b, IR_IF, 1, &inside, 0, NULL);
+        for (unsigned r = 0; r < 2; r++) {
+            IrBuilder in = ir_builder_at_end(branch->regions[r]);
+            in.span = b.span;
+            fill(s, &in, r == 1);
+            ir_yield(&in, 0, NULL);
+        }
+    } else {
+        fill(s, &b, false);
+    }
+    if (is_async(s)) {
+        ir_op_create(&b, IR_ASYNC_COMMIT, 0, NULL, 0, NULL);
+        ir_attr_set_int(ir_op_create(&b, IR_ASYNC_WAIT, 0, NULL, 0, NULL), "pending", 0);
+    }
+    barrier(&b);
+}
+
+IrValue *window_stage_read(WindowStage *s, const Window *inner) {
+    IrBuilder outer = ir_builder_before(inner->outermost);
+    outer.span = inner->map->span;
+    unsigned vars = s->w.var_count;
+    int64_t fixed = s->shift, extents[WINDOW_VARS], weight[WINDOW_VARS] = {0};
+    for (unsigned i = 0; i < s->axis_count; i++) fixed += s->axes[i].start * s->axes[i].pitch;
+    IrValue *at = thread_part(s, &outer, NULL, s->lane, vars, LANE_BITS);
+    at = thread_part(s, &outer, at, s->warp, vars + LANE_BITS, s->warp_bits);
+    for (unsigned i = 0; i < vars; i++) { /* the same variables, but for the loops around */
+        const Member *m = &s->members[i];
+        if (m->axis < 0) continue;
+        int64_t each = m->scale * s->axes[m->axis].pitch;
+        const WindowVar *v = &s->w.vars[i];
+        if (i >= inner->var_count) {
+            at = add(&outer, at, times(&outer, v->value, each));
+            fixed -= v->first * each;
+        } else if (inner->vars[i].axis >= 0) {
+            weight[inner->vars[i].axis] = each / inner->vars[i].scale;
+        }
+    }
+    for (unsigned a = 0; a < inner->axis_count; a++) {
+        extents[a] = inner->axes[a].extent;
+        fixed -= inner->axes[a].start * weight[a];
+    }
+    at = add(&outer, at, ir_const_index(&outer, fixed));
+    const IrType *scalar = inner->load->results[0].type, *type = ir_type_frag(s->w.m, scalar->dtype, inner->axis_count, extents);
+    IrOp *map = ir_map(&outer, inner->axis_count, extents, 1, &type);
+    IrBuilder in = ir_builder_at_end(map->regions[0]);
+    in.span = outer.span;
+    for (unsigned a = 0; a < inner->axis_count; a++) at = add(&in, at, times(&in, map->regions[0]->args[a], weight[a]));
+    IrValue *operands[2] = {s->shared, at};
+    IrOp *load = ir_op_create(&in, IR_MEM_LOAD, 2, operands, 1, &scalar);
+    ir_attr_set_int(load, "align", element_size(s));
+    IrValue *value = ir_result(load, 0);
+    ir_yield(&in, 1, &value);
+    return ir_result(map, 0);
+}
