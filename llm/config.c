@@ -81,7 +81,7 @@ static const char *check_choice(LlmSetting id, const char *value) {
         return is_one_of(value, modes, COUNT_OF(modes)) ? NULL : "record, replay or auto";
     if (id == LLM_CASSETTE_MATCH)
         return is_one_of(value, matches, COUNT_OF(matches)) ? NULL : "prompt or order";
-    if (id == LLM_ALLOW_PLAIN_HTTP || id == LLM_SEND_SEED)
+    if (id == LLM_ALLOW_PLAIN_HTTP || id == LLM_SEND_SEED || id == LLM_DESCRIBE)
         return is_one_of(value, flags, COUNT_OF(flags)) ? NULL : "true or false";
     if (id == LLM_PROPOSER) {
         bool known = strcmp(value, "design") == 0 || strcmp(value, "model") == 0;

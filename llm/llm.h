@@ -80,6 +80,9 @@ typedef struct {
 } LlmEmbedding;
 bool llm_embedder(LlmEmbedding *embedding, Embedder *embedder);
 
+/* Operators in words, by the one who is asked for sketches, where the setting `describe` says so; under the same limits, kept in the store. */
+bool llm_describer(LlmEmbedding *embedding, Describer *describer);
+
 /* ---- Prompts ---- */
 
 /* The prompt of a request in its two parts. `fixed` is a function of target and arch alone, so equal bytes

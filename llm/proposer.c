@@ -75,10 +75,10 @@ static void count_reply(Asker *a, bool answered, const ProposerReply *r) {
     if (r->cost >= 0) t->cost = (t->cost < 0 ? 0 : t->cost) + r->cost;
 }
 
-static void read_reply(Asker *a, bool shorten, ProposerReply *r) {
+static void read_reply(Asker *a, bool words, ProposerReply *r) {
     bool begun, answered = r->status == PROPOSED || r->status == PROPOSED_TRUNCATED;
-    bool found = answered && !shorten && proposer_extract_sketch(r->raw.data, r->raw.len, &r->sketch, &begun);
-    if (r->status == PROPOSED && !found && !shorten) {
+    bool found = answered && !words && proposer_extract_sketch(r->raw.data, r->raw.len, &r->sketch, &begun);
+    if (r->status == PROPOSED && !found && !words) {
         r->status = begun ? PROPOSED_TRUNCATED : PROPOSED_NOTHING;
         str_append(&r->error,
                    begun ? "the sketch block is not closed" : "the answer holds no sketch block");
@@ -98,7 +98,7 @@ static void propose(Proposer *self, const ProposerRequest *requests, size_t coun
         }
         a->backend->ask(a->backend, prompts, count, replies);
         for (size_t i = 0; i < count; i++) {
-            read_reply(a, requests[i].task == PROPOSE_SHORTEN, &replies[i]);
+            read_reply(a, requests[i].task == PROPOSE_SHORTEN || requests[i].task == PROPOSE_DESCRIBE, &replies[i]);
             str_release(&texts[i].fixed);
             str_release(&texts[i].task);
         }
@@ -195,16 +195,16 @@ static size_t place_of(Wanted *w, const char *text) {
     return i;
 }
 
-static void keep_vector_call(const LlmEmbedding *e, const Asker *a, const ProposerReply *r) {
-    StoreCall call = {.proposer = llm_config_get(a->config, LLM_EMBEDDING_MODEL),
+static void keep_call(const LlmEmbedding *e, const char *who, const char *task, const ProposerReply *r) {
+    StoreCall call = {.proposer = who,
                       .status = proposer_status_name(r->status),
                       .tokens_in = r->tokens_in,
-                      .tokens_out = 0,
+                      .tokens_out = r->tokens_out,
                       .tokens_cached = r->tokens_cached,
                       .cost = r->cost,
                       .seconds = r->seconds,
                       .replayed = r->replayed,
-                      .task = "embed"};
+                      .task = task};
     if (e->store) store_put_call(e->store, -1, &call);
 }
 
@@ -244,7 +244,8 @@ static bool ask_vectors(LlmEmbedding *e, Wanted *w) {
     if (requests) a->vectors->ask(a->vectors, prompts, requests, replies);
     for (size_t i = 0; i < requests; i++) {
         count_reply(a, replies[i].status == PROPOSED, &replies[i]);
-        keep_vector_call(e, a, &replies[i]);
+        replies[i].tokens_out = 0;
+        keep_call(e, llm_config_get(a->config, LLM_EMBEDDING_MODEL), "embed", &replies[i]);
         bool taken = take_vectors(w, places + i * EMBEDDING_TEXTS, prompts[i].text_count, &replies[i]);
         if (!taken && !e->error.len) str_append(&e->error, replies[i].error.len ? replies[i].error.data : "vectors of different lengths");
         ok = ok && taken;
@@ -299,4 +300,72 @@ bool llm_embedder(LlmEmbedding *embedding, Embedder *embedder) {
     const Asker *a = (const Asker *)embedding->proposer;
     *embedder = (Embedder){embed, embedding};
     return a && a->vectors;
+}
+
+/* ---- Descriptions ---- */
+
+enum { DESCRIPTION_WORDS = 80, DESCRIBED_AT_ONCE = 16 };
+
+/* The first words of an answer in small letters: text of others, of which nothing but words is used. */
+static char *words_of(const Str *raw) {
+    char *text = malloc(raw->len + 2);
+    size_t n = 0, words = 0;
+    for (size_t i = 0; text && i < raw->len && words < DESCRIPTION_WORDS; i++) {
+        char c = raw->data[i];
+        bool letter = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
+        if (letter)
+            text[n++] = (char)(c | 0x20);
+        else if (n && text[n - 1] != ' ')
+            text[n++] = ' ', words++;
+    }
+    if (text) text[n] = '\0';
+    if (text && n) return text;
+    free(text);
+    return NULL;
+}
+
+/* Asks for up to DESCRIBED_AT_ONCE that are not there; false: one could not be had. */
+static bool ask_descriptions(LlmEmbedding *e, const char *const *operators, size_t count, char **texts) {
+    Proposer *p = e->proposer;
+    ProposerRequest requests[DESCRIBED_AT_ONCE];
+    ProposerReply replies[DESCRIBED_AT_ONCE];
+    size_t places[DESCRIBED_AT_ONCE], n = 0;
+    bool ok = true;
+    for (size_t i = 0; i < count && n < DESCRIBED_AT_ONCE; i++) {
+        if (texts[i]) continue;
+        requests[n] = (ProposerRequest){.task = PROPOSE_DESCRIBE, .operator_name = "", .operator_text = operators[i],
+                                        .target = "", .arch = "", .cancel = e->cancel};
+        proposer_reply_init(&replies[n]);
+        places[n++] = i;
+    }
+    if (n) p->propose(p, requests, n, replies);
+    for (size_t i = 0; i < n; i++) {
+        char **text = &texts[places[i]];
+        keep_call(e, p->detail, "describe", &replies[i]);
+        if (replies[i].status == PROPOSED) *text = words_of(&replies[i].raw);
+        if (!*text && !e->error.len) str_append(&e->error, replies[i].error.len ? replies[i].error.data : "a description without words");
+        ok = ok && *text;
+        if (*text && e->store) store_put_description(e->store, p->detail, operators[places[i]], *text);
+        proposer_reply_release(&replies[i]);
+    }
+    return ok;
+}
+
+static bool describe(void *context, const char *const *operators, size_t count, char **texts) {
+    LlmEmbedding *e = context;
+    size_t missing = 0;
+    bool ok = true;
+    for (size_t i = 0; i < count; i++) {
+        texts[i] = e->store ? store_find_description(e->store, e->proposer->detail, operators[i]) : NULL;
+        missing += !texts[i];
+    }
+    for (size_t asked = 0; ok && asked < missing; asked += DESCRIBED_AT_ONCE) ok = ask_descriptions(e, operators, count, texts);
+    for (size_t i = 0; !ok && i < count; i++) free(texts[i]);
+    return ok;
+}
+
+bool llm_describer(LlmEmbedding *embedding, Describer *describer) {
+    const Asker *a = (const Asker *)embedding->proposer;
+    *describer = (Describer){describe, embedding};
+    return a && strcmp(llm_config_get(a->config, LLM_DESCRIBE), "true") == 0;
 }

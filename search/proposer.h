@@ -13,6 +13,7 @@
 typedef enum {
     PROPOSE_DESIGN, /* a new sketch; with parents: a better one than they are */
     PROPOSE_REPAIR, /* `failed` with its fault taken away */
+    PROPOSE_DESCRIBE, /* no sketch: a few words on what operator_text computes; the answer is in `raw` */
     PROPOSE_SHORTEN /* no sketch: operator_text is documentation, which is to become shorter; the answer is in `raw` */
 } ProposerTask;
 

@@ -35,12 +35,29 @@ static void visit(void *context, const StoreRow *row) {
     e->seconds = seconds;
 }
 
+/* The descriptions that are embedded: the graphs' features, and behind them what someone else says of the operators, if of all. */
+static const char **texts_of(const Reader *r, const OperatorFeatures *own, Entry **entries, size_t count) {
+    const Describer *other = count ? r->options->describer : NULL;
+    const char **texts = ARENA_ARRAY(r->arena, const char *, count + 1), **operators = ARENA_ARRAY(r->arena, const char *, count + 1);
+    char **said = ARENA_ARRAY(r->arena, char *, count + 1);
+    texts[0] = own->description.data;
+    operators[0] = r->options->operator_text;
+    for (size_t i = 0; i < count; i++) {
+        texts[i + 1] = entries[i]->features.description.data;
+        operators[i + 1] = entries[i]->definition;
+    }
+    if (!other || !other->describe(other->context, operators, count + 1, said)) return texts;
+    for (size_t i = 0; i <= count; i++) {
+        texts[i] = arena_printf(r->arena, "%s %s", texts[i], said[i]);
+        free(said[i]);
+    }
+    return texts;
+}
+
 /* By someone else when there is one who answers, else all by the built-in embedding: vectors of two kinds do not compare. */
 static double *embed_all(const Reader *r, const OperatorFeatures *own, Entry **entries, size_t count, size_t *size) {
     const Embedder *other = count ? r->options->embedder : NULL;
-    const char **texts = ARENA_ARRAY(r->arena, const char *, count + 1);
-    texts[0] = own->description.data;
-    for (size_t i = 0; i < count; i++) texts[i + 1] = entries[i]->features.description.data;
+    const char **texts = texts_of(r, own, entries, count);
     double *theirs = other ? other->embed(other->context, texts, count + 1, size) : NULL;
     if (theirs) {
         double *kept = ARENA_ARRAY(r->arena, double, (count + 1) * *size);

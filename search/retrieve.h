@@ -14,11 +14,19 @@ typedef struct Embedder {
     void *context;
 } Embedder;
 
+/* Words about operators, by someone else: texts[i] malloc'ed. False: they could not be had for all (what is there is freed), and the
+ * features of the graphs alone are compared. */
+typedef struct Describer {
+    bool (*describe)(void *context, const char *const *operators, size_t count, char **texts);
+    void *context;
+} Describer;
+
 typedef struct {
     const char *operator_text, *target;
     double threshold;  /* least cosine; 0: 0.35 */
     unsigned limit;    /* 0: 2 */
     const Embedder *embedder; /* null: the built-in embedding */
+    const Describer *describer; /* null: nobody describes operators */
 } RetrieveOptions;
 
 typedef struct {

@@ -309,7 +309,8 @@ static void take_first(Loop *l) {
     Proposer *more = l->s.options->more;
     RetrieveOptions o = {.operator_text = l->s.operator_text,
                          .target = l->s.options->target,
-                         .embedder = l->s.options->embedder};
+                         .embedder = l->s.options->embedder,
+                         .describer = l->s.options->describer};
     Retrieved found;
     ProposerRequest requests[PER_ROUND];
     ProposerReply replies[PER_ROUND];

@@ -47,6 +47,7 @@ typedef struct SearchOptions {
     const int64_t *calls;    /* of that, in the store: they become this run's */
     size_t call_count;
     const struct Embedder *embedder; /* null: the built-in embedding */
+    const struct Describer *describer; /* null: nobody describes operators */
     Store *store;            /* null: nothing is kept */
     const char *environment; /* key of the store: JSON, versions of compilers and drivers; null */
     const atomic_int *cancel;/* may be null */

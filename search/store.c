@@ -394,17 +394,22 @@ bool store_put_case(Store *s, const char *definition, const char *name, const ch
 
 /* ---- Verdicts ---- */
 
+/* Of the first row, malloc'ed, or null; frees the statement. */
+static char *first_text(sqlite3_stmt *q) {
+    const char *text = q && sqlite3_step(q) == SQLITE_ROW ? (const char *)sqlite3_column_text(q, 0) : NULL;
+    char *found = text ? malloc(strlen(text) + 1) : NULL;
+    if (found) memcpy(found, text, strlen(text) + 1);
+    sqlite3_finalize(q);
+    return found;
+}
+
 char *store_find_verdict(Store *s, const StoreKey *key) {
     Hashes h = hashes_of(key);
     const char *texts[KEY_TEXTS];
     texts_of(key, &h, texts);
     sqlite3_stmt *q = store_prepare(s, "SELECT text FROM verdict WHERE sketch = ?1 AND device = " DEVICE
                                        " AND environment = " ENVIRONMENT, KEY_TEXTS - 1, texts);
-    const char *text = q && sqlite3_step(q) == SQLITE_ROW ? (const char *)sqlite3_column_text(q, 0) : NULL;
-    char *found = text ? malloc(strlen(text) + 1) : NULL;
-    if (found) memcpy(found, text, strlen(text) + 1);
-    sqlite3_finalize(q);
-    return found;
+    return first_text(q);
 }
 
 bool store_put_verdict(Store *s, const StoreKey *key, const char *text, const char *source) {
@@ -536,6 +541,21 @@ bool store_put_vector(Store *s, const char *model, const char *text, const doubl
                                     vector_key(model, text, hash, texts));
     if (q) sqlite3_bind_blob64(q, 3, vector, size * sizeof *vector, SQLITE_TRANSIENT);
     return store_finish(q);
+}
+
+char *store_find_description(Store *s, const char *model, const char *definition) {
+    char hash[33];
+    const char *texts[2];
+    return first_text(store_prepare(s, "SELECT text FROM description WHERE model = ?1 AND definition = ?2", 2,
+                                    vector_key(model, definition, hash, texts)));
+}
+
+bool store_put_description(Store *s, const char *model, const char *definition, const char *text) {
+    char hash[33];
+    const char *texts[3];
+    vector_key(model, definition, hash, texts);
+    texts[2] = text;
+    return execute(s, "INSERT OR REPLACE INTO description VALUES(?1, ?2, ?3)", 3, texts);
 }
 
 bool store_run_end(Store *s, int64_t run, const StoreKey *key, const StoreRunEnd *e) {

@@ -100,6 +100,10 @@ bool store_adopt_call(Store *store, int64_t run, int64_t call);
 double *store_find_vector(Store *store, const char *model, const char *text, size_t *size);
 bool store_put_vector(Store *store, const char *model, const char *text, const double *vector, size_t size);
 
+/* An operator's text in words, by someone else's model. Malloc'ed; null: not known. */
+char *store_find_description(Store *store, const char *model, const char *definition);
+bool store_put_description(Store *store, const char *model, const char *definition, const char *text);
+
 typedef struct {
     unsigned tried, repeated;
     double elapsed, naive_seconds, best_seconds; /* the last two measured in turns */

@@ -17,6 +17,14 @@ Store *store_open_existing(const char *path, char **message) {
 void store_close(Store *s) {
     (void)s;
 }
+char *store_find_description(Store *s, const char *model, const char *definition) {
+    (void)s, (void)model, (void)definition;
+    return NULL;
+}
+bool store_put_description(Store *s, const char *model, const char *definition, const char *text) {
+    (void)s, (void)model, (void)definition, (void)text;
+    return false;
+}
 const char *store_fault(const Store *s) {
     (void)s;
     return NULL;

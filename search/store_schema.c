@@ -64,11 +64,13 @@
     " PRIMARY KEY(model, text)) WITHOUT ROWID;"
 
 /* Since the fourth: what was said of a sketch that was judged in all cases, as JSON, so that it is found by content with all that
- * a repair is told. */
+ * a repair is told; and operators described by models. */
 #define ADDED_IN_4                                                                                 \
     "CREATE TABLE verdict(sketch TEXT NOT NULL REFERENCES sketch, device INTEGER NOT NULL"         \
     " REFERENCES device, environment INTEGER NOT NULL REFERENCES environment, text TEXT NOT NULL," \
-    " PRIMARY KEY(sketch, device, environment)) WITHOUT ROWID;"
+    " PRIMARY KEY(sketch, device, environment)) WITHOUT ROWID;"                                    \
+    "CREATE TABLE description(model TEXT NOT NULL, definition TEXT NOT NULL, text TEXT NOT NULL,"  \
+    " PRIMARY KEY(model, definition)) WITHOUT ROWID;"
 
 #define TABLES TABLES_2 ADDED_IN_3 ADDED_IN_4
 

@@ -98,6 +98,11 @@ class Handler(http.server.BaseHTTPRequestHandler):
         with Handler.lock:
             Handler.log.append((self.path, self.headers.get("Authorization", ""), json.loads(body)))
             tries = sum(path.endswith("/embeddings") for path, _, _ in Handler.log)
+        messages = json.loads(body).get("messages", [{"content": ""}])
+        if DESCRIBE in messages[0]["content"]:
+            words = Handler.words(messages[1]["content"])
+            self.answer(200, json.dumps({"choices": [{"message": {"content": words}, "finish_reason": "stop"}]}).encode())
+            return
         if not self.path.endswith("/embeddings"):
             self.answer(401, b'{"error": {"message": "enough"}}')
             return
@@ -157,10 +162,12 @@ class Place:
 
 
 MODEL = "--set=embedding_model=vec"
+DESCRIBE = "You describe deep-learning operators"
 
 
 def shown(log: list) -> list[str]:
-    prompt = next(body for path, _, body in log if path.endswith("/chat/completions"))["messages"][1]["content"]
+    prompt = next(body for path, _, body in log if path.endswith("/chat/completions")
+                  and DESCRIBE not in body["messages"][0]["content"])["messages"][1]["content"]
     return [name for name in OTHERS if f"sketch {name}_of_the_store" in prompt]
 
 
@@ -180,6 +187,37 @@ def chosen_and_kept(p: Place) -> None:
     p.forget()
     log, _ = p.run("late", MODEL)
     assert len(log) == 4 and shown(log) == ["exp_one"], "a passing failure is tried again"
+
+
+def described(p: Place) -> None:
+    """Where it is wanted, the model's own words about operators choose examples, with the built-in embedding too; they are kept, and
+    what is more than words is not used."""
+    chosen = list(OTHERS)[-1]
+    alike, other = ([f"{stem}{chr(97 + i // 26)}{chr(97 + i % 26)}" for i in range(60)] for stem in ("zebra", "quince"))
+    Handler.words = lambda task: "</operator> ".join(alike if f"operator {chosen} " in task or "operator own " in task else other)
+    wanted = "--set=describe=true"
+    p.forget()
+    log, _ = p.run("right")
+    assert chosen not in shown(log)
+    p.forget()
+    log, said = p.run("right", wanted)
+    asked = [body for path, _, body in log if path.endswith("/chat/completions") and DESCRIBE in body["messages"][0]["content"]]
+    assert len(asked) == len(OTHERS) + 1 == len(log) - 1 and chosen in shown(log), (len(asked), shown(log), said)
+    assert all("<operator>" in body["messages"][1]["content"] for body in asked)
+    assert [c["task"] for c in p.calls()] == ["describe"] * len(asked) + ["first"]
+    log, said = p.run("right", wanted)
+    assert len(log) == 1 and chosen in shown(log), "the store has the words"
+    p.forget()
+    log, _ = p.run("right", wanted, MODEL)
+    texts = [t for path, _, body in log if path.endswith("/embeddings") for t in body["input"]]
+    assert len(texts) == len(OTHERS) + 1 and all(("zebraaa" in t) != ("quinceaa" in t) for t in texts), texts
+    p.forget()
+    Handler.words = lambda task: "12 34 %%"
+    log, said = p.run("right", wanted)
+    assert "a description without words" in said and chosen not in shown(log), said
+    p.forget()
+    log, said = p.run("right", wanted, "--max-calls=3", "--search-time=0.01", statuses=(0,))
+    assert len(log) == 3 and "max_calls" in said, said
 
 
 def limits(p: Place) -> None:
@@ -247,7 +285,7 @@ def main() -> int:
     threading.Thread(target=server.serve_forever, daemon=True).start()
     with tempfile.TemporaryDirectory() as folder:
         place = Place(folder, server.server_port)
-        for test in (chosen_and_kept, limits, keys, recorded, hostile):
+        for test in (chosen_and_kept, described, limits, keys, recorded, hostile):
             test(place)
             print("ok", test.__name__)
     return 0

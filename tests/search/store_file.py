@@ -88,11 +88,12 @@ def second(sketchc: str, folder: pathlib.Path) -> None:
 
 
 def third(sketchc: str, folder: pathlib.Path) -> None:
-    """The third version is the fourth without verdicts: what it holds stays."""
+    """The third version is the fourth without verdicts and descriptions: what it holds stays."""
     file, new = folder / "third.db", folder / "new.db"
     file.write_bytes(new.read_bytes())
     with sqlite3.connect(file) as store:
         store.execute("DROP TABLE verdict")
+        store.execute("DROP TABLE description")
         store.execute("PRAGMA user_version=3")
     store.close()
     before = rows(sketchc, new, "query", "calls")

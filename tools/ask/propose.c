@@ -538,9 +538,11 @@ static void find_similar(Run *run) {
     RetrieveOptions o = {.operator_text = run->definition.data, .target = run->judge.target};
     LlmEmbedding vectors = {.proposer = run->proposer, .store = run->store, .cancel = run->cancel};
     Embedder embedder;
+    Describer describer;
     if (!run->store || option_given(run->line, OPTION_ALONE)) return;
     str_init(&vectors.error);
     if (llm_embedder(&vectors, &embedder)) o.embedder = &embedder;
+    if (llm_describer(&vectors, &describer)) o.describer = &describer;
     retrieve_examples(run->store, &o, &run->similar);
     ask_say_vectors(run->line, &vectors.error);
     str_release(&vectors.error);

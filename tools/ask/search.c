@@ -279,7 +279,7 @@ static int run_search(const CommandLine *line, const char *path, SearchOptions *
 
 void ask_say_vectors(const CommandLine *line, const Str *why) {
     if (why->len && !option_given(line, OPTION_QUIET))
-        fprintf(stderr, "sketchc: embedding_model gave no vectors, the built-in embedding serves: %s\n", why->data);
+        fprintf(stderr, "sketchc: similar operators were sought without the model, the built-in embedding serves: %s\n", why->data);
 }
 
 int search_by_line(const CommandLine *line, const sketchc_options *compile, const char *path,
@@ -304,10 +304,13 @@ int search_by_line(const CommandLine *line, const sketchc_options *compile, cons
     options->progress = on_progress;
     LlmEmbedding vectors = {.proposer = options->more, .store = store, .cancel = &stop};
     Embedder embedder;
+    Describer describer;
     str_init(&vectors.error);
     if (options->more && llm_embedder(&vectors, &embedder)) options->embedder = &embedder;
+    if (options->more && llm_describer(&vectors, &describer)) options->describer = &describer;
     int status = run_search(line, path, options, result);
     options->embedder = NULL;
+    options->describer = NULL;
     ask_say_vectors(line, &vectors.error);
     str_release(&vectors.error);
     if (own) ask_close_store(line, own);
