@@ -4,7 +4,7 @@
     report.py FOLDER [--older FOLDER] [--predict SKETCHC]     prints the page
     report.py FOLDER --predict SKETCHC --predict-only         writes predictions.json alone
 
-FOLDER (under bench/results/) holds kernelbench.json, and when there are any compile.json (a run with
+FOLDER (under bench/results/) holds kernelbench.json, and when there are any convolutions.json (which counts as a part of it), compile.json (a run with
 --compile, where kernelbench.json is of one without), part.json, ragged.json, drawn.json, f16.json, bf16.json, dram.json,
 before.json (an earlier state of the compiler) and
 predictions.json, which --predict writes: what the cost model says of every problem. What is not there is taken
@@ -40,6 +40,9 @@ class Results:
         if older and not path.exists():
             path = older / name
         self.raw = json.loads(path.read_text()) if path.exists() else {"problems": []}
+        also = path.parent / "convolutions.json"  # a run of their own
+        if name == "kernelbench.json" and also.exists():
+            self.raw["problems"] += json.loads(also.read_text())["problems"]
         self.by_id = {p["id"]: p for p in self.raw["problems"] if "seconds" in p}
 
     def ratio(self, number, form):

@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""The forty operators of bench/operators, or the ten of bench/operators_further: their form, and that the compiler takes each.
+"""The forty operators of bench/operators, or the ten of bench/operators_further or bench/operators_afterwards (written when the
+designs of 2026-11-23 were done): their form, and that the compiler takes each.
 
     operators.py FOLDER SKETCHC [FURTHER]     FURTHER: the forty's folder; FOLDER has ten others"""
 import pathlib
