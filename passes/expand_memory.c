@@ -172,7 +172,8 @@ IrValue *access_offset(Expand *x, IrBuilder *inner, AccessPlan *s, const Dist *d
         if (s->tile_axis[i] >= 0 && is_turned(x, dist)) {
             IrValue *stride = ir_aff_emit(outer, s->stride[i]);
             local = turned_offset(x, inner, s, i, dist, index, &at, &mask);
-            if (at != begin) fixed = index_add(outer, fixed, ir_binary(outer, IR_MUL, at, stride));
+            bool is_first = ir_aff_of(x->module, s->begin[i]) == aff_const(x->module->affs, 0);
+            if (at != begin || !is_first) fixed = index_add(outer, fixed, ir_binary(outer, IR_MUL, at, stride));
             moving = index_add(inner, moving, ir_binary(inner, IR_MUL, local, stride));
             continue;
         }
@@ -243,11 +244,18 @@ static IrValue *emit_load(Expand *x, IrBuilder *b, IrOp *op, const AccessPlan *s
     return ir_result(load, 0);
 }
 
-/* The element offset of the lane along the last axis, the others being dropped. */
-static IrValue *lane_offset(Expand *x, IrBuilder *inner, const AccessPlan *s, IrValue *lane) {
+/* The element offset of the lane along the last axis, the others being dropped; *mask: and these are inside. */
+static IrValue *lane_offset(Expand *x, IrBuilder *inner, const AccessPlan *s, const Dist *dist, IrValue *lane, IrValue **mask) {
+    IrBuilder *outer = &x->b;
     IrValue *row = NULL;
-    for (unsigned i = 0; i < s->rank; i++)
-        row = index_add(&x->b, row, ir_binary(&x->b, IR_MUL, expand_scalar(x, s->begin[i]), ir_aff_emit(&x->b, s->stride[i])));
+    for (unsigned i = 0; i < s->rank; i++) {
+        IrValue *begin = expand_scalar(x, s->begin[i]);
+        row = index_add(outer, row, ir_binary(outer, IR_MUL, begin, ir_aff_emit(outer, s->stride[i])));
+        if (s->tile_axis[i] >= 0) continue;
+        AxisChecks need = axis_checks(x, s, i, dist);
+        if (need.extent) *mask = mask_and(inner, *mask, index_less(outer, begin, ir_aff_emit(outer, s->type->extents[i])));
+        if (need.low) *mask = mask_and(inner, *mask, ir_binary(outer, IR_LE, ir_const_index(outer, 0), begin));
+    }
     return index_add(inner, row, lane);
 }
 
@@ -261,7 +269,8 @@ static IrValue *load_edges(Expand *x, IrOp *op, const AccessPlan *plan, const Di
         IrBuilder inner = ir_builder_at_end(map->regions[0]), after = x->b;
         x->b = ir_builder_before(map);
         IrValue *lane = turned_edge_lane(x, &inner, &e, k, map->regions[0]->args[0], &mask);
-        IrValue *value = emit_load(x, &inner, op, plan, lane_offset(x, &inner, plan, lane), mask, 1);
+        IrValue *offset = lane_offset(x, &inner, plan, dist, lane, &mask);
+        IrValue *value = emit_load(x, &inner, op, plan, offset, mask, 1);
         x->b = after;
         ir_yield(&inner, 1, &value);
         edges[k] = ir_result(map, 0);
@@ -407,7 +416,7 @@ static void store_edges(Expand *x, IrOp *op, const StorePlan *s, IrValue *owner)
         IrBuilder after = x->b;
         x->b = ir_builder_before(map);
         inside = turned_in_edge(x, &inner, &e, k, index, &j);
-        IrValue *lane = turned_edge_lane(x, &inner, &e, k, j, &mask), *offset = lane_offset(x, &inner, plan, lane);
+        IrValue *lane = turned_edge_lane(x, &inner, &e, k, j, &mask), *offset = lane_offset(x, &inner, plan, &s->dist, lane, &mask);
         x->b = after;
         mask = mask_and(&inner, owner, mask_and(&inner, inside, mask));
         IrValue *operands[4] = {rep_get(x, &inner, expand_rep(x, op->operands[0]), &s->dist, index, 1), plan->pointer, offset, mask};

@@ -47,6 +47,7 @@ int64_t turned_width(Expand *x, IrOp *op, const AccessPlan *s, const Dist *dist)
     unsigned last = s->rank - 1;
     if (!x->turn) choose_turn(x, op);
     if (s->tile_axis[last] < 0 || s->stride[last] != aff_const(x->module->affs, 1)) return 1;
+    if (ir_aff_of(x->module, s->begin[last]) != aff_const(x->module->affs, 0)) return 1; /* not the row from its first lane */
     if ((int64_t)dtype_size(s->type->dtype) * x->turned > x->vector_bytes || dist_vector(dist, 0, x->turned) < x->turned) return 1;
     const Aff *first = first_element(x->module, op);
     if (first == x->turned_from) return x->turned;
@@ -54,11 +55,13 @@ int64_t turned_width(Expand *x, IrOp *op, const AccessPlan *s, const Dist *dist)
     return aff_known_divisor(s->facts, apart, x->turned) % x->turned ? 1 : x->turned;
 }
 
-/* The guard keeps it within row_lanes; the bits say so, and 32-bit arithmetic does. */
+/* The guard keeps it within row_lanes, from above; the bits say so, and 32-bit arithmetic does. */
 IrValue *turned_limit(Expand *x, const Aff *limit) {
     int64_t bits = 1;
     while (bits <= x->row_lanes) bits *= 2;
-    return ir_binary(&x->b, IR_AND, expand_aff(x, &x->b, limit), ir_const_index(&x->b, bits - 1));
+    IrValue *lanes = expand_aff(x, &x->b, limit);
+    if (!x->at || !aff_prove_nonneg(ir_facts_at(x->ctx->scratch, x->at), limit)) lanes = ir_binary(&x->b, IR_MAX, lanes, ir_const_index(&x->b, 0));
+    return ir_binary(&x->b, IR_AND, lanes, ir_const_index(&x->b, bits - 1));
 }
 
 /* The lane that place `index` holds. */

@@ -183,8 +183,8 @@ static size_t case_sizes(const PassContext *ctx, const IrFunc *f, const Aff *ext
         RowSize s;
         if (!aff_eval(extent, case_symbol, c, &s.row) || (s.row % row_alignment(f) == 0) != aligned) continue;
         s.weight = case_weight(f, c, s.row);
+        if (n == limit && sizes[n - 1].weight >= s.weight) continue;
         size_t at = n < limit ? n++ : limit - 1;
-        if (at == limit - 1 && n == limit && i >= limit && sizes[at].weight >= s.weight) continue;
         for (; at > 0 && sizes[at - 1].weight < s.weight; at--) sizes[at] = sizes[at - 1];
         sizes[at] = s;
     }

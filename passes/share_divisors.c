@@ -34,13 +34,26 @@ static IrOp *repeated(const IrValue *v, int64_t least) {
     return lanes_of(v->type) / lanes_of(op->operands[0]->type) >= least ? op : NULL;
 }
 
+/* Does each lane get back what was folded from its own row? */
+static bool is_own_row(const IrOp *all, const IrOp *fold) {
+    const IrAttr *to = ir_attr(all, "axes"), *gone = ir_attr(fold, "axes");
+    size_t n = 0;
+    for (unsigned a = 0; a < fold->operands[0]->type->rank; a++) {
+        bool folded = false;
+        for (size_t i = 0; i < gone->count; i++) folded |= gone->ints[i] == (int64_t)a;
+        if (folded && !ir_attr_bool(fold, "keepdim")) continue;
+        if (n == to->count || to->ints[n++] != (int64_t)a) return false;
+    }
+    return n == to->count;
+}
+
 /* v = x - (the maximum of x along some axes): the reduction. */
 static const IrOp *less_maximum(const IrValue *v) {
     if (!v->def || v->def->opcode != IR_SUB) return NULL;
     const IrOp *all = repeated(v->def->operands[1], 1);
     const IrOp *fold = all ? all->operands[0]->def : NULL;
     if (!fold || fold->opcode != IR_TILE_REDUCE || strcmp(ir_attr_str(fold, "kind", ""), "max") != 0) return NULL;
-    return fold->operands[0] == v->def->operands[0] ? fold : NULL;
+    return fold->operands[0] == v->def->operands[0] && is_own_row(all, fold) ? fold : NULL;
 }
 
 /* Known to be 0, infinite, NaN or from 2^-100 to 2^100: a root, or the sum of exp(x - max x) where x was maximal. */

@@ -431,6 +431,16 @@ static bool is_own_element(const IrOp *get, const IrOp *map, const IrValue *frag
 
 static bool is_used_once(const IrValue *v) { return v->uses && !v->uses->next; }
 
+/* Do the loops do anything but what `map` makes of the window's? */
+static bool does_more(const Window *w, const IrOp *map) {
+    for (unsigned i = 0; i < w->loop_count; i++)
+        for (const IrOp *op = w->loops[i]->regions[0]->first; op; op = op->next) {
+            bool known = op == w->loops[i]->regions[0]->last || op == w->map || op == map || (i && op == w->loops[i - 1]);
+            if (!known && (op->region_count || !ir_has_trait(op, IR_PURE))) return true;
+        }
+    return false;
+}
+
 IrOp *window_combining(const Window *w) {
     for (unsigned i = 0; i < w->loop_count; i++) {
         const IrOp *loop = w->loops[i];
@@ -448,6 +458,7 @@ IrOp *window_combining(const Window *w) {
     case IR_ADD: case IR_MUL: case IR_MAX: case IR_MIN: case IR_MAXNUM: case IR_MINNUM: case IR_AND: case IR_OR: case IR_XOR: break;
     default: return NULL;
     }
+    if (does_more(w, map)) return NULL;
     for (unsigned i = 0; i < 2; i++)
         if (is_own_element(op->operands[i]->def, map, body->args[1]) && is_own_element(op->operands[1 - i]->def, map, ir_result(w->map, 0)))
             return op;
@@ -514,6 +525,7 @@ typedef struct {
     const IrBlock *block;
     int64_t registers; /* of the fragments of that block */
     WindowMemory memory;
+    bool lasting; /* a box there is read later than right behind its fill: no other may come */
 } Held;
 
 /* The deepest nest that fits. What the block reads in that nest, or in a deeper one, is staged in shared memory where
@@ -532,9 +544,11 @@ static void visit(PassContext *ctx, IrOp *map, Held *held) {
     if (held->registers + held_registers(&best) > MAX_ALL_HELD) return;
     held->registers += held_registers(&best);
     WindowStage *stage = NULL;
-    for (unsigned depth = deepest; depth >= best.loop_count && !stage; depth--) {
+    unsigned limit = held->memory.bytes ? best.loop_count : deepest; /* other fills may stand in deeper nests */
+    for (unsigned depth = limit; depth >= best.loop_count && !stage && !held->lasting; depth--) {
         const Window *w = &nests[depth - 1];
         stage = window_stage_plan(w, held_elements(&best) * times_made(w, &best), &held->memory);
+        if (stage) held->lasting = depth > best.loop_count;
     }
     if (stage) window_stage_fill(stage);
     IrValue *loaded = stage ? window_stage_read(stage, &best) : load_window(&best);

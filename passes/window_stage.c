@@ -235,6 +235,9 @@ static bool fits_piece(WindowStage *s, AffFacts *facts, int64_t piece) {
     return false;
 }
 
+/* Pieces too narrow for cp.async go element by element. */
+static bool is_async(const WindowStage *s) { return s->piece * element_size(s) >= 4; }
+
 static void choose_piece(WindowStage *s) {
     const IrFunc *f = s->w.outermost->block->func;
     AffFacts *facts = ir_facts_at(s->w.ctx->scratch, s->w.outermost);
@@ -242,6 +245,7 @@ static void choose_piece(WindowStage *s) {
     s->piece = ir_func_attr_int(f, "pointer_align", 1) / element_size(s);
     if (s->w.load->operand_count > 3 && (!other || other->opcode != IR_CONST)) s->piece = 1;
     while (s->piece > 1 && !fits_piece(s, facts, s->piece)) s->piece /= 2;
+    if (!is_async(s)) s->piece = 1;
     if (s->piece <= 1) s->piece = 1, s->shift = 0;
     s->pieces = (s->axes[0].extent + s->shift + s->piece - 1) / s->piece;
     int64_t pitch = s->pieces * s->piece;
@@ -299,6 +303,15 @@ static bool is_together(const IrOp *op) {
     return true;
 }
 
+/* Boxes of one kernel lie in one place, behind what else it has in shared memory. */
+static int64_t place_of(const WindowMemory *memory, IrFunc *f) {
+    return memory->bytes ? memory->offset : (ir_func_attr_int(f, "shared_bytes", 0) + 127) / 128 * 128;
+}
+
+static bool has_room(const WindowStage *s, IrFunc *f, int64_t bytes) {
+    return place_of(s->memory, f) + (bytes + 127) / 128 * 128 <= s->w.ctx->target->shared_bytes_block;
+}
+
 WindowStage *window_stage_plan(const Window *w, int64_t each, WindowMemory *memory) {
     IrFunc *f = w->outermost->block->func;
     int64_t warps = ir_func_attr_int(f, "num_warps", 0);
@@ -311,7 +324,7 @@ WindowStage *window_stage_plan(const Window *w, int64_t each, WindowMemory *memo
     choose_piece(s);
     int64_t elements = box_elements(s), bytes = elements * element_size(s);
     bool often = each * 32 * warps >= 3 * elements;
-    return often && bytes <= MAX_BYTES && boxes_of(s, deal_of(s)) <= MAX_PIECES ? s : NULL;
+    return often && bytes <= MAX_BYTES && has_room(s, f, bytes) && boxes_of(s, deal_of(s)) <= MAX_PIECES ? s : NULL;
 }
 
 /* ---- The code ---- */
@@ -395,8 +408,6 @@ static void store_shared(const WindowStage *s, IrBuilder *b, IrValue *value, IrV
     ir_attr_set_int(store, "align", (int64_t)value->type->width * element_size(s));
 }
 
-static bool is_async(const WindowStage *s) { return s->piece * element_size(s) >= 4; }
-
 static void copy_piece(const WindowStage *s, IrBuilder *b, IrValue *from, IrValue *to, IrValue *mask) {
     int64_t bytes = s->piece * element_size(s);
     IrValue *tensor = s->w.load->operands[0];
@@ -479,12 +490,12 @@ static void fill(const WindowStage *s, IrBuilder *b, bool masked) {
 
 static void barrier(IrBuilder *b) { ir_attr_set_str(ir_op_create(b, IR_BARRIER, 0, NULL, 0, NULL), "scope", "block"); }
 
-/* Boxes of one kernel lie in one place, one after the other: is there one before this? */
+/* One box after the other: is there one before this? */
 static bool take_memory(WindowStage *s, IrFunc *f, IrBuilder *b) {
     WindowMemory *memory = s->memory;
     int64_t bytes = (box_elements(s) * element_size(s) + 127) / 128 * 128, used = ir_func_attr_int(f, "shared_bytes", 0);
     bool again = memory->bytes;
-    if (!again) memory->offset = (used + 127) / 128 * 128;
+    memory->offset = place_of(memory, f);
     if (memory->bytes < bytes) memory->bytes = bytes;
     if (used < memory->offset + memory->bytes) ir_func_attr_set_int(f, "shared_bytes", memory->offset + memory->bytes);
     const IrType *type = ir_type_ptr(s->w.m, s->w.load->results[0].type->dtype, IR_SPACE_SHARED);
