@@ -328,6 +328,7 @@ static bool find_product(Build *b, Node *node, const Node *term) {
     }
     Dtype a = side[0]->shape.dtype, c = side[1]->shape.dtype;
     Dtype from = dtype_unit_roundoff(a) < dtype_unit_roundoff(c) ? a : c;
+    if (term->shape.dtype == DTYPE_F64) from = DTYPE_F64; /* multiplied in it */
     return judge_products(b, node, default_precision(b), from, narrow_float(a) && narrow_float(c));
 }
 

@@ -227,6 +227,7 @@ static double begun_error(const Node *node, const Lanes *const *x, size_t l) {
     double e = 0;
     for (unsigned i = 0; node->opcode == IR_ADD && i < 2; i++) {
         const Node *sum = node->operands[i];
+        if (sum->kind == NODE_ELEMENT) sum = sum->operands[0]; /* in index notation */
         if (sum->kind != NODE_REDUCE || sum->reduce != REDUCE_ADD || x[i]->e[l] == 0) continue;
         if (isfinite(x[1 - i]->v[l])) e += sum_begun_bound(sum, x[1 - i]->v[l]);
     }
