@@ -85,9 +85,9 @@ static int64_t last_step(const IrModule *m) {
     return last;
 }
 
-static bool add_launch(const CostMachine *machine, IrFunc *f, Sizes *s, Arena *arena, Prediction *p) {
+static bool add_launch(const CostMachine *machine, IrFunc *f, Sizes *s, bool flagged, Arena *arena, Prediction *p) {
     PredictedLaunch l = {.kernel = f};
-    if (!cost_kernel(machine, f, symbol_value, s, &l.launch)) return false;
+    if (!cost_kernel(machine, f, symbol_value, s, flagged, &l.launch)) return false;
     l.estimate = cost_estimate(machine, &l.launch);
     l.floor_s = cost_floor(machine, l.launch.read, l.launch.written);
     p->seconds += l.estimate.seconds;
@@ -95,18 +95,27 @@ static bool add_launch(const CostMachine *machine, IrFunc *f, Sizes *s, Arena *a
     return true;
 }
 
-void api_predict_case(IrModule *m, const CostMachine *machine, const Target *target, const IrCase *sizes, Arena *arena,
-                      Prediction *p) {
+static void predict_launches(IrModule *m, const CostMachine *machine, const Target *target, const IrCase *sizes,
+                             bool flagged, Arena *arena, Prediction *p) {
     Sizes s = {.sizes = sizes, .target = target};
     *p = (Prediction){.known = true};
     for (int64_t step = 0; step <= last_step(m) && p->known; step++) {
         IrFunc *f = chosen(m, step, &s);
         if (!f) continue; /* a step without code: memory that is set */
         p->floor_s = floor_of(machine, f, &s);
-        p->known = add_launch(machine, f, &s, arena, p);
+        p->known = add_launch(machine, f, &s, flagged, arena, p);
     }
     p->known = p->known && p->seconds > 0 && isfinite(p->seconds);
     p->percent = p->known ? 100 * p->floor_s / p->seconds : 0;
+}
+
+/* Work behind flags without which not even the tensors are moved is no exception. */
+void api_predict_case(IrModule *m, const CostMachine *machine, const Target *target, const IrCase *sizes, Arena *arena,
+                      Prediction *p) {
+    predict_launches(m, machine, target, sizes, false, arena, p);
+    bool left_out = false;
+    for (size_t i = 0; i < p->launches.len; i++) left_out |= p->launches.data[i].launch.exceptions > 0;
+    if (left_out && p->known && p->seconds < p->floor_s) predict_launches(m, machine, target, sizes, true, arena, p);
 }
 
 /* ---- As text ---- */

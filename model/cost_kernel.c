@@ -58,6 +58,7 @@ typedef struct {
     IrFunc *f;
     CostSymbol symbol;
     void *ctx;
+    bool flagged; /* what is behind flags counts too */
     Arena *arena;
     size_t threads;
     double blocks;
@@ -612,7 +613,7 @@ static bool is_exception(const Count *c, const IrOp *op) {
 static bool walk_if(Count *c, const IrOp *op) {
     const Lanes *condition = lanes_of(c, op->operands[0]);
     bool ok = true;
-    if (!condition->known && is_exception(c, op)) {
+    if (!condition->known && !c->flagged && is_exception(c, op)) {
         c->out->exceptions++;
         return true;
     }
@@ -803,12 +804,13 @@ static void sum_up(Count *c) {
     }
 }
 
-bool cost_kernel(const CostMachine *machine, IrFunc *f, CostSymbol symbol, void *ctx,
+bool cost_kernel(const CostMachine *machine, IrFunc *f, CostSymbol symbol, void *ctx, bool flagged,
                  CostLaunch *launch) {
     Count c = {.machine = machine,
                .f = f,
                .symbol = symbol,
                .ctx = ctx,
+               .flagged = flagged,
                .out = launch,
                .times = 1,
                .unrolled = 1,
