@@ -255,7 +255,7 @@ sketch {self.name}_product implements {self.name} {{
                     f"none = alloc([], dtype=i32, init=0)\nstore(none -> XW[{', '.join(['n'] + [a.letter for a in self.outer] + (['x'] if self.dim == 1 else []))}])")
 
     def prepare_weights(self):
-        width = "BK" if not self.cut else str(self.channels)
+        width = "BK" if not self.cut else str(-(-self.channels // 8) * 8)
         return nest([f"o in range({self.all_results()})"], f"""f = alloc([{math.prod(self.phases) * self.count}, {width}])
 load(G[o, :, 0:{width}] -> f, pad=0)
 most = max(max(abs(f), axis=1), axis=0)
@@ -285,7 +285,7 @@ store(h -> FH[:, o, 0:{width}])""")
             x, turned, target, tile = f"XP[n, {at}t*T:(t+1)*T, 0:BK]", "x", f"XH[n, {at}t*T:(t+1)*T, 0:BK]", "T, BK"
         if not self.merged:
             loops.insert(1, f"q in range(0, ceil({self.all_channels()}, CB))")
-        mark = "t*T//MT" if self.dim == 1 else ""
+        mark = ("t*T" + f"*{a.stride}" * (self.merged and a.stride > 1) + "//MT") if self.dim == 1 else ""  # by places of the input
         mark = ", ".join(["n"] + [o.letter for o in self.outer] + ([f"min({mark}, ceil(L, MT) - 1)"] if mark else []))
         body = f"""x = alloc([{tile}])
 load({x} -> x, pad=0)
@@ -654,7 +654,7 @@ def with_inner_axis(add, dims):
     c.last.pace = "W"
     c.symbols = operator.symbols
     c.tensors = lambda flat=False: "X[B, C, D, H*W]: f32; F[O, C, 3, 3]: f32; Y[B, O, OD, OH*W]: f32;"
-    text = c.sketch().replace("OW = W, ", "").replace("O, OD = D - 2, OH = H - 2", "O, OD = D - 2, OH = H - 2")
+    text = c.sketch().replace("OW = W, ", "")
     add(59, name, "convolution", "convolution", operator.head(), operator.equation(), text,
         dims("B C O D H W", (16, 3, 64, 256, 256, 10), (2, 3, 64, 64, 64, 10), (2, 3, 11, 9, 13, 11), (1, 3, 5, 4, 5, 7)),
         f"X: uniform(0, 1); F: uniform({-bound(operator):.4f}, {bound(operator):.4f})")

@@ -205,17 +205,22 @@ TOLERANCE = {"convolution": 5e-3, "depthwise": 5e-3, "elementwise": 2e-6, "windo
 
 
 def difference(got, want, nonzero=False):
-    """(largest difference over magnitude, elements that differ in being NaN), in pieces that fit."""
+    """(largest difference over magnitude, elements that differ in being NaN or infinite), in pieces that fit."""
     got, want = got.reshape(-1), want.reshape(-1)
     if not want.is_floating_point():
         return float((got != want).sum()), 0
     piece, worst, odd = 1 << 27, 0.0, 0
     step = 2 ** -24 if want.dtype is torch.float16 else 0  # between subnormals: neighbours are both right
-    count = sum(int(want[i:i + piece].count_nonzero()) for i in range(0, len(want), piece)) if nonzero else len(want)
-    mean = sum(float(want[i:i + piece].abs().sum(dtype=torch.float64)) for i in range(0, len(want), piece)) / max(1, count) + 1e-30
+    count, total = 0, 0.0
+    for i in range(0, len(want), piece):
+        finite = want[i:i + piece].isfinite()
+        size = want[i:i + piece].abs().masked_fill_(~finite, 0)
+        count += int(size.count_nonzero() if nonzero else finite.sum())
+        total += float(size.sum(dtype=torch.float64))
+    mean = total / max(1, count) + 1e-30
     for i in range(0, len(want), piece):
         a, b = got[i:i + piece].float(), want[i:i + piece].float()
-        odd += int((a.isnan() != b.isnan()).sum())
+        odd += int(((a.isnan() != b.isnan()) | ((a.isinf() | b.isinf()) & (a != b))).sum())
         apart = ((a - b).abs() - step).clamp_(min=0)
         worst = max(worst, float((apart / (b.abs() + mean)).nan_to_num_(0).max()))
     return worst, odd
@@ -401,7 +406,7 @@ def compile_here(options, numbers):
 def room_for(p, lock):
     """Waits until a problem's memory is free and takes it; the allocator keeps it until it is emptied."""
     need = 3 * tensor_bytes(p["text"], p["cases"]["full"])[0] + (2 << 30)
-    need = min(need, 100 << 30)
+    need = min(need, 100 << 30, torch.cuda.mem_get_info()[1] * 3 // 4)  # the rest holds the other processes' contexts
     fcntl.flock(lock, fcntl.LOCK_EX)
     try:
         while torch.cuda.mem_get_info()[0] < need + (2 << 30):
