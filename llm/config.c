@@ -300,10 +300,20 @@ bool llm_wanted(const LlmConfig *config) {
 static const char *const origins[] = {"default",      "preset",      "user file",
                                       "project file", "environment", "flag"};
 
+/* A user and password that somebody wrote into an endpoint, which is refused when it is asked, are not shown either. */
+static void show_value(LlmSetting setting, const char *value, Str *out) {
+    bool address = setting == LLM_ENDPOINT || setting == LLM_EMBEDDING_ENDPOINT;
+    const char *scheme = strstr(value, "://"), *at = address ? strrchr(value, '@') : NULL;
+    int kept = scheme && at && scheme < at ? (int)(scheme - value) + 3 : 0;
+    if (at) str_printf(out, "%.*s[redacted]", kept, value);
+    str_append(out, at ? at : value);
+}
+
 void llm_config_show(const LlmConfig *config, bool origin, Str *out) {
     for (unsigned i = 0; i < LLM_SETTING_COUNT; i++) {
         const Entry *e = &config->entries[i];
-        str_printf(out, "%s = %s", settings[i].name, e->value);
+        str_printf(out, "%s = ", settings[i].name);
+        show_value((LlmSetting)i, e->value, out);
         if (origin)
             str_printf(out, "\t# %s%s%s", origins[e->origin], e->where[0] ? ": " : "", e->where);
         str_append_char(out, '\n');

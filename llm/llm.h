@@ -72,15 +72,17 @@ void llm_totals(const Proposer *proposer, LlmTotals *totals); /* of one from llm
 
 /* Vectors by the settings' embedding_model, asked for under the proposer's limits and kept in its cassette; those that the store knows are not
  * asked for. False: there is no such model, and the built-in embedding serves. */
-typedef struct {
+typedef struct LlmEmbedding {
     Proposer *proposer;
     Store *store;  /* may be null */
     const atomic_int *cancel;
-    Str error;     /* why vectors could not be had; initialised and released by the caller */
+    Str error;       /* why vectors could not be had; initialised and released by the caller, like the next */
+    Str undescribed; /* why words could not be had */
 } LlmEmbedding;
 bool llm_embedder(LlmEmbedding *embedding, Embedder *embedder);
 
-/* Operators in words, by the one who is asked for sketches, where the setting `describe` says so; under the same limits, kept in the store. */
+/* Operators in words, by the one who is asked for sketches, where the setting `describe` says so; under the same limits, some a run, kept in the
+ * store until there are words for all. */
 bool llm_describer(LlmEmbedding *embedding, Describer *describer);
 
 /* ---- Prompts ---- */

@@ -13,6 +13,7 @@ typedef struct {
     LlmBudget budget;
     LlmTotals totals;
     Map *sent; /* hashes of prompts */
+    size_t described; /* questions about operators, of this run */
 } Asker;
 
 typedef struct {
@@ -304,9 +305,11 @@ bool llm_embedder(LlmEmbedding *embedding, Embedder *embedder) {
 
 /* ---- Descriptions ---- */
 
-enum { DESCRIPTION_WORDS = 80, DESCRIBED_AT_ONCE = 16 };
+/* Questions about operators leave most of a run's questions to sketches. */
+enum { DESCRIPTION_WORDS = 80, DESCRIBED_A_RUN = 16, SHARE_OF_CALLS = 4 };
 
-/* The first words of an answer in small letters: text of others, of which nothing but words is used. */
+/* The first words of an answer in small letters: text of others, of which nothing but words is used. "" where it has none: asking again
+ * is of no use. */
 static char *words_of(const Str *raw) {
     char *text = malloc(raw->len + 2);
     size_t n = 0, words = 0;
@@ -319,19 +322,25 @@ static char *words_of(const Str *raw) {
             text[n++] = ' ', words++;
     }
     if (text) text[n] = '\0';
-    if (text && n) return text;
-    free(text);
-    return NULL;
+    return text;
 }
 
-/* Asks for up to DESCRIBED_AT_ONCE that are not there; false: one could not be had. */
-static bool ask_descriptions(LlmEmbedding *e, const char *const *operators, size_t count, char **texts) {
+/* How many may still be asked for in this run. */
+static size_t describable(const Asker *a) {
+    double most = llm_config_number(a->config, LLM_MAX_CALLS, -1), share = (most - a->totals.calls) / SHARE_OF_CALLS;
+    size_t left = DESCRIBED_A_RUN - a->described;
+    if (most < 0 || share >= (double)left) return left;
+    return share > 0 ? (size_t)share : 0;
+}
+
+/* Asks for the first `most` that are not there; false: one could not be had. */
+static bool ask_descriptions(LlmEmbedding *e, const char *const *operators, size_t count, size_t most, char **texts) {
     Proposer *p = e->proposer;
-    ProposerRequest requests[DESCRIBED_AT_ONCE];
-    ProposerReply replies[DESCRIBED_AT_ONCE];
-    size_t places[DESCRIBED_AT_ONCE], n = 0;
+    ProposerRequest requests[DESCRIBED_A_RUN];
+    ProposerReply replies[DESCRIBED_A_RUN];
+    size_t places[DESCRIBED_A_RUN], n = 0;
     bool ok = true;
-    for (size_t i = 0; i < count && n < DESCRIBED_AT_ONCE; i++) {
+    for (size_t i = 0; i < count && n < most; i++) {
         if (texts[i]) continue;
         requests[n] = (ProposerRequest){.task = PROPOSE_DESCRIBE, .operator_name = "", .operator_text = operators[i],
                                         .target = "", .arch = "", .cancel = e->cancel};
@@ -339,11 +348,14 @@ static bool ask_descriptions(LlmEmbedding *e, const char *const *operators, size
         places[n++] = i;
     }
     if (n) p->propose(p, requests, n, replies);
+    ((Asker *)p)->described += n;
     for (size_t i = 0; i < n; i++) {
         char **text = &texts[places[i]];
         keep_call(e, p->detail, "describe", &replies[i]);
         if (replies[i].status == PROPOSED) *text = words_of(&replies[i].raw);
-        if (!*text && !e->error.len) str_append(&e->error, replies[i].error.len ? replies[i].error.data : "a description without words");
+        if (!*text && !e->undescribed.len)
+            str_printf(&e->undescribed, "%s; graphs alone are compared", replies[i].error.len ? replies[i].error.data : "the answer was cut");
+        if (*text && !**text && !e->undescribed.len) str_append(&e->undescribed, "a description without words");
         ok = ok && *text;
         if (*text && e->store) store_put_description(e->store, p->detail, operators[places[i]], *text);
         proposer_reply_release(&replies[i]);
@@ -354,12 +366,17 @@ static bool ask_descriptions(LlmEmbedding *e, const char *const *operators, size
 static bool describe(void *context, const char *const *operators, size_t count, char **texts) {
     LlmEmbedding *e = context;
     size_t missing = 0;
-    bool ok = true;
     for (size_t i = 0; i < count; i++) {
         texts[i] = e->store ? store_find_description(e->store, e->proposer->detail, operators[i]) : NULL;
         missing += !texts[i];
     }
-    for (size_t asked = 0; ok && asked < missing; asked += DESCRIBED_AT_ONCE) ok = ask_descriptions(e, operators, count, texts);
+    size_t most = describable((const Asker *)e->proposer);
+    bool ok = ask_descriptions(e, operators, count, most, texts);
+    if (ok && missing > most) {
+        ok = false;
+        str_printf(&e->undescribed, "%s%zu of %zu operators are still without; later runs ask for them, graphs alone are compared",
+                   e->undescribed.len ? "; " : "", missing - most, count);
+    }
     for (size_t i = 0; !ok && i < count; i++) free(texts[i]);
     return ok;
 }

@@ -540,7 +540,7 @@ bool store_put_vector(Store *s, const char *model, const char *text, const doubl
     sqlite3_stmt *q = store_prepare(s, "INSERT OR REPLACE INTO embedding VALUES(?1, ?2, ?3)", 2,
                                     vector_key(model, text, hash, texts));
     if (q) sqlite3_bind_blob64(q, 3, vector, size * sizeof *vector, SQLITE_TRANSIENT);
-    return store_finish(q);
+    return note_fault(s, store_finish(q));
 }
 
 char *store_find_description(Store *s, const char *model, const char *definition) {
@@ -555,7 +555,7 @@ bool store_put_description(Store *s, const char *model, const char *definition, 
     const char *texts[3];
     vector_key(model, definition, hash, texts);
     texts[2] = text;
-    return execute(s, "INSERT OR REPLACE INTO description VALUES(?1, ?2, ?3)", 3, texts);
+    return note_fault(s, execute(s, "INSERT OR REPLACE INTO description VALUES(?1, ?2, ?3)", 3, texts));
 }
 
 bool store_run_end(Store *s, int64_t run, const StoreKey *key, const StoreRunEnd *e) {
@@ -601,7 +601,8 @@ bool store_find_run(Store *s, const StoreKey *key, const char *strategy, uint64_
 
 /* ---- Upkeep ---- */
 
-/* `kept`: sketches that a best or a run's winner is, and what they were made from. */
+/* `kept`: sketches that a best or a run's winner is, and what they were made from. `answer`: sketches that were judged as what
+ * fix-its made of them, so that they have a verdict and no result. */
 static const char drop[] =
     "CREATE TEMP TABLE kept AS WITH RECURSIVE"
     " best(hash) AS (SELECT sketch FROM (SELECT r.sketch, min(r.seconds) FROM result r JOIN sketch k"
@@ -618,10 +619,13 @@ static const char drop[] =
     " k.hash = r.sketch) WHERE (place > ";
 static const char drop_rest[] =
     " OR status <> 'ok') AND sketch NOT IN (SELECT hash FROM kept);"
+    "CREATE TEMP TABLE answer AS SELECT DISTINCT sketch FROM verdict WHERE sketch NOT IN (SELECT sketch FROM verification);"
     "DELETE FROM verification WHERE (sketch, device, environment, case_name) IN (SELECT * FROM gone);"
     "DELETE FROM measurement WHERE (sketch, device, environment, case_name) IN (SELECT * FROM gone);"
     "CREATE TEMP TABLE unused AS SELECT hash FROM sketch WHERE hash NOT IN (SELECT sketch FROM"
-    " verification) AND hash NOT IN (SELECT hash FROM kept);"
+    " verification) AND hash NOT IN (SELECT hash FROM kept) AND NOT (hash IN (SELECT sketch FROM answer) AND definition IN"
+    " (SELECT k.definition FROM sketch k JOIN verification v ON v.sketch = k.hash UNION SELECT definition FROM run UNION"
+    " SELECT definition FROM model_call));"
     "DELETE FROM artifact WHERE sketch IN (SELECT hash FROM unused);"
     "DELETE FROM verdict WHERE sketch IN (SELECT hash FROM unused);"
     "DELETE FROM measurement WHERE sketch IN (SELECT hash FROM unused);"
@@ -640,7 +644,7 @@ int64_t store_gc(Store *s) {
     bool ok = store_sql(s, sql.data);
     str_release(&sql);
     int64_t count = ok ? pragma(s, "SELECT count(*) FROM gone") : -1;
-    ok = ok && store_sql(s, "DROP TABLE gone; DROP TABLE kept; DROP TABLE unused");
+    ok = ok && store_sql(s, "DROP TABLE gone; DROP TABLE kept; DROP TABLE answer; DROP TABLE unused");
     return end(s, ok) && store_sql(s, "VACUUM") ? count : -1;
 }
 

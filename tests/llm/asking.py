@@ -46,6 +46,8 @@ broken = {BROKEN!r}
 mode = open("mode").read()
 if mode == "repair":
     print("I think:\\n```sketch\\n" + (right if "This sketch failed" in prompt else broken) + "```")
+elif mode == "right":
+    print(right)
 elif mode == "wrong":
     print(right.replace("2 * x + 1", "2 * x"))
 elif mode == "slices":
@@ -223,8 +225,30 @@ def failures_by_content(folder: str) -> None:
     assert len(rows(h, "verdicts")) == 1
 
 
+def verdicts_of_the_usual_run(folder: str) -> None:
+    """What was said under another limit of time, with other inputs or another target document condemns no sketch elsewhere."""
+    h = Home(folder, "repair")
+    (h.path / "mode").write_text("right")
+    asked = (AGENT_FLAG, "--candidates=1", "--repairs=0", "--store=db")
+    (h.path / "t.json").write_bytes((ROOT / "docspec/targets/x86-64-v3.json").read_bytes())
+    first = h.propose(*asked, "--time-limit=0.001", status=3)["candidates"][0]
+    assert first["failure"] == "timeout" and not rows(h, "verdicts"), first
+    unusual = (["--seed=77"], ["--target-file=t.json"], ["--time-limit=60"])
+    for known in (False, True):
+        c = h.propose(*asked)["candidates"][0]
+        assert c["verified"] and c["known"] == known, c
+    for more in unusual:
+        c = h.propose(*asked, *more)["candidates"][0]
+        assert c["verified"] and not c["known"], (more, c)
+    assert len(rows(h, "verdicts")) == 1
+
+
 def settings(folder: str) -> None:
     h = Home(folder)
+    for name in ("endpoint", "embedding_endpoint"):
+        for secret in ("https://user:SECRETKEY@host/v1", "https://SECRET/KEY@host/v1", "user:SECRETKEY@host/v1"):
+            shown = h.run("config", "--show-origin", f"--set={name}={secret}").stdout
+            assert "SECRET" not in shown and "KEY" not in shown and f"\n{name} = " in "\n" + shown and "[redacted]@host/v1\t# flag" in shown, shown
     (h.path / ".config/sketchc").mkdir(parents=True)
     (h.path / ".config/sketchc/config").write_text("endpoint = http://localhost:1/v1\nmodel = mine\nmax_calls = 5\n")
     (h.path / "sketchc.conf").write_text("model = theirs\nmax_calls = 3\n")
@@ -318,7 +342,7 @@ def examples(folder: str) -> None:
 
 
 def main() -> int:
-    for test in (repairs_and_recordings, fixes_without_a_call, limits_and_secrets, joined_with_the_compilers_own, chains_in_the_store, failures_by_content, settings, documents, a_gpu_by_documents_alone, examples):
+    for test in (repairs_and_recordings, fixes_without_a_call, limits_and_secrets, joined_with_the_compilers_own, chains_in_the_store, failures_by_content, verdicts_of_the_usual_run, settings, documents, a_gpu_by_documents_alone, examples):
         with tempfile.TemporaryDirectory() as folder:
             test(folder)
         print("ok", test.__name__)

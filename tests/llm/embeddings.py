@@ -202,22 +202,33 @@ def described(p: Place) -> None:
     p.forget()
     log, said = p.run("right", wanted)
     asked = [body for path, _, body in log if path.endswith("/chat/completions") and DESCRIBE in body["messages"][0]["content"]]
-    assert len(asked) == len(OTHERS) + 1 == len(log) - 1 and chosen in shown(log), (len(asked), shown(log), said)
+    assert len(asked) == 16 == len(log) - 1 and chosen not in shown(log), (len(asked), shown(log), said)
+    assert f"{len(OTHERS) + 1 - 16} of {len(OTHERS) + 1} operators are still without" in said and "embedding" not in said, said
     assert all("<operator>" in body["messages"][1]["content"] for body in asked)
     assert [c["task"] for c in p.calls()] == ["describe"] * len(asked) + ["first"]
     log, said = p.run("right", wanted)
+    assert len(log) == len(OTHERS) + 1 - 16 + 1 and chosen in shown(log) and "descriptions" not in said, "a later run asks for the rest"
+    log, said = p.run("right", wanted)
     assert len(log) == 1 and chosen in shown(log), "the store has the words"
     p.forget()
-    log, _ = p.run("right", wanted, MODEL)
+    for _ in range(2):
+        log, _ = p.run("right", wanted, MODEL)
     texts = [t for path, _, body in log if path.endswith("/embeddings") for t in body["input"]]
     assert len(texts) == len(OTHERS) + 1 and all(("zebraaa" in t) != ("quinceaa" in t) for t in texts), texts
     p.forget()
     Handler.words = lambda task: "12 34 %%"
+    log, said = p.run("right", wanted, MODEL)
+    assert "descriptions of operators by the model: a description without words" in said and "the built-in" not in said, said
+    assert shown(log) == ["exp_one"]
+    p.run("right", wanted)
     log, said = p.run("right", wanted)
-    assert "a description without words" in said and chosen not in shown(log), said
+    assert len(log) == 1 and "descriptions" not in said, "an answer without words is not asked for again"
     p.forget()
-    log, said = p.run("right", wanted, "--max-calls=3", "--search-time=0.01", statuses=(0,))
-    assert len(log) == 3 and "max_calls" in said, said
+    p.run("right", MODEL)
+    log, said = p.run("right", wanted, MODEL, "--max-calls=3", "--search-time=0.01")
+    assert shown(log) == ["exp_one"] and len(log) == 1, "questions about operators leave those about sketches"
+    log, _ = p.run("right", wanted, "--max-calls=9", "--search-time=0.01")
+    assert len(log) == 3, "a quarter of what is left"
 
 
 def limits(p: Place) -> None:

@@ -49,8 +49,9 @@ int command_config(const CommandLine *line);
 int command_docspec(Arena *arena, const CommandLine *line);
 /* What times depend on beside the device: a JSON object of sketchc and the tools with their versions. */
 void ask_environment(Str *out);
-/* Why the built-in embedding served instead of the endpoint's, if it did. */
-void ask_say_vectors(const CommandLine *line, const Str *why);
+struct LlmEmbedding;
+/* Why the built-in embedding served instead of the endpoint's, and why there are no descriptions, if so. */
+void ask_say_vectors(const CommandLine *line, const struct LlmEmbedding *vectors);
 /* The text of the user's own target document of that name, or null. */
 const char *own_target(Arena *arena, const char *arch);
 

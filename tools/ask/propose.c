@@ -250,10 +250,15 @@ static void store_form(const Run *run, const char *sketch, Str *out) {
     if (!sketch_in_style(run->operator_text.data, sketch, out)) str_append(out, sketch);
 }
 
+/* A verdict is found by the sketch alone: it holds where inputs, limit of time and target are those of every run. */
+static bool is_usual(const Run *run) {
+    return !run->judge.target_file && !option_given(run->line, OPTION_SEED) && !option_given(run->line, OPTION_TIME_LIMIT);
+}
+
 /* Is the answer's sketch known, also as one that failed, hung or crashed? Then it is not run again. */
 static bool find_verdict(const Run *run, const char *answer, Judgement *j) {
     Str sketch;
-    if (!run->place.device[0]) return false;
+    if (!run->place.device[0] || !is_usual(run)) return false;
     str_init(&sketch);
     store_form(run, answer, &sketch);
     StoreKey key = key_of(run, sketch.data);
@@ -264,7 +269,8 @@ static bool find_verdict(const Run *run, const char *answer, Judgement *j) {
     return known;
 }
 
-/* What was said of the answer, and of the sketch that was judged (fix-its may lie between): result, time, artifact. */
+/* What was said of the answer, and of the sketch that was judged (fix-its may lie between): result, time, artifact. Failures under other
+ * conditions than the usual ones say nothing of other runs, times of code for another target document neither. */
 static void keep_result(const Run *run, const Judgement *j, const char *answer, const char *sketch) {
     StoreKey key = key_of(run, sketch);
     StoreResult failed = {0};
@@ -274,10 +280,12 @@ static void keep_result(const Run *run, const Judgement *j, const char *answer, 
         key.device = j->device;
         key.case_name = j->case_name;
     }
+    if (run->judge.target_file || (j->failure && !is_usual(run))) return;
     if (!key.device[0] || j->failure == FAILURE_MACHINE || (j->failure == FAILURE_NONE && j->seconds <= 0)) return;
     snprintf(failed.status, sizeof failed.status, "%s", failure_name(j->failure));
     store_put(run->store, &key, j->failure ? &failed : &j->measured, run->proposer->name, NULL);
     if (j->artifact.len && !j->failure) store_put_artifact(run->store, &key, j->artifact.data, j->artifact.len);
+    if (!is_usual(run)) return;
     str_init(&asked);
     str_init(&verdict);
     store_form(run, answer, &asked);
@@ -541,11 +549,13 @@ static void find_similar(Run *run) {
     Describer describer;
     if (!run->store || option_given(run->line, OPTION_ALONE)) return;
     str_init(&vectors.error);
+    str_init(&vectors.undescribed);
     if (llm_embedder(&vectors, &embedder)) o.embedder = &embedder;
     if (llm_describer(&vectors, &describer)) o.describer = &describer;
     retrieve_examples(run->store, &o, &run->similar);
-    ask_say_vectors(run->line, &vectors.error);
+    ask_say_vectors(run->line, &vectors);
     str_release(&vectors.error);
+    str_release(&vectors.undescribed);
 }
 
 /* The verified answers go on in a search beside designs and what the store knows; its winner is verified completely. */

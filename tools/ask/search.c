@@ -277,9 +277,11 @@ static int run_search(const CommandLine *line, const char *path, SearchOptions *
     return status;
 }
 
-void ask_say_vectors(const CommandLine *line, const Str *why) {
-    if (why->len && !option_given(line, OPTION_QUIET))
-        fprintf(stderr, "sketchc: similar operators were sought without the model, the built-in embedding serves: %s\n", why->data);
+void ask_say_vectors(const CommandLine *line, const LlmEmbedding *vectors) {
+    if (option_given(line, OPTION_QUIET)) return;
+    if (vectors->undescribed.len) fprintf(stderr, "sketchc: descriptions of operators by the model: %s\n", vectors->undescribed.data);
+    if (vectors->error.len)
+        fprintf(stderr, "sketchc: similar operators were sought without the embedding model, the built-in embedding serves: %s\n", vectors->error.data);
 }
 
 int search_by_line(const CommandLine *line, const sketchc_options *compile, const char *path,
@@ -306,13 +308,15 @@ int search_by_line(const CommandLine *line, const sketchc_options *compile, cons
     Embedder embedder;
     Describer describer;
     str_init(&vectors.error);
+    str_init(&vectors.undescribed);
     if (options->more && llm_embedder(&vectors, &embedder)) options->embedder = &embedder;
     if (options->more && llm_describer(&vectors, &describer)) options->describer = &describer;
     int status = run_search(line, path, options, result);
     options->embedder = NULL;
     options->describer = NULL;
-    ask_say_vectors(line, &vectors.error);
+    ask_say_vectors(line, &vectors);
     str_release(&vectors.error);
+    str_release(&vectors.undescribed);
     if (own) ask_close_store(line, own);
     return status;
 }

@@ -4,6 +4,8 @@
 
 #include "check.h"
 
+#include <signal.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 static Store *fresh(char *path) {
@@ -149,6 +151,39 @@ static void check_vectors(void) {
     discard(s, path);
 }
 
+/* What a full disk did not take of vectors and descriptions is remembered. */
+static void check_full_disk(void) {
+    const double one[] = {1};
+    signal(SIGXFSZ, SIG_IGN);
+    for (int i = 0; i < 2; i++) {
+        char path[] = "/tmp/sketchc-store-XXXXXX";
+        Store *s = fresh(path);
+        struct rlimit was, none;
+        CHECK(getrlimit(RLIMIT_FSIZE, &was) == 0);
+        none = (struct rlimit){512, was.rlim_max};
+        CHECK(!store_fault(s) && setrlimit(RLIMIT_FSIZE, &none) == 0);
+        bool taken = i ? store_put_vector(s, "m", "text", one, 1) : store_put_description(s, "m", "operator o {}", "words");
+        CHECK(setrlimit(RLIMIT_FSIZE, &was) == 0);
+        CHECK(!taken && store_fault(s));
+        discard(s, path);
+    }
+}
+
+/* An answer that fix-its changed has a verdict and no result: its verdict stays as long as something is known of the operator. */
+static void check_changed_answers(void) {
+    char path[] = "/tmp/sketchc-store-XXXXXX", *found;
+    Store *s = fresh(path);
+    StoreKey answer = key_of("sketch answer {}"), alone = answer;
+    alone.definition = "operator alone {\n}\n";
+    CHECK(put(s, "sketch a {}", 1e-3, NULL));
+    CHECK(store_put_verdict(s, &answer, "{1}", "test") && store_put_verdict(s, &alone, "{2}", "test"));
+    CHECK(store_gc(s) == 0 && store_gc(s) == 0 && store_check(s) == 0 && !store_fault(s));
+    CHECK((found = store_find_verdict(s, &answer)) && strcmp(found, "{1}") == 0);
+    free(found);
+    CHECK(!store_find_verdict(s, &alone));
+    discard(s, path);
+}
+
 /* What was said of a sketch belongs to operator, sketch, device and environment, and goes with the failure. */
 static void check_verdicts(void) {
     char path[] = "/tmp/sketchc-store-XXXXXX", *found;
@@ -216,7 +251,9 @@ int main(void) {
     check_keys();
     check_runs();
     check_vectors();
+    check_full_disk();
     check_verdicts();
+    check_changed_answers();
     check_shapes();
     check_gc();
     char *message = NULL;
