@@ -197,15 +197,8 @@ static size_t place_of(Wanted *w, const char *text) {
 }
 
 static void keep_call(const LlmEmbedding *e, const char *who, const char *task, const ProposerReply *r) {
-    StoreCall call = {.proposer = who,
-                      .status = proposer_status_name(r->status),
-                      .tokens_in = r->tokens_in,
-                      .tokens_out = r->tokens_out,
-                      .tokens_cached = r->tokens_cached,
-                      .cost = r->cost,
-                      .seconds = r->seconds,
-                      .replayed = r->replayed,
-                      .task = task};
+    StoreCall call = proposer_call(who, r);
+    call.task = task;
     if (e->store) store_put_call(e->store, -1, &call);
 }
 

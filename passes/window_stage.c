@@ -235,7 +235,6 @@ static bool fits_piece(WindowStage *s, AffFacts *facts, int64_t piece) {
     return false;
 }
 
-/* Pieces too narrow for cp.async go element by element. */
 static bool is_async(const WindowStage *s) { return s->piece * element_size(s) >= 4; }
 
 static void choose_piece(WindowStage *s) {
@@ -245,7 +244,7 @@ static void choose_piece(WindowStage *s) {
     s->piece = ir_func_attr_int(f, "pointer_align", 1) / element_size(s);
     if (s->w.load->operand_count > 3 && (!other || other->opcode != IR_CONST)) s->piece = 1;
     while (s->piece > 1 && !fits_piece(s, facts, s->piece)) s->piece /= 2;
-    if (!is_async(s)) s->piece = 1;
+    if (!is_async(s)) s->piece = 1; /* too narrow for cp.async: element by element */
     if (s->piece <= 1) s->piece = 1, s->shift = 0;
     s->pieces = (s->axes[0].extent + s->shift + s->piece - 1) / s->piece;
     int64_t pitch = s->pieces * s->piece;
@@ -303,13 +302,15 @@ static bool is_together(const IrOp *op) {
     return true;
 }
 
+static int64_t whole_lines(int64_t bytes) { return (bytes + 127) / 128 * 128; }
+
 /* Boxes of one kernel lie in one place, behind what else it has in shared memory. */
 static int64_t place_of(const WindowMemory *memory, IrFunc *f) {
-    return memory->bytes ? memory->offset : (ir_func_attr_int(f, "shared_bytes", 0) + 127) / 128 * 128;
+    return memory->bytes ? memory->offset : whole_lines(ir_func_attr_int(f, "shared_bytes", 0));
 }
 
 static bool has_room(const WindowStage *s, IrFunc *f, int64_t bytes) {
-    return place_of(s->memory, f) + (bytes + 127) / 128 * 128 <= s->w.ctx->target->shared_bytes_block;
+    return place_of(s->memory, f) + whole_lines(bytes) <= s->w.ctx->target->shared_bytes_block;
 }
 
 WindowStage *window_stage_plan(const Window *w, int64_t each, WindowMemory *memory) {
@@ -493,7 +494,7 @@ static void barrier(IrBuilder *b) { ir_attr_set_str(ir_op_create(b, IR_BARRIER, 
 /* One box after the other: is there one before this? */
 static bool take_memory(WindowStage *s, IrFunc *f, IrBuilder *b) {
     WindowMemory *memory = s->memory;
-    int64_t bytes = (box_elements(s) * element_size(s) + 127) / 128 * 128, used = ir_func_attr_int(f, "shared_bytes", 0);
+    int64_t bytes = whole_lines(box_elements(s) * element_size(s)), used = ir_func_attr_int(f, "shared_bytes", 0);
     bool again = memory->bytes;
     memory->offset = place_of(memory, f);
     if (memory->bytes < bytes) memory->bytes = bytes;

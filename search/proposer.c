@@ -130,3 +130,14 @@ bool proposer_extract_operator(const char *text, size_t size, Str *block, Str *n
     }
     return false;
 }
+
+StoreCall proposer_call(const char *proposer, const ProposerReply *reply) {
+    return (StoreCall){.proposer = proposer,
+                       .status = proposer_status_name(reply->status),
+                       .tokens_in = reply->tokens_in,
+                       .tokens_out = reply->tokens_out,
+                       .tokens_cached = reply->tokens_cached,
+                       .cost = reply->cost,
+                       .seconds = reply->seconds,
+                       .replayed = reply->replayed};
+}

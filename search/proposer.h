@@ -8,6 +8,7 @@
 #ifndef SEARCH_PROPOSER_H
 #define SEARCH_PROPOSER_H
 
+#include "store.h"
 #include "support.h"
 
 typedef enum {
@@ -102,6 +103,8 @@ struct Proposer {
 void proposer_reply_init(ProposerReply *reply);
 void proposer_reply_release(ProposerReply *reply);
 const char *proposer_status_name(ProposerStatus status); /* "proposed", "truncated", ... */
+/* What the store is told of a reply by `proposer`; the texts stay the caller's. The rest of the call is the caller's to set. */
+StoreCall proposer_call(const char *proposer, const ProposerReply *reply);
 bool proposer_status_is_final(ProposerStatus status);    /* asking again is of no use */
 void proposer_destroy(Proposer *proposer);               /* null is allowed */
 

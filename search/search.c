@@ -113,17 +113,6 @@ static ProposerRequest request_of(const Loop *l, const ProposerCandidate *parent
                              .cancel = s->options->cancel};
 }
 
-StoreCall search_call(const char *proposer, const ProposerReply *reply) {
-    return (StoreCall){.proposer = proposer,
-                       .status = proposer_status_name(reply->status),
-                       .tokens_in = reply->tokens_in,
-                       .tokens_out = reply->tokens_out,
-                       .tokens_cached = reply->tokens_cached,
-                       .cost = reply->cost,
-                       .seconds = reply->seconds,
-                       .replayed = reply->replayed};
-}
-
 /* A question to somebody outside, and what it cost. */
 static void note_call(Loop *l, const Proposer *from, const ProposerRequest *r, const ProposerReply *reply, size_t at) {
     SearchProgress *p = &l->result->last;
@@ -132,7 +121,7 @@ static void note_call(Loop *l, const Proposer *from, const ProposerRequest *r, c
     p->tokens_in += reply->tokens_in > 0 ? reply->tokens_in : 0;
     p->tokens_out += reply->tokens_out > 0 ? reply->tokens_out : 0;
     if (reply->cost >= 0) p->cost = (p->cost > 0 ? p->cost : 0) + reply->cost;
-    StoreCall call = search_call(from->detail ? from->detail : from->name, reply);
+    StoreCall call = proposer_call(from->detail ? from->detail : from->name, reply);
     call.task = r->parent_count ? "improve" : "design";
     call.definition = s->operator_text;
     call.target = s->options->target;

@@ -65,8 +65,6 @@ typedef struct SearchResult {
 } SearchResult;
 
 bool search_strategy_known(const char *name);
-/* What the store is told of a reply by `proposer`; the texts stay the caller's. The rest of the call is the caller's to set. */
-StoreCall search_call(const char *proposer, const ProposerReply *reply);
 /* The operator of the options' file in the one style, as the store knows it, and its name; false with diagnostics in `error`. */
 bool search_read_operator(const SearchOptions *options, Str *operator_text, Str *operator_name, Str *error);
 /* Where results of a search with these options belong: the case that is timed, the device and its architecture as reports call them;

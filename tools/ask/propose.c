@@ -303,7 +303,7 @@ static void keep_call(Run *run, Line *l, const ProposerReply *reply, const char 
     if (!run->store) return;
     str_init(&sketch);
     if (j) store_form(run, j->sketch.data, &sketch);
-    StoreCall call = search_call(run->proposer->detail[0] ? run->proposer->detail : run->proposer->name, reply);
+    StoreCall call = proposer_call(run->proposer->detail[0] ? run->proposer->detail : run->proposer->name, reply);
     call.task = l->round ? "repair" : "first";
     call.definition = run->definition.data;
     call.target = run->judge.target;
