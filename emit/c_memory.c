@@ -313,6 +313,11 @@ void c_vec_into(CPrinter *p, const IrOp *op, const char *address) {
     case IR_BITCAST: {
         const IrType *t = op->results[0].type;
         if (!copyable(p, op, t)) return;
+        if (!is_vec(op->operands[0]->type)) {
+            if (!p->dialect->gpu) c_fail(p, op, "a scalar as a vector");
+            c_statement(p, "*(%s *)%s = %s;", c_type(p, op->operands[0]->type->dtype), address, c_use(p, op->operands[0]).text);
+            return;
+        }
         WideCopy w = {.to = address, .from = c_vec_address(p, op->operands[0])};
         wide_copy(p, t, &w);
         return;

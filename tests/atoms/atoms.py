@@ -1,0 +1,469 @@
+"""One small kernel for each hardware instruction that kernels use, made from the rows of ir/atoms.def, ir/wgmma.def and
+emit/async.def, against the same operation on whole tensors. A row of those tables without a kernel fails.
+
+atoms.py ROOT interpret PASS_CHECK     each interpreted on small integers, equal to the reference evaluator's result
+atoms.py ROOT assemble KERNEL_TOOL     as PTX by ptxas and as CUDA C by nvcc, for the architecture that it needs
+atoms.py ROOT run KERNEL_TOOL          on the device: both codes' results equal the reference, and each other, bit for bit
+atoms.py ROOT print                    the kernels"""
+import concurrent.futures
+import os
+import pathlib
+import re
+import subprocess
+import sys
+import tempfile
+
+SKIPPED = 77
+SIZES = {"f16": 2, "bf16": 2, "f32": 4, "i8": 1, "u8": 1, "i32": 4, "f8e4m3": 1, "f8e5m2": 1}
+DTYPES = {"s8": "i8", "e4m3": "f8e4m3", "e5m2": "f8e5m2", "tf32": "f32"}  # as PTX calls them
+
+
+class Kernel:
+    """The text of a kernel's body: values are named in the order of their making."""
+
+    def __init__(self):
+        self.text, self.count, self.depth = "", 0, 1
+
+    def do(self, line):
+        self.text += "    " * self.depth + line + "\n"
+
+    def op(self, text, result="index"):
+        self.count += 1
+        self.do(f"%v{self.count} = {text} : {result}")
+        return f"%v{self.count}"
+
+    def const(self, value, result="index"):
+        return self.op(f"const() {{value = {value}}}", result)
+
+    def index(self, value):
+        return value if isinstance(value, str) else self.const(value)
+
+    def calc(self, op, a, b):
+        return self.op(f"{op}({self.index(a)}, {self.index(b)})")
+
+    def add(self, *terms):
+        total = self.index(terms[0])
+        for term in terms[1:]:
+            total = self.calc("add", total, term)
+        return total
+
+    def mul(self, a, b):
+        return self.calc("mul", a, b)
+
+    def div(self, a, b):
+        return self.calc("floordiv", a, b)
+
+    def mod(self, a, b):
+        return self.calc("mod", a, b)
+
+    def special(self, name):
+        return self.op(f'special() {{name = "{name}"}}')
+
+    def shared(self, dtype, offset, count, align=128):
+        return self.op(f"shared.ptr() {{offset = {offset}, bytes = {count * SIZES.get(dtype, 8)}, align = {align}}}", f"ptr<{dtype}, shared>")
+
+    def load(self, pointer, at, dtype, width=1):
+        kind = f"vec<{width} x {dtype}>" if width > 1 else dtype
+        return self.op(f"mem.load({pointer}, {self.index(at)}) {{align = {width * SIZES[dtype]}}}", kind)
+
+    def store(self, value, pointer, at, align, mask=""):
+        self.do(f"mem.store({value}, {pointer}, {self.index(at)}{mask and ', ' + mask}) {{align = {align}}}")
+
+    def begin(self, line):
+        self.do(line + " {")
+        self.depth += 1
+
+    def end(self, line="}"):
+        self.depth -= 1
+        self.do(line)
+
+    def barrier(self, scope="block"):
+        self.do(f'barrier() {{scope = "{scope}"}}')
+
+
+class Tensor:
+    def __init__(self, name, dtype, *extents):
+        self.name, self.dtype, self.extents = name, dtype, extents
+
+    def type(self):
+        return f"tensor<[{', '.join(map(str, self.extents))}] x {self.dtype}>"
+
+
+def file(graph, k, inputs, output, warps=1, shared=0, maps=(), attrs="", blocks=3):
+    """The operator and the kernel. graph: its text, whose result is %y."""
+    ins = ", ".join(f"tensor %{t.name}: {t.type()} in" for t in inputs)
+    params = [f"tensor %{t.name}: ptr<{t.dtype}, global> in of {t.type()}" for t in inputs]
+    params += [f"tensor %{output.name}: ptr<{output.dtype}, global> out of {output.type()}", "symbol %P: index", *maps]
+    data = ", ".join(f"{t.name} = exact(3)" for t in inputs)
+    return f"""sketchc.ir 1
+
+case @small {{P = {blocks}; {data}}}
+
+func @reference graph ({ins}, symbol %P: index) {{
+{graph}    return(%y) {{names = ["{output.name}"]}}
+}}
+
+func @one kernel ({", ".join(params)}) {{target = "cuda", num_warps = {warps}, grid_x = aff(P), shared_bytes = {shared}{attrs}}} {{
+{k.text}    return()
+}}
+"""
+
+
+# ---- Products of a warp ----
+
+def mma(name):
+    """D + A B of 16 by 8, k with 32 bytes; PTX ISA, "Matrix Fragments for mma.m16n8k*"."""
+    acc, factors = name.split(".")[2:4]
+    acc, factors = {"s32": "i32"}.get(acc, acc), DTYPES.get(factors, factors)
+    packed, depth = 4 // SIZES[factors], int(name.split(".")[1].split("k")[1])
+    a, b, d, c = Tensor("A", factors, "P", 16, depth), Tensor("B", factors, "P", 8, depth), Tensor("D", acc, "P", 16, 8), Tensor("C", acc, "P", 16, 8)
+    k = Kernel()
+    lane, block = k.special("lane"), k.special("ctaid.x")
+    group, four = k.div(lane, 4), k.mod(lane, 4)
+
+    def registers(pointer, rows, count):
+        words = []
+        for r in range(count):
+            row = k.add(k.mul(block, rows), group, r % 2 * 8 if rows == 16 else 0)
+            column = k.add(k.mul(four, packed), (r // 2 if rows == 16 else r) * 4 * packed)
+            words.append(k.op(f"bitcast({k.load(pointer, k.add(k.mul(row, depth), column), factors, packed)})", "u32"))
+        return k.op(f"pack({', '.join(words)})", f"vec<{count} x u32>")
+
+    def place(e):
+        return k.add(k.mul(k.add(k.mul(block, 16), group, e // 2 * 8), 8), k.mul(four, 2), e % 2)
+    left, right = registers("%A", 16, 4), registers("%B", 8, 2)
+    sums = k.op(f"pack({', '.join(k.load('%D', place(e), acc) for e in range(4))})", f"vec<4 x {acc}>")
+    result = k.op(f'atom({left}, {right}, {sums}) {{name = "{name}"}}', f"vec<4 x {acc}>")
+    for e in range(4):
+        k.store(k.op(f"extract({result}) {{lane = {e}}}", acc), "%C", place(e), 4)
+    return file(product(a, b, d, acc), k, [a, b, d], c)
+
+
+def product(a, b, d, acc, trans_a=False, trans_b=False):
+    """The operator: C[p] = A[p] B[p]^T + D[p], or without D."""
+    rows, columns = a.extents[2 if trans_a else 1], b.extents[2 if trans_b else 1]
+    result = f"tensor<[P, {rows}, {columns}] x {acc}>"
+    sums = f"sum_a = [{1 if trans_a else 2}], sum_b = [{1 if trans_b else 2}]"
+    low = ', precision = "f8"' if a.dtype.startswith("f8") else ""
+    text = f"    %{'m' if d else 'y'} = graph.contract(%A, %B) {{batch_a = [0], batch_b = [0], {sums}{low}}} : {result}\n"
+    return text + (f"    %y = add(%m, %D) : {result}\n" if d else "")
+
+
+# ---- Matrices of 8 rows of 16 bytes ----
+
+def ldmatrix(name):
+    count, turned = int(name[10]), name.endswith(".trans")
+    x, y = Tensor("X", "f16", "P", count, 8, 8), Tensor("Y", "f16", "P", count, 8, 8)
+    k = Kernel()
+    lane, block = k.special("lane"), k.special("ctaid.x")
+    rows = k.shared("f16", 0, count * 64)
+    row = k.mod(lane, count * 8)
+    own = k.load("%X", k.mul(k.add(k.mul(block, count * 8), row), 8), "f16", 8)
+    k.store(own, rows, k.mul(row, 8), 16, k.op(f"lt({lane}, {k.const(count * 8)})", "bool"))
+    k.barrier("warp")
+    words = k.op(f'atom({rows}, {k.mul(row, 8)}) {{name = "{name}"}}', f"vec<{count} x u32>")
+    for j in range(count):
+        pair = k.op(f"bitcast({k.op(f'extract({words}) {{lane = {j}}}', 'u32')})", "vec<2 x f16>")
+        k.store(pair, "%Y", k.add(k.mul(k.add(k.mul(block, count * 8), j * 8, k.div(lane, 4)), 8), k.mul(k.mod(lane, 4), 2)), 4)
+    graph = f"    %y = graph.transpose(%X) {{perm = [0, 1, {'3, 2' if turned else '2, 3'}]}} : {y.type()}\n"
+    return file(graph, k, [x], y, shared=count * 128)
+
+
+# ---- Copies of a thread ----
+
+def cp_async(size):
+    """A row of `size` bytes each thread, of which lane % (words + 1) words are valid; read by the lane that is the other one of a pair."""
+    words = size // 4
+    x, y = Tensor("X", "f32", "P", 32, words), Tensor("Y", "f32", "P", 32, words)
+    k = Kernel()
+    lane, block = k.special("lane"), k.special("ctaid.x")
+    rows = k.shared("f32", 0, 32 * words)
+    at = k.mul(k.add(k.mul(block, 32), lane), words)
+    k.do(f"async.copy(%X, {at}, {rows}, {k.mul(lane, words)}, {k.mul(k.mod(lane, words + 1), 4)}) {{bytes = {size}}}")
+    k.do("async.commit()")
+    k.do("async.wait() {pending = 0}")
+    k.barrier()
+    other = k.calc("xor", lane, 1)
+    row = k.load(rows, k.mul(other, words), "f32", words)
+    k.store(row, "%Y", k.mul(k.add(k.mul(block, 32), other), words), size)
+    shape = f"[P, 32, {words}]"
+    graph = f"""    %lane = graph.iota() {{axis = 1}} : tensor<{shape} x i64>
+    %word = graph.iota() {{axis = 2}} : tensor<{shape} x i64>
+    %steps = const() {{value = {words + 1}}} : i64
+    %many = graph.broadcast(%steps) {{axes = []}} : tensor<{shape} x i64>
+    %valid = mod(%lane, %many) : tensor<{shape} x i64>
+    %inside = lt(%word, %valid) : tensor<{shape} x bool>
+    %none = const() {{value = 0.0}} : f32
+    %zero = graph.broadcast(%none) {{axes = []}} : {y.type()}
+    %y = select(%inside, %X, %zero) : {y.type()}
+"""
+    return file(graph, k, [x], y, shared=32 * size)
+
+
+# ---- The copy engine ----
+
+def make_barrier(k, offset, stages=1):
+    """A barrier that all see, and the block's first thread."""
+    full = k.op(f"shared.ptr() {{offset = {offset}, bytes = {8 * stages}}}", "ptr<u64, shared>")
+    first = k.op(f"eq({k.special('tid.x')}, {k.const(0)})", "bool")
+    k.begin(f"if({first})")
+    k.do(f"mbar.init({full}, {k.const(0)}) {{arrivals = 1}}")
+    k.do("yield()")
+    k.end("} {}")
+    k.barrier()
+    return full, first
+
+
+def copy_boxes(k, full, first, bytes_, boxes, parity=0):
+    """boxes: (map, where to, offset, coordinates)."""
+    k.begin(f"if({first})")
+    zero = k.const(0)
+    k.do(f"mbar.expect({full}, {zero}) {{bytes = {bytes_}}}")
+    for box, to, offset, at in boxes:
+        k.do(f"tma.load({box}, {to}, {k.index(offset)}, {full}, {zero}, {', '.join(k.index(c) for c in at)})")
+    k.do("yield()")
+    k.end("} {}")
+    k.do(f"mbar.wait({full}, {k.const(0)}, {k.const(parity)})")
+
+
+def swizzled(k, at, swizzle, size):
+    """Where the engine puts element `at` of a box: pieces of 16 bytes change places by the line of 128 bytes."""
+    if not swizzle:
+        return at
+    piece, line = 16 // size, 128 // size
+    phase = k.calc("and", k.div(at, line), swizzle // 16 - 1)
+    return k.calc("xor", at, k.mul(phase, piece))
+
+
+def tma(dtype, swizzle, rank=2):
+    """Boxes that reach beyond the tensor on both sides, where zeros come."""
+    size = SIZES[dtype]
+    inner = (swizzle or 64) // size
+    box = [1, 2, 2, 8][-rank + 1:] + [inner] if rank > 1 else [inner]
+    tensor = [3, 3, 3, 11][-rank + 1:] + [inner + 16 // size * 2] if rank > 1 else [inner + 16 // size * 2]
+    starts = [0] * (rank - 1) + [-16 // size]
+    count = 1
+    for extent in box:
+        count *= extent
+    x, y = Tensor("X", dtype, *tensor), Tensor("Y", dtype, "P", *box)
+    k = Kernel()
+    lane, block = k.special("lane"), k.special("ctaid.x")
+    to = k.shared(dtype, 0, count, 1024)
+    full, first = make_barrier(k, count * size)
+    # Block p moves by a box along the first axis (of the tensor's only one: by 16 bytes).
+    moves = [k.mul(block, box[0] if rank > 1 else 16 // size)] + [k.const(0)] * (rank - 1)
+    at = [k.add(m, s) for m, s in zip(moves, starts)]
+    copy_boxes(k, full, first, count * size, [("%X_box", to, 0, at)])
+    for e in range(0, count, 32):
+        place = k.add(lane, e)
+        inside = k.op(f"lt({place}, {k.const(count)})", "bool")
+        k.begin(f"if({inside})")
+        value = k.load(to, swizzled(k, place, swizzle, size), dtype)
+        k.store(value, "%Y", k.add(k.mul(block, count), place), size)
+        k.do("yield()")
+        k.end("} {}")
+    names = [f"%i{a}" for a in range(rank)]
+    text = f"    %y = graph.generic(%P, {', '.join(f'%e{a}' for a in range(rank))}) {{outer = {rank + 1}}} : {y.type()} (%p: index, {', '.join(n + ': index' for n in names)}) {{\n"
+    text += f"        %step = const() {{value = {box[0] if rank > 1 else 16 // size}}} : index\n        %begin = mul(%p, %step) : index\n"
+    for a, n in enumerate(names):
+        text += f"        %s{a} = const() {{value = {starts[a]}}} : index\n        %c{a} = add({n}, %s{a}) : index\n"
+    text += "        %first = add(%c0, %begin) : index\n"
+    text += f"        %value = graph.element(%X, {', '.join(['%first'] + [f'%c{a}' for a in range(1, rank)])}) {{pad = 0.0}} : {dtype}\n        yield(%value)\n    }}\n"
+    extents = "".join(f"    %e{a} = const() {{value = {box[a]}}} : index\n" for a in range(rank))
+    maps = [f"map %X_box: ptr<{dtype}, map> of X [{', '.join(map(str, box))}] swizzle {swizzle}"]
+    return file(extents + text, k, [x], y, shared=count * size + 8, maps=maps, blocks=4)
+
+
+def phases():
+    """One barrier through four phases: each copy lands before its own ends."""
+    x, y = Tensor("X", "f32", "P", 4, 32), Tensor("Y", "f32", "P", 4, 32)
+    k = Kernel()
+    lane, block = k.special("lane"), k.special("ctaid.x")
+    to = k.shared("f32", 0, 128, 128)
+    full, first = make_barrier(k, 512)
+    for turn in range(4):
+        copy_boxes(k, full, first, 128, [("%X_box", to, turn % 2 * 32, [block, turn, 0])], turn % 2)
+        k.store(k.load(to, k.add(lane, turn % 2 * 32), "f32"), "%Y", k.add(k.mul(k.add(k.mul(block, 4), turn), 32), lane), 4)
+        k.barrier()
+    k.begin(f"if({first})")
+    k.do(f"mbar.drop({full}, {k.const(0)})")
+    k.do("yield()")
+    k.end("} {}")
+    graph = f"    %y = graph.transpose(%X) {{perm = [0, 1, 2]}} : {y.type()}\n"
+    return file(graph, k, [x], y, shared=520, maps=["map %X_box: ptr<f32, map> of X [1, 1, 32] swizzle 0"])
+
+
+# ---- Products of a warpgroup ----
+
+def wgmma(row, swizzle, columns, trans_a=False, trans_b=False, fresh=False):
+    """D + A B of 64 rows; k as far as the swizzle's rows go."""
+    dtype, acc, depth = row["in"], row["acc"], row["depth"]
+    size = SIZES[dtype]
+    across = k_extent = swizzle // size  # elements of a block's row
+    a = Tensor("A", dtype, "P", *((k_extent, 64) if trans_a else (64, k_extent)))
+    b = Tensor("B", dtype, "P", *((k_extent, columns) if trans_b else (columns, k_extent)))
+    c, d = Tensor("C", acc, "P", 64, columns), None if fresh else Tensor("D", acc, "P", 64, columns)
+    k = Kernel()
+    tid, block = k.special("tid.x"), k.special("ctaid.x")
+    bytes_a, bytes_b = 64 * k_extent * size, columns * k_extent * size
+    room = (bytes_a + 1023) // 1024 * 1024
+    buffers = k.shared(dtype, 0, 64 * k_extent, 1024), k.shared(dtype, room, columns * k_extent, 1024)
+    full, first = make_barrier(k, room + bytes_b)
+    boxes, maps, rows = [], [], {}
+    for t, to in zip((a, b), buffers):
+        height, width = t.extents[1:]
+        rows[t.name] = height
+        maps.append(f"map %{t.name}_box: ptr<{dtype}, map> of {t.name} [1, {height}, {across}] swizzle {swizzle}")
+        boxes += [(f"%{t.name}_box", to, at * height, [block, 0, at]) for at in range(0, width, across)]
+    copy_boxes(k, full, first, bytes_a + bytes_b, boxes)
+
+    registers = columns // 2
+    kind = f"frag<[1, {registers}] x {acc}>"
+
+    def place(e):
+        row = k.add(k.mul(k.div(tid, 32), 16), k.div(k.mod(tid, 32), 4), k.mul(k.mod(k.div(e, 2), 2), 8))
+        column = k.add(k.mul(k.div(e, 4), 8), k.mul(k.mod(tid, 4), 2), k.mod(e, 2))
+        return k.add(k.mul(k.add(k.mul(block, 64), row), columns), column)
+    sums = None
+    if not fresh:
+        k.begin(f"%begin = map() {{extents = [1, {registers}]}} : {kind} (%i: index, %e: index)")
+        k.do(f"yield({k.load('%D', place('%e'), acc)})")
+        k.end()
+        sums = "%begin"
+    k.do("wgmma.fence()")
+    lead = [rows["A"] * swizzle if trans_a else 0, rows["B"] * swizzle if trans_b else 0]
+    flags = (", trans_a = true" if trans_a else "") + (", trans_b = true" if trans_b else "")
+    for at in range(0, k_extent, depth):
+        offsets = [k.const(at * (across if t else 1)) for t in (trans_a, trans_b)]
+        operands = f"{buffers[0]}, {offsets[0]}, {buffers[1]}, {offsets[1]}" + (f", {sums}" if sums else "")
+        sums = k.op(f"wgmma({operands}) {{swizzle = [{swizzle}, {swizzle}], lead = [{lead[0]}, {lead[1]}]{flags}}}", kind)
+    k.do("wgmma.commit()")
+    done = k.op(f"wgmma.wait({sums}) {{pending = 0}}", kind)
+    k.begin(f"map() {{extents = [1, {registers}]}} (%j: index, %f: index)")
+    k.store(k.op(f"frag.get({done}, %j, %f)", acc), "%C", place("%f"), 4)
+    k.do("yield()")
+    k.end()
+    return file(product(a, b, d, acc, trans_a, trans_b), k, [t for t in (a, b, d) if t], c, warps=4, shared=room + bytes_b + 8, maps=maps)
+
+
+# ---- Lanes, warps, clusters ----
+
+def shuffle(mask):
+    x, y = Tensor("X", "f32", "P", 32), Tensor("Y", "f32", "P", 32)
+    k = Kernel()
+    at = k.add(k.mul(k.special("ctaid.x"), 32), k.special("lane"))
+    k.store(k.op(f"shuffle.xor({k.load('%X', at, 'f32')}) {{mask = {mask}}}", "f32"), "%Y", at, 4)
+    graph = f"""    %lanes = const() {{value = 32}} : index
+    %y = graph.generic(%P, %lanes) {{outer = 2}} : {y.type()} (%p: index, %l: index) {{
+        %mask = const() {{value = {mask}}} : index
+        %from = xor(%l, %mask) : index
+        %value = graph.element(%X, %p, %from) : f32
+        yield(%value)
+    }}
+"""
+    return file(graph, k, [x], y)
+
+
+def cluster():
+    """Each block reads what the other one of its pair wrote into its own shared memory."""
+    x, y = Tensor("X", "f32", "2*P", 32), Tensor("Y", "f32", "2*P", 32)
+    k = Kernel()
+    lane, block, rank = k.special("lane"), k.special("ctaid.x"), k.special("cluster.rank")
+    row = k.shared("f32", 0, 32)
+    at = k.add(k.mul(block, 32), lane)
+    k.store(k.load("%X", at, "f32"), row, lane, 4)
+    k.barrier("cluster")
+    other = k.op(f"cluster.ptr({row}, {k.calc('xor', rank, 1)})", "ptr<f32, cluster>")
+    k.store(k.load(other, lane, "f32"), "%Y", at, 4)
+    k.barrier("cluster")
+    graph = f"""    %two = const() {{value = 2}} : index
+    %blocks = mul(%P, %two) : index
+    %lanes = const() {{value = 32}} : index
+    %y = graph.generic(%blocks, %lanes) {{outer = 2}} : {y.type()} (%b: index, %l: index) {{
+        %one = const() {{value = 1}} : index
+        %from = xor(%b, %one) : index
+        %value = graph.element(%X, %from, %l) : f32
+        yield(%value)
+    }}
+"""
+    return file(graph, k, [x], y, shared=128, attrs=", cluster = [2, 1, 1]").replace("grid_x = aff(P)", "grid_x = aff(2*P)")
+
+
+# ---- The table ----
+
+def rows_of(root, name, pattern):
+    text = (root / name).read_text()
+    text = re.sub(r"/\*.*?\*/", "", text, flags=re.S)
+    found = re.findall(pattern, text)
+    assert len(found) == len(re.findall(r"^[A-Z]+\(", text, flags=re.M)), f"{name}: rows of another form"
+    return found
+
+
+def kernels(root):
+    """(name, architecture, text)."""
+    table = []
+    for name in rows_of(root, "ir/atoms.def", r'ATOM\(\w+, "([^"]+)"'):
+        make = mma if name.startswith("mma.") else ldmatrix if name.startswith("ldmatrix.") else None
+        assert make, f"{name} of ir/atoms.def has no kernel here"
+        table.append((name, "sm_80", make(name)))
+    table += [(f"cp.async {size}", "sm_80", cp_async(size)) for size in (4, 8, 16)]
+    table += [(f"shuffle.xor {mask}", "sm_80", shuffle(mask)) for mask in (1, 16, 31)]
+    for found in rows_of(root, "ir/wgmma.def", r'WGMMA\("([^"]+)", "[^"]+", (\w+), (\w+), (\d+), (\d+), \d+, (true|false)\)'):
+        name, k_major = found[0], found[5] == "true"
+        row = {"in": found[1].lower(), "acc": found[2].lower(), "depth": int(found[3])}
+        for swizzle in (32, 64, 128):
+            table.append((f"{name} {swizzle}", "sm_90a", wgmma(row, swizzle, 32)))
+            if k_major:
+                continue
+            for trans_a, trans_b in ((True, False), (False, True), (True, True)):
+                table.append((f"{name} {swizzle}{' ta' * trans_a}{' tb' * trans_b}", "sm_90a", wgmma(row, swizzle, 64, trans_a, trans_b)))
+        table.append((f"{name} n least", "sm_90a", wgmma(row, 128, max(8, int(found[4])))))
+        table.append((f"{name} n 256 new", "sm_90a", wgmma(row, 128, 256, fresh=True)))
+    instructions = rows_of(root, "emit/async.def", r"ASYNC\((\w+), (\d+), ")
+    ranks = {int(axes) for op, axes in instructions if op == "TMA_LOAD"}
+    table += [(f"tma.load {rank} axes", "sm_90a", tma("f32", 0, rank)) for rank in sorted(ranks)]
+    table += [(f"tma.load {dtype} {swizzle}", "sm_90a", tma(dtype, swizzle)) for dtype in ("u8", "f16", "f32") for swizzle in (32, 64, 128)]
+    table += [("mbar phases", "sm_90a", phases()), ("cluster.ptr", "sm_90a", cluster())]
+    for op, _ in instructions:
+        name = op.lower().replace("_", ".") + "("
+        assert any(name in text for _, _, text in table), f"{name}) of emit/async.def is in no kernel here"
+    return table
+
+
+def run(command, folder, row):
+    """'' or what went wrong; None: skipped."""
+    name, arch, text = row
+    path = folder / (re.sub(r"\W", "_", name) + ".skir")
+    path.write_text(text)
+    done = subprocess.run([a.format(arch=arch, file=path) for a in command], capture_output=True, text=True, errors="replace")
+    out = (done.stdout + done.stderr).strip()
+    return (name, None if done.returncode == SKIPPED else "" if done.returncode == 0 else out or f"status {done.returncode}", out)
+
+
+def main():
+    root, mode, *program = sys.argv[1:]
+    table = kernels(pathlib.Path(root))
+    if mode == "print":
+        print("\n".join(f"# {name}, {arch}\n{text}" for name, arch, text in table if not program or re.search(program[0], name)))
+        return 0
+    commands = {"interpret": program + ["{file}", "--arch={arch}", "--passes=simplify", "--exact", "P=1", "P=3"],
+                "assemble": program + ["{file}", "{arch}", "assemble"],
+                "run": program + ["{file}", "{arch}", "run"]}
+    threads = 1 if mode == "run" else len(os.sched_getaffinity(0))
+    with tempfile.TemporaryDirectory() as folder, concurrent.futures.ThreadPoolExecutor(threads) as pool:
+        results = list(pool.map(lambda row: run(commands[mode], pathlib.Path(folder), row), table))
+    failed = [(name, error) for name, error, _ in results if error]
+    for name, error in failed:
+        print(f"not ok {name}\n{error}")
+    skipped = [out for _, error, out in results if error is None]
+    if skipped:
+        print(f"{len(skipped)} of {len(results)} skipped: {skipped[0]}")
+    if len(skipped) == len(results):
+        print("needs ptxas, nvcc" if mode == "assemble" else "needs gpu")
+        return SKIPPED
+    print(f"{len(results) - len(failed) - len(skipped)} of {len(results)} pass")
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
