@@ -69,7 +69,7 @@ def launch_all(options):
 
 def numbers_of(options):
     from level1 import PROBLEMS
-    return [int(n) for n in options.only.split(",")] if options.only else [n for n, p in PROBLEMS.items() if p["group"] != "matmul"]
+    return [int(n) for n in options.only.split(",")] if options.only else [n for n, p in PROBLEMS.items() if p["group"] not in ("matmul", "attention")]
 
 
 def profile(options):

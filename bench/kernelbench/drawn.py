@@ -22,7 +22,7 @@ import pathlib
 import random
 import re
 
-from level1 import CHANNELS, PROBLEMS, ROWS, formatted, problem, window_problem
+from level1 import CHANNELS, PROBLEMS, ROWS, UNBOUND, formatted, problem, window_problem
 
 SEED = 20261123
 LEAST, MOST = 0.1e9, 8e9  # bytes
@@ -220,7 +220,7 @@ FORMS = (chain, fold, norm, scan, window)
 def draw(seed=SEED):
     """id -> problem, as level1.PROBLEMS."""
     rng = random.Random(seed)
-    memory_bound = [p for p in PROBLEMS.values() if p["group"] not in ("matmul", "convolution")]
+    memory_bound = [p for p in PROBLEMS.values() if p["group"] not in UNBOUND]
     groups = sorted({p["group"] for p in memory_bound})
     bases = [rng.choice([p for p in memory_bound if p["group"] == group]) for group in groups]
     bases += rng.sample([p for p in memory_bound if p not in bases], SHAPES - len(bases))

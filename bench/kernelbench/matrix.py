@@ -11,7 +11,7 @@ LEAST_K = 64  # below, what the parts leave out may be more than f32's bound: 12
 
 
 def lines(text, depth):
-    return "".join("    " * depth + line + "\n" if line else "\n" for line in text.strip("\n").split("\n"))
+    return "" if not text else "".join("    " * depth + line + "\n" if line else "\n" for line in text.strip("\n").split("\n"))
 
 
 def nest(loops, body, hint="coreidx"):
@@ -24,6 +24,9 @@ def nest(loops, body, hint="coreidx"):
 
 class Factor:
     """name: of the tensor. rows: what is not summed. k_last: K runs along the rows. lead: of a batch, (index, extent)."""
+
+    scaled = True  # what is summed has scales and marks of its own
+    before_f32 = after_f32 = ""  # of a left factor: lines around a sum in f32
 
     def __init__(self, name, rows, tile, index, k_last, lead=None, keep="", k="K"):
         self.name, self.rows, self.tile, self.index, self.k_last, self.lead, self.keep, self.k = name, rows, tile, index, k_last, lead, keep, k
@@ -55,6 +58,11 @@ s = exp2(e - 14)
 l = cast((x - cast(h, f32)) * 2048, f16)
 store(h -> {self.name}H[{self.at}{at}])
 store(l -> {self.name}L[{self.at}{at}])"""
+
+    def made_f32(self, variable):
+        """What the factor of a sum in f32 is made of its loaded tile by."""
+        kept = self.kept(self.tile_of("F", "G").split(", "), "k * G", f"{self.index} * F")
+        return kept.replace("x = ", f"{variable} = ").replace(", x, 0)", f", {variable}, 0)")
 
     def split(self):
         return self.split_rows() if self.k_last else self.split_columns()
@@ -127,8 +135,8 @@ sketch {name}_split implements {name} {{
 """
 
 
-def products(a, b, loops, result, steps):
-    """The loops over tiles that multiply the parts, and those that multiply in f32 what has to be."""
+def products(a, b, loops, result, steps, done=""):
+    """The loops over tiles that multiply the parts, and those that multiply in f32 what has to be. done: a line that finishes the sums."""
     flags = ("" if a.k_last else ", trans_a=true") + (", trans_b=true" if b.k_last else "")
     at = a.at
     tiles = lambda m, n: loops + [f"i in range(0, ceil({a.rows}, {m}))", f"j in range(0, ceil({b.rows}, {n}))"]  # noqa: E731
@@ -136,6 +144,7 @@ def products(a, b, loops, result, steps):
     loads = "".join(f"    {v} = alloc([{f.tile_of(t, 'BK')}])\n    load({f.cut(p, t, 'BK')} -> {v})\n"
                     for f, t, v, p in ((a, "BM", "ah", "H"), (a, "BM", "al", "L"), (b, "BN", "bh", "H"), (b, "BN", "bl", "L")))
     begin, end = (s.format("BK") for s in steps)
+    scales = each_scaled(a, b, a.at, "S", "s", "BM", "BN")
     main = nest(tiles("BM", "BN"), f"""acc = alloc([BM, BN], init=0)
 low = alloc([BM, BN], init=0)
 @llm_hint("pipeline", stages=3)
@@ -145,39 +154,34 @@ for k in range({begin}, {end}):
     gemm(al, bh, low{flags})
     gemm(ah, bl, low{flags})
     acc += high
-sa = alloc([BM])
-sb = alloc([BN])
-load(SA[{a.at}i*BM:(i+1)*BM] -> sa)
-load(SB[{b.at}j*BN:(j+1)*BN] -> sb)
-acc += low / 2048
-acc = acc * reshape(sa, [BM, 1]) * sb
-store(acc -> {result}[{at}i*BM:(i+1)*BM, j*BN:(j+1)*BN])""", hints)
+{scales}acc += low / 2048
+acc = acc * reshape(sa, [BM, 1]){" * sb" if b.scaled else ""}
+{done}store(acc -> {result}[{at}i*BM:(i+1)*BM, j*BN:(j+1)*BN])""", hints)
     main = main.replace('    @llm_hint("parallel", "grididx.y")', '    @llm_hint("swizzle", group=8)\n    @llm_hint("parallel", "grididx.y")', 1) if not loops else main
-    return main, by_f32(a, b, at, flags, tiles, hints, steps, result)
+    return main, by_f32(a, b, at, flags, tiles, hints, steps, result, done)
 
 
-def by_f32(a, b, at, flags, tiles, hints, steps, result):
+def each_scaled(a, b, lead, kind, variable, rows, columns):
+    """Loads what is kept of each row of a and each column of b: of `kind` S, scales, or W, marks."""
+    those = [(f, variable + side, tile) for f, side, tile in ((a, "a", rows), (b, "b", columns)) if f.scaled]
+    return "".join(f"{v} = alloc([{tile}])\n" for _, v, tile in those) +         "".join(f"load({kind}{f.name}[{lead}{f.index}*{tile}:({f.index}+1)*{tile}] -> {v})\n" for f, v, tile in those)
+
+
+def by_f32(a, b, at, flags, tiles, hints, steps, result, done):
     """The tiles that have to go by f32."""
     begin, end = (s.format("G") for s in steps)
-    masks = ""
-    for f, v in ((a, "a"), (b, "b")):
-        if f.keep:
-            masks += "        " + f.kept(f.tile_of("F", "G").split(", "), "k * G", f"{f.index} * F").replace("x = ", f"{v} = ").replace(", x, 0)", f", {v}, 0)")
-    return nest(tiles("F", "F"), f"""wa = alloc([F])
-wb = alloc([F])
-load(WA[{a.at}i*F:(i+1)*F] -> wa)
-load(WB[{b.at}j*F:(j+1)*F] -> wb)
-wide = max(max(wa, axis=0), max(wb, axis=0))
-if wide > 0 or K < {LEAST_K}:
+    wide = "max(max(wa, axis=0), max(wb, axis=0))" if b.scaled else "max(wa, axis=0)"
+    return nest(tiles("F", "F"), f"""{each_scaled(a, b, a.at, "W", "w", "F", "F")}wide = {wide}
+if wide > 0 or {a.k} < {LEAST_K}:
     acc = alloc([F, F], init=0)
-    @llm_hint("pipeline", stages=3)
+{lines(a.before_f32, 1)}    @llm_hint("pipeline", stages=3)
     for k in range({begin}, {end}):
         a = alloc([{a.tile_of("F", "G")}])
         b = alloc([{b.tile_of("F", "G")}])
         load({a.cut("", "F", "G")} -> a)
         load({b.cut("", "F", "G")} -> b)
-{masks}        gemm(a, b, acc{flags})
-    store(acc -> {result}[{at}i*F:(i+1)*F, j*F:(j+1)*F])""", hints)
+{lines(a.made_f32("a") + b.made_f32("b"), 2)}        gemm(a, b, acc{flags})
+{lines(a.after_f32 + done, 1)}    store(acc -> {result}[{at}i*F:(i+1)*F, j*F:(j+1)*F])""", hints)
 
 
 def plain(name):
@@ -271,7 +275,7 @@ def fill(add, dims):
     def triangle(number, name, below, cases):
         a, b = Factor("A", "N", "BM", "i", True, keep="<=" if below else ">=", k="N"), Factor("B", "N", "BN", "j", False, keep=">=" if below else "<=", k="N")
         steps = ("j * (128 // {})", "min(ceil(N, {0}), (i + 1) * (128 // {0}))") if below else ("i * (128 // {})", "min(ceil(N, {0}), (j + 1) * (128 // {0}))")
-        text = product(name, a, b, "N", "N, N", steps).replace("K < ", "N < ")
+        text = product(name, a, b, "N", "N, N", steps)
         last, first = text.rsplit("@llm_hint(\"pipeline\"", 1)
         text = last + '@llm_hint("pipeline"' + first.replace("128 //", "F //")
         text = text.replace("(128 // BK)", "(BM // BK)")

@@ -166,8 +166,9 @@ TORCH |= {
          lambda X, G, F: torch.conv2d(torch.conv2d(X, G, padding=1, groups=len(G)), F)),
     87: convolution(F.conv2d, "HW", (1, 1)),
 }
+TORCH[97] = (lambda s, d: {k: rand(s["B"], s["H"], s["L"], s["D"], dtype=d) for k in "QKV"}, F.scaled_dot_product_attention)
 SCALARS = {5: {"s": 3.14}}
-RESULT = {**{n: "C" for n in range(1, 19)}, 5: "Y", **{n: "L" for n in (94, 95, 96, 98, 99, 100)}}
+RESULT = {**{n: "C" for n in range(1, 19)}, 5: "Y", 97: "O", **{n: "L" for n in (94, 95, 96, 98, 99, 100)}}
 # Of an element rounded to the type once on each side.
 ULP = {"f32": 0, "f16": 2 ** -10, "bf16": 2 ** -7}
 # Bytes a second of a copy and of reading: what floors are made of, as those of the data file.
