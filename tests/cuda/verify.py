@@ -1,0 +1,111 @@
+#!/usr/bin/env python3
+"""Sketches verified through CUDA C on the CPU (README.md): `sketchc verify -t cuda` with a driver that is no GPU's.
+
+    verify.py SKETCHC DRIVER_FOLDER [--arch=sm_80,sm_90a] [--seed=N] [--max-bytes=N] [--jobs=N] [-v] FILE...
+              [-- FLAGS OF SKETCHC]
+
+FILE may be followed by sizes, FILE:M=3,N=77 (then alone these are verified), or be an artifact. A line each for what fails, with the command that runs it again; with -v one for each file.
+A folder stands for the sketches in it. --sample=K/N: of the files every N-th, from the K-th on."""
+import argparse
+import concurrent.futures
+import os
+import pathlib
+import re
+import subprocess
+import sys
+import tempfile
+import time
+
+REFUSED = ("error[E0723]", "error[E0728]")  # the compiler says that it cannot, which is no wrong result
+HERE = pathlib.Path(__file__).resolve().parent
+
+
+def environment(folder, seed, plant=None):
+    env = dict(os.environ, LD_LIBRARY_PATH=str(folder), PATH="%s:%s" % (HERE, os.environ["PATH"]), CUDA_CPU_SEED=str(seed))
+    env.pop("CUDA_CPU_PLANT", None)
+    if plant:
+        env["CUDA_CPU_PLANT"] = plant
+    return env
+
+
+def command(options, arch, path):
+    path, _, sizes = str(path).partition(":")
+    words = [options.sketchc, "verify", "-t", "cuda", "-q", "--no-cache", "--time-limit=%d" % options.time_limit, path]
+    if path.endswith(".sketch"):
+        words.append("--arch=" + arch)
+    words += ["-D" + x for x in sizes.split(",")] + ["--no-ragged"] if sizes else ["--max-bytes=%d" % options.max_bytes]
+    return words + options.flags
+
+
+def verify(options, arch, path, plant=None):
+    """None when all is well, else what is wrong."""
+    done = subprocess.run(command(options, arch, path), capture_output=True, text=True, errors="replace",
+                          env=environment(options.folder, options.seed, plant), check=False)
+    if done.returncode == 0:
+        return None
+    lines = [x for x in (done.stdout + done.stderr).splitlines() if x and not re.match(r"ok|skipped", x)]
+    if any(x in done.stdout + done.stderr for x in REFUSED):
+        return "refused"
+    return "status %d: %s" % (done.returncode, " / ".join(lines[:3])[:600])
+
+
+def files_of(names, sample):
+    files = []
+    for name in map(pathlib.Path, names):
+        files += sorted(name.glob("*.sketch")) if name.is_dir() else [name]
+    if sample:
+        first, step = map(int, sample.split("/"))
+        files = files[first - 1::step]
+    return files
+
+
+def options_of(arguments):
+    flags = []
+    if "--" in arguments:
+        at = arguments.index("--")
+        arguments, flags = arguments[:at], arguments[at + 1:]
+    parser = argparse.ArgumentParser()
+    parser.add_argument("sketchc")
+    parser.add_argument("folder")
+    parser.add_argument("files", nargs="+")
+    parser.add_argument("--arch", default="sm_80,sm_90a")
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--max-bytes", type=int, default=100000)
+    parser.add_argument("--time-limit", type=int, default=60)
+    parser.add_argument("--jobs", type=int, default=1)
+    parser.add_argument("--sample")
+    parser.add_argument("-v", "--verbose", action="store_true")
+    options = parser.parse_args(arguments)
+    options.flags = flags
+    options.sketchc = os.path.abspath(options.sketchc)
+    options.folder = os.path.abspath(options.folder)
+    return options
+
+
+def main(arguments):
+    options = options_of(arguments)
+    jobs = [(arch, path) for path in files_of(options.files, options.sample) for arch in options.arch.split(",")]
+    failed = refused = 0
+
+    def one(job):
+        begin = time.monotonic()
+        return job, verify(options, *job), time.monotonic() - begin
+
+    with tempfile.TemporaryDirectory() as cache, concurrent.futures.ThreadPoolExecutor(options.jobs) as pool:
+        os.environ["CUDA_CPU_CACHE"] = cache
+        for (arch, path), wrong, seconds in pool.map(one, jobs):
+            refused += wrong == "refused"
+            failed += wrong is not None and wrong != "refused"
+            if options.verbose or wrong == "refused":
+                word = "ok" if wrong is None else "refused" if wrong == "refused" else "wrong"
+                print("%s %s: %s (%.1f s)" % (path.name, arch, word, seconds), flush=True)
+            if wrong and wrong != "refused":
+                print("%s\n    tests/cuda/verify.py %s %s --seed=%d --arch=%s --max-bytes=%d %s" %
+                      (wrong, options.sketchc, options.folder, options.seed, arch, options.max_bytes, path), flush=True)
+    print("figure: cuda-on-cpu %d verified, %d wrong, %d refused by the compiler" %
+          (len(jobs) - failed - refused, failed, refused))
+    return 1 if failed or not jobs else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
