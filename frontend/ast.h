@@ -320,6 +320,7 @@ struct Decl {
     uint32_t loop_depth;   /* TILE, LOCAL: loops around it */
     const Aff *number;     /* TILE of rank 0: the leaf for what it holds in a stretch of statements */
     uint32_t number_stretch;
+    bool lacks_dims;       /* TENSOR: a dim of it was in error, and stands as 1 */
     bool used;
 };
 

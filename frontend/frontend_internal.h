@@ -73,6 +73,11 @@ int scan_next(Scanner *s, union SK_STYPE *value, Span *span);
 bool scan_is_news(Scanner *s, uint32_t at);
 Span scan_span(const Scanner *s, const char *begin, const char *end);
 
+/* ---- foreign.c: what stands here for a habit of another language; null: nothing does ---- */
+const char *foreign_statement(const char *word, size_t size);
+const char *foreign_argument(const char *name);
+const char *foreign_dtype(const char *name);
+
 /* ---- Parser and the constructors that its actions call (ast_build.c) ---- */
 
 typedef struct Parser {

@@ -336,6 +336,14 @@ static size_t group_expected(const yypcontext_t *context, const char **groups) {
     return kept;
 }
 
+/* What stands here for the word that begins the line, where it is one of another language. */
+static const char *first_word_instead(const Parser *p, uint32_t at) {
+    const char *text = p->scanner.source, *line = text + at;
+    while (line > text && line[-1] != '\n') line--;
+    line += strspn(line, " \t");
+    return foreign_statement(line, strspn(line, "abcdefghijklmnopqrstuvwxyz_"));
+}
+
 /* "found X; expected A, B or C", one a line: what follows in the line is often a consequence. */
 static int yyreport_syntax_error(const yypcontext_t *context, Parser *p) {
     const char *groups[YYNTOKENS];
@@ -351,7 +359,9 @@ static int yyreport_syntax_error(const yypcontext_t *context, Parser *p) {
     if (count == 0 || count > EXPECTED_SHOWN) str_append(&text, ", which cannot stand here");
     for (size_t i = 0; i < count && count <= EXPECTED_SHOWN; i++)
         str_printf(&text, "%s%s", i == 0 ? "; expected " : i + 1 == count ? " or " : ", ", groups[i]);
-    diag_report(p->diags, DIAG_syntax_error, *place, text.data);
+    Diag *d = diag_report(p->diags, DIAG_syntax_error, *place, text.data);
+    const char *instead = first_word_instead(p, place->begin);
+    if (instead) diag_note(p->diags, d, SPAN_NONE, "%s", instead);
     str_release(&text);
     return 0;
 }

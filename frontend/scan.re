@@ -60,7 +60,9 @@ static void report_bytes(Scanner *s) {
                        : first < 32 || first == 127 ? "this control character is not allowed"
                                                     : "this character begins no token";
     Span span = scan_span(s, s->first, s->cursor);
-    diag_report(s->diags, DIAG_invalid_byte, span, first, what);
+    Diag *d = diag_report(s->diags, DIAG_invalid_byte, span, first, what);
+    if (first == '.' && s->prev == TOK_NAME)
+        diag_note(s->diags, d, SPAN_NONE, "there are no methods and no modules: `x.sum()` is `sum(x)`, `np.exp(x)` is `exp(x)`");
     scan_is_news(s, span.begin);
     s->line_error = true;
 }

@@ -217,10 +217,12 @@ static void indent(Scanner *s, int col, Span span) {
     push_token(s, TOK_INDENT, span);
 }
 
+/* A line between two columns is reported and stays in the inner block, whose other lines then fit. */
 static void dedent(Scanner *s, int col, Span span) {
     while (s->indent_count > 1 && s->indents[s->indent_count - 1] > col) {
         Bracket *brace = top_bracket(s);
         if (s->indent_count - 1 == (brace ? brace->indents : 0)) break; /* the brace's own base */
+        if (s->indents[s->indent_count - 2] < col) break;
         s->indent_count--;
         push_token(s, TOK_DEDENT, span);
     }

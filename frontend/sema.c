@@ -97,35 +97,68 @@ Decl *sema_new_decl(Sema *s, DeclKind kind, const char *name, Span span) {
     return d;
 }
 
-/* A name in capitals, as constexprs have it: what is missing may be its declaration, as the sketch's first line. */
-static void offer_constexpr(Sema *s, Diag *d, const char *name) {
+static bool in_capitals(const char *name) {
+    for (const char *c = name; *c; c++)
+        if (!((*c >= 'A' && *c <= 'Z') || *c == '_' || (c > name && *c >= '0' && *c <= '9'))) return false;
+    return true;
+}
+
+/* What the operator that the sketch implements declares by this name; null: nothing. */
+static const Decl *operators_own(const Sema *s, const char *name) {
+    const Block *op = s->block->op;
+    for (size_t i = 0; op && i < op->decl_count; i++)
+        if (strcmp(op->decls[i]->name, name) == 0) return op->decls[i];
+    return NULL;
+}
+
+/* What may be missing is the name's declaration, as the block's first line. */
+static void offer_declaration(Sema *s, Diag *d, const char *name) {
     const SourceFile *file = source_file(s->diags->sources, s->block->name_span.file);
-    bool capitals = true;
-    for (const char *c = name; *c; c++) capitals &= (*c >= 'A' && *c <= 'Z') || *c == '_' || (c > name && *c >= '0' && *c <= '9');
-    if (!capitals || s->block->kind != BLOCK_SKETCH || !file) return;
+    const Decl *theirs = operators_own(s, name);
+    DeclKind kind = theirs ? theirs->kind : s->in_dims ? DECL_SYMBOL : DECL_CONSTEXPR;
+    bool is_sketch = s->block->kind == BLOCK_SKETCH;
+    if (theirs && kind == DECL_TENSOR)
+        diag_note(s->diags, d, theirs->span, "the operator's `%s` is not declared in this sketch, which lists its tensors itself", name);
+    const char *what = kind == DECL_SYMBOL ? "symbols" : kind == DECL_SCALAR ? "scalars" : kind == DECL_CONSTEXPR ? "constexpr" : NULL;
+    if (!what || !file || (!theirs && !s->in_dims && !(is_sketch && in_capitals(name)))) return;
     const char *brace = strchr(file->text + s->block->name_span.end, '{');
     if (!brace) return;
     uint32_t at = (uint32_t)(brace + 1 - file->text);
-    diag_fix(s->diags, d, (Span){s->block->name_span.file, at, at}, arena_printf(s->arena, "\n    constexpr: %s;", name),
-             "declare it as a constexpr, to be given by -D");
+    const char *type = kind == DECL_SCALAR ? arena_printf(s->arena, ": %s", theirs->dtype_name ? theirs->dtype_name : "f32") : "";
+    diag_fix(s->diags, d, (Span){s->block->name_span.file, at, at}, arena_printf(s->arena, "\n    %s: %s%s;", what, name, type),
+             kind == DECL_SYMBOL ? "declare it as a size"
+             : kind == DECL_SCALAR ? "declare it as a scalar"
+             : theirs ? "declare it, with the operator's value"
+                      : "declare it as a constexpr, to be given by -D");
 }
 
-void sema_undeclared(Sema *s, const char *name, Span span) {
+/* Whether what is declared by this name can stand where it is used. */
+static bool can_stand(const Sema *s, const Decl *d, NameUse use) {
+    bool is_memory = d->kind == DECL_TENSOR || d->kind == DECL_VIEW || (d->kind == DECL_TILE && d->is_workspace);
+    if (d->type.kind == TYPE_ERROR) return false;
+    if (use == USE_TILE) return d->kind == DECL_TILE && !d->is_workspace;
+    if (use == USE_MEMORY) return is_memory || d->kind == DECL_VALUE;
+    return !is_memory || s->block->kind == BLOCK_OPERATOR;
+}
+
+void sema_undeclared(Sema *s, const char *name, Span span, NameUse use) {
     if (s->had_syntax_errors) return;
     const Decl *gone = map_get(s->ended, name);
     const char **names = ARENA_ARRAY(s->arena, const char *, s->in_scope.len + 1);
-    for (size_t i = 0; i < s->in_scope.len; i++)
-        names[i] = ((NameEntry *)s->in_scope.data[i])->decl->name;
-    const char *close = gone ? NULL : closest_name(name, names, s->in_scope.len);
+    size_t count = 0;
+    for (size_t i = 0; i < s->in_scope.len; i++) {
+        const Decl *d = ((NameEntry *)s->in_scope.data[i])->decl;
+        if (can_stand(s, d, use)) names[count++] = d->name;
+    }
+    const char *close = gone || operators_own(s, name) ? NULL : closest_name(name, names, count);
     Diag *d = diag_report(s->diags, DIAG_undeclared_name, span, name);
     if (gone)
-        diag_note(s->diags, d, gone->span, "a `%s` is declared here, but its block has ended",
-                  name);
+        diag_note(s->diags, d, gone->span, "`%s` is declared here, but its block has ended", name);
     if (close) {
         diag_note(s->diags, d, SPAN_NONE, "did you mean `%s`?", close);
         diag_fix(s->diags, d, span, close, "use the declared name");
     } else if (!gone) {
-        offer_constexpr(s, d, name);
+        offer_declaration(s, d, name);
     }
     Decl *known = sema_new_decl(s, DECL_LOCAL, name, span); /* one report a name */
     known->type.kind = TYPE_ERROR;
@@ -201,6 +234,7 @@ static void check_sketch(Sema *s, Block *sketch) {
     sema_body(s, &sketch->body);
     sema_close_scope(s);
     bool clean = !s->had_syntax_errors && same_errors(s, before); /* else writes may be missing */
+    s->incomplete = !clean;
     if (clean) sema_presence(s, sketch);
     if (clean && same_errors(s, before)) sema_parallel(s, sketch);
     find_directions(sketch);

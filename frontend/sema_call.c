@@ -41,12 +41,17 @@ static void note_form(Sema *s, Diag *d, const CallInfo *info) {
 
 static void unknown_argument(Sema *s, const CallInfo *info, const Arg *arg) {
     const char *names[BUILTIN_MAX_PARAMS];
-    for (size_t i = 0; i < info->param_count; i++) names[i] = info->params[i].name;
-    const char *close = closest_name(arg->name, names, info->param_count);
+    size_t count = 0;
+    for (size_t i = 0; i < info->param_count; i++)
+        if (info->params[i].is_attribute) names[count++] = info->params[i].name; /* the others go without a name */
+    const char *usual = foreign_argument(arg->name);
+    const char *close = usual && find_param(info, usual) >= 0 ? usual : closest_name(arg->name, names, count);
     const BuiltinInfo *row = builtin_info(info->id);
     Diag *d = diag_report(s->diags, DIAG_unknown_argument, arg->name_span, row->name, arg->name);
     note_form(s, d, info);
-    if (close) diag_note(s->diags, d, SPAN_NONE, "did you mean `%s`?", close);
+    if (!close) return;
+    diag_note(s->diags, d, SPAN_NONE, "did you mean `%s`?", close);
+    diag_fix(s->diags, d, arg->name_span, close, "use the argument of this name");
 }
 
 /* The parameter that the next positional argument is for, -1 when there are too many. */
@@ -83,6 +88,17 @@ static bool place_argument(Sema *s, CallInfo *info, const Arg *arg, bool with_ou
     return true;
 }
 
+/* store(Y[0:8] <- y): read as a comparison with -y. */
+static void note_arrow(Sema *s, Diag *d, const Expr *e, const CallInfo *info) {
+    const Args *args = &e->u.call.args;
+    const Expr *only = args->count ? args->data[0].value : NULL;
+    if ((info->id != BUILTIN_LOAD && info->id != BUILTIN_STORE) || !only || only->kind != EXPR_BINARY) return;
+    const Expr *b = only->u.oper.b;
+    if (only->u.oper.op != OPER_LT || b->kind != EXPR_UNARY || b->u.oper.op != OPER_NEG) return;
+    diag_note(s->diags, d, SPAN_NONE, "the arrow points to where it goes: %s(%s -> %s)", builtin_info(info->id)->name,
+              sema_source_text(s, b->u.oper.a->span), sema_source_text(s, only->u.oper.a->span));
+}
+
 static bool report_missing(Sema *s, Expr *e, const CallInfo *info, const bool *taken,
                            bool with_outputs) {
     for (size_t i = 0; i < info->param_count; i++) {
@@ -91,6 +107,7 @@ static bool report_missing(Sema *s, Expr *e, const CallInfo *info, const bool *t
         const BuiltinInfo *row = builtin_info(info->id);
         Diag *d = diag_report(s->diags, DIAG_missing_argument, e->span, row->name, p->name);
         note_form(s, d, info);
+        note_arrow(s, d, e, info);
         if (p->accumulates)
             diag_note(s->diags, d, SPAN_NONE,
                       "`%s` adds to its destination, so it has no value of its own", row->name);

@@ -12,6 +12,8 @@ static Decl *find_decl(const Block *b, const char *name) {
 }
 
 static void unknown_setting(Sema *s, const Block *b, const Setting *set) {
+    const Decl *missed = sema_find(s, set->name);
+    if (missed && missed->type.kind == TYPE_ERROR) return; /* reported where it was missed */
     const char **names = ARENA_ARRAY(s->arena, const char *, b->decl_count + 1);
     for (size_t i = 0; i < b->decl_count; i++) names[i] = b->decls[i]->name;
     const char *close = closest_name(set->name, names, b->decl_count);
@@ -286,6 +288,7 @@ static void check_shape(Sema *s, Block *sketch, const Binding *b) {
                                           sema_aff_text(s, theirs)));
         return;
     }
+    if (b->sketch_decl->lacks_dims || b->op_decl->lacks_dims) return;
     for (unsigned i = 0; i < op->rank; i++) {
         const Aff *theirs = aff_substitute(s->aff, op->shape[i], bound_symbol, sketch);
         if (aff_prove_eq(s->facts, theirs, mine->shape[i])) continue;
@@ -303,7 +306,7 @@ static void check_direction(Sema *s, const Binding *b) {
     /* What the operator goes on from and the sketch only stores to keeps what is not stored. */
     if (b->op_decl->direction == DIR_INOUT && b->sketch_decl->direction == DIR_OUT)
         b->sketch_decl->direction = DIR_INOUT;
-    if (op_writes == writes || b->sketch_decl->direction == DIR_NONE) return;
+    if (op_writes == writes || b->sketch_decl->direction == DIR_NONE || (s->incomplete && !writes)) return;
     implements_error(
         s, b->sketch_decl->span, b->op_decl,
         writes

@@ -143,18 +143,6 @@ static void constrain_block(Sema *s, Block *b) {
 
 /* ---- Scalars ---- */
 
-/* What other languages call the types. */
-static const char *usual_dtype(const char *name) {
-    static const char *const PAIRS[][2] = {
-        {"float32", "f32"},   {"float", "f32"},   {"float16", "f16"}, {"half", "f16"},
-        {"bfloat16", "bf16"}, {"float64", "f64"}, {"double", "f64"},  {"int", "i32"},
-        {"int32", "i32"},     {"int64", "i64"},   {"long", "i64"},    {"int16", "i16"},
-        {"int8", "i8"},       {"uint8", "u8"},    {"fp16", "f16"},    {"fp32", "f32"}};
-    for (size_t i = 0; i < COUNT_OF(PAIRS); i++)
-        if (strcmp(PAIRS[i][0], name) == 0) return PAIRS[i][1];
-    return NULL;
-}
-
 Dtype sema_dtype(Sema *s, const char *name, Span span) {
     static const char *const NAMES[] = {
 #define DTYPE(id, spelling, ...) spelling,
@@ -163,7 +151,7 @@ Dtype sema_dtype(Sema *s, const char *name, Span span) {
     };
     Dtype t = DTYPE_NONE;
     if (dtype_find(name, &t)) return t;
-    const char *close = usual_dtype(name);
+    const char *close = foreign_dtype(name);
     if (!close) close = closest_name(name, NAMES, COUNT_OF(NAMES));
     Diag *d = diag_report(s->diags, DIAG_unknown_dtype, span, name);
     if (strcmp(name, "tf32") == 0)
@@ -301,8 +289,11 @@ enum { VIEWS_MAX = 8 };
 static const Aff **extents(Sema *s, Decl *d) {
     const Aff **shape = ARENA_ARRAY(s->arena, const Aff *, d->dim_count + 1);
     for (size_t i = 0; i < d->dim_count; i++) {
+        s->in_dims = true;
         const Aff *dim = sema_scalar(s, d->dims[i], "a dim");
         int64_t value;
+        s->in_dims = false;
+        d->lacks_dims |= !dim;
         shape[i] = dim ? dim : aff_const(s->aff, 1);
         if (dim && aff_is_const(dim, &value) && value < 0)
             sema_error(s, DIAG_bad_extent, d->dims[i]->span, "a dim is never negative");

@@ -54,7 +54,7 @@ static bool of_machine(const Sema *s, const Decl *d) {
 static void check_name(Sema *s, Expr *e) {
     Decl *d = e->decl && e->decl->kind == DECL_PARAM ? e->decl : sema_find(s, e->u.name.name);
     if (!d) {
-        sema_undeclared(s, e->u.name.name, e->span);
+        sema_undeclared(s, e->u.name.name, e->span, USE_VALUE);
         sema_set_error(e);
         return;
     }

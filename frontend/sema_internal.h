@@ -48,6 +48,8 @@ typedef struct Sema {
     } guards;      /* each >= 0 where the statement at hand runs: the conditions around it */
     PtrVec values; /* OPERATOR: DECL_VALUE in order */
     bool in_index_notation;
+    bool in_dims;    /* of a tensor's declaration */
+    bool incomplete; /* the sketch's body has errors: stores may be missing from what is known */
     Definition *definitions[BUILTIN_COUNT]; /* read on first use */
     const BuiltinInfo *defining; /* whose definition is typed: complaints name it; else null */
     Stmt *stmt; /* at hand */
@@ -60,8 +62,10 @@ Decl *sema_find(Sema *s, const char *name);
 /* Declares; reports a second declaration in the same scope. */
 void sema_declare(Sema *s, Decl *d);
 Decl *sema_new_decl(Sema *s, DeclKind kind, const char *name, Span span);
+/* What a name stands for where it is used; what is proposed in place of an unknown one can stand there. */
+typedef enum { USE_VALUE, USE_TILE, USE_MEMORY } NameUse;
 /* Reports a name that is not visible, with the closest one. */
-void sema_undeclared(Sema *s, const char *name, Span span);
+void sema_undeclared(Sema *s, const char *name, Span span, NameUse use);
 Diag *sema_error(Sema *s, DiagId id, Span span, const char *format, ...) PRINTF_LIKE(4, 5);
 const char *sema_aff_text(Sema *s, const Aff *e);
 const char *sema_type_text(Sema *s, const Type *t);

@@ -46,8 +46,9 @@ const Aff *sema_scalar(Sema *s, Expr *e, const char *what) {
     const Type *t = sema_expr(s, e);
     if (t->kind == TYPE_ERROR) return NULL;
     if (is_number(e)) return sema_number(s, e);
-    sema_error(s, DIAG_not_integer, e->span, "%s must be an integer, not %s", what,
-               sema_type_text(s, t));
+    Diag *d = sema_error(s, DIAG_not_integer, e->span, "%s must be an integer, not %s", what, sema_type_text(s, t));
+    if (e->kind == EXPR_BINARY && e->u.oper.op == OPER_DIV && is_number(e->u.oper.a) && is_number(e->u.oper.b))
+        diag_note(s->diags, d, SPAN_NONE, "of whole numbers `a // b` is the quotient rounded down, `ceil(a, b)` rounded up");
     return NULL;
 }
 

@@ -143,7 +143,7 @@ static Decl *slice_base(Sema *s, Expr *e) {
     Expr *base = e->kind == EXPR_INDEX ? e->u.index.base : e;
     Decl *d = base->kind == EXPR_NAME ? sema_find(s, base->u.name.name) : NULL;
     if (!d && base->kind == EXPR_NAME) {
-        sema_undeclared(s, base->u.name.name, base->span);
+        sema_undeclared(s, base->u.name.name, base->span, USE_MEMORY);
         return NULL;
     }
     if (d && d->type.kind == TYPE_ERROR) return NULL;

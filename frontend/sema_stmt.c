@@ -36,7 +36,7 @@ static void check_alloc(Sema *s, Stmt *stmt, Expr *target, Expr *call) {
              *init = sema_argument(call, &info, "init");
         Expr *hints = sema_argument(call, &info, "llm_hint");
         if (shape) d->type = (Type){.kind = TYPE_TILE, .rank = (uint8_t)rank, .shape = shape};
-        if (dtype) sema_dtype_arg(s, dtype, &d->type.dtype);
+        if (dtype && !sema_dtype_arg(s, dtype, &d->type.dtype)) d->type.kind = TYPE_ERROR; /* of which nothing else is said */
         d->hints = hints;
         if (hints) sema_alloc_hints(s, hints, d);
         if (init) read_init(s, init, d);
@@ -131,7 +131,7 @@ static Decl *destination(Sema *s, Expr *e, const char *what) {
     }
     Decl *d = e->kind == EXPR_NAME ? sema_find(s, e->u.name.name) : NULL;
     if (e->kind == EXPR_NAME && !d) {
-        sema_undeclared(s, e->u.name.name, e->span);
+        sema_undeclared(s, e->u.name.name, e->span, USE_TILE);
         return NULL;
     }
     if (d && d->type.kind == TYPE_ERROR) return NULL;
@@ -226,19 +226,22 @@ static void read_mode(Sema *s, Stmt *stmt, const Expr *mode) {
     sema_error(s, DIAG_bad_argument, mode->span, "mode= is set, add, max or min");
 }
 
-static Decl *stored_tile(Sema *s, Expr *value) {
+static Decl *stored_tile(Sema *s, Expr *value, const Expr *target) {
     Decl *d = value->kind == EXPR_NAME ? sema_find(s, value->u.name.name) : NULL;
     if (value->kind == EXPR_NAME && sema_expr(s, value)->kind == TYPE_ERROR) return NULL;
     if (d && d->kind == DECL_TILE) return d;
-    sema_error(s, DIAG_bad_operand, value->span,
-               "store writes a tile by its name; compute into one first");
+    Diag *diag = sema_error(s, DIAG_bad_operand, value->span,
+                            "store writes a tile by its name; compute into one first");
+    if (value->kind == EXPR_INDEX && target->kind == EXPR_NAME)
+        diag_note(s->diags, diag, SPAN_NONE, "the arrow points to where it goes: store(%s -> %s); a tile is filled by load",
+                  sema_source_text(s, target->span), sema_source_text(s, value->span));
     return NULL;
 }
 
 static void check_store(Sema *s, Stmt *stmt, Expr *call, const CallInfo *info) {
     Expr *value = call->bound[0], *target = info->outputs[0];
     Expr *mode = sema_argument(call, info, "mode"), *unique = sema_argument(call, info, "unique");
-    Decl *tile = stored_tile(s, value);
+    Decl *tile = stored_tile(s, value, target);
     if (mode) read_mode(s, stmt, mode);
     if (unique) sema_const_bool(s, unique, "unique=", &stmt->unique);
     if (target->kind == EXPR_NAME)
@@ -617,6 +620,13 @@ static void check_if(Sema *s, Stmt *stmt) {
     s->loop_depth--;
 }
 
+static void report_unused(Sema *s, const Stmt *stmt) {
+    const Expr *value = stmt->u.expr.value;
+    const char *name = value->kind == EXPR_NAME ? value->u.name.name : "", *instead = foreign_statement(name, strlen(name));
+    diag_note(s->diags, diag_report(s->diags, DIAG_unused_value, stmt->span), SPAN_NONE, "%s",
+              instead ? instead : "give it a name, `y = ...`, or leave it out");
+}
+
 static void check_stmt(Sema *s, Stmt *stmt) {
     s->stmt = stmt;
     if (stmt->hint_count && stmt->kind != STMT_FOR) sema_other_hints(s, stmt);
@@ -634,8 +644,7 @@ static void check_stmt(Sema *s, Stmt *stmt) {
         if (stmt->u.expr.value->kind == EXPR_CALL)
             check_call(s, stmt, stmt->u.expr.value);
         else if (stmt->u.expr.value->kind != EXPR_ERROR)
-            diag_note(s->diags, diag_report(s->diags, DIAG_unused_value, stmt->span), SPAN_NONE,
-                      "give it a name, `y = ...`, or leave it out");
+            report_unused(s, stmt);
         break;
     case STMT_ERROR:
     case STMT_HINT:

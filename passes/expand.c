@@ -512,12 +512,40 @@ static void create_params(Expand *x) {
     x->to->constraints = x->from->constraints;
 }
 
+/* The first place that an op of the block, or of what it holds, has in the source. */
+static Span first_place(const IrBlock *block) {
+    for (const IrOp *op = block->first; op; op = op->next) {
+        Span found = op->span;
+        for (unsigned i = 0; !found.end && i < op->region_count; i++) found = first_place(op->regions[i]);
+        if (found.end) return found;
+    }
+    return SPAN_NONE;
+}
+
+/* "`a` 65536, `b` 32768": what takes most of a block's shared memory, three at most. */
+static const char *largest_shared(Expand *x) {
+    const IrOp *taken[3] = {NULL};
+    const char *text = "";
+    for (unsigned n = 0; n < COUNT_OF(taken); n++) {
+        for (const IrOp *op = x->to->body->first; op; op = op->next) {
+            bool named = op->opcode == IR_SHARED_PTR && op != taken[0] && op != taken[1] && ir_attr_str(op, "name", NULL);
+            if (named && (!taken[n] || ir_attr_int(op, "bytes", 0) > ir_attr_int(taken[n], "bytes", 0))) taken[n] = op;
+        }
+        if (!taken[n]) break;
+        text = arena_printf(x->ctx->diags->arena, "%s%s`%s` %lld", text, n ? ", " : "", ir_attr_str(taken[n], "name", ""),
+                            (long long)ir_attr_int(taken[n], "bytes", 0));
+    }
+    return text;
+}
+
 static void check_shared(Expand *x) {
     int64_t most = x->ctx->target->shared_bytes_block;
     if (x->shared_bytes <= most || x->failed) return;
     const char *text = arena_printf(x->ctx->diags->arena, "\"%s\" needs %lld bytes of shared memory, a block has %lld",
                                     x->from->name, (long long)x->shared_bytes, (long long)most);
-    diag_report(x->ctx->diags, DIAG_not_lowered, x->from->body->first->span, text);
+    Diag *d = diag_report(x->ctx->diags, DIAG_not_lowered, first_place(x->from->body), text);
+    const char *largest = largest_shared(x);
+    if (*largest) diag_note(x->ctx->diags, d, SPAN_NONE, "most of it: %s bytes; smaller tiles or fewer stages need less", largest);
     x->failed = true;
 }
 
