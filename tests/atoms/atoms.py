@@ -4,6 +4,7 @@ emit/async.def, against the same operation on whole tensors. A row of those tabl
 atoms.py ROOT interpret PASS_CHECK     each interpreted on small integers, equal to the reference evaluator's result
 atoms.py ROOT assemble KERNEL_TOOL     as PTX by ptxas and as CUDA C by nvcc, for the architecture that it needs
 atoms.py ROOT run KERNEL_TOOL          on the device: both codes' results equal the reference, and each other, bit for bit
+atoms.py ROOT cuda KERNEL_TOOL [K/N]   CUDA C alone, with the driver of tests/cuda; of the kernels every N-th from the K-th on
 atoms.py ROOT print                    the kernels"""
 import concurrent.futures
 import os
@@ -27,9 +28,9 @@ class Kernel:
     def do(self, line):
         self.text += "    " * self.depth + line + "\n"
 
-    def op(self, text, result="index"):
+    def op(self, text, result="index", storage=""):
         self.count += 1
-        self.do(f"%v{self.count} = {text} : {result}")
+        self.do(f"%v{self.count}{storage} = {text} : {result}")
         return f"%v{self.count}"
 
     def const(self, value, result="index"):
@@ -318,7 +319,7 @@ def wgmma(row, swizzle, columns, trans_a=False, trans_b=False, fresh=False):
     copy_boxes(k, full, first, bytes_a + bytes_b, boxes)
 
     registers = columns // 2
-    kind = f"frag<[1, {registers}] x {acc}>"
+    kind, one = f"frag<[1, {registers}] x {acc}>", "!1"  # registers in flight may not be copied
 
     def place(e):
         row = k.add(k.mul(k.div(tid, 32), 16), k.div(k.mod(tid, 32), 4), k.mul(k.mod(k.div(e, 2), 2), 8))
@@ -326,7 +327,7 @@ def wgmma(row, swizzle, columns, trans_a=False, trans_b=False, fresh=False):
         return k.add(k.mul(k.add(k.mul(block, 64), row), columns), column)
     sums = None
     if not fresh:
-        k.begin(f"%begin = map() {{extents = [1, {registers}]}} : {kind} (%i: index, %e: index)")
+        k.begin(f"%begin{one} = map() {{extents = [1, {registers}]}} : {kind} (%i: index, %e: index)")
         k.do(f"yield({k.load('%D', place('%e'), acc)})")
         k.end()
         sums = "%begin"
@@ -336,9 +337,9 @@ def wgmma(row, swizzle, columns, trans_a=False, trans_b=False, fresh=False):
     for at in range(0, k_extent, depth):
         offsets = [k.const(at * (across if t else 1)) for t in (trans_a, trans_b)]
         operands = f"{buffers[0]}, {offsets[0]}, {buffers[1]}, {offsets[1]}" + (f", {sums}" if sums else "")
-        sums = k.op(f"wgmma({operands}) {{swizzle = [{swizzle}, {swizzle}], lead = [{lead[0]}, {lead[1]}]{flags}}}", kind)
+        sums = k.op(f"wgmma({operands}) {{swizzle = [{swizzle}, {swizzle}], lead = [{lead[0]}, {lead[1]}]{flags}}}", kind, one)
     k.do("wgmma.commit()")
-    done = k.op(f"wgmma.wait({sums}) {{pending = 0}}", kind)
+    done = k.op(f"wgmma.wait({sums}) {{pending = 0}}", kind, one)
     k.begin(f"map() {{extents = [1, {registers}]}} (%j: index, %f: index)")
     k.store(k.op(f"frag.get({done}, %j, %f)", acc), "%C", place("%f"), 4)
     k.do("yield()")
@@ -446,9 +447,12 @@ def main():
     if mode == "print":
         print("\n".join(f"# {name}, {arch}\n{text}" for name, arch, text in table if not program or re.search(program[0], name)))
         return 0
+    if mode == "cuda" and len(program) > 1:
+        first, step = map(int, program.pop().split("/"))
+        table = table[first - 1::step]
     commands = {"interpret": program + ["{file}", "--arch={arch}", "--passes=simplify", "--exact", "P=1", "P=3"],
                 "assemble": program + ["{file}", "{arch}", "assemble"],
-                "run": program + ["{file}", "{arch}", "run"]}
+                "run": program + ["{file}", "{arch}", "run"], "cuda": program + ["{file}", "{arch}", "cuda"]}
     threads = 1 if mode == "run" else len(os.sched_getaffinity(0))
     with tempfile.TemporaryDirectory() as folder, concurrent.futures.ThreadPoolExecutor(threads) as pool:
         results = list(pool.map(lambda row: run(commands[mode], pathlib.Path(folder), row), table))

@@ -64,8 +64,8 @@ void cpu_tma_load(unsigned to, const void *map, unsigned mbar, int rank, const i
 void cpu_ldmatrix(unsigned *const *d, int count, int turned, unsigned at);
 void cpu_mma(int shape, const char *types, void *const *d, const void *const *a, const void *const *b,
              const void *const *c);
-void cpu_wgmma(int columns, const char *types, void *const *d, uint64_t a, uint64_t b, int add, int turn_a,
-               int turn_b);
+void cpu_wgmma(int columns, const char *types, void *const *d, const void *const *left, uint64_t a, uint64_t b, int add,
+               int turn_a, int turn_b);
 void cpu_wgmma_fence(void);
 void cpu_wgmma_commit(void);
 void cpu_wgmma_wait(int pending);
@@ -170,6 +170,10 @@ static inline long long min(long long a, long long b) { return a < b ? a : b; }
 static inline long long max(long long a, long long b) { return a > b ? a : b; }
 static inline float __fdiv_rn(float a, float b) { return a / b; }
 static inline double __ddiv_rn(double a, double b) { return a / b; }
+
+/* tf32 has 10 bits of a float's fraction; ties go away from zero. */
+static inline unsigned cpu_tf32(unsigned x) { return (x & 0x7f800000u) == 0x7f800000u ? x : (x + 0x1000u) & 0xffffe000u; }
+static inline float cpu_tf32(float x) { return cpu_bits<float>(cpu_tf32(cpu_bits<unsigned>(x))); }
 
 /* ---- Memory ---- */
 

@@ -55,14 +55,15 @@ static double read_u8(const unsigned char *p) {
     return *p;
 }
 
-static const Element elements[] = {{"f16", 2, read_f16},   {"bf16", 2, read_bf16}, {"e4m3", 1, read_e4m3},
-                                   {"e5m2", 1, read_e5m2}, {"s8", 1, read_s8},     {"u8", 1, read_u8}};
+/* tf32: no table; see decoded(). */
+static const Element elements[] = {{"f16", 2, read_f16},   {"bf16", 2, read_bf16}, {"e4m3", 1, read_e4m3}, {"e5m2", 1, read_e5m2},
+                                   {"s8", 1, read_s8},     {"u8", 1, read_u8},     {"tf32", 4, NULL}};
 
 /* Tables of all values: decoding is most of a product's time. */
 static const float *values_of(const Element *e) {
     static float *tables[sizeof elements / sizeof *elements];
     float **table = &tables[e - elements];
-    if (*table) return *table;
+    if (*table || !e->read) return *table;
     unsigned count = 1u << 8 * e->bytes;
     *table = malloc(count * sizeof **table);
     if (!*table) cpu_fault("out of memory");
@@ -93,7 +94,18 @@ static Types types_of(const char *text, const char *what) {
     return t;
 }
 
+/* Of a float the unit takes tf32's bits and leaves the rest out. */
+static float tf32_of(const unsigned char *p) {
+    uint32_t bits;
+    float x;
+    memcpy(&bits, p, sizeof bits);
+    bits &= 0xffffe000u;
+    memcpy(&x, &bits, sizeof x);
+    return x;
+}
+
 static float decoded(const Types *t, const unsigned char *p) {
+    if (!t->values) return tf32_of(p);
     return t->values[t->factor->bytes == 2 ? p[0] | (unsigned)p[1] << 8 : p[0]];
 }
 
@@ -200,6 +212,8 @@ typedef struct {
     uint64_t a, b;
     bool turned[2];
     Sums *sums;
+    bool from_registers; /* the left factor, as mma.sync has it */
+    uint32_t left[WARP][4];
 } Product;
 
 struct Products {
@@ -212,6 +226,7 @@ struct Products {
 
 typedef struct {
     void *const *d;
+    const void *const *left;
     uint64_t a, b;
     int columns, add, turn_a, turn_b;
 } Request;
@@ -249,11 +264,23 @@ static void read_factor(const Block *b, const Product *p, int which, unsigned fi
         }
 }
 
+static void read_registers(const Product *p, float *out) {
+    unsigned size = p->types.factor->bytes;
+    for (unsigned r = 0; r < MMA_ROWS; r++)
+        for (unsigned k = 0; k < K_BYTES; k += size) {
+            const uint32_t *word = &p->left[4 * (r % 8) + k % 16 / 4][r / 8 + 2 * (k / 16)];
+            out[r * (K_BYTES / size) + k / size] = decoded(&p->types, (const unsigned char *)word + k % 4);
+        }
+}
+
 /* The warp's 16 rows: register 4 * (n / 8) + 2 * (r / 8) + n % 2 of the lane 4 * (r % 8) + n % 8 / 2. */
 static void multiply(const Warp *w, const Product *p) {
     static float left[MMA_ROWS * K_MOST], right[MOST_COLUMNS * K_MOST];
     unsigned warp = (unsigned)(w - w->block->warps) % WARPS, terms = K_BYTES / p->types.factor->bytes;
-    read_factor(w->block, p, 0, warp * MMA_ROWS, MMA_ROWS, left);
+    if (p->from_registers)
+        read_registers(p, left);
+    else
+        read_factor(w->block, p, 0, warp * MMA_ROWS, MMA_ROWS, left);
     read_factor(w->block, p, 1, 0, p->columns, right);
     for (unsigned r = 0; r < MMA_ROWS; r++)
         for (unsigned n = 0; n < p->columns; n++) {
@@ -298,9 +325,10 @@ static void check_request(const Warp *w, const Request *first) {
     }
 }
 
-EXPORT void cpu_wgmma(int columns, const char *types, void *const *d, uint64_t a, uint64_t b, int add, int turn_a,
-                      int turn_b) {
-    Request mine = {d, a, b, columns, add, turn_a, turn_b};
+/* left: four registers in place of the descriptor a; what they hold is taken at once. */
+EXPORT void cpu_wgmma(int columns, const char *types, void *const *d, const void *const *left, uint64_t a, uint64_t b, int add,
+                      int turn_a, int turn_b) {
+    Request mine = {d, left, a, b, columns, add, turn_a, turn_b};
     if (!warp_meet("wgmma", ~0u, &mine)) return;
     Warp *w = thread_self()->warp;
     Products *all = products_of(w);
@@ -314,8 +342,12 @@ EXPORT void cpu_wgmma(int columns, const char *types, void *const *d, uint64_t a
         if (!all->list) cpu_fault("out of memory");
     }
     sums->uses++;
-    all->list[all->count++] = (Product){types_of(types, "wgmma"), (unsigned)columns,          all->committed, a, b,
-                                        {turn_a != 0, turn_b != 0}, sums};
+    Product *p = &all->list[all->count++];
+    *p = (Product){.types = types_of(types, "wgmma"), .columns = (unsigned)columns, .group = all->committed, .a = a, .b = b,
+                   .turned = {turn_a != 0, turn_b != 0}, .sums = sums, .from_registers = left != NULL};
+    for (int i = 0; left && i < WARP; i++)
+        for (int k = 0; k < 4; k++)
+            memcpy(&p->left[i][k], ((const Request *)w->arguments[i])->left[k], sizeof p->left[i][k]);
     warp_go_on(w);
 }
 

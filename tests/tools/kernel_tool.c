@@ -1,7 +1,8 @@
-/* Kernel-level IR through both GPU emitters: kernel_tool FILE.skir ARCH assemble|run.
+/* Kernel-level IR through both GPU emitters: kernel_tool FILE.skir ARCH assemble|run|cuda.
  *
  * assemble: PTX by ptxas, CUDA C by nvcc, for ARCH; no device is needed.
  * run: on the device, on small integers: both must equal what the file's graph function says, bit for bit.
+ * cuda: so, with CUDA C alone, for a driver that takes no PTX (tests/cuda).
  *
  * Exits with 77 and a sentence where there is no assembler, or no device for ARCH. */
 #include "artifact.h"
@@ -83,6 +84,13 @@ static bool has_device(const char *arch) {
     return fits;
 }
 
+static int check_cuda(Unit *u) {
+    char digest[33];
+    if (!has_device(u->arch)) return SKIPPED;
+    Artifact *a = pack(u, ARTIFACT_CUDA_C);
+    return a ? verify(u, a, "CUDA C", digest) : 1;
+}
+
 static int check(Unit *u, bool on_device) {
     static const struct {
         ArtifactBlobKind kind;
@@ -109,7 +117,7 @@ int main(int argc, char **argv) {
     diag_list_init(&u.diags, u.arena, source_map_create(u.arena));
     if (file_read(argv[1], LIMIT, &text)) u.module = ir_parse(u.arena, &u.diags, argv[1], text.data, text.len);
     if (!u.module) show(&u);
-    int status = u.module ? check(&u, strcmp(argv[3], "run") == 0) : 2;
+    int status = !u.module ? 2 : strcmp(argv[3], "cuda") == 0 ? check_cuda(&u) : check(&u, strcmp(argv[3], "run") == 0);
     str_release(&text);
     arena_destroy(u.arena);
     return status;
