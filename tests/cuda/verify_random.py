@@ -31,8 +31,7 @@ def main(arguments):
             if made.returncode or not files:
                 print(made.stdout[-2000:] + made.stderr[-2000:])
                 status = 1
-                continue
-            for flags in ([], ["--exact"]):
+            for flags in ([], ["--exact"]) if files else ():
                 print(arch, *flags)
                 status |= verify.main([options.sketchc, options.folder, "--seed=%d" % options.seed, "--arch=" + arch, "--no-ragged",
                                        "--jobs=" + options.jobs, "--time-limit=120", *files, "--", *flags])
