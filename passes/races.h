@@ -1,0 +1,173 @@
+/* What check_barriers is made of: a kernel's threads all walked at once, from one synchronisation to the next. It
+ * shares no code with the passes that insert barriers, fences and waits. docs/decisions/0017-barriers.md has the rules. */
+#ifndef PASSES_RACES_H
+#define PASSES_RACES_H
+
+#include "ir.h"
+
+/* ---- Values of all threads (races_value.c) ---- */
+
+typedef enum {
+    VALUE_ANY,    /* differs from thread to thread in ways that are not known */
+    VALUE_LINEAR, /* thread t: number[t] + rest */
+    VALUE_TRUTH   /* thread t: number[t] is 0 false, 1 true, 2 not known */
+} ValueKind;
+typedef struct {
+    uint64_t stamp; /* of the run of its block that it belongs to; 0: none */
+    ValueKind kind;
+    bool flat;      /* number[0] is that of all threads; with a rest, the value is one of the block */
+    int64_t *number;
+    const Aff *rest; /* LINEAR: of the block, null: 0. TRUTH, flat and 2: true where rest >= 0, may be null */
+} Value;
+
+/* An iteration of a loop: period * turn + number, turn of the block and at least 0. */
+typedef struct {
+    int64_t number, period;
+    const Aff *turn; /* null: 0 */
+} Iteration;
+
+typedef struct Races Races;
+enum { UNIFORM_NO = 1, UNIFORM_YES, UNIFORM_ASKED };
+
+/* ---- What was touched since (races_memory.c) ---- */
+
+/* Threads: one (>= 0), none, several of a warp, of a block, of the cluster. */
+typedef int32_t Threads;
+enum { NOBODY = -1, ANYBODY = -2, WARP_SET = -16, BLOCK_SET = -65536, WARP = 32 };
+
+typedef struct {
+    Threads who;
+    uint32_t past;  /* barriers since: PAST_WARP, PAST_BLOCK */
+    const IrOp *op; /* one of those */
+} Touch;
+enum { PAST_WARP = 1, PAST_BLOCK = 2 };
+typedef struct {
+    Touch write, read;
+} Cell;
+enum { CELLS = 64 /* of a page */ };
+
+typedef enum { FLIGHT_COPY, FLIGHT_BOX, FLIGHT_PRODUCT } FlightKind;
+/* Bytes that an asynchronous operation writes (COPY, BOX) or reads (PRODUCT): from, to in cells. */
+typedef struct {
+    int64_t from, to, who;
+} Reach;
+typedef struct {
+    FlightKind kind;
+    const IrOp *op;
+    int64_t barrier; /* BOX: where its barrier is */
+    size_t count;
+    Reach *reaches;
+    int64_t from, to; /* all of them lie within */
+    Hash128 hash;
+} Record;
+/* An operation that has not been waited for. */
+typedef struct {
+    const Record *record;
+    int age;             /* groups closed since; COPY, PRODUCT */
+    const IrOp *loop;    /* it happened only where iteration `ahead` from now exists; null: not known */
+    int64_t ahead;
+    const Aff *guard;    /* it happened only where guard >= 0; null: not known */
+    uint64_t side;       /* of a branch that is being walked, whose other side its threads do not go; 0: none */
+} Flight;
+
+/* An mbarrier. */
+typedef struct {
+    int64_t place;
+    int phase;          /* parity of the phase that runs */
+    int armed;          /* its arrival has come: 0 no, 1 yes, 2 perhaps (see loop, ahead, guard of a Flight) */
+    int64_t expected, issued; /* bytes in this phase */
+    const IrOp *loop;
+    int64_t ahead;
+    const Aff *guard;
+} Mbarrier;
+
+typedef struct {
+    const IrValue *value;
+    int age;
+} InFlight;
+
+typedef struct {
+    Cell **pages;
+    VEC(Flight) flights;
+    VEC(Mbarrier) mbarriers;
+    VEC(InFlight) sums; /* accumulators whose product has not been waited for */
+    bool fenced;        /* wgmma.fence since registers were touched */
+    bool cluster;       /* a cluster's barrier has been passed */
+    bool dead;          /* nobody gets here */
+} State;
+
+typedef struct {
+    const IrOp *op, *other; /* other: the earlier access, may be null */
+    const char *what;
+} RaceFault;
+
+struct Races {
+    Arena *arena;
+    IrModule *module;
+    IrFunc *func;
+    AffCtx *affs;
+    AffFacts *facts;
+    int64_t threads, block_threads, blocks;
+    int64_t grain, shared_bytes, cells; /* bytes of a cell; of a block; cells of all blocks */
+    size_t page_count;
+    /* values */
+    uint64_t clock;
+    uint64_t *stamps;    /* of regions: two an op */
+    uint32_t *first_result, *first_arg; /* by op number; first_arg: two an op */
+    Value *values;
+    Iteration *iterations; /* of loops, by op number */
+    uint8_t *relevant, *uniform; /* by op number; by value number: UNIFORM_... */
+    VEC(uint32_t) found;          /* values found to be uniform, in order */
+    size_t op_count, value_count;
+    uint8_t *active;     /* a byte a thread */
+    Reach *reaches;      /* of the access being looked at */
+    bool together;       /* every thread is here */
+    VEC(const Aff *) guards; /* each is >= 0 here */
+    VEC(uint64_t) other_sides; /* walked before, of branches that some threads take one way and some the other */
+    VEC(const IrOp *) loops; /* around here, whose iterations are not walked one by one */
+    VEC(Cell *) free_pages;
+    VEC(State *) free_states;
+    VEC(Record *) records;
+    uint8_t *generic, *engine; /* cells written by threads; written or read by the copy engine and products */
+    const IrOp *generic_op, *engine_op;
+    uint8_t *bits;       /* of all cells, zero between uses */
+    int64_t work, work_limit;
+    RaceFault fault;
+    bool failed;
+};
+
+void races_values_init(Races *r);
+/* The value in this run of its block. */
+const Value *races_value(Races *r, const IrValue *v);
+static inline int64_t number_of(const Value *v, int64_t thread) { return v->number[v->flat ? 0 : thread]; }
+bool races_uniform(Races *r, const IrValue *v);
+void races_enter(Races *r, const IrOp *parent, unsigned region); /* a new run of the region */
+Value *races_slot(Races *r, const IrValue *v);
+void races_set(Races *r, const IrValue *v, const Value *from);
+void races_copy_value(Races *r, Value *to, const Value *from);
+uint32_t races_op_number(const IrOp *op);
+
+/* The first fault counts. */
+void races_fail(Races *r, const IrOp *op, const IrOp *other, const char *what);
+
+State *state_new(Races *r);
+State *state_copy(Races *r, const State *s);
+void state_free(Races *r, State *s);
+/* a becomes what is true in either; did it change? b is freed. */
+bool state_join(Races *r, State *a, State *b);
+
+/* An access of `count` cells from `cell` by a thread (or by all of a set), checked and noted. */
+void state_touch(Races *r, State *s, const IrOp *op, int64_t cell, int64_t count, Threads who, bool writes);
+/* The same, checked only. */
+void state_check(Races *r, const State *s, const IrOp *op, int64_t cell, int64_t count, Threads who, bool writes);
+/* Against operations in flight: does [from, to) meet one that conflicts? */
+void state_check_flights(Races *r, const State *s, const IrOp *op, const Record *mine, bool writes);
+const Record *races_record(Races *r, FlightKind kind, const IrOp *op, const Reach *reaches, size_t count, int64_t barrier);
+void state_barrier(Races *r, State *s, const char *scope);
+
+/* ---- The walk (races_walk.c) ---- */
+
+/* Whether every two accesses of a cuda kernel are ordered or apart; *fault otherwise. */
+bool races_absent(Arena *scratch, IrFunc *f, RaceFault *fault);
+
+#endif

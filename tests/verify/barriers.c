@@ -1,0 +1,188 @@
+/* The pass check_barriers over whole files, and whether it misses a barrier, fence or wait that is taken away.
+ *
+ *   barriers [--arch=NAME]... [--remove] [--most=N] [-v] FILE...
+ *
+ * FILE is a .sketch or text IR. Every cuda kernel of it must be proved. With --remove each barrier, fence and wait of
+ * a kernel is taken away in turn (of at most N of them a kernel, spread evenly), each wait also weakened by a group:
+ * what is left must not be proved, or the removal counts as superfluous and is named. */
+#include "ir.h"
+#include "passes.h"
+#include "races.h"
+#include "sketchc.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { MAX_ARCHS = 4 };
+
+typedef struct {
+    const char *archs[MAX_ARCHS];
+    size_t arch_count, most;
+    bool remove, verbose;
+    size_t files, kernels, proved, removals, missed;
+} Run;
+
+static void print_op(const IrOp *op) {
+    Str text;
+    str_init(&text);
+    ir_print_op(op, &text);
+    printf("%.*s", (int)strcspn(text.data, "\n"), text.data);
+    str_release(&text);
+}
+
+static bool is_cuda(const IrFunc *f) {
+    const IrAttr *target = ir_func_attr(f, "target");
+    return f->level == IR_LEVEL_KERNEL && target && target->string && strcmp(target->string, "cuda") == 0;
+}
+
+static bool is_proved(IrFunc *f, RaceFault *fault) {
+    Arena *scratch = arena_create();
+    bool proved = races_absent(scratch, f, fault);
+    arena_destroy(scratch);
+    return proved;
+}
+
+/* ---- Taking away ---- */
+
+static bool orders(const IrOp *op) {
+    switch (op->opcode) {
+    case IR_BARRIER:
+    case IR_ASYNC_WAIT:
+    case IR_ASYNC_COMMIT:
+    case IR_MBAR_WAIT:
+    case IR_WGMMA_FENCE:
+    case IR_WGMMA_COMMIT:
+    case IR_WGMMA_WAIT: return true;
+    default: return false;
+    }
+}
+
+typedef struct {
+    size_t count, wanted;
+    IrOp *found;
+} Search;
+
+static void find_order(void *context, IrOp *op) {
+    Search *s = context;
+    if (orders(op) && s->count++ == s->wanted) s->found = op;
+}
+
+static IrOp *order_number(IrFunc *f, size_t number, size_t *count) {
+    Search s = {.wanted = number};
+    ir_walk(f->body, find_order, &s);
+    if (count) *count = s.count;
+    return s.found;
+}
+
+static void take_away(IrOp *op) {
+    if (op->result_count) ir_replace_uses(&op->results[0], op->operands[0]);
+    ir_op_erase(op);
+}
+
+static void try_without(Run *r, const char *file, const char *arch, IrFunc *f, size_t number, bool weaken) {
+    RaceFault fault;
+    IrFunc *without = ir_func_clone(f, "without");
+    IrOp *op = order_number(without, number, NULL);
+    if (weaken) ir_attr_set_int(op, "pending", ir_attr_int(op, "pending", 0) + 1);
+    else take_away(op);
+    r->removals++;
+    if (is_proved(without, &fault)) {
+        r->missed++;
+        printf("%s %s %s: superfluous: number %zu%s: ", file, arch, f->name, number, weaken ? ", weakened" : "");
+        print_op(order_number(f, number, NULL));
+        putchar('\n');
+    }
+    ir_func_remove(without);
+}
+
+static void try_removals(Run *r, const char *file, const char *arch, IrFunc *f) {
+    size_t count;
+    order_number(f, SIZE_MAX, &count);
+    size_t step = r->most && count > r->most ? (count + r->most - 1) / r->most : 1;
+    for (size_t i = 0; i < count; i += step) {
+        try_without(r, file, arch, f, i, false);
+        if (ir_attr(order_number(f, i, NULL), "pending")) try_without(r, file, arch, f, i, true);
+    }
+}
+
+/* ---- Files ---- */
+
+static void check_module(Run *r, const char *file, const char *arch, IrModule *m) {
+    IrFunc *next;
+    for (IrFunc *f = m->first; f; f = next) {
+        RaceFault fault;
+        next = f->next;
+        if (!is_cuda(f)) continue;
+        r->kernels++;
+        if (is_proved(f, &fault)) {
+            r->proved++;
+            if (r->remove) try_removals(r, file, arch, f);
+            continue;
+        }
+        printf("%s %s %s: not proved: %s\n  ", file, arch, f->name, fault.what);
+        print_op(fault.op);
+        if (fault.other) printf("\n  earlier: "), print_op(fault.other);
+        putchar('\n');
+    }
+}
+
+static IrModule *parse(Arena *arena, const char *file, const char *text, size_t size) {
+    DiagList diags;
+    diag_list_init(&diags, arena, source_map_create(arena));
+    IrModule *m = ir_parse(arena, &diags, file, text, size);
+    if (!m) printf("%s: not readable as text IR\n", file);
+    return m;
+}
+
+/* False: the file does not compile for this machine, which other tests look at. */
+static bool check_sketch(Run *r, const char *file, const char *arch, const Str *text) {
+    sketchc_unit *unit = sketchc_unit_create(file, text->data, text->len);
+    sketchc_options options = {.size = sizeof options, .target = "cuda", .arch = arch};
+    char *data = NULL;
+    size_t size = 0;
+    bool ok = sketchc_emit(unit, &options, "kernel", &data, &size) == SKETCHC_OK;
+    Arena *arena = arena_create();
+    IrModule *m = ok ? parse(arena, file, data, size) : NULL;
+    if (m) check_module(r, file, arch, m);
+    else if (r->verbose) printf("%s %s: does not compile\n", file, arch);
+    arena_destroy(arena);
+    sketchc_free(data);
+    sketchc_unit_destroy(unit);
+    return ok;
+}
+
+static void check_file(Run *r, const char *file) {
+    Str text;
+    str_init(&text);
+    const char *suffix = strrchr(file, '.');
+    if (!file_read(file, 64 << 20, &text)) {
+        printf("cannot read %s\n", file);
+    } else if (suffix && strcmp(suffix, ".sketch") == 0) {
+        for (size_t a = 0; a < r->arch_count; a++) check_sketch(r, file, r->archs[a], &text);
+    } else {
+        Arena *arena = arena_create();
+        IrModule *m = parse(arena, file, text.data, text.len);
+        if (m) check_module(r, file, "", m);
+        arena_destroy(arena);
+    }
+    r->files++;
+    str_release(&text);
+}
+
+int main(int argc, char **argv) {
+    Run r = {0};
+    for (int i = 1; i < argc; i++) {
+        const char *a = argv[i];
+        if (strncmp(a, "--arch=", 7) == 0 && r.arch_count < MAX_ARCHS) r.archs[r.arch_count++] = a + 7;
+        else if (strcmp(a, "--remove") == 0) r.remove = true;
+        else if (strcmp(a, "-v") == 0) r.verbose = true;
+        else if (strncmp(a, "--most=", 7) == 0) r.most = strtoul(a + 7, NULL, 10);
+        else {
+            if (!r.arch_count) r.archs[r.arch_count++] = "sm_80", r.archs[r.arch_count++] = "sm_90a";
+            check_file(&r, a);
+            fflush(stdout);
+        }
+    }
+    printf("figure: %zu files, %zu kernels, %zu proved; %zu removals, %zu superfluous\n", r.files, r.kernels, r.proved, r.removals, r.missed);
+    return r.proved != r.kernels || !r.kernels;
+}
