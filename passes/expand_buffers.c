@@ -194,8 +194,11 @@ static void expand_buf_store(Expand *x, IrOp *op) {
     x->b = ir_builder_before(map);
     IrValue *mask = presence_mask(x, &inner, tile, &dist, index, NULL);
     IrValue *place = stage_offset(&x->b, &buf, expand_scalar(x, op->operands[2]));
+    Dist own = dist;
+    own.used_blocks = x->cluster - 1; /* each block has a buffer of its own */
+    IrValue *inside = owner_mask(x, &own);
     x->b = saved;
-    IrValue *value = rep_get(x, &inner, rep, &dist, index, 1), *inside = NULL, *at[DIST_MAX_RANK] = {0};
+    IrValue *value = rep_get(x, &inner, rep, &dist, index, 1), *at[DIST_MAX_RANK] = {0};
     const IrType *type = value->type;
     if (mask)
         value = ir_select(&inner, mask, value, dtype_is_float(buf.dtype) ? ir_const_float(&inner, type, 0) : ir_const_int(&inner, type, 0));

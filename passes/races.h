@@ -106,7 +106,7 @@ struct Races {
     IrModule *module;
     IrFunc *func;
     AffCtx *affs;
-    AffFacts *facts;
+    AffFacts *facts, *func_facts, **loop_facts; /* here; of the function; by op number, of loops being walked */
     int64_t threads, block_threads, blocks;
     int64_t grain, shared_bytes, cells; /* bytes of a cell; of a block; cells of all blocks */
     size_t page_count;

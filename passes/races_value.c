@@ -46,6 +46,7 @@ void races_values_init(Races *r) {
     r->first_arg = ARENA_ARRAY(r->arena, uint32_t, 2 * r->op_count + 2);
     r->stamps = ARENA_ARRAY(r->arena, uint64_t, 2 * r->op_count + 2);
     r->iterations = ARENA_ARRAY(r->arena, Iteration, r->op_count + 1);
+    r->loop_facts = ARENA_ARRAY(r->arena, AffFacts *, r->op_count + 1);
     r->relevant = ARENA_ARRAY(r->arena, uint8_t, r->op_count + 1);
     r->value_count = r->func->body->arg_count;
     ir_walk(r->func->body, number_values, r);
@@ -487,12 +488,23 @@ static bool evaluate_arg(Races *r, Value *v, const IrValue *of) {
     return parent->opcode == IR_FOR && !of->index && set_loop_variable(r, v, parent);
 }
 
+/* What is known where the value is made, which may be outside of the loop that asks for it. */
+static AffFacts *facts_of(const Races *r, const IrValue *v) {
+    const IrBlock *block = v->def ? v->def->block : v->block;
+    for (; block->parent; block = block->parent->block)
+        if (r->loop_facts[block->parent->mark]) return r->loop_facts[block->parent->mark];
+    return r->func_facts;
+}
+
 const Value *races_value(Races *r, const IrValue *of) {
     Value *v = races_slot(r, of);
     uint64_t stamp = stamp_of(r, of);
     if (v->stamp == stamp) return v;
+    AffFacts *facts = r->facts;
+    r->facts = facts_of(r, of);
     bool known = of->def ? evaluate(r, v, of->def) : evaluate_arg(r, v, of);
     if (!known) set_unknown(r, v, of);
+    r->facts = facts;
     v->stamp = stamp;
     r->work += v->flat ? 8 : r->threads;
     return v;

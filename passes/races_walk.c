@@ -756,19 +756,28 @@ static void add_state(Races *r, State **to, State *s, bool *changed) {
     }
 }
 
-static void walk_iteration(Races *r, const IrOp *op, State **s, int64_t number, int64_t period, const Aff *turn) {
+static bool at_least_zero(const Races *r, const Aff *e) { return e->kind != AFF_OVERFLOW && aff_prove_nonneg(r->facts, e); }
+
+/* Does it say that another iteration follows? */
+static bool walk_iteration(Races *r, const IrOp *op, State **s, int64_t number, int64_t period, const Aff *turn) {
     AffFacts *facts = r->facts;
+    bool follows = false;
     r->iterations[op->mark] = (Iteration){number, period, turn};
     races_enter(r, op, 0);
-    r->facts = aff_facts_fork(facts);
-    const Value *i = races_value(r, op->regions[0]->args[0]), *ub = races_value(r, op->operands[1]);
+    r->facts = r->loop_facts[op->mark] = aff_facts_fork(facts);
+    const Value *i = races_value(r, op->regions[0]->args[0]), *ub = races_value(r, op->operands[1]), *step = races_value(r, op->operands[2]);
     if (i->kind == VALUE_LINEAR && ub->kind == VALUE_LINEAR && i->flat && ub->flat) {
         const Aff *zero = aff_const(r->affs, 0), *room = aff_sub(r->affs, ub->rest ? ub->rest : zero, i->rest ? i->rest : zero);
-        aff_facts_nonneg(r->facts, aff_add(r->affs, room, aff_const(r->affs, ub->number[0] - i->number[0] - 1)));
+        room = aff_add(r->affs, room, aff_const(r->affs, ub->number[0] - i->number[0] - 1));
+        if (room->kind != AFF_OVERFLOW) aff_facts_nonneg(r->facts, room);
+        bool steady = step->kind == VALUE_LINEAR && step->flat && !step->rest;
+        follows = steady && at_least_zero(r, aff_sub(r->affs, room, aff_const(r->affs, step->number[0])));
     }
     (*s)->fenced = false;
     walk_block(r, op->regions[0], s);
     r->facts = facts;
+    r->loop_facts[op->mark] = NULL;
+    return follows;
 }
 
 /* From the lower bound to the upper one; null where it is not one way for all threads. */
@@ -782,7 +791,7 @@ static const Aff *way_of(Races *r, const IrOp *op) {
 
 static bool surely_runs(Races *r, const IrOp *op) {
     const Aff *way = way_of(r, op);
-    return way && aff_prove_nonneg(r->facts, aff_sub(r->affs, way, aff_const(r->affs, 1)));
+    return way && at_least_zero(r, aff_sub(r->affs, way, aff_const(r->affs, 1)));
 }
 
 /* The number of iterations that there are at most, 0: not known. */
@@ -800,7 +809,7 @@ static void walk_any(Races *r, const IrOp *op, State **s) {
     const Aff *turn = aff_var(r->affs, arena_alloc(r->arena, 1), "turn");
     bool bounded = most > 0 && most <= LONGEST / 4;
     if (bounded) period = most, turn = NULL;
-    else aff_facts_range(r->facts, turn, aff_const(r->affs, 0), NULL);
+    else aff_facts_range(r->func_facts, turn, aff_const(r->affs, 0), NULL), aff_facts_range(r->facts, turn, aff_const(r->affs, 0), NULL);
     State **head = ARENA_ARRAY(r->arena, State *, (size_t)period), *left = NULL;
     bool *open = ARENA_ARRAY(r->arena, bool, (size_t)period), together = r->together, ignored = false;
     for (unsigned i = 0; i < 3; i++) r->together = r->together && races_value(r, op->operands[i])->flat;
@@ -821,13 +830,15 @@ static void walk_any(Races *r, const IrOp *op, State **s) {
         n = (n + waiting) % period;
         open[n] = false;
         State *now = state_copy(r, head[n]);
-        walk_iteration(r, op, &now, n, period, turn);
+        bool follows = walk_iteration(r, op, &now, n, period, turn);
         if (r->failed) break;
         step_ahead(now, op);
-        State *out = state_copy(r, now);
-        leave_loop(out, op);
-        leave_sums(r, out, op, body, NULL);
-        add_state(r, &left, out, &ignored);
+        if (!follows) {
+            State *out = state_copy(r, now);
+            leave_loop(out, op);
+            leave_sums(r, out, op, body, NULL);
+            add_state(r, &left, out, &ignored);
+        }
         leave_sums(r, now, op, body, body->args + 1);
         if (bounded && n + 1 == period) state_free(r, now);
         else add_state(r, &head[(n + 1) % period], now, &open[(n + 1) % period]);
@@ -836,6 +847,7 @@ static void walk_any(Races *r, const IrOp *op, State **s) {
     r->loops.len--;
     for (int64_t n = 0; n < period; n++)
         if (head[n]) state_free(r, head[n]);
+    if (!left) left = state_new(r), left->dead = true;
     r->together = together;
     *s = left;
 }
@@ -948,7 +960,7 @@ static Races *create(Arena *scratch, IrFunc *f) {
 
 bool races_absent(Arena *scratch, IrFunc *f, RaceFault *fault) {
     Races *r = create(scratch, f);
-    r->facts = aff_facts_fork(ir_facts_at(scratch, f->body->first));
+    r->facts = r->func_facts = aff_facts_fork(ir_facts_at(scratch, f->body->first));
     State *s = state_new(r);
     walk_block(r, f->body, &s);
     if (!r->failed) check_end(r, s);

@@ -9,6 +9,7 @@ import sys
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 ELSEWHERE = {
     "kernel_too_large": "tests/pass/check_limits/kernel_too_large.skir",
+    "barrier_missing": "tests/pass/check_barriers/missing.skir",
     "backend_failed": "tests/e2e/llvm_fatal.test",
     "no_backend": "tests/e2e/missing_llvm.test",
     "no_tool": "tests/e2e/cubin_tools.test",
