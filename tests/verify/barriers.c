@@ -1,14 +1,17 @@
 /* The pass check_barriers over whole files, and whether it misses a barrier, fence or wait that is taken away.
  *
- *   barriers [--arch=NAME]... [--remove] [--most=N] [--allow=NAME]... [-v] FILE|FOLDER...
+ *   barriers [--arch=NAME]... [--remove] [--most=N] [--interpret] [--allow=NAME]... [-v] FILE|FOLDER...
  *
  * FILE is a .sketch or text IR, FOLDER stands for all of its sketches. --allow: kernels whose name has this in it need not be proved. Every cuda kernel of it must be proved. With --remove each barrier, fence and wait of
  * a kernel is taken away in turn (of at most N of them a kernel, spread evenly), each wait also weakened by a group:
- * what is left must not be proved, or the removal counts as superfluous and is named. */
+ * what is left must not be proved, or the removal counts as superfluous and is named. With --interpret a superfluous
+ * one is held against the interpreter at small sizes: a race in shared memory that it sees there refutes the proof and
+ * fails; one in a tensor, which is not the proof's business, is counted. */
 #include "ir.h"
 #include "passes.h"
 #include "races.h"
 #include "sketchc.h"
+#include "verify.h"
 
 #include <dirent.h>
 #include <stdlib.h>
@@ -21,8 +24,8 @@ typedef struct {
     const char *archs[MAX_ARCHS];
     const char *allowed[MAX_ALLOWED];
     size_t arch_count, allowed_count, most;
-    bool remove, verbose;
-    size_t files, kernels, proved, excused, removals, missed;
+    bool remove, interpret, verbose;
+    size_t files, kernels, proved, excused, removals, missed, runs, in_tensors, refuted;
 } Run;
 
 static void print_op(const IrOp *op) {
@@ -82,6 +85,55 @@ static void take_away(IrOp *op) {
     ir_op_erase(op);
 }
 
+/* ---- The interpreter ---- */
+
+enum { MAX_SYMBOLS = 32, STEPS = 1 << 22 };
+
+/* Runs the kernel with all symbols at `value` where it takes that; the trap's text, or null. */
+static const char *trap_at(Arena *arena, IrFunc *f, int64_t value, bool *ran) {
+    SymbolValue given[MAX_SYMBOLS];
+    size_t symbols = 0, tensors = 0;
+    const char *error = NULL;
+    *ran = false;
+    for (unsigned i = 0; i < f->param_count; i++)
+        if (f->params[i].kind == IR_PARAM_SYMBOL && !f->params[i].derived && symbols < MAX_SYMBOLS) given[symbols++] = (SymbolValue){f->params[i].name, value};
+    const Sizes *sizes = sizes_bind(arena, f, &(Sizes){symbols, given}, &error);
+    int64_t runs = 1;
+    if (!sizes || (f->guard && (!sizes_eval(sizes, f->guard, &runs) || runs <= 0))) return NULL;
+    InterpretTensor *tensor = ARENA_ARRAY(arena, InterpretTensor, f->param_count + 1);
+    for (unsigned i = 0; i < f->param_count; i++) {
+        Shape shape;
+        if (f->params[i].kind != IR_PARAM_TENSOR) continue;
+        if (!f->params[i].type || !shape_of(sizes, f->params[i].name, f->params[i].type, &shape) || shape.elements > 1 << 20) return NULL;
+        size_t bytes = (size_t)shape.elements * dtype_size(shape.dtype);
+        tensor[tensors++] = (InterpretTensor){shape.name, arena_alloc(arena, bytes + 16), bytes};
+    }
+    InterpretArgs args = {.sizes = sizes, .tensor_count = tensors, .tensors = tensor, .step_limit = STEPS};
+    *ran = true;
+    return interpret_func(arena, f, &args, &error) ? NULL : error;
+}
+
+/* What the interpreter says of a kernel that is proved without an op. */
+static void hold_against(Run *r, IrFunc *whole, IrFunc *without) {
+    static const int64_t values[] = {8, 33, 64, 96};
+    for (size_t i = 0; i < COUNT_OF(values); i++) {
+        Arena *arena = arena_create();
+        bool ran, again;
+        const char *trap = trap_at(arena, whole, values[i], &ran);
+        if (ran && !trap) {
+            trap = trap_at(arena, without, values[i], &again);
+            r->runs++;
+            bool race = trap && strstr(trap, "race");
+            if (race && !strstr(trap, "of shared memory")) r->in_tensors++;
+            else if (trap && !strstr(trap, "step limit")) {
+                r->refuted++;
+                printf("REFUTED at %lld: %s\n  ", (long long)values[i], trap);
+            }
+        }
+        arena_destroy(arena);
+    }
+}
+
 static void try_without(Run *r, const char *file, const char *arch, IrFunc *f, size_t number, bool weaken) {
     RaceFault fault;
     IrFunc *without = ir_func_clone(f, "without");
@@ -91,6 +143,7 @@ static void try_without(Run *r, const char *file, const char *arch, IrFunc *f, s
     r->removals++;
     if (is_proved(without, &fault)) {
         r->missed++;
+        if (r->interpret) hold_against(r, f, without);
         printf("%s %s %s: superfluous: number %zu%s: ", file, arch, f->name, number, weaken ? ", weakened" : "");
         print_op(order_number(f, number, NULL));
         putchar('\n');
@@ -208,6 +261,7 @@ int main(int argc, char **argv) {
         if (strncmp(a, "--arch=", 7) == 0 && r.arch_count < MAX_ARCHS) r.archs[r.arch_count++] = a + 7;
         else if (strncmp(a, "--allow=", 8) == 0 && r.allowed_count < MAX_ALLOWED) r.allowed[r.allowed_count++] = a + 8;
         else if (strcmp(a, "--remove") == 0) r.remove = true;
+        else if (strcmp(a, "--interpret") == 0) r.interpret = true;
         else if (strcmp(a, "-v") == 0) r.verbose = true;
         else if (strncmp(a, "--most=", 7) == 0) r.most = strtoul(a + 7, NULL, 10);
         else {
@@ -217,5 +271,6 @@ int main(int argc, char **argv) {
         }
     }
     printf("figure: %zu files, %zu kernels, %zu proved; %zu removals, %zu superfluous\n", r.files, r.kernels, r.proved, r.removals, r.missed);
-    return r.proved + r.excused != r.kernels || !r.kernels;
+    if (r.interpret) printf("figure: %zu interpreted without, %zu races in tensors, %zu refuted\n", r.runs, r.in_tensors, r.refuted);
+    return r.proved + r.excused != r.kernels || !r.kernels || r.refuted;
 }
