@@ -90,15 +90,6 @@ static void visit(void *ctx, IrOp *op) {
     for (unsigned i = 0; tensor->strides && i + 1 < tensor->rank; i++) ask(a, op, tensor->strides[i], width);
 }
 
-enum { MAX_VERSIONS = 4 }; /* of a step; docs/decisions/0004-artifact.md */
-
-static unsigned count_versions(const IrFunc *f) {
-    unsigned count = 0;
-    for (const IrFunc *g = f->module->first; g; g = g->next)
-        count += g->level == IR_LEVEL_TILE && is_same_kernel(f, g);
-    return count;
-}
-
 typedef struct {
     const Target *target;
     unsigned gemms, fit;

@@ -50,6 +50,8 @@ IrValue *memory_of(IrValue *tensor);
 bool is_same_tensor(IrModule *m, const IrValue *a, const IrValue *b);
 /* One function, or versions of one kernel. */
 bool is_same_kernel(const IrFunc *f, const IrFunc *g);
+enum { MAX_VERSIONS = 4 }; /* of a step; docs/decisions/0004-artifact.md */
+unsigned count_versions(const IrFunc *f); /* of its kernel, itself among them */
 /* Does any op store to it, directly or through a view? */
 bool is_stored_to(IrValue *tensor);
 /* Operand position of the begin of range axis `tile_axis` of a tile.load or tile.store (its end is

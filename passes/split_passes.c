@@ -246,7 +246,7 @@ static IrFunc *fork_version(PassContext *ctx, IrFunc *f, const AxisClass *c, int
 static IrFunc *fork_long_rows(PassContext *ctx, IrFunc *f, const AxisClass *c, int64_t cap, int64_t *usual) {
     int64_t row = ir_func_attr_int(f, "vectors", 0) ? row_usual(ctx, f, c->extent) : 0;
     for (*usual = LEAST_CAP; *usual < row; *usual *= 2) continue;
-    if (!row || *usual >= cap) return NULL;
+    if (!row || *usual >= cap || count_versions(f) >= MAX_VERSIONS) return NULL;
     IrFunc *longer = ir_func_clone(f, f->name);
     longer->guard = f->guard;
     f->name = arena_printf(ctx->module->arena, "%s%lld", f->name, (long long)*usual);
@@ -349,7 +349,7 @@ static int handle_rows(PassContext *ctx, IrFunc *f, Axes *axes, size_t index) {
     if (passes_along(ctx, f, axes, index) < 2) return 0;
     if (row_sink_loads(ctx, f, axes, index)) return 1;
     size_t count = row_plan(ctx, f, axes, index, rows);
-    if (!count) return 0;
+    if (!count || count_versions(f) + count > MAX_VERSIONS) return 0; /* another axis has versions already */
     const char *name = f->name;
     IrFunc *versions[ROW_VERSIONS] = {f};
     IrFunc *last = ir_func_clone(f, arena_printf(ctx->module->arena, "%s_passes", name));
@@ -386,7 +386,8 @@ static bool handle_axis(PassContext *ctx, IrFunc *f, Axes *axes, size_t index) {
         if (done) return done > 0;
     }
     int64_t cap = power_of_two_below(ctx->target->row_large / axes_others(axes, index, 1, 1));
-    bool whole_row = c->constant < 0 && !c->contracted && !c->multiplied && cap >= LEAST_CAP && !ir_func_attr(f, "long_rows");
+    bool whole_row = c->constant < 0 && !c->contracted && !c->multiplied && cap >= LEAST_CAP && !ir_func_attr(f, "long_rows") &&
+                     count_versions(f) < MAX_VERSIONS;
     if (!whole_row) return split(ctx, f, axes, index) >= 0;
     IrFunc *copy = fork_version(ctx, f, c, cap);
     Axes *copy_axes = axes_analyse(ctx->scratch, copy);

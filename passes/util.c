@@ -155,6 +155,13 @@ bool is_same_kernel(const IrFunc *f, const IrFunc *g) {
     return f == g || (a && b && strcmp(a->string, b->string) == 0);
 }
 
+unsigned count_versions(const IrFunc *f) {
+    unsigned count = 0;
+    for (const IrFunc *g = f->module->first; g; g = g->next)
+        count += g->level == IR_LEVEL_TILE && is_same_kernel(f, g);
+    return count;
+}
+
 bool is_repeatable(const IrOp *op) {
     return ir_has_trait(op, IR_PURE) || op->opcode == IR_TILE_LOAD;
 }
