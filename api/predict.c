@@ -120,10 +120,20 @@ void api_predict_case(IrModule *m, const CostMachine *machine, const Target *tar
 
 /* ---- As text ---- */
 
+/* Many accesses of one line conflict alike. */
+static bool said_before(const sketchc_unit *unit, const CostLaunch *l, unsigned at) {
+    for (unsigned i = 0; i < at; i++)
+        if (l->conflicts[i].degree == l->conflicts[at].degree &&
+            api_line_of(unit, l->conflicts[i].op->span) == api_line_of(unit, l->conflicts[at].op->span))
+            return true;
+    return false;
+}
+
 static void put_notes(const sketchc_unit *unit, const CostLaunch *l, Str *out) {
     if (l->exceptions) str_append(out, "; left out: what an earlier launch flags as an exception");
     for (unsigned i = 0; i < l->conflict_count; i++)
-        str_printf(out, "; bank conflicts of degree %u at line %u", l->conflicts[i].degree, api_line_of(unit, l->conflicts[i].op->span));
+        if (!said_before(unit, l, i))
+            str_printf(out, "; bank conflicts of degree %u at line %u", l->conflicts[i].degree, api_line_of(unit, l->conflicts[i].op->span));
 }
 
 static void put_case_text(const sketchc_unit *unit, const Prediction *p, const char *name, Str *out) {

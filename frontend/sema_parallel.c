@@ -174,6 +174,11 @@ static void report_conflict(Sema *s, const Access *a, const Access *b, Stmt *loo
             diag_note(s->diags, d, SPAN_NONE,
                       "--deterministic asks for sums in a fixed order: without the hint the loop "
                       "runs in order");
+        else if (a->slice->decl != b->slice->decl)
+            diag_note(s->diags, d, SPAN_NONE,
+                      "`%s` and `%s` are names of one memory, and only elements of one name are proved apart: store both by one view with an axis "
+                      "more, as V[i, 0] and V[i, 1] of `view V[i: N, j: 2] = Y[2*i + j]`",
+                      name, b->slice->decl->name);
         else
             diag_note(s->diags, d, SPAN_NONE,
                       "store to elements of each iteration's own, or with mode=add, max or min; unique=true claims what "
