@@ -68,13 +68,17 @@ static const char *remedy(int code) {
     }
 }
 
+/* The first write that failed is remembered, for whoever closes the store. */
+static bool note_fault(Store *s, bool ok) {
+    if (!ok && !s->fault[0])
+        snprintf(s->fault, sizeof s->fault, "%s; %s", sqlite3_errmsg(s->db), remedy(sqlite3_errcode(s->db)));
+    return ok;
+}
+
+/* Of the fault that is remembered: a rollback behind it has an error of its own, or none. */
 static char *sqlite_complaint(Store *s, const char *path) {
-    Str why;
-    str_init(&why);
-    str_printf(&why, "%s; %s", sqlite3_errmsg(s->db), remedy(sqlite3_errcode(s->db)));
-    char *result = complaint(path, why.data);
-    str_release(&why);
-    return result;
+    note_fault(s, false);
+    return complaint(path, s->fault);
 }
 
 /* What to say of a file that cannot be used; null when it can be. Nothing is written to it before. */
@@ -115,7 +119,7 @@ static bool bring_up(Store *s) {
               : version == 3 ? store_sql(s, store_from_version_3)
                              : version == STORE_VERSION;
     if (ok && version != STORE_VERSION) ok = store_sql(s, mark);
-    if (ok && store_sql(s, "COMMIT")) return true;
+    if (note_fault(s, ok && store_sql(s, "COMMIT"))) return true;
     store_sql(s, "ROLLBACK");
     return false;
 }
@@ -194,13 +198,6 @@ bool store_finish(sqlite3_stmt *q) {
 
 const char *store_fault(const Store *s) {
     return s && s->fault[0] ? s->fault : NULL;
-}
-
-/* The first write that failed is remembered, for whoever closes the store. */
-static bool note_fault(Store *s, bool ok) {
-    if (!ok && !s->fault[0])
-        snprintf(s->fault, sizeof s->fault, "%s; %s", sqlite3_errmsg(s->db), remedy(sqlite3_errcode(s->db)));
-    return ok;
 }
 
 static bool execute(Store *s, const char *sql, size_t count, const char *const *texts) {

@@ -5,6 +5,7 @@ a later version, of another program or damaged is refused with a remedy and stay
     store_file.py SKETCHC"""
 import json
 import pathlib
+import resource
 import sqlite3
 import subprocess
 import sys
@@ -149,6 +150,10 @@ def faults(sketchc: str, folder: pathlib.Path) -> None:
     done = subprocess.run([sketchc, "--propose", folder / "o.sketch", "-t", "openmp", f"--store={folder / 'missing' / 'a.db'}"], text=True,
                           check=False, capture_output=True)
     assert done.returncode == 4 and "its folder must be there" in done.stderr and "name another file" in done.stderr, done
+    # What stands in the way is named, not that nothing was left to roll back.
+    done = subprocess.run([sketchc, "--propose", folder / "o.sketch", "-t", "openmp", f"--store={folder / 'short.db'}"], text=True, check=False,
+                          capture_output=True, restore_signals=False, preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (8192, 8192)))
+    assert done.returncode == 4 and "the space on the disk" in done.stderr and "rollback" not in done.stderr, done
     unknown = db(sketchc, later, "query", "everything")
     assert unknown.returncode == 4, unknown
 

@@ -356,7 +356,8 @@ static void note(Run *run, Line *l, const ProposerReply *reply, const char *fail
     str_printf(&run->report, ", \"tokens_in\": %lld, \"tokens_out\": %lld, \"replayed\": %s, \"known\": %s}",
                (long long)reply->tokens_in, (long long)reply->tokens_out,
                reply->replayed ? "true" : "false", j && l->known ? "true" : "false");
-    say(run, l, failure, outcome);
+    bool failed = strcmp(failure, "none") != 0;
+    say(run, l, failed ? failure : outcome, failed ? outcome : "");
     keep_call(run, l, reply, verified ? "ok" : failure, j, before);
     if (j && j->failure) run->progress.failures[j->failure]++;
 }
