@@ -32,12 +32,6 @@ const IrType *dist_frag_type(IrModule *m, const Dist *dist, Dtype dtype) {
     return ir_type_frag(m, dtype, dist->dim_count, extents);
 }
 
-int64_t dist_frag_size(const Dist *dist) {
-    int64_t size = 1;
-    for (unsigned i = 0; i < dist->dim_count; i++) size *= dist->dims[i].extent;
-    return size;
-}
-
 bool dist_equal(const Dist *a, const Dist *b) {
     if (a->rank != b->rank || a->dim_count != b->dim_count || a->term_count != b->term_count) return false;
     for (unsigned i = 0; i < a->rank; i++)

@@ -52,7 +52,6 @@ bool dist_can_read(const struct Layout *l);
 Dist dist_of(const IrType *type);
 /* The fragment type that holds a tile distributed as `dist`. */
 const IrType *dist_frag_type(IrModule *m, const Dist *dist, Dtype dtype);
-int64_t dist_frag_size(const Dist *dist);
 bool dist_equal(const Dist *a, const Dist *b);
 /* The widest power-of-two run of consecutive fragment elements that are consecutive along `axis`,
  * at most `limit`. */

@@ -340,9 +340,3 @@ Presence presence_in(PresenceCache *cache, IrValue *tile) {
 Presence presence_of(PassContext *ctx, IrValue *tile) {
     return presence_in(presence_cache(ctx), tile);
 }
-
-bool presence_is_whole(const Presence *p) {
-    for (unsigned i = 0; i < p->rank; i++)
-        if (p->axes[i].hi) return false;
-    return true;
-}

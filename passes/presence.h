@@ -29,6 +29,5 @@ Presence presence_of(PassContext *ctx, IrValue *tile);
 Presence presence_of_product(PassContext *ctx, IrOp *gemm);
 /* The lanes that a tile.store writes: present in the tile and in all index tiles. */
 Presence presence_of_store(PassContext *ctx, IrOp *op);
-bool presence_is_whole(const Presence *p);
 
 #endif

@@ -17,7 +17,6 @@ typedef enum {
     RT_STATUS_COUNT
 } RtStatus;
 const char *rt_status_name(RtStatus status); /* "input_modified" */
-const char *rt_status_summary(RtStatus status);
 int rt_status_exit_code(RtStatus status);
 
 enum { RT_TEXT = 512, RT_NAME = 72 };

@@ -18,10 +18,6 @@ const char *rt_status_name(RtStatus status) {
     return (unsigned)status < RT_STATUS_COUNT ? rows[status].name : "unknown";
 }
 
-const char *rt_status_summary(RtStatus status) {
-    return (unsigned)status < RT_STATUS_COUNT ? rows[status].summary : "";
-}
-
 int rt_status_exit_code(RtStatus status) {
     return (unsigned)status < RT_STATUS_COUNT ? rows[status].code : 5;
 }

@@ -201,9 +201,6 @@ static const struct {
 const char *mutation_name(Mutation mutation) {
     return mutations[mutation].name;
 }
-const char *mutation_summary(Mutation mutation) {
-    return mutations[mutation].summary;
-}
 bool mutation_find(const char *name, Mutation *mutation) {
     for (size_t i = 0; i < MUTATION_COUNT; i++)
         if (strcmp(mutations[i].name, name) == 0) {

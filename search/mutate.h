@@ -13,7 +13,6 @@ typedef enum {
 } Mutation;
 
 const char *mutation_name(Mutation mutation);
-const char *mutation_summary(Mutation mutation);
 bool mutation_find(const char *name, Mutation *mutation);
 
 /* Pseudo-random numbers that depend on the state alone (splitmix64). */

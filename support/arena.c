@@ -30,7 +30,7 @@ typedef struct Chunk {
 
 struct Arena {
     Chunk *chunks;
-    size_t next_size, bytes;
+    size_t next_size;
     jmp_buf *oom_target;
 };
 
@@ -70,7 +70,6 @@ static Chunk *add_chunk(Arena *arena, size_t size) {
     if (!chunk) out_of_memory(arena);
     ASAN_POISON_MEMORY_REGION(chunk->data, room);
     chunk->size = room;
-    arena->bytes += sizeof *chunk + room;
     if (arena->next_size < CHUNK_MAX) arena->next_size *= 2;
     chunk->next = arena->chunks;
     arena->chunks = chunk;
@@ -113,10 +112,6 @@ char *arena_printf(Arena *arena, const char *format, ...) {
     if (length > 0) vsnprintf(text, (size_t)length + 1, format, again);
     va_end(again);
     return text;
-}
-
-size_t arena_bytes(const Arena *arena) {
-    return arena->bytes;
 }
 
 void *vec_grow(Arena *arena, void *data, size_t len, size_t *cap, size_t element_size) {

@@ -39,7 +39,6 @@ void *arena_alloc_array(Arena *arena, size_t count, size_t size);
 char *arena_strdup(Arena *arena, const char *text);
 char *arena_strndup(Arena *arena, const char *text, size_t length); /* all `length` bytes, also NUL */
 char *arena_printf(Arena *arena, const char *format, ...) PRINTF_LIKE(2, 3);
-size_t arena_bytes(const Arena *arena); /* bytes taken from the system */
 
 #define ARENA_NEW(arena, T) ((T *)arena_alloc((arena), sizeof(T)))
 #define ARENA_ARRAY(arena, T, count) ((T *)arena_alloc_array((arena), (count), sizeof(T)))

@@ -16,9 +16,6 @@ static const CheckInfo check_infos[CHECK_COUNT] = {
 const char *check_name(CheckId id) {
     return check_infos[id].name;
 }
-const char *check_summary(CheckId id) {
-    return check_infos[id].summary;
-}
 
 void verdict_init(Verdict *v, Arena *arena) {
     *v = (Verdict){.arena = arena};
