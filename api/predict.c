@@ -88,6 +88,7 @@ static int64_t last_step(const IrModule *m) {
 static bool add_launch(const CostMachine *machine, IrFunc *f, Sizes *s, bool flagged, Arena *arena, Prediction *p) {
     PredictedLaunch l = {.kernel = f};
     if (!cost_kernel(machine, f, symbol_value, s, flagged, &l.launch)) return false;
+    if (l.launch.blocks <= 0) return true; /* not launched at all */
     l.estimate = cost_estimate(machine, &l.launch);
     l.floor_s = cost_floor(machine, l.launch.read, l.launch.written);
     p->seconds += l.estimate.seconds;
@@ -105,6 +106,7 @@ static void predict_launches(IrModule *m, const CostMachine *machine, const Targ
         p->floor_s = floor_of(machine, f, &s);
         p->known = add_launch(machine, f, &s, flagged, arena, p);
     }
+    if (!p->launches.len) p->seconds = machine->launch;
     p->known = p->known && p->seconds > 0 && isfinite(p->seconds);
     p->percent = p->known ? 100 * p->floor_s / p->seconds : 0;
 }

@@ -52,18 +52,6 @@ static IrOp *sole_reduction(const OpList *ops) {
     return found;
 }
 
-/* Nothing but parallel loops, each the only one of its block, around the ops of one block that stores. */
-static bool is_plain_nest(const OpList *ops, const IrBlock *inner) {
-    for (size_t i = 0; i < ops->len; i++) {
-        const IrOp *op = ops->data[i];
-        if (op->region_count && (op->opcode != IR_PARALLEL || !is_inside_op(inner, op))) return false;
-        bool effect = !op->region_count && !is_terminator(op) && !is_repeatable(op);
-        if (effect && (op->opcode != IR_TILE_STORE || op->block != inner)) return false;
-        if (op->opcode == IR_TILE_STORE && strcmp(ir_attr_str(op, "mode", "set"), "set") != 0) return false;
-    }
-    return true;
-}
-
 /* Is the tile made of constants and one load alone, lane by lane? Marks what is between. */
 static bool follow(Fold *f, const OpList *ops, const IrValue *v) {
     const IrOp *op = v->def;
@@ -187,26 +175,6 @@ static const IrType *matrix_type(const Fold *f, Dtype dtype, const Aff *rows, co
     return ir_type_tensor(f->ctx->module, dtype, rank, extents);
 }
 
-static IrValue *param_named(const IrFunc *func, const char *name) {
-    for (unsigned i = 0; i < func->param_count; i++)
-        if (strcmp(func->params[i].name, name) == 0) return func->body->args[i];
-    return NULL;
-}
-
-/* The argument seen as a matrix of another form; it stays declared as it was. */
-static void see_as(IrFunc *func, IrValue *arg, const IrType *type) {
-    IrParam *param = &func->params[arg->index];
-    if (!param->type) param->type = arg->type;
-    arg->type = type;
-}
-
-static const char *new_name(const Fold *f) {
-    for (unsigned k = 0;; k++) {
-        const char *name = arena_printf(f->ctx->module->arena, "folded%u", k);
-        if (!param_named(f->func, name)) return name;
-    }
-}
-
 static void add_workspace(Fold *f) {
     IrModule *m = f->ctx->module;
     AffCtx *c = m->affs;
@@ -214,27 +182,9 @@ static void add_workspace(Fold *f) {
     const IrType *type = matrix_type(f, f->reduce->results[0].type->dtype, NULL, aff_mul(c, group, f->columns));
     const Aff *elements = f->folds;
     for (unsigned i = 0; i < type->rank; i++) elements = aff_mul(c, elements, type->extents[i]);
-    f->workspace = new_name(f);
-    for (IrFunc *g = m->first; g; g = g->next) {
-        if (g->level != IR_LEVEL_TILE) continue;
-        ir_func_add_param(g, IR_PARAM_WORKSPACE, f->workspace, type, IR_DIR_INOUT);
-        g->params[g->param_count - 1].elements = elements;
-    }
-}
-
-/* `times` iterations, 0 or 1, around all that the kernel does. */
-static void repeat(IrFunc *func, const Aff *times) {
-    IrOp *first = func->body->first, *last = func->body->last;
-    IrBuilder b = ir_builder_before(first);
-    IrValue *bounds[] = {ir_const_index(&b, 0), ir_aff_emit(&b, times), ir_const_index(&b, 1)};
-    IrOp *loop = ir_op_create(&b, IR_PARALLEL, 3, bounds, 0, NULL);
-    ir_region_add_arg(loop->regions[0], ir_type_index(b.module), "used");
-    for (IrOp *op = first, *next; op != last; op = next) {
-        next = op->next;
-        ir_op_move_to_end(op, loop->regions[0]);
-    }
-    IrBuilder end = ir_builder_at_end(loop->regions[0]);
-    ir_yield(&end, 0, NULL);
+    f->workspace = param_new_name(m, "folded");
+    for (IrFunc *g = m->first; g; g = g->next)
+        if (g->level == IR_LEVEL_TILE) func_add_workspace(g, f->workspace, type, elements);
 }
 
 static const IrType *with_rows(IrModule *m, const IrType *t, const Aff *rows) {
@@ -268,7 +218,7 @@ static void make_fold(const Fold *f, IrFunc *func) {
     IrSlice slice = ir_slice(load);
     unsigned row = slice.axes[f->rank - 2].operand, column = slice.axes[f->rank - 1].operand;
     drop_stores(f->ctx, func);
-    see_as(func, tensor, matrix_type(f, tensor->type->dtype, rows, columns));
+    param_see_as(func, tensor, matrix_type(f, tensor->type->dtype, rows, columns));
     IrBuilder b = ir_builder_before(load);
     b.span = load->span;
     ir_set_operand(load, row + 1, ir_aff_emit(&b, rows));
@@ -296,7 +246,7 @@ static void make_fold(const Fold *f, IrFunc *func) {
     if (aff_is_const(ir_aff_of(m, loop->operands[2]), &step) && step == 1) columns = aff_ceildiv(c, columns, aff_const(c, f->tile));
     ir_set_operand(loop, 1, ir_aff_emit(&b, columns));
     remove_unused(f->ctx->scratch, func->body);
-    repeat(func, f->folds);
+    step_repeat(func, f->folds, "used");
 }
 
 /* Of each group's rows the best is known by number: `group` tells which group of V rows. Reads them again. */
@@ -326,7 +276,7 @@ static void make_finish(const Fold *f, IrFunc *func) {
     const Aff *group = aff_const(c, f->group), *extents[] = {group, load->results[0].type->extents[1]};
     Dtype dtype = reduce->results[0].type->dtype;
     IrValue *workspace = param_named(func, f->workspace);
-    see_as(func, workspace, matrix_type(f, dtype, group, f->columns));
+    param_see_as(func, workspace, matrix_type(f, dtype, group, f->columns));
     IrBuilder b = ir_builder_before(reduce);
     b.span = load->span;
     IrValue *operands[IR_SLICE_MAX_RANK + 5] = {workspace};
@@ -344,30 +294,21 @@ static void make_finish(const Fold *f, IrFunc *func) {
     else
         ir_set_operand(reduce, 0, ir_result(partial, 0));
     remove_unused(f->ctx->scratch, func->body);
-    repeat(func, f->folds);
-}
-
-static void name_step(IrFunc *func, const char *name, int64_t step) {
-    func->name = name;
-    ir_func_attr_set_str(func, "kernel", name);
-    ir_func_attr_set_int(func, "step", step);
+    step_repeat(func, f->folds, "used");
 }
 
 static void fold(Fold *f) {
     IrModule *m = f->ctx->module;
     const char *name = f->func->name;
     int64_t step = ir_func_attr_int(f->func, "step", 0);
-    for (IrFunc *g = m->first; g; g = g->next) {
-        int64_t own = ir_func_attr_int(g, "step", 0);
-        if (g->level == IR_LEVEL_TILE && own > step) ir_func_attr_set_int(g, "step", own + 2);
-    }
+    steps_make_room(m, step, 2);
     add_workspace(f);
     IrFunc *as_it_was = ir_func_clone(f->func, name); /* clones follow the function at once: the steps stand in order */
     IrFunc *finish = ir_func_clone(f->func, name);
-    name_step(as_it_was, name, step + 2);
-    name_step(finish, arena_printf(m->arena, "%s_finish", name), step + 1);
-    name_step(f->func, arena_printf(m->arena, "%s_fold", name), step);
-    repeat(as_it_was, aff_sub(m->affs, aff_const(m->affs, 1), f->folds));
+    step_name(as_it_was, name, step + 2);
+    step_name(finish, step_new_name(m, name, "finish"), step + 1);
+    step_name(f->func, step_new_name(m, name, "fold"), step);
+    step_repeat(as_it_was, aff_sub(m->affs, aff_const(m->affs, 1), f->folds), "used");
     make_finish(f, finish);
     make_fold(f, f->func);
     ir_func_attr_set_int(f->func, "long_rows", 1); /* none is short enough to be kept whole */

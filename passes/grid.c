@@ -28,19 +28,6 @@ typedef struct {
     unsigned depth;
 } Nest;
 
-static bool over_symbols(const Aff *e) {
-    if (e->kind == AFF_VAR) return false;
-    for (size_t i = 0; i < e->count; i++)
-        if (!over_symbols(e->args[i])) return false;
-    return true;
-}
-
-static const Aff *trips_of(IrModule *m, const IrOp *loop) {
-    const Aff *length =
-        aff_sub(m->affs, ir_aff_of(m, loop->operands[1]), ir_aff_of(m, loop->operands[0]));
-    return aff_ceildiv(m->affs, length, ir_aff_of(m, loop->operands[2]));
-}
-
 static bool reads_constant_data(const IrOp *load) {
     return !is_stored_to(load->operands[0]);
 }
@@ -81,8 +68,8 @@ static Nest find_nest(PassContext *ctx, IrFunc *f) {
     const Aff *zero = aff_const(m->affs, 0);
     for (IrOp *loop = only_parallel(f->body); loop && nest.depth < MAX_NEST;
          loop = only_parallel(loop->regions[0])) {
-        const Aff *trips = trips_of(m, loop);
-        if (!over_symbols(trips) || !over_symbols(ir_aff_of(m, loop->operands[0]))) break;
+        const Aff *trips = loop_trips(m, loop);
+        if (!aff_over_symbols(trips) || !aff_over_symbols(ir_aff_of(m, loop->operands[0]))) break;
         if (!aff_prove_nonneg(ir_facts_at(ctx->scratch, loop), trips))
             trips = aff_max(m->affs, trips, zero);
         sink_tiles(loop);
@@ -176,6 +163,12 @@ static void pass_on_persistence(const Nest *nest, IrOp *number) {
     }
 }
 
+/* Is there at most one iteration? */
+static bool is_once(const AffFacts *facts, const Aff *trips) {
+    int64_t most;
+    return aff_upper_bound(facts, trips, &most) && most <= 1;
+}
+
 /* Values of the loop variables from the block index, outermost first. */
 static void bind_indices(PassContext *ctx, IrFunc *f, const Nest *nest) {
     IrModule *m = ctx->module;
@@ -186,11 +179,15 @@ static void bind_indices(PassContext *ctx, IrFunc *f, const Nest *nest) {
     pass_on_persistence(nest, special);
     IrValue *rest = &special->results[0], *index[MAX_NEST];
     const Aff *grid = aff_const(m->affs, 1);
+    const AffFacts *facts = ir_facts_at(ctx->scratch, nest->loops[0]);
+    unsigned first = 0; /* the outermost loop of more than one iteration */
+    while (first < nest->depth && is_once(facts, nest->trips[first])) first++;
     for (unsigned i = nest->depth; i-- > 0;) {
         grid = aff_mul(m->affs, grid, nest->trips[i]);
-        IrValue *trips = ir_aff_emit(&b, nest->trips[i]);
-        index[i] = i ? ir_binary(&b, PLANTED(17) ? IR_FLOORDIV : IR_MOD, rest, trips) : rest;
-        rest = i ? ir_binary(&b, IR_FLOORDIV, rest, trips) : rest;
+        bool once = is_once(facts, nest->trips[i]);
+        IrValue *trips = once ? NULL : ir_aff_emit(&b, nest->trips[i]);
+        index[i] = once ? ir_const_index(&b, 0) : i > first ? ir_binary(&b, PLANTED(17) ? IR_FLOORDIV : IR_MOD, rest, trips) : rest;
+        rest = i > first && !once ? ir_binary(&b, IR_FLOORDIV, rest, trips) : rest;
         note_bound(index[i], nest->trips[i]);
     }
     swizzle_nest(ctx, &b, nest, index, &special->results[0]);

@@ -35,6 +35,27 @@ bool is_unused(const IrOp *op); /* it has results, and nobody uses them */
 /* Removes ops whose results nobody uses and that only compute or load. */
 void remove_unused(Arena *scratch, IrBlock *block);
 
+/* ---- One kernel as several steps (steps.c) ---- */
+
+IrValue *param_named(const IrFunc *func, const char *name); /* the argument; null: none */
+/* The stem and a number, as no parameter of the module is called. */
+const char *param_new_name(const IrModule *m, const char *stem);
+/* The argument seen as a tensor of another form; it stays declared as it was. */
+void param_see_as(IrFunc *func, IrValue *arg, const IrType *type);
+void func_add_workspace(IrFunc *func, const char *name, const IrType *type, const Aff *elements);
+/* A parallel loop of `times` iterations around all that the kernel does. */
+IrOp *step_repeat(IrFunc *func, const Aff *times, const char *variable);
+/* Steps behind `step` are numbered `count` higher. */
+void steps_make_room(IrModule *m, int64_t step, int64_t count);
+/* OF_WHAT, unless a function is called so. */
+const char *step_new_name(const IrModule *m, const char *of, const char *what);
+void step_name(IrFunc *func, const char *name, int64_t step);
+/* Nothing but parallel loops, each the only one of its block, around the ops of the block `inner`, which stores? */
+bool is_plain_nest(const OpList *ops, const IrBlock *inner);
+/* How many iterations a loop has. */
+const Aff *loop_trips(IrModule *m, const IrOp *loop);
+bool aff_over_symbols(const Aff *e);
+
 /* A leaf of an expression at the sizes of a case (an IrCase), for aff_eval. */
 bool case_symbol(void *ctx, const Aff *leaf, int64_t *value);
 
