@@ -151,7 +151,7 @@ CostEstimate cost_estimate(const CostMachine *m, const CostLaunch *l) {
     e.roofs[COST_LATENCY] = seconds > roof ? seconds - roof : 0;
     if (e.roofs[COST_LATENCY] > roof) e.roof = COST_LATENCY;
     if (seconds < m->launch) e.roof = COST_EMPTY;
-    e.seconds = seconds > m->launch ? seconds : m->launch;
+    e.seconds = m->launch + seconds; /* nothing of a launch hides behind its work */
     return e;
 }
 

@@ -22,7 +22,7 @@ typedef struct {
     double issue;            /* warp instructions a second of the whole device */
     double products;         /* 16-bit multiply-adds a second of the whole device's tensor cores; 0: not known */
     double latency;          /* seconds until a load from device memory arrives */
-    double launch;           /* seconds of an empty launch */
+    double launch;           /* seconds of an empty launch, and of every other beside its work */
     int64_t sms, l2_bytes;
     int64_t threads_sm, blocks_sm, registers_sm, shared_sm; /* what a multiprocessor holds */
 } CostMachine;

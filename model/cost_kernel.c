@@ -9,6 +9,8 @@ enum {
     SECTOR = 32,
     BANKS = 32,
     UNROLLED = 4,
+    REGISTERS_ELSE = 20,
+    REGISTERS_LEAST = 40,
     INNER = 8, /* indices of a map's inner axis that are walked, at most */
     TABLE = 1 << 12,
     WARPGROUP = 128,
@@ -71,6 +73,7 @@ typedef struct {
     double unrolled;  /* those that stand in the code: of maps */
     double run;       /* bytes a thread asked for since it last had to wait */
     double run_times; /* how often it comes to wait for them */
+    bool asynchronous; /* some of what is in flight needs no registers */
     double ahead;     /* trips of the loop around that asks for its data ahead of time, else 1 */
     double turns;     /* of blocks that go from tile to tile, else 1 */
     unsigned epoch;   /* of the inner axis that is walked */
@@ -404,6 +407,7 @@ static int param_of(const Count *c, const IrValue *pointer) {
 static void ask(Count *c, double bytes, bool asynchronous) {
     if (bytes <= 0) return;
     c->run += c->unrolled * bytes / (double)c->threads;
+    c->asynchronous |= asynchronous;
     c->run_times = c->times / c->unrolled / (asynchronous ? c->ahead : 1);
 }
 
@@ -804,6 +808,13 @@ static void sum_up(Count *c) {
     }
 }
 
+/* What is asked for has registers to arrive in: all but those for addresses and sums. */
+static void limit_in_flight(Count *c) {
+    CostLaunch *l = c->out;
+    double room = 4.0 * (double)(l->registers > REGISTERS_LEAST ? l->registers - REGISTERS_ELSE : REGISTERS_LEAST - REGISTERS_ELSE);
+    if (!c->asynchronous && l->bytes_in_flight > room) l->bytes_in_flight = room;
+}
+
 bool cost_kernel(const CostMachine *machine, IrFunc *f, CostSymbol symbol, void *ctx, bool flagged,
                  CostLaunch *launch) {
     Count c = {.machine = machine,
@@ -847,6 +858,7 @@ bool cost_kernel(const CostMachine *machine, IrFunc *f, CostSymbol symbol, void 
         machine->registers_sm / ((int64_t)c.threads * (promised > 0 ? promised : 1)) / 8 * 8;
     if (most > 255) most = 255;
     if (launch->registers > most) launch->registers = most;
+    limit_in_flight(&c);
     if (ok) sum_up(&c);
     arena_destroy(c.arena);
     return ok;
