@@ -8,7 +8,8 @@
  *         the guard is of the loads alone, since those of a block may be staged together, where neighbours' windows share
  *         elements along the last axis; else single elements are read and written only. Where a warpgroup multiplies, a version
  *         between asks it of the factors' tensors alone: what else it reads and writes goes in the pieces that are known to
- *         be aligned.
+ *         be aligned. Of tensors of one axis a version between takes all tiles but the last one whole, at any extent, where a case
+ *         asks for such an extent.
  * needs:  tile functions, target cuda.
  * keeps:  values.
  * breaks: nothing.
@@ -117,6 +118,15 @@ static void add_factors_version(PassContext *ctx, IrFunc *f, const char *name, c
     if (a.guard) factors->guard = factors->guard ? aff_min(c, factors->guard, a.guard) : a.guard;
 }
 
+/* The version for tensors of one axis that end within a piece. */
+static void add_whole_version(PassContext *ctx, IrFunc *f, const char *name) {
+    if (count_versions(f) > 2 || !has_whole_tiles(ctx, f)) return; /* versions for other lengths mean more */
+    IrFunc *whole = ir_func_clone(f, arena_printf(ctx->module->arena, "%s_whole", name));
+    ir_func_attr_set_int(whole, "vector_bytes", 16);
+    ir_func_attr_set_int(whole, "pointer_align", 16);
+    part_whole_tiles(ctx, whole);
+}
+
 bool pass_align_versions(PassContext *ctx) {
     AffCtx *c = ctx->module->affs;
     IrFunc *last = ctx->module->last;
@@ -139,6 +149,7 @@ bool pass_align_versions(PassContext *ctx) {
             f->name = arena_printf(ctx->module->arena, "%s_aligned", name);
             ir_func_attr_set_int(plain, "vector_bytes", 1);
             add_factors_version(ctx, f, name, a.guard);
+            add_whole_version(ctx, f, name);
         }
         ir_func_attr_set_int(f, "vector_bytes", 16);
         ir_func_attr_set_int(f, "pointer_align", 16);

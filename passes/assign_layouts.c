@@ -152,7 +152,8 @@ static const Layout *blocked(Assign *s, const IrValue *v) {
         unsigned room = log2_of(even / vec[a]);
         unsigned take = room < lane_bits ? room : lane_bits;
         lanes[a] = 1u << take, lane_bits -= take, room -= take;
-        take = lane_bits ? 0 : room < warp_bits ? room : warp_bits;
+        bool apart = rank > 1 && a == fastest && ir_func_attr(s->func, "rows_apart"); /* no row in two warps */
+        take = lane_bits || apart ? 0 : room < warp_bits ? room : warp_bits;
         warps[a] = 1u << take, warp_bits -= take;
     }
     if (rank && lane_bits) lanes[order[rank - 1]] <<= lane_bits;

@@ -48,10 +48,14 @@ static int64_t slice_vector(Expand *x, const AccessPlan *s, const Dist *dist) {
     int64_t widest = x->vector_bytes / (int64_t)dtype_size(s->type->dtype);
     if (widest < 2) return 1;
     int64_t width = dist_vector(dist, (unsigned)s->tile_axis[last], widest);
-    const Aff *ends[] = {ir_aff_of(x->module, s->begin[last]), ir_aff_of(x->module, s->end[last]), s->type->extents[last]};
+    const Aff *begin = ir_aff_of(x->module, s->begin[last]), *lanes = aff_const(x->module->affs, dist->extents[s->tile_axis[last]]);
+    const Aff *ends[] = {begin, ir_aff_of(x->module, s->end[last]), s->type->extents[last]};
     while (width > 1 && dist->extents[s->tile_axis[last]] % width) width /= 2;
-    for (unsigned i = 0; i < COUNT_OF(ends); i++)
+    for (unsigned i = 0; i < COUNT_OF(ends); i++) {
+        /* What lies behind the tile ends no piece of it. */
+        if (i && width > 1 && aff_prove_le(s->facts, aff_add(x->module->affs, begin, lanes), ends[i])) continue;
         while (width > 1 && aff_known_divisor(s->facts, ends[i], width) % width) width /= 2;
+    }
     for (unsigned i = 0; i < last; i++)
         while (width > 1 && aff_known_divisor(s->facts, s->stride[i], width) % width) width /= 2;
     return width;

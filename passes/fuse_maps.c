@@ -2,7 +2,7 @@
  *
  * what:   two maps of a block with equal extents and only pure ops between them are merged when the
  *         second reads the first's results at its own index alone; a fragment that nothing else reads
- *         disappears.
+ *         disappears. On a GPU not where a few loads of global memory would stand between stores under masks.
  * needs:  kernel level.
  * keeps:  values; the order of effects per index. Accesses of one pointer are not interleaved.
  * breaks: nothing.
@@ -84,8 +84,28 @@ static bool hoistable(const IrOp *first, const IrOp *second) {
     return true;
 }
 
-static bool fusible(const IrOp *first, const IrOp *second) {
-    return same_extents(first, second) && hoistable(first, second) &&
+enum { LOADED = 32 };
+
+static bool accesses_global(const IrOp *map, IrOpcode access, bool masked) {
+    for (const IrOp *op = map->regions[0]->first; op; op = op->next) {
+        unsigned pointer = access == IR_MEM_STORE;
+        if (op->opcode == access && op->operands[pointer]->type->space == IR_SPACE_GLOBAL && (!masked || op->operand_count > pointer + 2)) return true;
+    }
+    return false;
+}
+
+/* A branch around each store, as compilers write a mask, and each load would wait for the one before: loads that a thread's registers
+ * hold stay ahead. */
+static bool branches_between_loads(const Fuse *f, const IrOp *first, const IrOp *second) {
+    const IrAttr *extents = ir_attr(first, "extents");
+    int64_t iterations = 1;
+    for (size_t i = 0; i < extents->count; i++) iterations *= extents->ints[i];
+    return f->ctx->target->kind == TARGET_CUDA && iterations > 1 && iterations <= LOADED && accesses_global(first, IR_MEM_LOAD, false) &&
+           accesses_global(second, IR_MEM_STORE, true);
+}
+
+static bool fusible(const Fuse *f, const IrOp *first, const IrOp *second) {
+    return same_extents(first, second) && !branches_between_loads(f, first, second) && hoistable(first, second) &&
            (reads_own_index(first, second) || PLANTED(18)) &&
            !writes_what_is_accessed(first, second) && !writes_what_is_accessed(second, first);
 }
@@ -177,7 +197,7 @@ static void fuse_block(Fuse *f, IrBlock *block) {
             if (op->regions[r] && op->opcode != IR_MAP) fuse_block(f, op->regions[r]);
         while (op->opcode == IR_MAP) {
             IrOp *next = next_map(op);
-            if (!next || !fusible(op, next)) break;
+            if (!next || !fusible(f, op, next)) break;
             op = merge(f, op, next);
         }
     }

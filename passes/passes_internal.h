@@ -122,6 +122,12 @@ Presence presence_along(PresenceCache *cache, PassContext *ctx, IrOp *op);
 /* Is what is present behind a tile.reshape one interval an axis? */
 bool presence_reshape_fits(PassContext *ctx, IrOp *op);
 
+/* ---- Whole tiles (whole_tiles.c) ----
+ * Does the kernel, behind grid, take tensors of one axis tile by tile, of which a case's last one is not whole? Then: its body
+ * once for tiles that are whole, and as it was for the last. */
+bool has_whole_tiles(PassContext *ctx, IrFunc *f);
+void part_whole_tiles(PassContext *ctx, IrFunc *f);
+
 /* ---- Axis classes (axes.c) ----
  * Tile axes that must have one extent and one chunking because ops join them lane by lane. */
 

@@ -6,7 +6,7 @@
 
 #include "split_internal.h"
 
-enum { CLASS_LIMIT = 12, HELD = 96, HELD_ROW = 64, STEP_HELD = 16, MOST_WARPS = 16, BLOCKS = 8 };
+enum { CLASS_LIMIT = 12, HELD = 96, HELD_ROW = 64, STEP_HELD = 16, MOST_WARPS = 16, BLOCKS = 8, WARP = 32, SHORT_ROW = 1024, ROW_STEPS = 16 };
 
 /* ---- What a thread must hold ---- */
 
@@ -198,6 +198,22 @@ int64_t row_usual(const PassContext *ctx, const IrFunc *f, const Aff *extent) {
     return heaviest.row;
 }
 
+int64_t row_lanes_for(int64_t row, int64_t piece) {
+    int64_t lanes = 1, least = WARP * piece;
+    while (lanes < row) lanes *= 2;
+    if (lanes <= least) return lanes;
+    int64_t step = lanes / ROW_STEPS > least ? lanes / ROW_STEPS : least;
+    return (row + step - 1) / step * step;
+}
+
+int64_t row_short(const PassContext *ctx, const IrFunc *f, const Aff *extent, int64_t *lanes, bool *aligned) {
+    int64_t row = row_usual(ctx, f, extent), align = row_alignment(f);
+    if (!row || row > SHORT_ROW) return 0;
+    *aligned = row % align == 0;
+    *lanes = row_lanes_for(row, *aligned ? align : 1);
+    return row;
+}
+
 /* ---- The choice ---- */
 
 static const RowClass *class_for(const RowClass *classes, size_t n, int64_t row) {
@@ -218,20 +234,36 @@ static size_t take(RowClass *taken, size_t n, const RowClass *c, bool aligned, s
     return n + 1;
 }
 
+typedef struct {
+    RowClass all[CLASS_LIMIT], brief;
+    size_t count;
+    int64_t others, held;
+} Classes;
+
+/* The class for rows of that length: one warp's where it holds them, else the first that fits; null: none does. */
+static const RowClass *class_of(Classes *c, int64_t row, int64_t piece) {
+    int64_t lanes = row_lanes_for(row, piece);
+    if (c->others > 1 || row > SHORT_ROW || lanes * c->held > SHORT_ROW) return class_for(c->all, c->count, row);
+    c->brief = (RowClass){.cap = lanes, .warps = 1, .cluster = 1, .held = (lanes + WARP - 1) / WARP};
+    return &c->brief;
+}
+
 size_t row_plan(PassContext *ctx, IrFunc *f, const Axes *axes, size_t index, RowClass *taken) {
-    RowClass all[CLASS_LIMIT];
     RowSize sizes[16];
     const Aff *extent = axes_class(axes, index)->extent;
-    size_t count = all_classes(ctx, f, axes, index, all), n = 0;
-    if (!count) return 0;
     OpList ops = ops_collect(ctx->scratch, f->body);
-    bool spread = axes_others(axes, index, 1, 1) == 1 && may_spread(ctx, &ops, axes, index);
+    Classes classes = {.others = axes_others(axes, index, 1, 1), .held = tiles_held(&ops, axes, index)};
+    const RowClass *all = classes.all;
+    size_t count = classes.count = all_classes(ctx, f, axes, index, classes.all), n = 0;
+    if (!count) return 0;
+    bool spread = classes.others == 1 && may_spread(ctx, &ops, axes, index);
     RowClass passes = {.cap = INT64_MAX, .warps = spread ? 8 : 0, .cluster = spread ? BLOCKS : 1};
     size_t asked = case_sizes(ctx, f, extent, true, sizes, COUNT_OF(sizes));
     for (size_t i = 0; i < asked; i++) {
-        const RowClass *c = class_for(all, count, sizes[i].row);
+        const RowClass *c = class_of(&classes, sizes[i].row, row_alignment(f));
         n = take(taken, n, c ? c : &passes, true, ROW_VERSIONS - 2);
     }
+    int64_t heaviest = asked ? sizes[0].row : 0;
     /* Where no case asks: rows of a few thousand, the longest that one block can keep; and rows of any alignment. */
     size_t blocks = 0;
     while (blocks < count && all[blocks].cluster == 1) blocks++;
@@ -239,8 +271,10 @@ size_t row_plan(PassContext *ctx, IrFunc *f, const Axes *axes, size_t index, Row
     const RowClass *longest = &all[blocks ? blocks - 1 : 0];
     n = take(taken, n, usual ? usual : longest, true, ROW_VERSIONS - 2);
     n = take(taken, n, longest, true, ROW_VERSIONS - 2);
-    if (case_sizes(ctx, f, extent, false, sizes, COUNT_OF(sizes)) && class_for(all, count, sizes[0].row))
-        odd = class_for(all, count, sizes[0].row);
+    if (case_sizes(ctx, f, extent, false, sizes, COUNT_OF(sizes)))
+        odd = class_of(&classes, sizes[0].row, 1) ? class_of(&classes, sizes[0].row, 1) : odd;
+    else if (heaviest && heaviest <= SHORT_ROW)
+        odd = class_of(&classes, heaviest, row_alignment(f));
     RowClass any = odd ? *odd : *longest;
     if (any.cluster > 1 && 2 * any.warps <= MOST_WARPS && row_may_turn(ctx, f, axes, index)) any.warps *= 2, any.held /= 2;
     return take(taken, n, &any, false, ROW_VERSIONS - 1);

@@ -47,6 +47,11 @@ typedef struct {
 size_t row_plan(PassContext *ctx, IrFunc *f, const Axes *axes, size_t index, RowClass *taken);
 /* The length of a row in the heaviest of the cases; 0: no case tells it. */
 int64_t row_usual(const PassContext *ctx, const IrFunc *f, const Aff *extent);
+/* The length of a row in the heaviest of the cases where it is one that a warp keeps, else 0: the lanes of a tile for it, and
+ * whether it is of whole 16-byte pieces. */
+int64_t row_short(const PassContext *ctx, const IrFunc *f, const Aff *extent, int64_t *lanes, bool *aligned);
+/* The least extent of a layout for a warp's row, in pieces of so many elements; a little longer than the row. */
+int64_t row_lanes_for(int64_t row, int64_t piece);
 /* Moves loads that wait for a reduction behind it. True: something moved, and as classes are numbered in the
  * order of values, `axes` and `index` no longer name what an analysis of `f` or of its copies finds. */
 bool row_sink_loads(PassContext *ctx, IrFunc *f, const Axes *axes, size_t index);

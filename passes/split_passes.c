@@ -322,7 +322,7 @@ static bool make_row(PassContext *ctx, IrFunc *f, const RowClass *row, size_t in
     }
     f->name = arena_printf(m->arena, row->aligned ? "%s_row%lld" : "%s_odd%lld", f->name, (long long)row->cap);
     narrow_guard(ctx, f, axes_class(axes, index), row->cap);
-    bool turned = !row->aligned && row_may_turn(ctx, f, axes, index);
+    bool turned = !row->aligned && row->warps > 1 && row_may_turn(ctx, f, axes, index);
     int64_t piece = turned ? 16 / widest_in_memory(ctx, f, axes, index) : 1;
     if (piece > 1) {
         ir_func_attr_set_int(f, "vector_bytes", 16);
@@ -339,6 +339,14 @@ static bool make_row(PassContext *ctx, IrFunc *f, const RowClass *row, size_t in
     /* What was planned with: neither more registers, nor spills for the sake of further blocks. */
     if (row->held >= (piece > 1 ? 32 : 48)) ir_func_attr_set_int(f, "min_blocks", fit < 1 ? 1 : fit);
     return make_static(ctx, f);
+}
+
+static void report_split(PassContext *ctx, const AxisClass *c, int64_t cap, int passes) {
+    Str extent;
+    str_init(&extent);
+    aff_print(c->extent, &extent);
+    diag_report(ctx->diags, DIAG_axis_split, c->span, extent.data, (long long)cap, passes);
+    str_release(&extent);
 }
 
 /* Versions by length, where a row is needed again after a reduction: 1, done, or loads have moved and the axes
@@ -358,17 +366,30 @@ static int handle_rows(PassContext *ctx, IrFunc *f, Axes *axes, size_t index) {
     ir_func_attr_set_int(last, "vector_bytes", 1);
     int passes = split(ctx, last, last_axes, index);
     if (passes < 0) return -1;
-    Str extent;
-    str_init(&extent);
-    aff_print(c->extent, &extent);
     int64_t longest = 0;
     for (size_t i = 0; i < count; i++)
         if (rows[i].cap < INT64_MAX && rows[i].cap > longest) longest = rows[i].cap;
-    diag_report(ctx->diags, DIAG_axis_split, c->span, extent.data, (long long)longest, passes);
-    str_release(&extent);
+    report_split(ctx, c, longest, passes);
     for (size_t i = 0; i < count; i++)
         if (!make_row(ctx, versions[i], &rows[i], index)) return -1;
     return make_static(ctx, last) ? 1 : -1;
+}
+
+/* On a GPU, where the cases' rows are short, a version for rows of that length, and chunks for longer ones: lanes that are absent
+ * cost as much as others. 1, done; 0, rows are longer; -1, failed. */
+static int handle_short_rows(PassContext *ctx, IrFunc *f, Axes *axes, size_t index) {
+    const AxisClass *c = axes_class(axes, index);
+    int64_t cap;
+    bool aligned;
+    if (ctx->target->kind != TARGET_CUDA || axes_others(axes, index, 1, 1) > 1 || !row_short(ctx, f, c->extent, &cap, &aligned)) return 0;
+    IrFunc *copy = fork_version(ctx, f, c, cap);
+    Axes *copy_axes = axes_analyse(ctx->scratch, copy);
+    int passes = split(ctx, copy, copy_axes, index);
+    if (passes < 0) return -1;
+    if (!aligned) ir_func_attr_set_int(f, "vector_bytes", 1);
+    report_split(ctx, c, cap, passes);
+    axes_set_extent(axes, index, cap);
+    return make_static(ctx, copy) ? 1 : -1;
 }
 
 static bool handle_axis(PassContext *ctx, IrFunc *f, Axes *axes, size_t index) {
@@ -389,6 +410,8 @@ static bool handle_axis(PassContext *ctx, IrFunc *f, Axes *axes, size_t index) {
     bool whole_row = c->constant < 0 && !c->contracted && !c->multiplied && cap >= LEAST_CAP && !ir_func_attr(f, "long_rows") &&
                      count_versions(f) < MAX_VERSIONS;
     if (!whole_row) return split(ctx, f, axes, index) >= 0;
+    int done = handle_short_rows(ctx, f, axes, index);
+    if (done) return done > 0;
     IrFunc *copy = fork_version(ctx, f, c, cap);
     Axes *copy_axes = axes_analyse(ctx->scratch, copy);
     int passes = split(ctx, copy, copy_axes, index);
@@ -397,11 +420,7 @@ static bool handle_axis(PassContext *ctx, IrFunc *f, Axes *axes, size_t index) {
     if (longer) axes_set_extent(axes_analyse(ctx->scratch, longer), index, cap);
     axes_set_extent(axes, index, longer ? usual : cap);
     if (passes < 0) return false;
-    Str extent;
-    str_init(&extent);
-    aff_print(c->extent, &extent);
-    diag_report(ctx->diags, DIAG_axis_split, c->span, extent.data, (long long)cap, passes);
-    str_release(&extent);
+    report_split(ctx, c, cap, passes);
     return (!longer || make_static(ctx, longer)) && make_static(ctx, copy);
 }
 

@@ -1,0 +1,304 @@
+/* Pass group_rows: short rows, several to a block.
+ *
+ * what:   where the tiles of a parallel loop's iteration are too short to fill a block, some iterations become one, whose
+ *         tiles have one axis more, in front: a row each. What all of them share is repeated along it. assign_layouts
+ *         gives each row to a warp or to a part of one (attribute rows_apart), so that reductions along a row
+ *         need no barrier. How many rows: so many that each thread has several loads in flight, but not so many that the cases leave
+ *         multiprocessors without blocks.
+ * needs:  tile functions in state static, before grid; target cuda
+ * keeps:  values; order within an iteration
+ * breaks: nothing
+ * source: vectorisation of an outer loop
+ *
+ *     parallel(0, M, 1) (%m) {                     parallel(0, M, 8) (%m) {
+ *       %x = tile.load(%X, %m, 0, N)                 %x = tile.load(%X, %m, M, 0, N)
+ *            : tile<[352] x f32>                =>        : tile<[8, 352] x f32>
+ *       %y = tile.reduce(%x) {axes = [0]}            %y = tile.reduce(%x) {axes = [1]} : tile<[8] x f32>
+ *       tile.store(%y, %Y, %m)                       tile.store(%y, %Y, %m, M)
+ */
+#include <string.h>
+
+#include "passes_internal.h"
+
+enum { LANES = 4096 /* of a block */, SHORT = 1024 /* a row, at most */, MOST_WARPS = 8, BLOCKS_SM = 4 };
+
+typedef struct {
+    PassContext *ctx;
+    IrFunc *func;
+    IrOp *loop;
+    IrValue *number;       /* of the row */
+    PointerTable varies;   /* values that are not the same for all rows */
+    int64_t lanes;         /* of the longest tile */
+    int64_t rows;
+} Group;
+
+static bool varies(const Group *g, const IrValue *v) {
+    uint32_t yes;
+    return v == g->number || pointer_table_get(&g->varies, v, &yes);
+}
+
+/* ---- Which loops ---- */
+
+/* The innermost of the loops around all that the kernel does; null: there is control of another kind. */
+static IrOp *innermost_loop(Group *g) {
+    OpList ops = ops_collect(g->ctx->scratch, g->func->body);
+    IrOp *loop = NULL;
+    for (size_t i = 0; i < ops.len; i++) {
+        if (!ops.data[i]->region_count || ops.data[i]->opcode == IR_VIEW) continue;
+        if (ops.data[i]->opcode != IR_PARALLEL || (loop && !is_inside_op(ops.data[i]->block, loop))) return NULL;
+        loop = ops.data[i];
+    }
+    for (size_t i = 0; loop && i < ops.len; i++) {
+        const IrOp *op = ops.data[i];
+        if (!op->region_count && !is_terminator(op) && !is_repeatable(op) && op->block != loop->regions[0]) return NULL;
+    }
+    return loop;
+}
+
+/* Does the slice follow the row by one index, of the same step, ahead of all ranges? *at: its axis; rank: not at all. */
+static bool follows(const Group *g, const IrOp *op, unsigned *at) {
+    IrSlice s = ir_slice(op);
+    IrModule *m = g->ctx->module;
+    *at = s.rank;
+    if (s.gather_axis >= 0 || is_view(op->operands[s.base])) return false;
+    bool ranged = false;
+    for (unsigned i = 0; i < s.rank; i++) {
+        const IrSliceAxis *axis = &s.axes[i];
+        const IrValue *v = op->operands[axis->operand];
+        if (axis->letter == 'r') {
+            ranged = true;
+            if (varies(g, v) || varies(g, op->operands[axis->operand + 1])) return false;
+            continue;
+        }
+        if (!varies(g, v)) continue;
+        const Aff *apart = aff_sub(m->affs, ir_aff_of(m, op->operands[axis->operand]), ir_aff_of(m, g->number));
+        if (ranged || *at < s.rank || aff_depends_on(apart, g->number)) return false;
+        *at = i;
+    }
+    return true;
+}
+
+/* Slices of tiles take the same lanes of each row. */
+static bool takes_alike(const Group *g, const IrOp *op) {
+    if (ir_slice(op).gather_axis >= 0) return false;
+    for (unsigned i = 1; i < op->operand_count; i++)
+        if (varies(g, op->operands[i])) return false;
+    return true;
+}
+
+/* Can the op work on several rows at once? */
+static bool can_group(const Group *g, const IrOp *op) {
+    unsigned at;
+    if (is_terminator(op) || is_scalar_arithmetic(op)) return true;
+    for (unsigned i = 0; i < op->operand_count; i++)
+        if (is_tile(op->operands[i]) && op->operands[i]->type->rank > 1) return false;
+    switch (op->opcode) {
+    case IR_TILE_LOAD: return is_tile(&op->results[0]) && follows(g, op, &at);
+    case IR_TILE_STORE:
+        return is_tile(op->operands[0]) && strcmp(ir_attr_str(op, "mode", "set"), "set") == 0 && follows(g, op, &at) && at < ir_slice(op).rank;
+    case IR_TILE_EXTRACT: return takes_alike(g, op);
+    case IR_CONST:
+    case IR_TILE_IOTA:
+    case IR_TILE_FILL:
+    case IR_TILE_REDUCE:
+    case IR_TILE_SCAN:
+    case IR_TILE_ARG: return true;
+    case IR_TILE_BROADCAST: return is_tile(op->operands[0]) || !varies(g, op->operands[0]);
+    default: break;
+    }
+    if (!ir_has_trait(op, IR_ELEMENTWISE)) return false;
+    for (unsigned i = 0; i < op->operand_count; i++)
+        if (!is_tile(op->operands[i]) && varies(g, op->operands[i])) return false;
+    return true;
+}
+
+/* Marks what varies from row to row, in program order; false where an op cannot work on several rows. */
+static bool read_body(Group *g) {
+    g->varies = pointer_table(g->ctx->scratch);
+    for (IrOp *op = g->loop->regions[0]->first; op; op = op->next) {
+        bool some = false;
+        for (unsigned i = 0; i < op->operand_count; i++) some |= varies(g, op->operands[i]);
+        for (unsigned r = 0; r < op->result_count; r++) {
+            const IrValue *v = &op->results[r];
+            if (some) pointer_table_set(&g->varies, v, 1);
+            if (!is_tile(v)) continue;
+            if (v->type->rank > 1) return false;
+            int64_t lanes = v->type->rank ? ir_type_extent(v->type, 0) : 1;
+            g->lanes = lanes > g->lanes ? lanes : g->lanes;
+        }
+        if (!can_group(g, op)) return false;
+    }
+    return true;
+}
+
+/* ---- How many ---- */
+
+/* Iterations of all the loops in the largest of the cases; 0: no case tells. */
+static int64_t most_iterations(const Group *g) {
+    IrModule *m = g->ctx->module;
+    int64_t most = 0;
+    for (size_t i = 0; i < m->case_count; i++) {
+        int64_t all = 1, lb, ub, step;
+        for (const IrOp *loop = g->loop; loop && all; loop = loop->block->parent) {
+            bool told = aff_eval(ir_aff_of(m, loop->operands[0]), case_symbol, &m->cases[i], &lb) &&
+                        aff_eval(ir_aff_of(m, loop->operands[1]), case_symbol, &m->cases[i], &ub) &&
+                        aff_eval(ir_aff_of(m, loop->operands[2]), case_symbol, &m->cases[i], &step);
+            int64_t trips = told && step > 0 && ub > lb ? (ub - lb + step - 1) / step : 0;
+            all = trips && all > INT32_MAX / trips ? INT32_MAX : all * trips;
+        }
+        most = all > most ? all : most;
+    }
+    return most;
+}
+
+static int64_t rows_for(const Group *g) {
+    int64_t rows = 1, most = most_iterations(g), blocks = (int64_t)BLOCKS_SM * g->ctx->target->sms;
+    while (2 * rows * g->lanes <= LANES && (!most || 2 * rows * blocks <= most)) rows *= 2;
+    return rows;
+}
+
+/* ---- The rewriting ---- */
+
+static const IrType *grouped_type(const Group *g, const IrType *t) {
+    IrModule *m = g->ctx->module;
+    const Aff *extents[2] = {aff_const(m->affs, g->rows), t->rank ? t->extents[0] : NULL};
+    return ir_type_tile(m, t->dtype, t->rank + 1, extents, NULL);
+}
+
+/* An operand for all rows: as it is, or what they share once for each. */
+static IrValue *for_all(Group *g, IrOp *user, IrValue *v) {
+    if (!is_tile(v) || varies(g, v)) return v;
+    IrBuilder b = ir_builder_before(user);
+    b.span = user->span;
+    const IrType *type = grouped_type(g, v->type);
+    IrOp *op = v->def && v->def->opcode == IR_CONST ? ir_op_create(&b, IR_CONST, 0, NULL, 1, &type)
+                                                    : ir_op_create(&b, IR_TILE_BROADCAST, 1, &v, 1, &type);
+    if (op->opcode == IR_CONST)
+        ir_attr_copy(op, v->def, "value");
+    else
+        ir_attr_set_ints(op, "axes", v->type->rank, (int64_t[]){1});
+    op->results[0].name = v->name;
+    return ir_result(op, 0);
+}
+
+static void insert_axis(IrOp *op, const char *key) {
+    const IrAttr *axes = ir_attr(op, key);
+    if (!axes) return;
+    if (axes->kind == IR_ATTR_INT) {
+        ir_attr_set_int(op, key, axes->integer + 1);
+        return;
+    }
+    int64_t moved[IR_SLICE_MAX_RANK];
+    size_t n = 0;
+    if (op->opcode == IR_TILE_BROADCAST) moved[n++] = 0;
+    for (size_t i = 0; i < axes->count; i++) moved[n++] = axes->ints[i] + 1;
+    ir_attr_set_ints(op, key, n, moved);
+}
+
+static void insert_step(IrOp *op, const IrOp *from) {
+    const IrAttr *steps = ir_attr(from, "steps");
+    int64_t all[IR_SLICE_MAX_RANK] = {1};
+    if (!steps) return;
+    for (size_t i = 0; i < steps->count; i++) all[i + 1] = steps->ints[i];
+    ir_attr_set_ints(op, "steps", steps->count + 1, all);
+}
+
+/* The access with a range of rows where it has the index of one. Nothing lies behind the loop's last row. */
+static void group_access(Group *g, IrOp *op) {
+    static const char *const kept[] = {"pad", "cache", "mode", "unique"};
+    IrModule *m = g->ctx->module;
+    IrSlice s = ir_slice(op);
+    IrBuilder b = ir_builder_before(op);
+    b.span = op->span;
+    unsigned at, n = 0, from;
+    follows(g, op, &at);
+    IrValue *operands[2 * IR_SLICE_MAX_RANK + 3];
+    char axes[IR_SLICE_MAX_RANK + 1] = {0};
+    for (unsigned i = 0; i < s.axes[at].operand; i++) operands[n++] = op->operands[i];
+    const Aff *row = ir_aff_of(m, op->operands[s.axes[at].operand]);
+    const Aff *left = aff_sub(m->affs, ir_aff_of(m, g->loop->operands[1]), ir_aff_of(m, g->number));
+    operands[n++] = op->operands[s.axes[at].operand];
+    operands[n++] = ir_aff_emit(&b, aff_add(m->affs, row, left));
+    for (from = s.axes[at].operand + 1; from < op->operand_count; from++) operands[n++] = op->operands[from];
+    for (unsigned i = 0; i < s.rank; i++) axes[i] = i == at ? 'r' : s.axes[i].letter;
+    bool store = op->opcode == IR_TILE_STORE;
+    if (store) operands[0] = for_all(g, op, op->operands[0]);
+    const IrType *type = store ? NULL : grouped_type(g, op->results[0].type);
+    IrOp *copy = ir_op_create(&b, op->opcode, n, operands, !store, &type);
+    for (size_t i = 0; i < COUNT_OF(kept); i++) ir_attr_copy(copy, op, kept[i]);
+    ir_attr_set_str(copy, "axes", axes);
+    insert_step(copy, op);
+    if (!store) {
+        copy->results[0].name = op->results[0].name;
+        pointer_table_set(&g->varies, &copy->results[0], 1);
+        ir_replace_uses(&op->results[0], &copy->results[0]);
+    }
+    ir_op_erase(op);
+}
+
+static void group_extract(Group *g, IrOp *op) {
+    IrBuilder b = ir_builder_before(op);
+    b.span = op->span;
+    IrValue *operands[2 * IR_SLICE_MAX_RANK + 3] = {op->operands[0], ir_const_index(&b, 0), ir_const_index(&b, g->rows)};
+    for (unsigned i = 1; i < op->operand_count; i++) operands[i + 2] = op->operands[i];
+    const IrType *type = grouped_type(g, op->results[0].type);
+    IrOp *copy = ir_op_create(&b, IR_TILE_EXTRACT, op->operand_count + 2, operands, 1, &type);
+    ir_attr_set_str(copy, "axes", arena_printf(b.module->arena, "r%s", ir_attr_str(op, "axes", "")));
+    insert_step(copy, op);
+    copy->results[0].name = op->results[0].name;
+    pointer_table_set(&g->varies, &copy->results[0], 1);
+    ir_replace_uses(&op->results[0], &copy->results[0]);
+    ir_op_erase(op);
+}
+
+static void group_op(Group *g, IrOp *op) {
+    if (is_terminator(op) || is_scalar_arithmetic(op)) return;
+    if (op->opcode == IR_TILE_STORE) {
+        group_access(g, op);
+        return;
+    }
+    if (!varies(g, &op->results[0])) return;
+    if (op->opcode == IR_TILE_LOAD) {
+        group_access(g, op);
+        return;
+    }
+    if (op->opcode == IR_TILE_EXTRACT) {
+        group_extract(g, op);
+        return;
+    }
+    for (unsigned i = 0; ir_has_trait(op, IR_ELEMENTWISE) && i < op->operand_count; i++) ir_set_operand(op, i, for_all(g, op, op->operands[i]));
+    insert_axis(op, "axes");
+    insert_axis(op, "axis");
+    for (unsigned r = 0; r < op->result_count; r++) op->results[r].type = grouped_type(g, op->results[r].type);
+}
+
+static void group(Group *g) {
+    IrBuilder b = ir_builder_before(g->loop);
+    for (IrOp *op = g->loop->regions[0]->first, *next; op; op = next) {
+        next = op->next;
+        group_op(g, op);
+    }
+    ir_set_operand(g->loop, 2, ir_const_index(&b, g->rows));
+    int64_t warps = 1;
+    while (2 * warps <= MOST_WARPS && 2 * warps <= g->rows) warps *= 2;
+    ir_func_attr_set_int(g->func, "num_warps", warps);
+    ir_func_attr_set_int(g->func, "rows_apart", 1);
+}
+
+static void group_rows(PassContext *ctx, IrFunc *f) {
+    Group g = {.ctx = ctx, .func = f};
+    int64_t step;
+    if (ir_func_cluster(f) > 1 || ir_func_attr(f, "resident") || ir_func_attr(f, "turned") || ir_func_attr_int(f, "num_warps", 1) > 1) return;
+    g.loop = innermost_loop(&g);
+    if (!g.loop || !aff_is_const(ir_aff_of(ctx->module, g.loop->operands[2]), &step) || step != 1) return;
+    g.number = g.loop->regions[0]->args[0];
+    if (!read_body(&g) || g.lanes > SHORT) return;
+    g.rows = rows_for(&g);
+    if (g.rows > 1) group(&g);
+}
+
+bool pass_group_rows(PassContext *ctx) {
+    for (IrFunc *f = ctx->module->first; f; f = f->next)
+        if (ctx->target->kind == TARGET_CUDA && f->level == IR_LEVEL_TILE && f->state == IR_STATE_STATIC) group_rows(ctx, f);
+    return true;
+}
