@@ -6,7 +6,7 @@
 
 #include "split_internal.h"
 
-enum { CLASS_LIMIT = 12, HELD = 96, HELD_ROW = 64, STEP_HELD = 16, MOST_WARPS = 16, BLOCKS = 8, WARP = 32, SHORT_ROW = 1024, ROW_STEPS = 16 };
+enum { CLASS_LIMIT = 12, HELD = 96, HELD_ROW = 64, STEP_HELD = 16, MOST_WARPS = 16, BLOCKS = 8, WARP = 32, ROW_STEPS = 16 };
 
 /* ---- What a thread must hold ---- */
 
@@ -206,9 +206,9 @@ int64_t row_lanes_for(int64_t row, int64_t piece) {
     return (row + step - 1) / step * step;
 }
 
-int64_t row_short(const PassContext *ctx, const IrFunc *f, const Aff *extent, int64_t *lanes, bool *aligned) {
+int64_t row_short(const PassContext *ctx, const IrFunc *f, const Aff *extent, int64_t most, int64_t *lanes, bool *aligned) {
     int64_t row = row_usual(ctx, f, extent), align = row_alignment(f);
-    if (!row || row > SHORT_ROW) return 0;
+    if (!row || row > most) return 0;
     *aligned = row % align == 0;
     *lanes = row_lanes_for(row, *aligned ? align : 1);
     return row;
@@ -243,7 +243,7 @@ typedef struct {
 /* The class for rows of that length: one warp's where it holds them, else the first that fits; null: none does. */
 static const RowClass *class_of(Classes *c, int64_t row, int64_t piece) {
     int64_t lanes = row_lanes_for(row, piece);
-    if (c->others > 1 || row > SHORT_ROW || lanes * c->held > SHORT_ROW) return class_for(c->all, c->count, row);
+    if (c->others > 1 || row > ROW_SHORT || lanes * c->held > ROW_SHORT) return class_for(c->all, c->count, row);
     c->brief = (RowClass){.cap = lanes, .warps = 1, .cluster = 1, .held = (lanes + WARP - 1) / WARP};
     return &c->brief;
 }
@@ -273,7 +273,7 @@ size_t row_plan(PassContext *ctx, IrFunc *f, const Axes *axes, size_t index, Row
     n = take(taken, n, longest, true, ROW_VERSIONS - 2);
     if (case_sizes(ctx, f, extent, false, sizes, COUNT_OF(sizes)))
         odd = class_of(&classes, sizes[0].row, 1) ? class_of(&classes, sizes[0].row, 1) : odd;
-    else if (heaviest && heaviest <= SHORT_ROW)
+    else if (heaviest && heaviest <= ROW_SHORT)
         odd = class_of(&classes, heaviest, row_alignment(f));
     RowClass any = odd ? *odd : *longest;
     if (any.cluster > 1 && 2 * any.warps <= MOST_WARPS && row_may_turn(ctx, f, axes, index)) any.warps *= 2, any.held /= 2;

@@ -108,7 +108,7 @@ bool pass_short_tiles(PassContext *ctx) {
         int64_t lanes;
         bool aligned;
         if (ctx->target->kind != TARGET_CUDA || f->level != IR_LEVEL_TILE || f->state != IR_STATE_OPEN || ir_func_attr(f, "vector_bytes")) continue;
-        if (!find(&s) || !row_short(ctx, f, s.extent, &lanes, &aligned)) continue;
+        if (!find(&s) || !row_short(ctx, f, s.extent, ROW_SHORT, &lanes, &aligned)) continue;
         if (4 * lanes > 3 * axes_class(s.axes, s.index)->constant) continue;
         shorten(&s, lanes);
         if (!aligned) ir_func_attr_set_int(f, "vector_bytes", 1);

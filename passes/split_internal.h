@@ -32,7 +32,7 @@ typedef struct {
 
 /* ---- Versions by the length of a row (row_plan.c) ---- */
 
-enum { ROW_VERSIONS = 4, ROW_LEAST_CAP = 64 };
+enum { ROW_VERSIONS = 4, ROW_LEAST_CAP = 64, ROW_SHORT = 1024 /* lanes that a warp keeps */ };
 
 /* A version that keeps rows of up to `cap` lanes, over `cluster` blocks of `warps` warps; aligned: it asks for
  * rows and addresses of whole 16-byte pieces. cap INT64_MAX: several passes, aligned. */
@@ -47,10 +47,10 @@ typedef struct {
 size_t row_plan(PassContext *ctx, IrFunc *f, const Axes *axes, size_t index, RowClass *taken);
 /* The length of a row in the heaviest of the cases; 0: no case tells it. */
 int64_t row_usual(const PassContext *ctx, const IrFunc *f, const Aff *extent);
-/* The length of a row in the heaviest of the cases where it is one that a warp keeps, else 0: the lanes of a tile for it, and
- * whether it is of whole 16-byte pieces. */
-int64_t row_short(const PassContext *ctx, const IrFunc *f, const Aff *extent, int64_t *lanes, bool *aligned);
-/* The least extent of a layout for a warp's row, in pieces of so many elements; a little longer than the row. */
+/* The length of a row in the heaviest of the cases where it is at most `most`, else 0: the lanes of a tile for it, and whether it
+ * is of whole 16-byte pieces. */
+int64_t row_short(const PassContext *ctx, const IrFunc *f, const Aff *extent, int64_t most, int64_t *lanes, bool *aligned);
+/* The extent of a tile for rows of that length, in pieces of so many elements: a little longer. */
 int64_t row_lanes_for(int64_t row, int64_t piece);
 /* Moves loads that wait for a reduction behind it. True: something moved, and as classes are numbered in the
  * order of values, `axes` and `index` no longer name what an analysis of `f` or of its copies finds. */

@@ -375,13 +375,13 @@ static int handle_rows(PassContext *ctx, IrFunc *f, Axes *axes, size_t index) {
     return make_static(ctx, last) ? 1 : -1;
 }
 
-/* On a GPU, where the cases' rows are short, a version for rows of that length, and chunks for longer ones: lanes that are absent
+/* On a GPU, where the cases' rows are no longer than a chunk, a version for rows of that length, and chunks for longer ones: lanes that are absent
  * cost as much as others. 1, done; 0, rows are longer; -1, failed. */
 static int handle_short_rows(PassContext *ctx, IrFunc *f, Axes *axes, size_t index) {
     const AxisClass *c = axes_class(axes, index);
     int64_t cap;
     bool aligned;
-    if (ctx->target->kind != TARGET_CUDA || axes_others(axes, index, 1, 1) > 1 || !row_short(ctx, f, c->extent, &cap, &aligned)) return 0;
+    if (ctx->target->kind != TARGET_CUDA || axes_others(axes, index, 1, 1) > 1 || !row_short(ctx, f, c->extent, ctx->target->row_chunk, &cap, &aligned)) return 0;
     IrFunc *copy = fork_version(ctx, f, c, cap);
     Axes *copy_axes = axes_analyse(ctx->scratch, copy);
     int passes = split(ctx, copy, copy_axes, index);
