@@ -6,7 +6,7 @@
 
 #include "split_internal.h"
 
-enum { CLASS_LIMIT = 12, HELD = 96, HELD_ROW = 64, STEP_HELD = 16, MOST_WARPS = 16, BLOCKS = 8, WARP = 32, ROW_STEPS = 16 };
+enum { CLASS_LIMIT = 12, HELD = 96, HELD_ROW = 64, STEP_HELD = 16, MOST_WARPS = 16, BLOCKS = 8, WARP = 32, ROW_STEPS = 16, FEW = 4 };
 
 /* ---- What a thread must hold ---- */
 
@@ -175,13 +175,13 @@ typedef struct {
     double weight;
 } RowSize;
 
-/* Row lengths of the cases, of whole 16-byte pieces or not, heaviest first. */
-static size_t case_sizes(const PassContext *ctx, const IrFunc *f, const Aff *extent, bool aligned, RowSize *sizes, size_t limit) {
+/* Row lengths of the cases, of whole pieces or not, heaviest first. */
+static size_t case_sizes(const PassContext *ctx, const IrFunc *f, const Aff *extent, int64_t piece, bool aligned, RowSize *sizes, size_t limit) {
     size_t n = 0;
     for (size_t i = 0; i < ctx->module->case_count; i++) {
         IrCase *c = &ctx->module->cases[i];
         RowSize s;
-        if (!aff_eval(extent, case_symbol, c, &s.row) || (s.row % row_alignment(f) == 0) != aligned) continue;
+        if (!aff_eval(extent, case_symbol, c, &s.row) || (s.row % piece == 0) != aligned) continue;
         s.weight = case_weight(f, c, s.row);
         if (n == limit && sizes[n - 1].weight >= s.weight) continue;
         size_t at = n < limit ? n++ : limit - 1;
@@ -194,7 +194,7 @@ static size_t case_sizes(const PassContext *ctx, const IrFunc *f, const Aff *ext
 int64_t row_usual(const PassContext *ctx, const IrFunc *f, const Aff *extent) {
     RowSize heaviest = {0}, sizes[1];
     for (int aligned = 0; aligned < 2; aligned++)
-        if (case_sizes(ctx, f, extent, aligned, sizes, 1) && sizes[0].weight > heaviest.weight) heaviest = sizes[0];
+        if (case_sizes(ctx, f, extent, row_alignment(f), aligned, sizes, 1) && sizes[0].weight > heaviest.weight) heaviest = sizes[0];
     return heaviest.row;
 }
 
@@ -240,9 +240,18 @@ typedef struct {
     int64_t others, held;
 } Classes;
 
+/* Of tiles of several axes: rows below the least class, in steps of a few lanes. */
+static const RowClass *small_class(Classes *c, int64_t row) {
+    int64_t lanes = (row + FEW - 1) / FEW * FEW, warps = 1;
+    while (lanes * c->others > WARP * STEP_HELD * warps && 2 * warps <= MOST_WARPS / 2) warps *= 2;
+    c->brief = (RowClass){.cap = lanes, .warps = warps, .cluster = 1, .held = (lanes * c->others + WARP * warps - 1) / (WARP * warps)};
+    return &c->brief;
+}
+
 /* The class for rows of that length: one warp's where it holds them, else the first that fits; null: none does. */
 static const RowClass *class_of(Classes *c, int64_t row, int64_t piece) {
     int64_t lanes = row_lanes_for(row, piece);
+    if (c->others > 1 && row && row <= ROW_LEAST_CAP - FEW && c->others * c->held * ROW_LEAST_CAP <= WARP * HELD_ROW * MOST_WARPS) return small_class(c, row);
     if (c->others > 1 || row > ROW_SHORT || lanes * c->held > ROW_SHORT) return class_for(c->all, c->count, row);
     c->brief = (RowClass){.cap = lanes, .warps = 1, .cluster = 1, .held = (lanes + WARP - 1) / WARP};
     return &c->brief;
@@ -258,12 +267,14 @@ size_t row_plan(PassContext *ctx, IrFunc *f, const Axes *axes, size_t index, Row
     if (!count) return 0;
     bool spread = classes.others == 1 && may_spread(ctx, &ops, axes, index);
     RowClass passes = {.cap = INT64_MAX, .warps = spread ? 8 : 0, .cluster = spread ? BLOCKS : 1};
-    size_t asked = case_sizes(ctx, f, extent, true, sizes, COUNT_OF(sizes));
+    int64_t piece = axes_class(axes, index)->innermost ? row_alignment(f) : 1; /* what runs across rows begins no piece */
+    size_t asked = case_sizes(ctx, f, extent, piece, true, sizes, COUNT_OF(sizes));
+    int64_t heaviest = row_usual(ctx, f, extent); /* its rows get a class of their length, others one that serves many */
     for (size_t i = 0; i < asked; i++) {
-        const RowClass *c = class_of(&classes, sizes[i].row, row_alignment(f));
+        bool own = sizes[i].row == heaviest;
+        const RowClass *c = own ? class_of(&classes, sizes[i].row, piece) : class_for(all, count, sizes[i].row);
         n = take(taken, n, c ? c : &passes, true, ROW_VERSIONS - 2);
     }
-    int64_t heaviest = asked ? sizes[0].row : 0;
     /* Where no case asks: rows of a few thousand, the longest that one block can keep; and rows of any alignment. */
     size_t blocks = 0;
     while (blocks < count && all[blocks].cluster == 1) blocks++;
@@ -271,10 +282,9 @@ size_t row_plan(PassContext *ctx, IrFunc *f, const Axes *axes, size_t index, Row
     const RowClass *longest = &all[blocks ? blocks - 1 : 0];
     n = take(taken, n, usual ? usual : longest, true, ROW_VERSIONS - 2);
     n = take(taken, n, longest, true, ROW_VERSIONS - 2);
-    if (case_sizes(ctx, f, extent, false, sizes, COUNT_OF(sizes)))
-        odd = class_of(&classes, sizes[0].row, 1) ? class_of(&classes, sizes[0].row, 1) : odd;
-    else if (heaviest && heaviest <= ROW_SHORT)
-        odd = class_of(&classes, heaviest, row_alignment(f));
+    bool unaligned = case_sizes(ctx, f, extent, piece, false, sizes, COUNT_OF(sizes));
+    if (unaligned && class_for(all, count, sizes[0].row)) odd = class_for(all, count, sizes[0].row);
+    if (heaviest && heaviest <= ROW_SHORT && (!unaligned || sizes[0].row == heaviest)) odd = class_of(&classes, heaviest, unaligned ? 1 : piece);
     RowClass any = odd ? *odd : *longest;
     if (any.cluster > 1 && 2 * any.warps <= MOST_WARPS && row_may_turn(ctx, f, axes, index)) any.warps *= 2, any.held /= 2;
     return take(taken, n, &any, false, ROW_VERSIONS - 1);

@@ -375,18 +375,18 @@ static int handle_rows(PassContext *ctx, IrFunc *f, Axes *axes, size_t index) {
     return make_static(ctx, last) ? 1 : -1;
 }
 
-/* On a GPU, where the cases' rows are no longer than a chunk, a version for rows of that length, and chunks for longer ones: lanes that are absent
+/* On a GPU, where the cases' rows are no longer than a block keeps, a version for rows of that length, and chunks for longer ones: lanes that are absent
  * cost as much as others. 1, done; 0, rows are longer; -1, failed. */
 static int handle_short_rows(PassContext *ctx, IrFunc *f, Axes *axes, size_t index) {
     const AxisClass *c = axes_class(axes, index);
     int64_t cap;
     bool aligned;
-    if (ctx->target->kind != TARGET_CUDA || axes_others(axes, index, 1, 1) > 1 || !row_short(ctx, f, c->extent, ctx->target->row_chunk, &cap, &aligned)) return 0;
+    if (ctx->target->kind != TARGET_CUDA || axes_others(axes, index, 1, 1) > 1 || !row_short(ctx, f, c->extent, ctx->target->row_large, &cap, &aligned)) return 0;
     IrFunc *copy = fork_version(ctx, f, c, cap);
     Axes *copy_axes = axes_analyse(ctx->scratch, copy);
     int passes = split(ctx, copy, copy_axes, index);
     if (passes < 0) return -1;
-    if (!aligned) ir_func_attr_set_int(f, "vector_bytes", 1);
+    if (!aligned && cap <= ROW_SHORT) ir_func_attr_set_int(f, "vector_bytes", 1); /* its lanes are one warp's */
     report_split(ctx, c, cap, passes);
     axes_set_extent(axes, index, cap);
     return make_static(ctx, copy) ? 1 : -1;
