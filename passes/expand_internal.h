@@ -113,6 +113,11 @@ IrValue *access_pointer(const AccessPlan *plan);
 IrValue *access_offset(Expand *x, IrBuilder *inner, AccessPlan *plan, const Dist *dist, IrValue *const *index,
                        IrValue **mask);
 
+/* What a load puts into lanes that are absent (expand_absent.c): its pad, 0, or what a maximum or minimum of them leaves out. */
+double absent_fill(Expand *x, const IrOp *load);
+/* Do the lanes of the tile that are absent hold `value`? */
+bool absent_holds(Expand *x, const IrValue *tile, double value);
+
 /* ---- Rows at odd addresses, held turned (expand_turned.c) ---- */
 
 bool is_turned(const Expand *x, const Dist *dist);

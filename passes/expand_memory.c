@@ -241,7 +241,7 @@ static IrValue *emit_load(Expand *x, IrBuilder *b, IrOp *op, const AccessPlan *s
     Dtype dtype = s->type->dtype;
     const IrType *type = ir_type_vec(x->module, dtype, (unsigned)width);
     IrValue *operands[4] = {s->pointer, offset, mask, NULL};
-    if (mask) operands[3] = pad_of(x, b, op, dtype);
+    if (mask) operands[3] = ir_const_float(b, ir_type_scalar(x->module, dtype), absent_fill(x, op));
     if (mask && s->view) operands[3] = view_pad(x, b, s, op, operands[3]);
     IrOp *load = ir_op_create(b, IR_MEM_LOAD, mask ? 4 : 2, operands, 1, &type);
     set_access_attrs(load, op, width, dtype);

@@ -29,13 +29,14 @@ static bool reduction_kind(const char *kind, IrOpcode *combine) {
     return false;
 }
 
+static double neutral_float(IrOpcode combine) {
+    return combine == IR_MAX ? -INFINITY : combine == IR_MIN ? INFINITY : combine == IR_MUL ? 1 : 0;
+}
+
 static IrValue *neutral(Expand *x, IrBuilder *b, IrOpcode combine, Dtype dtype) {
     const IrType *type = ir_type_scalar(x->module, dtype);
     bool is_max = combine == IR_MAX, extreme = is_max || combine == IR_MIN;
-    if (dtype_is_float(dtype)) {
-        double value = combine == IR_MUL ? 1 : 0;
-        return ir_const_float(b, type, !extreme ? value : is_max ? -INFINITY : INFINITY);
-    }
+    if (dtype_is_float(dtype)) return ir_const_float(b, type, neutral_float(combine));
     if (combine == IR_AND) return ir_const_int(b, type, dtype == DTYPE_BOOL ? 1 : -1);
     unsigned bits = dtype_bits(dtype);
     int64_t top = dtype_is_signed(dtype) ? INT64_MAX >> (64 - bits)
@@ -80,7 +81,8 @@ static IrValue *masked_operand(Expand *x, Reduction *r) {
     IrOp *map = dist_map(x, &r->from, 1, r->dtype, &inner, index);
     x->b = ir_builder_before(map);
     Presence present = folded_presence(x, r);
-    IrValue *mask = interval_mask(x, &inner, &present, &r->from, index, NULL);
+    bool holds = dtype_is_float(r->dtype) && absent_holds(x, operand, neutral_float(r->combine));
+    IrValue *mask = holds ? NULL : interval_mask(x, &inner, &present, &r->from, index, NULL);
     x->b = saved;
     if (!mask && rep_is_own(rep, &r->from)) {
         ir_yield(&inner, 1, &(IrValue *){identity(x, &inner, r)});

@@ -1,0 +1,131 @@
+/* What lanes that are absent hold in registers. A masked load puts a constant there; where what is made of it is the
+ * identity of a reduction, lanes need no second look: e^(x - max x) of -inf is 0, x * x of 0 is 0. */
+#include "expand_internal.h"
+#include "passes_internal.h"
+
+#include <math.h>
+#include <string.h>
+
+enum { DEPTH = 12 };
+
+static bool has_infinity(Dtype t) {
+    return t == DTYPE_F16 || t == DTYPE_BF16 || t == DTYPE_F32 || t == DTYPE_F64;
+}
+
+static bool is_kind(const IrOp *op, const char *kind) {
+    return op->opcode == IR_TILE_REDUCE && strcmp(ir_attr_str(op, "kind", ""), kind) == 0;
+}
+
+/* Neither by an index tile nor through a view. */
+static bool is_plain(const IrOp *load) {
+    return !is_view(load->operands[0]) && !strchr(ir_attr_str(load, "axes", ""), 'g');
+}
+
+/* The argument and the result of the loop around that go on with operand `index` of `op`. */
+static bool carried(const IrOp *op, unsigned index, const IrValue *next[2]) {
+    const IrOp *loop = op->opcode == IR_FOR ? op : op->opcode == IR_YIELD ? op->block->parent : NULL;
+    if (!loop || loop->opcode != IR_FOR || (loop == op && index < 3)) return false;
+    unsigned k = loop == op ? index - 3 : index;
+    next[0] = loop->regions[0]->args[k + 1], next[1] = &loop->results[k];
+    return true;
+}
+
+typedef struct {
+    PointerTable seen;
+    const IrOp *extreme; /* the first maximum or minimum of the loaded lanes themselves */
+} Uses;
+
+/* Is it of no account to all ops behind it what absent lanes hold, or do they ask absent_holds? */
+static bool may_hold_any(Uses *uses, const IrValue *v, bool is_loaded) {
+    uint32_t known;
+    if (pointer_table_get(&uses->seen, v, &known)) return true;
+    pointer_table_set(&uses->seen, v, 1);
+    for (const IrUse *use = v->uses; use; use = use->next) {
+        const IrOp *op = use->op;
+        const IrValue *next[2];
+        bool extreme = is_kind(op, "max") || is_kind(op, "min");
+        if (is_loaded && extreme && !uses->extreme) uses->extreme = op;
+        if (op->opcode == IR_TILE_REDUCE || (op->opcode == IR_TILE_STORE && use->index == 0)) continue;
+        if (ir_has_trait(op, IR_ELEMENTWISE) && is_tile(&op->results[0])) {
+            if (!may_hold_any(uses, &op->results[0], is_loaded && op->opcode == IR_CAST)) return false;
+        } else if (carried(op, use->index, next)) {
+            if (!may_hold_any(uses, next[0], is_loaded) || !may_hold_any(uses, next[1], is_loaded)) return false;
+        } else {
+            return false;
+        }
+    }
+    return true;
+}
+
+double absent_fill(Expand *x, const IrOp *load) {
+    const IrAttr *pad = ir_attr(load, "pad");
+    const IrValue *v = &load->results[0];
+    Uses uses = {pointer_table(x->ctx->scratch), NULL};
+    if (pad) return pad->number;
+    if (!is_tile(v) || !has_infinity(v->type->dtype) || !is_plain(load) || !may_hold_any(&uses, v, true) || !uses.extreme) return 0;
+    return is_kind(uses.extreme, "max") ? -INFINITY : INFINITY;
+}
+
+/* Of e^(x - max x), which share_divisors marked: the maximum. */
+static const IrOp *own_maximum(const IrOp *op) {
+    const IrOp *less = op->operands[0]->def;
+    if (!ir_attr_bool(op, "not_positive") || !less || less->opcode != IR_SUB) return NULL;
+    const IrOp *all = less->operands[1]->def, *fold = all && all->opcode == IR_TILE_BROADCAST ? all->operands[0]->def : NULL;
+    return fold && is_kind(fold, "max") && fold->operands[0] == less->operands[0] ? fold : NULL;
+}
+
+/* Is a lane present along every axis that the op folds? Then a maximum that is no number makes the present lanes NaN, too. */
+static bool never_empty(Expand *x, const IrOp *fold) {
+    Presence p = presence_in(x->presence, fold->operands[0]);
+    const IrAttr *axes = ir_attr(fold, "axes");
+    AffCtx *c = x->module->affs;
+    AffFacts *facts = ir_facts_at(x->ctx->scratch, (IrOp *)fold);
+    for (size_t i = 0; i < axes->count; i++) {
+        PresenceAxis axis = p.axes[axes->ints[i]];
+        const Aff *lo = axis.lo ? axis.lo : aff_const(c, 0);
+        if (axis.hi && !aff_prove_nonneg(facts, aff_sub(c, aff_sub(c, axis.hi, lo), aff_const(c, 1)))) return false;
+        if (!axis.hi && axis.lo) return false;
+    }
+    return true;
+}
+
+/* What the absent lanes of the tile hold, where it is known. */
+static bool value_at(Expand *x, const IrValue *tile, int depth, double *value) {
+    const IrOp *op = tile->def;
+    double a, b;
+    if (depth > DEPTH) return false;
+    if (!op) {
+        const IrOp *loop = tile->block->parent;
+        if (!loop || loop->opcode != IR_FOR || !tile->index) return false;
+        const IrValue *next = loop->regions[0]->last->operands[tile->index - 1];
+        return value_at(x, loop->operands[tile->index + 2], depth + 1, &a) && value_at(x, next, depth + DEPTH / 2, &b) && a == b &&
+               (*value = a, true);
+    }
+    switch (op->opcode) {
+    case IR_TILE_LOAD:
+        *value = absent_fill(x, op);
+        return is_plain(op) && dtype_is_float(tile->type->dtype) && !ir_attr(op, "pad");
+    case IR_CAST: {
+        Dtype from = op->operands[0]->type->dtype, to = tile->type->dtype;
+        if (!dtype_is_float(from) || !dtype_is_float(to) || !value_at(x, op->operands[0], depth + 1, value)) return false;
+        return *value == 0 || has_infinity(to);
+    }
+    case IR_ABS:
+        return value_at(x, op->operands[0], depth + 1, value) && (*value = fabs(*value), true);
+    case IR_MUL:
+        return op->operands[0] == op->operands[1] && value_at(x, op->operands[0], depth + 1, value) && (*value *= *value, true);
+    case IR_EXP: {
+        const IrOp *fold = own_maximum(op);
+        if (!fold || !value_at(x, fold->operands[0], depth + 1, &a) || a != -INFINITY || !never_empty(x, fold)) return false;
+        *value = 0;
+        return true;
+    }
+    default:
+        return false;
+    }
+}
+
+bool absent_holds(Expand *x, const IrValue *tile, double value) {
+    double held;
+    return value_at(x, tile, 0, &held) && held == value && signbit(held) == signbit(value);
+}
