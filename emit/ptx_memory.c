@@ -82,29 +82,91 @@ static LLVMValueRef to_register(Ptx *p, LLVMValueRef x, Words w) {
     return w.bits == 8 ? LLVMBuildZExt(p->b, x, LLVMInt16TypeInContext(p->context), "") : x;
 }
 
+/* ---- Conditions of accesses ---- */
+
+/* A mask as the text of an access makes it: a place that is a constant is held against limits, in 32 bits, where it is used.
+ * A predicate that LLVM sees is made once for a loop, and many of them live in registers. */
+enum { MOST_TESTS = 3 };
+typedef struct {
+    unsigned count; /* 0: `predicate` is the mask */
+    LLVMValueRef predicate, limit[MOST_TESTS];
+    const char *relation[MOST_TESTS];
+    int64_t place[MOST_TESTS];
+} Condition;
+
+static bool small_constant(Ptx *p, const IrValue *v, int64_t *value) {
+    Range r = ptx_range(p, v);
+    *value = r.lo;
+    return v->type->is_index && range_is_const(r) && r.lo > INT32_MIN && r.lo < INT32_MAX;
+}
+
+/* The limit as 32 bits: a comparison with a number within them is the same. */
+static LLVMValueRef clamped(Ptx *p, const IrValue *v) {
+    LLVMTypeRef wide = LLVMInt64TypeInContext(p->context);
+    LLVMValueRef low[2] = {ptx_use(p, v), ptx_index(p, INT32_MIN)}, high[2] = {NULL, ptx_index(p, INT32_MAX)};
+    high[0] = ptx_intrinsic(p, "llvm.smax", 1, &wide, 2, low);
+    return LLVMBuildTrunc(p->b, ptx_intrinsic(p, "llvm.smin", 1, &wide, 2, high), LLVMInt32TypeInContext(p->context), "");
+}
+
+static bool add_tests(Ptx *p, const IrValue *mask, Condition *c) {
+    const IrOp *op = mask->def;
+    if (!op || mask->type->width > 1) return false;
+    if (op->opcode == IR_AND) return add_tests(p, op->operands[0], c) && add_tests(p, op->operands[1], c);
+    if ((op->opcode != IR_LT && op->opcode != IR_LE) || c->count == MOST_TESTS || !op->operands[0]->type->is_index) return false;
+    bool less = op->opcode == IR_LT, first = small_constant(p, op->operands[0], &c->place[c->count]);
+    if (!first && !small_constant(p, op->operands[1], &c->place[c->count])) return false;
+    c->relation[c->count] = first ? less ? "gt" : "ge" : less ? "lt" : "le";
+    c->limit[c->count++] = clamped(p, op->operands[first]);
+    return true;
+}
+
+static Condition condition_of(Ptx *p, const IrValue *mask) {
+    Condition c = {.count = 0};
+    if (mask && !add_tests(p, mask, &c)) c.count = 0;
+    if (mask) c.predicate = ptx_use(p, mask);
+    return c;
+}
+
+/* Appends the mask's operands from number *n on; *guard stands before the access, the result before all. */
+static const char *condition_text(Ptx *p, const Condition *c, unsigned first, LLVMValueRef *args, unsigned *n, const char **constraints, const char **guard) {
+    const char *text = "";
+    if (!c->count) {
+        *guard = arena_printf(p->arena, "@$%u ", first);
+        *constraints = arena_printf(p->arena, "%s,b", *constraints);
+        args[(*n)++] = c->predicate;
+        return text;
+    }
+    *guard = "@%inside ";
+    for (unsigned i = 0; i < c->count; i++) {
+        text = arena_printf(p->arena, "%ssetp.%s%s.s32 %%inside, $%u, %lld%s; ", text, c->relation[i], i ? ".and" : "", first + i, (long long)c->place[i],
+                            i ? ", %inside" : "");
+        *constraints = arena_printf(p->arena, "%s,r", *constraints);
+        args[(*n)++] = c->limit[i];
+    }
+    return arena_printf(p->arena, "{ .reg .pred %%inside; %s", text);
+}
+
 /* One access, `what` being "ld.global.nc" or the like; where the mask is false the result is
  * `other`. */
 static LLVMValueRef asm_load(Ptx *p, const char *what, Words w, LLVMValueRef address,
-                             LLVMValueRef mask, LLVMValueRef other, unsigned part, bool effects) {
-    LLVMValueRef args[6] = {address};
+                             const Condition *mask, LLVMValueRef other, unsigned part, bool effects) {
+    LLVMValueRef args[6 + MOST_TESTS] = {address};
     unsigned n = 1;
-    const char *outs = "", *moves = "", *ins = ",l";
+    const char *outs = "", *moves = "", *ins = ",l", *begin = "", *guard = "";
     for (unsigned i = 0; i < w.count; i++)
         outs = arena_printf(p->arena, "%s%s=&%c", outs, i ? "," : "", letter(w.bits));
-    const char *list = register_list(p, 0, w.count), *guard = "";
+    const char *list = register_list(p, 0, w.count);
     if (mask) {
-        args[n++] = mask;
-        guard = arena_printf(p->arena, "@$%u ", w.count + 1);
-        ins = ",l,b";
+        begin = condition_text(p, mask, w.count + 1, args, &n, &ins, &guard);
         for (unsigned i = 0; i < w.count; i++) {
+            moves = arena_printf(p->arena, "%smov.b%u $%u, $%u; ", moves, w.bits == 8 ? 16 : w.bits,
+                                 i, w.count + n);
             args[n++] = to_register(p, word(p, other, w, part * w.count + i), w);
             ins = arena_printf(p->arena, "%s,%c", ins, letter(w.bits));
-            moves = arena_printf(p->arena, "%smov.b%u $%u, $%u; ", moves, w.bits == 8 ? 16 : w.bits,
-                                 i, w.count + 2 + i);
         }
     }
-    const char *text = arena_printf(p->arena, "%s%s%s%s %s, [$%u];", moves, guard, what,
-                                    access_suffix(p, w), list, w.count);
+    const char *text = arena_printf(p->arena, "%s%s%s%s%s %s, [$%u];%s", begin, moves, guard, what,
+                                    access_suffix(p, w), list, w.count, *begin ? " }" : "");
     const char *constraints =
         arena_printf(p->arena, "%s%s%s", outs, ins, effects ? ",~{memory}" : "");
     return ptx_asm(p, registers_type(p, word_type(p, w), w.count), n, args, text, constraints,
@@ -171,7 +233,7 @@ static LLVMValueRef branched_load(Ptx *p, const IrOp *op, const IrType *t, LLVMV
 }
 
 static LLVMValueRef word_load(Ptx *p, const IrType *t, const char *what, LLVMValueRef address,
-                              LLVMValueRef mask, LLVMValueRef other, bool effects) {
+                              const Condition *mask, LLVMValueRef other, bool effects) {
     Words w = words_of(t);
     unsigned n = w.count * w.parts;
     LLVMTypeRef wt = LLVMIntTypeInContext(p->context, w.bits);
@@ -212,28 +274,31 @@ void ptx_load(Ptx *p, const IrOp *op) {
     }
     bool whole = alignment_of(op, &t) >=
                  (t.width * dtype_size(t.dtype) > 16 ? 16 : t.width * dtype_size(t.dtype));
-    if (global && whole && (streams || (mask && constant)))
-        x = word_load(p, &t, streams ? "ld.global.cs" : "ld.global.nc", address, mask, other,
+    if (global && whole && (streams || (mask && constant))) {
+        Condition condition = condition_of(p, mask ? op->operands[2] : NULL);
+        x = word_load(p, &t, streams ? "ld.global.cs" : "ld.global.nc", address, mask ? &condition : NULL, other,
                       !constant);
-    else
+    } else
         x = mask ? branched_load(p, op, &t, address, mask, other) : plain_load(p, op, &t, address);
     if (r->type->dtype == DTYPE_BOOL)
         x = LLVMBuildICmp(p->b, LLVMIntNE, x, LLVMConstNull(LLVMTypeOf(x)), "");
     ptx_bind(p, r, x);
 }
 
-static void word_store(Ptx *p, const IrType *t, LLVMValueRef x, LLVMValueRef address) {
+static void word_store(Ptx *p, const IrType *t, LLVMValueRef x, LLVMValueRef address, const Condition *mask) {
     Words w = words_of(t);
     for (unsigned part = 0; part < w.parts; part++) {
-        LLVMValueRef args[5] = {next_part(p, address, part)};
-        const char *constraints = "l";
+        LLVMValueRef args[5 + MOST_TESTS] = {next_part(p, address, part)};
+        const char *constraints = "l", *begin = "", *guard = "";
+        unsigned n = 1;
         for (unsigned i = 0; i < w.count; i++) {
-            args[1 + i] = to_register(p, word(p, x, w, part * w.count + i), w);
+            args[n++] = to_register(p, word(p, x, w, part * w.count + i), w);
             constraints = arena_printf(p->arena, "%s,%c", constraints, letter(w.bits));
         }
-        const char *text = arena_printf(p->arena, "st.global.cs%s [$0], %s;", access_suffix(p, w),
-                                        register_list(p, 1, w.count));
-        ptx_asm(p, LLVMVoidTypeInContext(p->context), 1 + w.count, args, text,
+        if (mask) begin = condition_text(p, mask, n, args, &n, &constraints, &guard);
+        const char *text = arena_printf(p->arena, "%s%sst.global.cs%s [$0], %s;%s", begin, guard, access_suffix(p, w),
+                                        register_list(p, 1, w.count), *begin ? " }" : "");
+        ptx_asm(p, LLVMVoidTypeInContext(p->context), n, args, text,
                 arena_printf(p->arena, "%s,~{memory}", constraints), true);
     }
 }
@@ -244,20 +309,21 @@ void ptx_store(Ptx *p, const IrOp *op) {
                  address = ptx_address(p, op->operands[1], op->operands[2]);
     if (op->operands[0]->type->dtype == DTYPE_BOOL)
         x = LLVMBuildZExt(p->b, x, ptx_scalar_type(p, &t), "");
+    bool global = op->operands[1]->type->space == IR_SPACE_GLOBAL, masked = op->operand_count > 3;
+    if (global && strcmp(ir_attr_str(op, "cache", ""), "stream") == 0) {
+        Condition condition = condition_of(p, masked ? op->operands[3] : NULL);
+        word_store(p, &t, x, address, masked ? &condition : NULL);
+        return;
+    }
     LLVMBasicBlockRef join = NULL;
-    if (op->operand_count > 3) {
+    if (masked) {
         LLVMBasicBlockRef store = new_block(p);
         join = new_block(p);
         LLVMBuildCondBr(p->b, ptx_use(p, op->operands[3]), store, join);
         LLVMPositionBuilderAtEnd(p->b, store);
     }
-    bool global = op->operands[1]->type->space == IR_SPACE_GLOBAL;
-    if (global && strcmp(ir_attr_str(op, "cache", ""), "stream") == 0) {
-        word_store(p, &t, x, address);
-    } else {
-        LLVMValueRef s = LLVMBuildStore(p->b, x, address);
-        LLVMSetAlignment(s, alignment_of(op, &t));
-    }
+    LLVMValueRef s = LLVMBuildStore(p->b, x, address);
+    LLVMSetAlignment(s, alignment_of(op, &t));
     if (join) {
         LLVMBuildBr(p->b, join);
         LLVMPositionBuilderAtEnd(p->b, join);
