@@ -60,6 +60,7 @@ static void expand_op(void *ctx, IrOp *op) {
     bool narrow = dtype_bits(type->dtype) < 32;
     Math m = math_begin(module, op, narrow ? DTYPE_F32 : type->dtype, type->width);
     m.not_positive = ir_attr_bool(op, "not_positive");
+    m.bits = (int)ir_attr_int(op, "bits", 0);
     IrValue *x = operand(&m, op->operands[0]);
     IrValue *result = unary ? unary(&m, x) : binary(&m, x, operand(&m, op->operands[1]));
     if (narrow) result = ir_cast(&m.b, result, type);
@@ -72,6 +73,7 @@ static void expand_share(IrModule *module, IrOp *op) {
     const IrType *type = op->results[0].type;
     if (type->dtype != DTYPE_F32 || op->operands[0]->type != type || op->operands[1]->type != type) return;
     Math m = math_begin(module, op, DTYPE_F32, type->width);
+    m.bits = (int)ir_attr_int(op, "bits", 0);
     IrValue *result = math_share(&m, op->operands[0], op->operands[1]);
     if (!result) return;
     result->name = op->results[0].name;

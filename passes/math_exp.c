@@ -5,6 +5,8 @@
 
 #include <math.h>
 
+enum { UP = 64 };
+
 /* e^r - 1 for |r| <= ln 2 / 2. */
 static IrValue *grow(Math *m, IrValue *r) {
     return math_fma(m, math_mul(m, r, r), MATH_POLYNOMIAL(m, r, exp), r);
@@ -17,24 +19,52 @@ static IrValue *reduce(Math *m, IrValue *x, int bias, IrValue **n) {
     return math_fma(m, k, math_num(m, -m->ln2_lo), r);
 }
 
-/* e^r for |r| <= ln 2 / 2. In f32 the rounding of 1 + r q(r) weighs a third. */
-static IrValue *exp_reduced(Math *m, IrValue *r) {
-    IrValue *one = math_num(m, 1);
-    if (m->wide) return math_add(m, one, grow(m, r));
-    return math_fma(m, r, math_fma(m, r, MATH_POLYNOMIAL(m, r, exp), one), one);
+/* 2^-up e^r for |r| <= ln 2 / 2: the power of two stands in the coefficients. In f32 the rounding of 1 + r q(r) weighs a third. */
+static IrValue *exp_reduced(Math *m, IrValue *r, int up) {
+    double scaled[16];
+    const double *c = m->wide ? math_exp_f64 : math_exp_f32;
+    size_t n = m->wide ? COUNT_OF(math_exp_f64) : COUNT_OF(math_exp_f32);
+    IrValue *one = math_num(m, ldexp(1, -up));
+    for (size_t i = 0; i < n; i++) scaled[i] = ldexp(c[i], -up);
+    IrValue *p = math_polynomial(m, r, scaled, n);
+    if (!m->wide) return math_fma(m, r, math_fma(m, r, p, one), one);
+    IrValue *linear = up ? math_mul(m, r, one) : r;
+    return math_add(m, one, math_fma(m, math_mul(m, r, r), p, linear));
+}
+
+/* 2^(x factor) where few bits are asked: the remainder in one step, 2^r by a polynomial whose error is half as large as
+ * `bits` allows, or less. */
+static IrValue *power_narrow(Math *m, IrValue *x, double factor, bool not_positive) {
+    bool few = m->bits <= 13;
+    const double *c = few ? math_power_short_f32 : math_power_long_f32;
+    double scaled[8];
+    size_t count = few ? COUNT_OF(math_power_short_f32) : COUNT_OF(math_power_long_f32);
+    IrValue *n, *f = math_num(m, factor), *y = math_op(m, IR_MAX, x, math_num(m, factor == 1 ? -151 : -104));
+    if (!not_positive) y = math_op(m, IR_MIN, y, math_num(m, factor == 1 ? 129 : 89));
+    IrValue *k = math_nearest(m, y, factor, not_positive ? m->bias + UP : 2 * m->bias, &n);
+    IrValue *r = factor == 1 ? math_sub(m, y, k) : math_fma(m, y, f, math_neg(m, k));
+    for (size_t i = 0; i < count; i++) scaled[i] = not_positive ? ldexp(c[i], -UP) : c[i];
+    IrValue *p = math_polynomial(m, r, scaled, count);
+    return not_positive ? math_mul(m, p, math_power_of_two(m, n)) : math_scale(m, p, n);
+}
+
+static bool is_narrow(const Math *m) {
+    return !m->wide && m->bits && m->bits <= 18;
 }
 
 IrValue *math_exp(Math *m, IrValue *x) {
-    IrValue *n, *y = math_op(m, IR_MAX, x, math_num(m, m->wide ? -746 : -104));
-    if (m->not_positive || math_not_positive(x)) { /* 2^(n + up) 2^-up: n may be below the least exponent only */
-        int up = m->wide ? 128 : 64;
+    IrValue *n, *y;
+    bool not_positive = m->not_positive || math_not_positive(x);
+    if (is_narrow(m)) return power_narrow(m, x, 0x1.71547652b82fep+0, not_positive);
+    y = math_op(m, IR_MAX, x, math_num(m, m->wide ? -746 : -104));
+    if (not_positive) { /* 2^(n + up) 2^-up e^r: n may be below the least exponent only */
+        int up = m->wide ? 2 * UP : UP;
         IrValue *r = reduce(m, y, m->bias + up, &n);
-        IrValue *e = math_mul(m, exp_reduced(m, r), math_power_of_two(m, n));
-        return math_mul(m, e, math_num(m, ldexp(1, -up)));
+        return math_mul(m, exp_reduced(m, r, up), math_power_of_two(m, n));
     }
     y = math_op(m, IR_MIN, y, math_num(m, m->wide ? 710 : 89));
     IrValue *r = reduce(m, y, 2 * m->bias, &n);
-    return math_scale(m, exp_reduced(m, r), n);
+    return math_scale(m, exp_reduced(m, r, 0), n);
 }
 
 /* 2^r - 1 for |r| <= 1/2: the factor ln 2 in two parts. */
@@ -46,6 +76,7 @@ static IrValue *grow2(Math *m, IrValue *r) {
 
 IrValue *math_exp2(Math *m, IrValue *x) {
     IrValue *n;
+    if (is_narrow(m)) return power_narrow(m, x, 1, false);
     x = math_clamp(m, x, m->wide ? -1076 : -151, m->wide ? 1025 : 129);
     IrValue *r = math_sub(m, x, math_nearest(m, x, 1, 2 * m->bias, &n));
     return math_scale(m, math_add(m, math_num(m, 1), grow2(m, r)), n);
@@ -79,7 +110,7 @@ static IrValue *half_exp(Math *m, IrValue *magnitude) {
     IrValue *n;
     IrValue *y = math_op(m, IR_MIN, magnitude, math_num(m, m->wide ? 712 : 91));
     IrValue *r = reduce(m, y, 2 * m->bias - 1, &n);
-    return math_scale(m, exp_reduced(m, r), n);
+    return math_scale(m, exp_reduced(m, r, 0), n);
 }
 
 IrValue *math_sinh(Math *m, IrValue *x) {
@@ -106,6 +137,7 @@ static IrValue *reciprocal(Math *m, IrValue *b) {
 IrValue *math_quotient(Math *m, IrValue *a, IrValue *b) {
     if (m->wide) return math_div(m, a, b);
     IrValue *y = reciprocal(m, b), *q = math_mul(m, a, y);
+    if (is_narrow(m)) return q;
     return math_fma(m, math_fma(m, math_neg(m, q), b, a), y, q);
 }
 

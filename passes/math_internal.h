@@ -10,6 +10,7 @@ typedef struct {
     IrModule *module;
     unsigned width;
     bool wide;             /* f64 */
+    int bits;              /* a relative error below 2^-bits is all that is asked; 0: what ir/math.def says */
     bool not_positive;     /* the argument is known to be at most 0, or NaN */
     const IrType *f, *i;   /* the float, and the signed integer of its size */
     int mantissa, bias;    /* stored bits, bias of the exponent */

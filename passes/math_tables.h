@@ -102,6 +102,14 @@ static const double math_erf_exponent_f32[] = {
     -0x1.3c279ep-17, 0x1.f4150ep-14, -0x1.4ef9ep-11, 0x1.b8205ap-10, -0x1.6b005ep-13,
     -0x1.39afcap-6, 0x1.a4f86p-4, 0x1.45f3p-1, 0x1.06eba8p-3,
 };
+/* 2^r for narrow results; relative; error 2^-13.7. */
+static const double math_power_short_f32[] = {
+    0x1.c3f76p-5, 0x1.f0de1ap-3, 0x1.62f31ap-1, 0x1.fff692p-1,
+};
+/* 2^r for narrow results; relative; error 2^-18.6. */
+static const double math_power_long_f32[] = {
+    0x1.3997d6p-7, 0x1.ca144p-5, 0x1.ec06dap-3, 0x1.62e0dcp-1, 0x1.ffffe8p-1,
+};
 /* 2 / pi: words of 32 bits after the binary point. */
 static const uint32_t math_two_over_pi[] = {
     0xA2F9836E, 0x4E441529, 0xFC2757D1, 0xF534DDC0, 0xDB629599, 0x3C439041,

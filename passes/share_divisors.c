@@ -5,7 +5,7 @@
  *         be normal numbers. h is rounded down, so that l has its sign and infinities stay. The result is
  *         within 0.5000001 ulps and half the least denormal (a product with l may be one), exact where the
  *         quotient is a float; zeros, infinities and NaN are as of a division. Marks, too, each exp of x
- *         less its own maximum: `not_positive`.
+ *         less its own maximum: `not_positive`. Where a quotient is asked few bits of (narrow_results), h is enough.
  * needs:  tile level, static
  * keeps:  values, to the bound above
  * breaks: nothing
@@ -128,8 +128,11 @@ static void divide(Sharing *s, IrOp *op) {
     at.span = op->span;
     IrValue *x = op->operands[0];
     if (inverse.scale) x = ir_binary(&at, IR_MUL, x, spread(&at, all, inverse.scale));
-    IrValue *low = ir_binary(&at, IR_MUL, x, spread(&at, all, inverse.low));
-    IrValue *y = fma_of(&at, x, spread(&at, all, inverse.high), low);
+    IrValue *high = spread(&at, all, inverse.high), *y;
+    if (ir_attr(op, "bits")) /* high is within 2^-22 */
+        y = ir_binary(&at, IR_MUL, x, high);
+    else
+        y = fma_of(&at, x, high, ir_binary(&at, IR_MUL, x, spread(&at, all, inverse.low)));
     y->name = op->results[0].name;
     ir_replace_uses(&op->results[0], y);
     ir_op_erase(op);

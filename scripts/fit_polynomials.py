@@ -6,6 +6,7 @@
 Needs mpmath. Each is the near-minimax polynomial (Chebyshev) of a smooth function on the interval
 that the argument reduction leaves; erfc's exponents are fitted by least squares, weighted by what their
 error means for erf, the one of f32 with its coefficients rounded one by one, lowest powers first. Coefficients are rounded to the type that evaluates them."""
+import math
 import re
 import struct
 
@@ -141,6 +142,40 @@ def rounded_in_turn(f, weight, high, count, points=260):
     return fixed[::-1], error
 
 
+def solved(rows):
+    """The solution of linear equations [coefficients..., right side], by elimination with pivots."""
+    n = len(rows)
+    for i in range(n):
+        best = max(range(i, n), key=lambda k: abs(rows[k][i]))
+        rows[i], rows[best] = rows[best], rows[i]
+        for k in range(i + 1, n):
+            factor = rows[k][i] / rows[i][i]
+            rows[k] = [a - factor * b for a, b in zip(rows[k], rows[i])]
+    x = [0.0] * n
+    for i in reversed(range(n)):
+        x[i] = (rows[i][n] - sum(rows[i][j] * x[j] for j in range(i + 1, n))) / rows[i][i]
+    return x
+
+
+def exchange(f, weight, low, high, count):
+    """Remez' exchange for a weighted error, in double: for errors far above its rounding. Highest power first."""
+    nodes = [(low + high) / 2 - (high - low) / 2 * math.cos(math.pi * i / count) for i in range(count + 1)]
+    grid = [low + (high - low) * k / 4000 for k in range(4001)]
+    for _ in range(12):
+        c = solved([[x**j for j in range(count)] + [(-1) ** i / weight(x), f(x)] for i, x in enumerate(nodes)])[:-1]
+        errors = [(weight(x) * (sum(a * x**j for j, a in enumerate(c)) - f(x)), x) for x in grid]
+        peaks = []
+        for e in errors:
+            if peaks and (peaks[-1][0] > 0) == (e[0] > 0):
+                peaks[-1] = max(peaks[-1], e, key=lambda p: abs(p[0]))
+            else:
+                peaks.append(e)
+        while len(peaks) > count + 1:
+            peaks.pop(0 if abs(peaks[0][0]) < abs(peaks[-1][0]) else -1)
+        nodes = [x for _, x in peaks]
+    return c[::-1], max(abs(e) for e, _ in errors)
+
+
 print("/* Polynomials of expand_math, highest power first; made by scripts/fit_polynomials.py. */")
 print("#ifndef PASSES_MATH_TABLES_H\n#define PASSES_MATH_TABLES_H\n")
 for name, (what, f, low, high, narrow, wide) in ROWS.items():
@@ -153,6 +188,9 @@ c, error = weighted(erfc_exponent, lambda x: erfc(x) / erf(x), mpf(1), mpf(6), 1
 table("erfc", "f64", "-log(erfc x) - x^2 from 1 on; the error is erf's", c, error, True)
 c, error = rounded_in_turn(slope, ulps_of_erf, mpf(4), 9)
 table("erf_exponent", "f32", "-log(erfc x) / x - 1; the error is erf's", c, error, False)
+for name, count in (("power_short", 4), ("power_long", 5)):
+    c, error = exchange(lambda r: 2.0**r, lambda r: 2.0**-r, -0.5, 0.5, count)
+    table(name, "f32", "2^r for narrow results; relative", c, error, False)
 
 # 2 / pi in words of 32 bits, after as many zero words as the smallest argument needs.
 mp.prec = 1500

@@ -1,0 +1,194 @@
+/* Pass narrow_results: says how many bits are asked of functions whose values only narrower floats are made of.
+ *
+ * what:   marks exp, exp2 and quotients, f32, with `bits`: a relative error below 2^-bits is all that is
+ *         asked. A result that is rounded to f16 or bf16 may be off by three quarters of its last place, half of which the
+ *         rounding takes; `bits` is five more than the type has, so that two such errors take a sixteenth of that half.
+ *         Marked is what reaches nothing but stores of such a type, through operations that keep a relative error:
+ *         products, quotients, choices, maxima, sums of what is not negative, moved lanes. What is subtracted,
+ *         compared, looked at by another function or stored as f32 keeps all its bits.
+ * needs:  tile level, static
+ * keeps:  values, to that error
+ * breaks: nothing
+ * source: docs/decisions/0003-error-bounds.md (one rounding is 1.5 u, the output's type once more at the end)
+ *
+ *     %e = exp(%x) : tile<[64] x f32>        =>    %e = exp(%x) {bits = 16} : tile<[64] x f32>
+ *     %h = cast(%e) : tile<[64] x f16>
+ */
+#include "passes_internal.h"
+
+#include <math.h>
+#include <string.h>
+
+enum { MORE = 5, MOST_ERRORS = 2, DEPTH = 24 };
+
+typedef struct {
+    PassContext *ctx;
+    PointerTable seen;
+    int bits; /* the most that a result asks for; 0: there is none */
+    VEC(const IrValue *) results; /* what is rounded */
+} Reach;
+
+static bool is_float(const IrValue *v, unsigned bits) {
+    return dtype_is_float(v->type->dtype) && dtype_bits(v->type->dtype) == bits;
+}
+
+/* ---- Signs ---- */
+
+/* At least 0, or NaN. */
+static bool not_negative(const IrValue *v, int depth) {
+    const IrOp *op = v->def;
+    if (!op || depth <= 0) return false;
+    IrValue *const *x = op->operands;
+    switch (op->opcode) {
+    case IR_CONST: {
+        const IrAttr *value = ir_attr(op, "value");
+        return value && value->kind == IR_ATTR_FLOAT && !(value->number < 0);
+    }
+    case IR_EXP:
+    case IR_EXP2:
+    case IR_ABS:
+    case IR_SQRT:
+        return true;
+    case IR_MUL:
+        return x[0] == x[1] || (not_negative(x[0], depth - 1) && not_negative(x[1], depth - 1));
+    case IR_ADD:
+    case IR_DIV:
+    case IR_MAX:
+    case IR_MIN:
+        return not_negative(x[0], depth - 1) && not_negative(x[1], depth - 1);
+    case IR_FMA:
+        return not_negative(x[0], depth - 1) && not_negative(x[1], depth - 1) && not_negative(x[2], depth - 1);
+    case IR_SELECT:
+        return not_negative(x[1], depth - 1) && not_negative(x[2], depth - 1);
+    case IR_CAST:
+    case IR_TILE_BROADCAST:
+    case IR_TILE_RESHAPE:
+    case IR_TILE_TRANSPOSE:
+    case IR_TILE_REDUCE:
+    case IR_TILE_SCALAR:
+        return dtype_is_float(x[0]->type->dtype) && not_negative(x[0], depth - 1);
+    default:
+        return false;
+    }
+}
+
+/* ---- Where a value goes ---- */
+
+static bool reaches(Reach *r, const IrValue *v, bool rounded);
+
+static const IrParam *param_of(const IrFunc *f, IrValue *tensor) {
+    const IrValue *memory = memory_of(tensor);
+    return memory->def || memory->block != f->body || memory->index >= f->param_count ? NULL : &f->params[memory->index];
+}
+
+/* Does any step load what the tensor of that name holds? */
+static bool is_loaded(const Reach *r, const char *name) {
+    for (const IrFunc *f = r->ctx->module->first; f; f = f->next) {
+        if (f->level != IR_LEVEL_TILE) continue;
+        OpList ops = ops_collect(r->ctx->scratch, f->body);
+        for (size_t i = 0; i < ops.len; i++) {
+            if (ops.data[i]->opcode != IR_TILE_LOAD) continue;
+            const IrParam *p = param_of(f, ops.data[i]->operands[0]);
+            if (!p || strcmp(p->name, name) == 0) return true;
+        }
+    }
+    return false;
+}
+
+/* A store to a result, which nothing reads again. */
+static bool is_last_store(const Reach *r, const IrOp *op, unsigned index) {
+    if (op->opcode != IR_TILE_STORE || index != 0 || strcmp(ir_attr_str(op, "mode", "set"), "set") != 0) return false;
+    const IrBlock *body = op->block;
+    while (body->parent) body = body->parent->block;
+    const IrParam *p = param_of(body->func, op->operands[1]);
+    return p && p->kind == IR_PARAM_TENSOR && p->direction == IR_DIR_OUT && !is_loaded(r, p->name);
+}
+
+static bool moves_lanes(const IrOp *op) {
+    return op->opcode == IR_TILE_BROADCAST || op->opcode == IR_TILE_TRANSPOSE || op->opcode == IR_TILE_RESHAPE ||
+           op->opcode == IR_TILE_SCALAR || op->opcode == IR_TILE_FLIP || keeps_lanes(op);
+}
+
+/* Does the op keep its operand's relative error? */
+static bool keeps_error(const IrOp *op, unsigned index) {
+    switch (op->opcode) {
+    case IR_NEG:
+    case IR_ABS:
+    case IR_MUL:
+    case IR_DIV:
+    case IR_MAX:
+    case IR_MIN:
+        return true;
+    case IR_SELECT:
+        return index > 0;
+    case IR_ADD:
+    case IR_FMA:
+        return not_negative(&op->results[0], DEPTH);
+    case IR_TILE_REDUCE: {
+        const char *kind = ir_attr_str(op, "kind", "");
+        return strcmp(kind, "max") == 0 || strcmp(kind, "min") == 0 || (strcmp(kind, "add") == 0 && not_negative(op->operands[0], DEPTH));
+    }
+    default:
+        return moves_lanes(op);
+    }
+}
+
+static bool use_reaches(Reach *r, const IrUse *use, const IrValue *v, bool rounded) {
+    const IrOp *op = use->op;
+    if (rounded) return is_last_store(r, op, use->index) || (moves_lanes(op) && reaches(r, &op->results[0], true));
+    if (op->opcode == IR_CAST && is_float(&op->results[0], 16)) {
+        int bits = (int)lround(-log2(dtype_unit_roundoff(op->results[0].type->dtype))) + MORE;
+        r->bits = bits > r->bits ? bits : r->bits;
+        VEC_PUSH(r->ctx->scratch, &r->results, v);
+        return reaches(r, &op->results[0], true);
+    }
+    return keeps_error(op, use->index) && is_float(&op->results[0], 32) && reaches(r, &op->results[0], false);
+}
+
+static bool reaches(Reach *r, const IrValue *v, bool rounded) {
+    uint32_t known;
+    if (pointer_table_get(&r->seen, v, &known)) return true;
+    pointer_table_set(&r->seen, v, 1);
+    for (const IrUse *use = v->uses; use; use = use->next)
+        if (!use_reaches(r, use, v, rounded)) return false;
+    return true;
+}
+
+/* How many such errors the value may hold, one for each function on the way. */
+static int errors_in(const IrValue *v, int depth) {
+    const IrOp *op = v->def;
+    if (!op) return 0; /* a marked value is carried by no loop */
+    if (depth <= 0) return MOST_ERRORS + 1;
+    if ((op->opcode == IR_EXP || op->opcode == IR_EXP2) && ir_attr(op, "bits")) return 1;
+    bool adds = op->opcode == IR_MUL || op->opcode == IR_DIV || op->opcode == IR_FMA;
+    int n = 0;
+    for (unsigned i = 0; i < op->operand_count && !op->region_count; i++) {
+        if (!dtype_is_float(op->operands[i]->type->dtype)) continue;
+        int k = errors_in(op->operands[i], depth - 1);
+        n = adds ? n + k : k > n ? k : n;
+    }
+    return n;
+}
+
+static void mark(PassContext *ctx, IrOp *op) {
+    Reach r = {.ctx = ctx, .seen = pointer_table(ctx->scratch)};
+    if (!is_tile(&op->results[0]) || !is_float(&op->results[0], 32) || !reaches(&r, &op->results[0], false) || !r.bits) return;
+    ir_attr_set_int(op, "bits", r.bits);
+    for (size_t i = 0; i < r.results.len; i++)
+        if (errors_in(r.results.data[i], DEPTH) > MOST_ERRORS) {
+            ir_attr_remove(op, "bits");
+            return;
+        }
+}
+
+bool pass_narrow_results(PassContext *ctx) {
+    for (IrFunc *f = ctx->module->first; f; f = f->next) {
+        if (f->level != IR_LEVEL_TILE || f->state != IR_STATE_STATIC) continue;
+        OpList ops = ops_collect(ctx->scratch, f->body);
+        for (size_t i = 0; i < ops.len; i++) {
+            IrOpcode opcode = ops.data[i]->opcode;
+            if (opcode == IR_EXP || opcode == IR_EXP2 || opcode == IR_DIV) mark(ctx, ops.data[i]);
+        }
+    }
+    return true;
+}
