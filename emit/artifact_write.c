@@ -81,6 +81,7 @@ static void put_param(Str *s, const ArtifactParam *p) {
         for (unsigned i = 0; i < p->rank; i++) str_printf(s, "%s%u", i ? "," : "", p->box[i]);
         str_append_char(s, ']');
         if (p->extents[0]) put_formulas(s, "extents", p->rank, p->extents);
+        if (p->tf32) str_append(s, ",\"tf32\":true");
     }
     if (p->kind == ARTIFACT_SCALAR && !isnan(p->fallback)) {
         str_append(s, ",\"default\":\"");

@@ -120,7 +120,8 @@ const char c_make_map_text[] =
     "}\n"
     "#endif\n\n";
 
-static const char *map_dtype(Dtype t) {
+static const char *map_dtype(Dtype t, bool tf32) {
+    if (tf32) return "CU_TENSOR_MAP_DATA_TYPE_TFLOAT32";
     switch (t) {
     case DTYPE_F16: return "CU_TENSOR_MAP_DATA_TYPE_FLOAT16";
     case DTYPE_BF16: return "CU_TENSOR_MAP_DATA_TYPE_BFLOAT16";
@@ -152,7 +153,7 @@ static void print_map(CPrinter *p, const IrFunc *f, unsigned at, unsigned t) {
     c_line(p, "const unsigned long long %s[] = {%s};", sizes, extents);
     c_line(p, "const unsigned int %s[] = {%s};", boxes, box);
     const char *items[] = {arena_printf(p->arena, "&%s", name),
-                           map_dtype(tensor->dtype),
+                           map_dtype(tensor->dtype, map->tf32),
                            c_int_text(p, map->rank),
                            c_use(p, f->body->args[t]).text,
                            sizes,

@@ -54,7 +54,7 @@ static bool parse_direction(Parser *p, IrDirection *direction) {
     return true;
 }
 
-/* `of A [1, 64] swizzle 128` */
+/* `of A [1, 64] swizzle 128`, and `tf32` */
 static bool parse_map(Parser *p, IrTensorMap *map) {
     int64_t swizzle = 0;
     if (!ir_accept_name(p, "of")) return ir_expected(p, "`of` and the tensor of the map");
@@ -72,6 +72,7 @@ static bool parse_map(Parser *p, IrTensorMap *map) {
     if (!ir_parse_integer(p, &swizzle)) return false;
     if (swizzle < 0 || swizzle > 128) return ir_error(p, "a swizzle is of 0, 32, 64 or 128 bytes");
     map->swizzle = (unsigned)swizzle;
+    map->tf32 = ir_accept_name(p, "tf32");
     return true;
 }
 

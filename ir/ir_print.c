@@ -268,7 +268,7 @@ static const char *level_name(unsigned level) {
 static void print_map(const IrTensorMap *map, Str *out) {
     str_printf(out, " of %s [", map->tensor);
     for (unsigned i = 0; i < map->rank; i++) str_printf(out, i ? ", %lld" : "%lld", (long long)map->box[i]);
-    str_printf(out, "] swizzle %u", map->swizzle);
+    str_printf(out, "] swizzle %u%s", map->swizzle, map->tf32 ? " tf32" : "");
 }
 
 static void print_param(Printer *p, const IrParam *param, const IrValue *arg) {

@@ -16,7 +16,8 @@ enum {
     WARPGROUP = 128,
     WGMMA_ROWS = 64,
     FACTOR_BYTES = 32, /* of a factor of wgmma along k */
-    MMA_ADDS = 16 * 8 * 16
+    MMA_ADDS = 16 * 8 * 16, /* of 16 bits; of 32 bits half as many cost as much, of 8 bits twice as many */
+    CVT_ADDS = 8 /* four conversions of an addition and a mask each */
 };
 
 /* An integer value in each thread of the block. */
@@ -502,7 +503,7 @@ static void multiply_groups(Count *c, const IrOp *op) {
 static void run_atom(Count *c, const IrOp *op) {
     const char *name = ir_attr_str(op, "name", "");
     double warps = c->times * c->blocks * count_active(c) / WARP;
-    c->out->instructions += warps;
+    c->out->instructions += warps * (strncmp(name, "cvt.", 4) == 0 ? CVT_ADDS : 1);
     if (strncmp(name, "mma.", 4) == 0) c->out->products += warps * MMA_ADDS;
     if (strncmp(name, "ldmatrix.", 9) != 0) return;
     /* A matrix of 8 rows of 16 bytes is a pass; the rows are where 8 lanes point. */

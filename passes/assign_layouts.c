@@ -201,9 +201,10 @@ static void seed_gemm(void *ctx, IrOp *op) {
     give(s, &op->results[0], layout);
     GemmPlan plan = gemm_plan_get(op);
     /* Two blocks of eight warps share a multiprocessor's registers: while one waits at its barrier the
-     * other multiplies. Only where 64 accumulators leave room for the rest. */
+     * other multiplies. Only where 64 accumulators leave room for the rest: not beside 32-bit factors, whose stages
+     * leave no room for a second block's either. */
     int64_t sums = gemm_plan_is_wgmma(&plan) ? sums_in_flight(op->block) : plan.pad_m * plan.pad_n;
-    bool fits = plan.warps == 8 && sums <= 64 * 32 * plan.warps;
+    bool fits = plan.warps == 8 && sums <= 64 * 32 * plan.warps && dtype_size(op->operands[0]->type->dtype) < 4;
     if (gemm_plan_is_mma(&plan) && fits && s->vector_bytes == 16) ir_func_attr_set_int(s->func, "min_blocks", 2);
 }
 

@@ -105,7 +105,7 @@ static const IrParam *param_called(const IrFunc *f, const char *name) {
 static IrValue *map_param(Expand *x, IrTensorMap map, const IrType *tensor) {
     Str name;
     str_init(&name);
-    str_printf(&name, "%s_box", map.tensor);
+    str_printf(&name, "%s_%sbox", map.tensor, map.tf32 ? "tf32_" : "");
     for (unsigned i = 0; i < map.rank; i++) str_printf(&name, "%s%lld", i ? "x" : "", (long long)map.box[i]);
     const IrParam *taken;
     while ((taken = param_called(x->to, name.data)) && taken->kind != IR_PARAM_MAP) str_append_char(&name, '_');
@@ -124,7 +124,7 @@ static IrValue *map_param(Expand *x, IrTensorMap map, const IrType *tensor) {
 static void copy_boxes(Expand *x, IrOp *op) {
     Boxes to = boxes_of(x, op->operands[1]);
     IrSlice slice = ir_slice(op);
-    IrTensorMap map = {.tensor = op->operands[0]->name, .rank = slice.rank, .swizzle = (unsigned)to.box};
+    IrTensorMap map = {.tensor = op->operands[0]->name, .rank = slice.rank, .swizzle = (unsigned)to.box, .tf32 = ir_attr_bool(op, "tf32")};
     IrValue *operands[5 + IR_MAP_RANK], **at = operands + 5;
     int64_t across = to.box / size_of(&to);
     for (unsigned a = 0; a < slice.rank; a++) {

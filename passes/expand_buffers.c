@@ -293,8 +293,29 @@ static unsigned fragment_extents(const Product *p, unsigned which, int64_t block
     return lead + 1;
 }
 
-/* 16x16 blocks of operand `which` at depth k: four registers a block, blocks along M or N, of each of
- * its matrices. */
+/* Four registers of a 16 by 8 block of 32-bit elements whose rows run along K: ldmatrix turns 16-bit ones only. */
+static IrValue *load_words(const Product *p, IrBuilder *b, unsigned which, IrValue *place, IrValue *k, IrValue *along) {
+    Expand *x = p->x;
+    const Buffer *buf = &p->buf[which];
+    Dist row = {.rank = 1, .term_count = 1, .terms = {{DIST_LANE, 0, 3, 0, 1}}};
+    Dist column = {.rank = 1, .term_count = 1, .terms = {{DIST_LANE, 2, 7, 0, 1}}};
+    IrValue *own_row = index_add(b, dist_base(x, &row, 0), k), *own_column = index_add(b, dist_base(x, &column, 0), along);
+    const IrType *element = ir_type_scalar(x->module, buf->dtype), *word = ir_type_scalar(x->module, DTYPE_U32);
+    IrValue *words[4];
+    for (int64_t r = 0; r < 4; r++) {
+        int64_t deep = 4 * (which ? r % 2 : r / 2), far = 8 * (which ? r / 2 : r % 2);
+        IrValue *at_row = deep ? ir_binary(b, IR_ADD, own_row, constant(b, deep)) : own_row;
+        IrValue *at_column = far ? ir_binary(b, IR_ADD, own_column, constant(b, far)) : own_column;
+        IrValue *operands[2] = {buf->shared, index_add(b, place, buffer_offset(b, buf, at_row, at_column))};
+        IrValue *value = ir_result(ir_op_create(b, IR_MEM_LOAD, 2, operands, 1, &element), 0);
+        words[r] = ir_result(ir_op_create(b, IR_BITCAST, 1, &value, 1, &word), 0);
+    }
+    const IrType *type = ir_type_vec(x->module, DTYPE_U32, 4);
+    return ir_result(ir_op_create(b, IR_PACK, 4, words, 1, &type), 0);
+}
+
+/* Blocks of 16 by 32 bytes of operand `which` at depth k: four registers a block, blocks along M or N, of each of
+ * its matrices. f32 is rounded to tf32, whose other bits the instruction would cut off. */
 static IrValue *load_fragments(const Product *p, IrBuilder *b, unsigned which, IrValue *k, int64_t blocks) {
     Expand *x = p->x;
     const Buffer *buf = &p->buf[which];
@@ -310,12 +331,16 @@ static IrValue *load_fragments(const Product *p, IrBuilder *b, unsigned which, I
     IrBuilder inner = ir_builder_at_end(map->regions[0]);
     inner.span = b->span;
     IrValue **args = map->regions[0]->args, *along = block_start(p, &inner, which, args[rank - 1]);
-    IrValue *row = index_add(&inner, lane.row, rows_are_k ? k : along);
-    IrValue *column = index_add(&inner, lane.column, rows_are_k ? along : k);
-    IrValue *place = matrix_place(p, &inner, which, args);
-    IrValue *offset = index_add(&inner, place, buffer_offset(&inner, buf, row, column));
-    IrValue *operands[2] = {buf->shared, offset};
-    IrValue *value = atom(x, &inner, transposed ? "ldmatrix.x4.trans" : "ldmatrix.x4", 2, operands, DTYPE_U32);
+    IrValue *place = matrix_place(p, &inner, which, args), *value;
+    if (transposed && dtype_size(buf->dtype) == 4) {
+        value = load_words(p, &inner, which, place, k, along);
+    } else {
+        IrValue *row = index_add(&inner, lane.row, rows_are_k ? k : along);
+        IrValue *column = index_add(&inner, lane.column, rows_are_k ? along : k);
+        IrValue *operands[2] = {buf->shared, index_add(&inner, place, buffer_offset(&inner, buf, row, column))};
+        value = atom(x, &inner, transposed ? "ldmatrix.x4.trans" : "ldmatrix.x4", 2, operands, DTYPE_U32);
+    }
+    if (buf->dtype == DTYPE_F32) value = atom(x, &inner, "cvt.tf32.x4", 1, &value, DTYPE_U32);
     ir_yield(&inner, 1, &value);
     return ir_result(map, 0);
 }

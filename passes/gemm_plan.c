@@ -8,28 +8,31 @@
 /* What multiplies: rows and columns that one warp covers at least, the depth of a step. The first
  * row that fits is taken. */
 static const GemmAtom atoms[] = {
-    {"mma.m16n8k16.f32.f16", DTYPE_F16, DTYPE_F32, 16, 16, 16, false, TARGET_MMA, 0},
-    {"mma.m16n8k16.f32.bf16", DTYPE_BF16, DTYPE_F32, 16, 16, 16, false, TARGET_MMA, 0},
-    {"mma.m16n8k32.s32.s8", DTYPE_I8, DTYPE_I32, 16, 16, 32, true, TARGET_MMA, 0},
-    {"mma.m16n8k32.s32.u8", DTYPE_U8, DTYPE_I32, 16, 16, 32, true, TARGET_MMA, 0},
+    {"mma.m16n8k16.f32.f16", DTYPE_F16, DTYPE_F32, 16, 16, 16, false, TARGET_MMA, 0, 0},
+    {"mma.m16n8k16.f32.bf16", DTYPE_BF16, DTYPE_F32, 16, 16, 16, false, TARGET_MMA, 0, 0},
+    {"mma.m16n8k8.f32.tf32", DTYPE_F32, DTYPE_F32, 16, 16, 8, false, TARGET_MMA, 0, 11},
+    {"mma.m16n8k32.s32.s8", DTYPE_I8, DTYPE_I32, 16, 16, 32, true, TARGET_MMA, 0, 0},
+    {"mma.m16n8k32.s32.u8", DTYPE_U8, DTYPE_I32, 16, 16, 32, true, TARGET_MMA, 0, 0},
 };
 /* The same for warpgroups, whose warps lie one below the other. */
 static const GemmAtom wide_atoms[] = {
-#define WGMMA(name, types, in, acc, depth, columns, sums, k_major) \
-    {name, DTYPE_##in, DTYPE_##acc, 16, columns, depth, k_major, TARGET_WGMMA | TARGET_TMA, sums},
+#define WGMMA(name, types, in, acc, depth, columns, sums, k_major, bits) \
+    {name, DTYPE_##in, DTYPE_##acc, 16, columns, depth, k_major, TARGET_WGMMA | TARGET_TMA, sums, bits},
 #include "wgmma.def"
 #undef WGMMA
 };
-static const GemmAtom fma_atom = {"fma", DTYPE_NONE, DTYPE_NONE, 4, 32, 4, false, 0, 0};
+static const GemmAtom fma_atom = {"fma", DTYPE_NONE, DTYPE_NONE, 4, 32, 4, false, 0, 0, 0};
 
-static const GemmAtom *find_atom(const GemmAtom *list, size_t count, const Target *target, Dtype in, Dtype acc) {
-    for (size_t i = 0; i < count; i++)
-        if (list[i].in == in && list[i].acc == acc && target_has(target, list[i].features)) return &list[i];
+static const GemmAtom *find_atom(const GemmAtom *list, size_t count, const Target *target, const GemmShape *s) {
+    for (size_t i = 0; i < count; i++) {
+        bool enough = !list[i].bits || (s->bits && s->bits <= list[i].bits);
+        if (list[i].in == s->in && list[i].acc == s->acc && enough && target_has(target, list[i].features)) return &list[i];
+    }
     return NULL;
 }
 
-const GemmAtom *gemm_atom(const Target *target, Dtype in, Dtype acc) {
-    const GemmAtom *atom = find_atom(atoms, COUNT_OF(atoms), target, in, acc);
+const GemmAtom *gemm_atom(const Target *target, const GemmShape *shape) {
+    const GemmAtom *atom = find_atom(atoms, COUNT_OF(atoms), target, shape);
     return atom ? atom : &fma_atom;
 }
 
@@ -56,7 +59,10 @@ GemmShape gemm_shape(const IrOp *gemm) {
     s.m = ir_type_extent(acc, acc->rank - 2);
     s.n = ir_type_extent(acc, acc->rank - 1);
     s.k = ir_type_extent(a, a->rank - (ir_attr_bool(gemm, "trans_a") ? 2 : 1));
-    s.sums = precision_sums(ir_attr_str(gemm, "precision", NULL));
+    const char *name = ir_attr_str(gemm, "precision", NULL);
+    const Precision *precision = name ? precision_find(name) : NULL;
+    s.sums = precision_sums(name);
+    s.bits = precision && precision->bits < 24 ? precision->bits : 0;
     s.k_major = !ir_attr_bool(gemm, "trans_a") && ir_attr_bool(gemm, "trans_b");
     return s;
 }
@@ -100,7 +106,7 @@ static int64_t choose_height(const Gemms *g, int64_t warps, int64_t m) {
         int64_t cost = 0;
         for (unsigned i = 0; i < g->count; i++) {
             if (g->shapes[i].m != m) continue;
-            GemmPlan plan = divided(gemm_atom(g->target, g->shapes[i].in, g->shapes[i].acc), &g->shapes[i], warps, wm);
+            GemmPlan plan = divided(gemm_atom(g->target, &g->shapes[i]), &g->shapes[i], warps, wm);
             cost += plan_cost(&plan, g->shapes[i].lead, g->folded);
         }
         if (cost >= best) continue;
@@ -136,8 +142,8 @@ GemmWarps gemm_warps(PassContext *ctx, IrFunc *f) {
 GemmPlan gemm_plan(const Target *target, GemmShape shape, const GemmWarps *warps) {
     unsigned at;
     int64_t wm = find_height(warps, shape.m, &at) ? warps->wm[at] : 1;
-    const GemmAtom *wide = warps->wgmma ? find_atom(wide_atoms, COUNT_OF(wide_atoms), target, shape.in, shape.acc) : NULL;
-    return divided(wide ? wide : gemm_atom(target, shape.in, shape.acc), &shape, warps->all, wm);
+    const GemmAtom *wide = warps->wgmma ? find_atom(wide_atoms, COUNT_OF(wide_atoms), target, &shape) : NULL;
+    return divided(wide ? wide : gemm_atom(target, &shape), &shape, warps->all, wm);
 }
 
 /* ---- Warpgroups ---- */
@@ -145,7 +151,7 @@ GemmPlan gemm_plan(const Target *target, GemmShape shape, const GemmWarps *warps
 enum { WARPGROUP_ROWS = 64, MAX_COLUMNS = 256 };
 
 bool gemm_fits_wgmma(const Target *target, GemmShape s) {
-    const GemmAtom *atom = find_atom(wide_atoms, COUNT_OF(wide_atoms), target, s.in, s.acc);
+    const GemmAtom *atom = find_atom(wide_atoms, COUNT_OF(wide_atoms), target, &s);
     bool rows = s.m == WARPGROUP_ROWS || s.m == 2 * WARPGROUP_ROWS || s.m == 4 * WARPGROUP_ROWS;
     bool registers = s.m < 4 * WARPGROUP_ROWS || s.n <= MAX_COLUMNS / 2; /* of 512 threads */
     return atom && (s.k_major || !atom->k_major) && s.sums <= atom->sums && s.lead == 1 && rows && registers && s.n <= MAX_COLUMNS && s.n % atom->columns == 0 &&

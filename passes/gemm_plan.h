@@ -18,9 +18,8 @@ typedef struct {
     bool k_major; /* both factors must be contiguous along k */
     unsigned features; /* TARGET_* that it needs */
     int sums;          /* bits that its sums keep; 0: all of the accumulator's */
+    int bits;          /* of a factor that count; 0: all of its type's */
 } GemmAtom;
-/* What multiplies factors of type `in` into accumulators of type `acc`. */
-const GemmAtom *gemm_atom(const Target *target, Dtype in, Dtype acc);
 
 /* acc (lead x m x n) += a (m x k) b (k x n), `in` the factors' dtype, `acc` the accumulator's. */
 typedef struct {
@@ -28,8 +27,11 @@ typedef struct {
     Dtype in, acc;
     bool k_major; /* both factors are contiguous along k */
     int sums;     /* bits that sums have to keep */
+    int bits;     /* of a factor that have to count, where they may be fewer than its type's; else 0 */
 } GemmShape;
 GemmShape gemm_shape(const IrOp *gemm); /* of a tile.gemm */
+/* What multiplies factors of this type into such accumulators. */
+const GemmAtom *gemm_atom(const Target *target, const GemmShape *shape);
 
 /* How all gemms of a function divide its warps: those of one height alike, so that what goes from
  * one to another stays in its registers. */

@@ -2,13 +2,15 @@
  *
  * what:   a factor that is present along K where the other one is absent is 0 there, so that what
  *         stands in for absent lanes (zeros) decides nothing. Where tensor cores multiply and
- *         precision= allows it, f32 factors become f16 or bf16, or (bf16x3, tf32) sums of two bf16.
+ *         precision= allows it, f32 factors become f16 or bf16, or (bf16x3, tf32x3) sums of two bf16 or
+ *         tf32; those of tf32 stay f32, and the instruction's choice asks what precision= says.
  *         A factor that an atom wants contiguous along K is transposed.
  * needs:  static extents.
  * keeps:  values.
  * breaks: nothing.
  * source: docs/language.md, "Presence": on K the intersection counts. Split products: Henry, Tang and
- *         Heinecke, "Leveraging the bfloat16 artificial intelligence datatype", 2019.
+ *         Heinecke, "Leveraging the bfloat16 artificial intelligence datatype", 2019; the leading bits of an
+ *         f32: Dekker, "A floating-point technique for extending the available precision", 1971.
  *
  *   %c1 = tile.gemm(%a, %b, %c)               a: all of K, b: lanes below n
  * becomes
@@ -87,11 +89,30 @@ static IrValue *cast_factor(Prepare *p, IrValue *v, Dtype dtype) {
     return cast;
 }
 
-/* What bf16 leaves of v; nothing of an infinity. */
+/* Of a number's bits tf32 has 13 fewer than f32: from v 2^13 + v in f32 they fall away. Numbers whose multiple would
+ * be infinite are taken 2^-14 times. */
+static IrValue *tensor_float(Prepare *p, IrValue *v) {
+    const IrType *type = v->type;
+    IrBuilder *b = &p->b;
+    IrValue *large = ir_binary(b, IR_LE, tile_splat(b, type, 0x1p114), ir_unary(b, IR_ABS, v));
+    IrValue *x = ir_select(b, large, ir_binary(b, IR_MUL, v, tile_splat(b, type, 0x1p-14)), v);
+    IrValue *multiple = ir_binary(b, IR_MUL, x, tile_splat(b, type, 8193));
+    IrValue *high = ir_binary(b, IR_SUB, multiple, ir_binary(b, IR_SUB, multiple, x));
+    high = ir_select(b, large, ir_binary(b, IR_MUL, high, tile_splat(b, type, 0x1p14)), high);
+    return ir_select(b, ir_binary(b, IR_EQ, high, high), high, v); /* of infinities it is none */
+}
+
+/* The leading part of a factor in `dtype`. */
+static IrValue *leading_part(Prepare *p, IrValue *v, Dtype dtype) {
+    return dtype == DTYPE_F32 ? tensor_float(p, v) : cast_factor(p, v, dtype);
+}
+
+/* What the leading part leaves of v; nothing of an infinity. */
 static IrValue *remainder_of(Prepare *p, IrValue *v, IrValue *high) {
-    IrValue *rest = ir_binary(&p->b, IR_SUB, v, cast_factor(p, high, DTYPE_F32));
+    Dtype dtype = high->type->dtype;
+    IrValue *rest = ir_binary(&p->b, IR_SUB, v, dtype == DTYPE_F32 ? high : cast_factor(p, high, DTYPE_F32));
     IrValue *finite = ir_binary(&p->b, IR_EQ, rest, rest);
-    return cast_factor(p, ir_select(&p->b, finite, rest, tile_splat(&p->b, rest->type, 0)), DTYPE_BF16);
+    return leading_part(p, ir_select(&p->b, finite, rest, tile_splat(&p->b, rest->type, 0)), dtype);
 }
 
 /* acc plus a b, before the gemm and with its transpositions. */
@@ -99,14 +120,16 @@ static IrValue *further_product(Prepare *p, IrValue *a, IrValue *b, IrValue *acc
     IrOp *op = ir_op_create(&p->b, IR_TILE_GEMM, 3, (IrValue *[]){a, b, acc}, 1, NULL);
     ir_attr_set_bool(op, "trans_a", ir_attr_bool(p->gemm, "trans_a"));
     ir_attr_set_bool(op, "trans_b", ir_attr_bool(p->gemm, "trans_b"));
+    const char *precision = ir_attr_str(p->gemm, "precision", NULL);
+    if (precision) ir_attr_set_str(op, "precision", precision);
     return ir_result(op, 0);
 }
 
-static void split_factors(Prepare *p) {
+static void split_factors(Prepare *p, Dtype dtype) {
     IrValue *high[2], *low[2];
     for (unsigned i = 0; i < 2; i++) {
         IrValue *v = p->gemm->operands[i];
-        high[i] = cast_factor(p, v, DTYPE_BF16);
+        high[i] = leading_part(p, v, dtype);
         low[i] = remainder_of(p, v, high[i]);
     }
     IrValue *acc = further_product(p, low[0], high[1], p->gemm->operands[2]);
@@ -122,19 +145,20 @@ static void lower_precision(Prepare *p) {
     bool single = p->gemm->operands[0]->type->dtype == DTYPE_F32 && p->gemm->results[0].type->dtype == DTYPE_F32;
     bool plain = !precision || precision->bits >= 24 || !single;
     if (plain || !target_has(p->ctx->target, TARGET_MMA)) return;
-    bool narrow = precision->factors != DTYPE_F32 && precision->bits < 16;
-    if (!narrow) {
-        split_factors(p);
+    if (precision->factors == DTYPE_F32) ir_attr_set_str(p->gemm, "precision", "tf32");
+    if (precision->parts > 1) {
+        split_factors(p, precision->factors);
         return;
     }
-    for (unsigned i = 0; i < 2; i++)
+    for (unsigned i = 0; i < 2 && precision->factors != DTYPE_F32; i++)
         ir_set_operand(p->gemm, i, cast_factor(p, p->gemm->operands[i], precision->factors));
 }
 
 /* ---- Orders that atoms want ---- */
 
 static void make_k_major(Prepare *p) {
-    if (!gemm_atom(p->ctx->target, p->gemm->operands[0]->type->dtype, p->gemm->results[0].type->dtype)->k_major) return;
+    const GemmShape shape = gemm_shape(p->gemm);
+    if (!gemm_atom(p->ctx->target, &shape)->k_major) return;
     for (unsigned i = 0; i < 2; i++) {
         const char *flag = i ? "trans_b" : "trans_a";
         IrValue *v = p->gemm->operands[i];

@@ -55,8 +55,6 @@ static void check_precision(PassContext *ctx, const IrOp *gemm) {
         report(ctx, gemm, hint, "factors that are no f32 are multiplied as they are");
     else if (!target_has(ctx->target, TARGET_MMA))
         report(ctx, gemm, hint, "this target multiplies in f32");
-    else if (p->factors == DTYPE_F32)
-        report(ctx, gemm, hint, "it runs as bf16x3, which is more accurate");
 }
 
 static void check(void *context, IrOp *op) {

@@ -105,6 +105,7 @@ static GemmPlan plan_of(Staging *s, const IrOp *gemm) {
 static Operand operand_of(const Ring *ring, IrBlock *block, const IrOp *first, const IrOp *gemm, const GemmPlan *p,
                           unsigned which) {
     Operand o = {.value = gemm->operands[which], .trans = ir_attr_bool(gemm, which ? "trans_b" : "trans_a")};
+    o.across = o.trans ^ (which == 1);
     int64_t rows = which ? p->pad_k : p->pad_m, columns = which ? p->pad_n : p->pad_k;
     o.rows = o.trans ? columns : rows;
     o.columns = o.trans ? rows : columns;

@@ -21,6 +21,7 @@ typedef struct Operand {
     IrValue *value, *buf;
     const struct Operand *twin;
     bool trans;
+    bool across; /* K runs across the rows as they are stored */
     int64_t rows, columns; /* of a matrix, padded */
     int64_t matrices;
 } Operand;

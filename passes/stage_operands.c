@@ -63,11 +63,13 @@ void stage_alloc(Staging *s, IrBuilder *b, Operand *o, int64_t stages, bool mma)
     const IrType *type =
         ir_type_buf(s->module, dtype, 2, extents, (unsigned)(stages * o->matrices), IR_SPACE_SHARED, NULL);
     IrOp *op = ir_op_create(b, IR_BUF_ALLOC, 0, NULL, 1, &type);
-    int64_t vec = 16 / size, pitch = o->columns, chunks = row_bytes / 16;
-    if (mma && chunks > 1 && (chunks & (chunks - 1)) == 0) {
-        /* 16-byte chunks of a row are permuted by row, so that eight rows at one column, which is
-         * what ldmatrix reads, lie in different banks. */
-        int64_t per_phase = row_bytes < 128 ? 128 / row_bytes : 1, most = 8 / per_phase;
+    /* 16-byte chunks of a row are permuted by row, so that eight rows at one column, which is what ldmatrix reads,
+     * lie in different banks; chunks of 32 bytes where four rows of eight words each are read. */
+    int64_t chunk = o->across && size == 4 ? 32 : 16;
+    int64_t vec = 16 / size, pitch = o->columns, chunks = row_bytes / chunk;
+    if (mma && chunks > 1 && row_bytes % chunk == 0 && (chunks & (chunks - 1)) == 0) {
+        vec = chunk / size;
+        int64_t per_phase = row_bytes < 128 ? 128 / row_bytes : 1, most = 128 / chunk / per_phase;
         int64_t swizzle[3] = {vec, per_phase, chunks < most ? chunks : most};
         ir_attr_set_ints(op, "swizzle", 3, swizzle);
     } else {
@@ -202,6 +204,8 @@ static void copy_matrix(Staging *s, IrBuilder *b, const Operand *o, IrValue *ful
     if (ir_attr(load, "steps")) ir_attr_set_ints(copy, "steps", slice.steps_count, slice.steps);
     int64_t extents[2] = {ir_type_extent(tile, tile->rank - 2), ir_type_extent(tile, tile->rank - 1)};
     ir_attr_set_ints(copy, "extents", 2, extents);
+    /* The engine rounds them on the way: the instruction would cut them off. */
+    if (full && tile->dtype == DTYPE_F32) ir_attr_set_bool(copy, "tf32", true);
 }
 
 /* What stands for the loop's variable, and for the tile's number or what comes from it. */

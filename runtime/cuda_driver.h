@@ -54,7 +54,8 @@ enum { /* element types of tensor maps */
     CUDA_MAP_F16 = 6,
     CUDA_MAP_F32 = 7,
     CUDA_MAP_F64 = 8,
-    CUDA_MAP_BF16 = 9
+    CUDA_MAP_BF16 = 9,
+    CUDA_MAP_TF32 = 11
 };
 enum { CUDA_LAUNCH_COOPERATIVE = 2, CUDA_LAUNCH_CLUSTER = 4 };
 

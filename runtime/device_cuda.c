@@ -111,7 +111,7 @@ static RtError encode_map(Cuda *c, const Binding *b, const ArtifactParam *p, uin
         ones[i] = 1;
     }
     enum { INTERLEAVE_NONE = 0, L2_PROMOTION_256 = 3, FILL_ZEROS = 0 };
-    CU(TensorMapEncodeTiled(map, map_dtype(p->dtype), p->rank, (void *)(uintptr_t)address, extents, strides, box, ones,
+    CU(TensorMapEncodeTiled(map, p->tf32 ? CUDA_MAP_TF32 : map_dtype(p->dtype), p->rank, (void *)(uintptr_t)address, extents, strides, box, ones,
                             INTERLEAVE_NONE, map_swizzle(p->swizzle), L2_PROMOTION_256, FILL_ZEROS),
        "describing a tensor to the copy engine");
     return rt_ok();

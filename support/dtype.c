@@ -278,7 +278,7 @@ void dtype_unify_nans(Dtype t, void *memory, size_t count) {
 /* ---- Precisions of products ---- */
 
 static const Precision precisions[] = {
-#define PRECISION(name, bits, factors, sums, summary) {name, bits, DTYPE_##factors},
+#define PRECISION(name, bits, factors, parts, sums, summary) {name, bits, DTYPE_##factors, parts},
 #include "precisions.def"
 };
 
@@ -293,7 +293,7 @@ int precision_sums(const char *name) {
         const char *name;
         int bits;
     } sums[] = {
-#define PRECISION(name, bits, factors, sums, summary) {name, sums},
+#define PRECISION(name, bits, factors, parts, sums, summary) {name, sums},
 #include "precisions.def"
     };
     for (size_t i = 0; name && i < COUNT_OF(sums); i++)
@@ -303,7 +303,7 @@ int precision_sums(const char *name) {
 
 const char *precision_names(void) {
     static const char text[] =
-#define PRECISION(name, bits, factors, sums, summary) " " name
+#define PRECISION(name, bits, factors, parts, sums, summary) " " name
 #include "precisions.def"
         ;
     return text + 1;

@@ -31,7 +31,8 @@ double dtype_min_normal(Dtype t);    /* smallest positive normal; denormals are 
 typedef struct {
     const char *name;
     int bits;      /* of a factor's significand */
-    Dtype factors; /* in which they are multiplied */
+    Dtype factors; /* in which they are multiplied; f32 where fewer bits count: as tf32 */
+    int parts;     /* of a factor, whose sum it is */
 } Precision;
 const Precision *precision_find(const char *name);
 const char *precision_names(void); /* "f64 f32 ...", for a message */

@@ -104,6 +104,15 @@ static int64_t swizzled(int64_t at, int64_t bytes) {
     return at ^ (at >> 7 & (bytes / 16 - 1)) << 4;
 }
 
+/* An f32 to the nearest tf32; infinities and NaNs stay. */
+static void round_even(unsigned char *element) {
+    uint32_t bits;
+    memcpy(&bits, element, sizeof bits);
+    if ((bits & 0x7f800000) == 0x7f800000) return;
+    bits = (bits + 0xfff + (bits >> 13 & 1)) & TF32_BITS;
+    memcpy(element, &bits, sizeof bits);
+}
+
 /* The box at the thread's coordinates, row after row; zero outside of the tensor. */
 static unsigned char *read_box(Machine *m, const Inst *inst, const IrTensorMap *map, size_t thread, int64_t *bytes) {
     const IrType *tensor = NULL;
@@ -125,6 +134,7 @@ static unsigned char *read_box(Machine *m, const Inst *inst, const IrTensorMap *
             flat = flat * extents[a] + at;
         }
         if (inside) memcpy(data + e * size, inst->operands[0]->memory->data + flat * size, (size_t)size);
+        if (map->tf32) round_even(data + e * size);
         for (unsigned a = map->rank; a-- > 0 && ++lane[a] == map->box[a];) lane[a] = 0;
     }
     *bytes = count * size;
@@ -182,7 +192,9 @@ static double element(Machine *m, const View *v, int64_t along, int64_t k, size_
     at = swizzled(at, v->swizzle);
     memory_check(m, v->memory, at, size, size);
     memory_note(m, v->memory, at, size, thread, false);
-    return dtype_read(v->dtype, v->memory->data + at);
+    uint32_t word;
+    if (v->dtype != DTYPE_F32) return dtype_read(v->dtype, v->memory->data + at);
+    return tf32_read(*(uint32_t *)memcpy(&word, v->memory->data + at, sizeof word));
 }
 
 typedef struct {

@@ -5,6 +5,7 @@
 #define VERIFY_INTERPRET_INTERNAL_H
 
 #include <setjmp.h>
+#include <string.h>
 
 #include "scalars.h"
 #include "verify.h"
@@ -151,5 +152,14 @@ void memory_note(Machine *m, Memory *memory, int64_t offset, int64_t bytes, size
 /* The byte of element `index` behind a pointer as thread t sees it, of `bytes` that must lie inside: shared
  * memory is that of the thread's own block, or of the block whose rank the pointer holds. */
 int64_t memory_address(Machine *m, const Slot *ptr, int64_t index, int64_t bytes, int64_t align, size_t thread);
+
+/* What instructions read of the 32-bit float with these bits as tf32. */
+#define TF32_BITS UINT32_C(0xffffe000)
+static inline double tf32_read(uint32_t bits) {
+    float value;
+    bits &= TF32_BITS;
+    memcpy(&value, &bits, sizeof value);
+    return (double)value;
+}
 
 #endif

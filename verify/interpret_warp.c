@@ -62,6 +62,38 @@ static void multiply_fragments(Inst *inst, size_t first, Dtype dtype) {
         }
 }
 
+/* The same of 16x8x8 32-bit floats, of which only the 19 upper bits are read. */
+static void multiply_words(Inst *inst, size_t first) {
+    double a[16][8], b[8][8];
+    for (size_t l = 0; l < WARP; l++) {
+        size_t group = l / 4, k = l % 4, t = first + l;
+        for (unsigned reg = 0; reg < 4; reg++)
+            a[group + reg % 2 * 8][k + reg / 2 * 4] = tf32_read((uint32_t)inst->operands[0]->cells[t * inst->operands[0]->n + reg].i);
+        for (unsigned reg = 0; reg < 2; reg++)
+            b[k + reg * 4][group] = tf32_read((uint32_t)inst->operands[1]->cells[t * inst->operands[1]->n + reg].i);
+    }
+    const Slot *c = inst->operands[2];
+    Slot *d = inst->results[0];
+    for (size_t l = 0; l < WARP; l++)
+        for (size_t e = 0; e < 4; e++) {
+            size_t row = l / 4 + e / 2 * 8, column = l % 4 * 2 + e % 2;
+            double sum = c->cells[(first + l) * c->n + e].f;
+            for (size_t k = 0; k < 8; k++) sum += a[row][k] * b[k][column];
+            d->cells[(first + l) * d->n + e].f = (float)sum;
+        }
+}
+
+/* cvt.rna.tf32.f32: half of what is dropped carries into the rest. */
+static void round_words(Inst *inst, size_t first) {
+    const Slot *x = inst->operands[0];
+    Slot *r = inst->results[0];
+    for (size_t i = first * r->n; i < (first + WARP) * r->n; i++) {
+        uint32_t bits = (uint32_t)x->cells[i].i;
+        bool is_nan = (bits & 0x7fffffff) > 0x7f800000;
+        r->cells[i].i = is_nan ? 0x7fffffff : (int64_t)((bits + 0x1000) & TF32_BITS);
+    }
+}
+
 static int64_t byte_of(const Slot *s, size_t thread, unsigned reg, unsigned byte, bool is_signed) {
     uint8_t bits = (uint8_t)((uint64_t)s->cells[thread * s->n + reg].i >> (8 * byte));
     return is_signed ? (int8_t)bits : bits;
@@ -119,6 +151,10 @@ static void run_atom(Machine *m, Inst *inst, const uint8_t *active) {
             multiply_fragments(inst, first, DTYPE_F16);
         else if (strcmp(name, "mma.m16n8k16.f32.bf16") == 0)
             multiply_fragments(inst, first, DTYPE_BF16);
+        else if (strcmp(name, "mma.m16n8k8.f32.tf32") == 0)
+            multiply_words(inst, first);
+        else if (strcmp(name, "cvt.tf32.x4") == 0)
+            round_words(inst, first);
         else if (strncmp(name, "mma.m16n8k32.s32.", 17) == 0)
             multiply_bytes(inst, first, name[17] == 's');
         else if (strncmp(name, "ldmatrix.x", 10) == 0)

@@ -403,7 +403,7 @@ if wide > 0:
             load({weights} -> f, pad=0)
             v = alloc([FK, FN])
             load(X[n, c*FK:(c+1)*FK, {lead}{begin}:{end}] -> v, pad=0)
-            gemm(f, v, acc, precision=tf32)
+            gemm(f, v, acc, precision="bf16x3")
 {bias}    store(acc -> {self.result("FN", "FM", "YP" if self.flat else "Y")})""")
 
 
@@ -519,7 +519,7 @@ sketch {name}_product implements {name} {{
                         for k in range(0, ceil(C, FK)):
 {again}                            f = alloc([FM, FK])
                             load(F[o*FM:(o+1)*FM, k*FK:(k+1)*FK] -> f, pad=0)
-                            gemm(f, v, acc, precision=tf32)
+                            gemm(f, v, acc, precision="bf16x3")
                         store(acc -> Y[n, o*FM:(o+1)*FM, y, x*FN:(x+1)*FN])
 }}
 """
@@ -571,7 +571,7 @@ sketch {name}_tiled implements {name} {{
                     gemm(g, h, acc)
                     acc *= 1 / 1048576
                 else:
-                    gemm(f, x, acc, precision=tf32)
+                    gemm(f, x, acc, precision="bf16x3")
                 store(acc -> Y[n, o*BM:(o+1)*BM, p*BN:(p+1)*BN])
 }}
 """

@@ -294,6 +294,76 @@ def phases():
     return file(graph, k, [x], y, shared=520, maps=["map %X_box: ptr<f32, map> of X [1, 1, 32] swizzle 0"])
 
 
+# ---- Rounding to tf32 ----
+
+ROUNDED = 4104  # numbers about it are 4 apart in tf32: X is between -3 and 3, so that there are ties, and some of an even number
+
+
+def graph_rounded(even):
+    """Y: X + ROUNDED, of odd lanes the negative, to a multiple of 4; ties to even multiples or away from zero."""
+    kind = "tensor<[P, 4, 32] x i64>"
+    text = f"    %whole = cast(%X) : {kind}\n    %lane = graph.iota() {{axis = 2}} : {kind}\n"
+    for name, value in (("base", ROUNDED), ("one", 1), ("two", 2), ("four", 4)):
+        text += f"    %{name}_s = const() {{value = {value}}} : i64\n    %{name} = graph.broadcast(%{name}_s) {{axes = []}} : {kind}\n"
+    steps = [("v", "add(%whole, %base)")]
+    if even:
+        steps += [("q", "floordiv(%v, %four)"), ("o", "mod(%q, %two)"), ("h", "add(%o, %one)")]
+    steps += [("u", f"add(%v, %{'h' if even else 'two'})"), ("n", "floordiv(%u, %four)"), ("r", "mul(%n, %four)"),
+              ("odd", "mod(%lane, %two)"), ("back", "mul(%odd, %two)"), ("sign", "sub(%one, %back)"), ("s", "mul(%r, %sign)")]
+    for name, op in steps:
+        text += f"    %{name} = {op} : {kind}\n"
+    return text + "    %y = cast(%s) : tensor<[P, 4, 32] x f32>\n"
+
+
+def raw_numbers(k, at, lane):
+    """X + ROUNDED, of odd lanes the negative."""
+    value = k.op(f"add({k.load('%X', at, 'f32')}, {k.const(float(ROUNDED), 'f32')})", "f32")
+    minus = k.op(f"mul({value}, {k.const(-1.0, 'f32')})", "f32")
+    odd = k.op(f"eq({k.mod(lane, 2)}, {k.const(1)})", "bool")
+    return k.op(f"select({odd}, {minus}, {value})", "f32")
+
+
+def cvt(name):
+    x, y = Tensor("X", "f32", "P", 4, 32), Tensor("Y", "f32", "P", 4, 32)
+    k = Kernel()
+    lane, block = k.special("lane"), k.special("ctaid.x")
+    places = [k.add(k.mul(k.add(k.mul(block, 4), r), 32), lane) for r in range(4)]
+    words = [k.op(f"bitcast({raw_numbers(k, at, lane)})", "u32") for at in places]
+    packed = k.op(f"pack({', '.join(words)})", "vec<4 x u32>")
+    rounded = k.op(f'atom({packed}) {{name = "{name}"}}', "vec<4 x u32>")
+    for r, at in enumerate(places):
+        word = k.op(f"extract({rounded}) {{lane = {r}}}", "u32")
+        k.store(k.op(f"bitcast({word})", "f32"), "%Y", at, 4)
+    return file(graph_rounded(False), k, [x], y)
+
+
+def tma_tf32():
+    """A launch writes the numbers, the next one's copy engine rounds them."""
+    x, y = Tensor("X", "f32", "P", 4, 32), Tensor("Y", "f32", "P", 4, 32)
+    write, k = Kernel(), Kernel()
+    lane, block = write.special("lane"), write.special("ctaid.x")
+    for r in range(4):
+        at = write.add(write.mul(write.add(write.mul(block, 4), r), 32), lane)
+        write.store(raw_numbers(write, at, lane), "%W", at, 4)
+    lane, block = k.special("lane"), k.special("ctaid.x")
+    to = k.shared("f32", 0, 128, 128)
+    full, first = make_barrier(k, 512)
+    copy_boxes(k, full, first, 512, [("%W_box", to, 0, [block, 0, 0])])
+    for r in range(4):
+        at = k.add(lane, r * 32)
+        k.store(k.load(to, at, "f32"), "%Y", k.add(k.mul(block, 128), at), 4)
+    text = file(graph_rounded(True), k, [x], y, shared=520, attrs=", step = 1, kernel = \"one\"", maps=["map %W_box: ptr<f32, map> of W [1, 4, 32] swizzle 0 tf32"])
+    workspace = f"workspace %W: ptr<f32, global> of {x.type()} elements 128*P"
+    text = text.replace("symbol %P: index, map", f"symbol %P: index, {workspace}, map")
+    params = f"tensor %X: ptr<f32, global> in of {x.type()}, symbol %P: index, {workspace}"
+    first = f"""func @fill kernel ({params}) {{target = "cuda", num_warps = 1, grid_x = aff(P), shared_bytes = 0, step = 0, kernel = "fill"}} {{
+{write.text}    return()
+}}
+
+"""
+    return text.replace("func @one", first + "func @one")
+
+
 # ---- Products of a warpgroup ----
 
 def wgmma(row, swizzle, columns, trans_a=False, trans_b=False, fresh=False):
@@ -404,12 +474,12 @@ def kernels(root):
     """(name, architecture, text)."""
     table = []
     for name in rows_of(root, "ir/atoms.def", r'ATOM\(\w+, "([^"]+)"'):
-        make = mma if name.startswith("mma.") else ldmatrix if name.startswith("ldmatrix.") else None
+        make = mma if name.startswith("mma.") else ldmatrix if name.startswith("ldmatrix.") else cvt if name.startswith("cvt.tf32") else None
         assert make, f"{name} of ir/atoms.def has no kernel here"
         table.append((name, "sm_80", make(name)))
     table += [(f"cp.async {size}", "sm_80", cp_async(size)) for size in (4, 8, 16)]
     table += [(f"shuffle.xor {mask}", "sm_80", shuffle(mask)) for mask in (1, 16, 31)]
-    for found in rows_of(root, "ir/wgmma.def", r'WGMMA\("([^"]+)", "[^"]+", (\w+), (\w+), (\d+), (\d+), \d+, (true|false)\)'):
+    for found in rows_of(root, "ir/wgmma.def", r'WGMMA\("([^"]+)", "[^"]+", (\w+), (\w+), (\d+), (\d+), \d+, (true|false), \d+\)'):
         name, k_major = found[0], found[5] == "true"
         row = {"in": found[1].lower(), "acc": found[2].lower(), "depth": int(found[3])}
         for swizzle in (32, 64, 128):
@@ -424,7 +494,7 @@ def kernels(root):
     ranks = {int(axes) for op, axes in instructions if op == "TMA_LOAD"}
     table += [(f"tma.load {rank} axes", "sm_90a", tma("f32", 0, rank)) for rank in sorted(ranks)]
     table += [(f"tma.load {dtype} {swizzle}", "sm_90a", tma(dtype, swizzle)) for dtype in ("u8", "f16", "f32") for swizzle in (32, 64, 128)]
-    table += [("mbar phases", "sm_90a", phases()), ("cluster.ptr", "sm_90a", cluster())]
+    table += [("tma.load tf32", "sm_90a", tma_tf32()), ("mbar phases", "sm_90a", phases()), ("cluster.ptr", "sm_90a", cluster())]
     for op, _ in instructions:
         name = op.lower().replace("_", ".") + "("
         assert any(name in text for _, _, text in table), f"{name}) of emit/async.def is in no kernel here"

@@ -184,6 +184,17 @@ EXPORT void cpu_tma_load(unsigned to, const void *map, unsigned mbar, int rank, 
     for (int i = 0; i < rank; i++) box->at[i] = at[i];
 }
 
+/* The nearest float of 11 bits; infinities and NaNs stay. */
+static void round_tf32(unsigned char *element) {
+    uint32_t bits;
+    memcpy(&bits, element, sizeof bits);
+    uint32_t low = bits & 0x1fff, even = bits >> 13 & 1;
+    bits -= low;
+    if ((bits & 0x7f800000) != 0x7f800000 && (low > 0x1000 || (low == 0x1000 && even))) bits += 0x2000;
+    else if ((bits & 0x7f800000) == 0x7f800000) bits += low;
+    memcpy(element, &bits, sizeof bits);
+}
+
 /* One row of the box, along the innermost axis: element by element, for parts of it may lie outside. */
 static void bring_row(const Box *x, const unsigned *index, unsigned offset) {
     const TensorMap *m = &x->map;
@@ -202,6 +213,7 @@ static void bring_row(const Box *x, const unsigned *index, unsigned offset) {
             memcpy(to, (const char *)(uintptr_t)m->base + row + k * (int64_t)m->size, m->size);
         else
             memset(to, 0, m->size);
+        if (m->tf32) round_tf32(to);
     }
 }
 

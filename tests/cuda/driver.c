@@ -303,11 +303,12 @@ EXPORT CUresult cuLaunchKernelEx(const CUlaunchConfig *config, CUfunction functi
 EXPORT CUresult cuTensorMapEncodeTiled(void *map, int dtype, unsigned rank, void *base, const uint64_t *extents,
                                        const uint64_t *strides, const unsigned *box, const unsigned *element_strides,
                                        int interleave, int swizzle, int l2_promotion, int fill) {
-    static const unsigned sizes[] = {1, 2, 4, 4, 8, 8, 2, 4, 8, 2};
-    enum { PIECE = 16, MOST_BOX = 256 };
+    static const unsigned sizes[] = {1, 2, 4, 4, 8, 8, 2, 4, 8, 2, 4, 4};
+    enum { PIECE = 16, MOST_BOX = 256, TYPE_TF32 = 11 };
     if (dtype < 0 || dtype >= (int)COUNT_OF(sizes) || rank < 1 || rank > MAP_RANK) return INVALID_VALUE;
     if (interleave || swizzle < 0 || swizzle > 3 || fill || l2_promotion < 0 || l2_promotion > 3) return INVALID_VALUE;
     TensorMap m = {.magic = MAP_MAGIC, .rank = (uint16_t)rank, .size = (uint16_t)sizes[dtype], .base = (uintptr_t)base};
+    m.tf32 = dtype == TYPE_TF32;
     m.swizzle = swizzle ? (uint16_t)(PIECE << swizzle) : 0;
     if (m.base % PIECE || (uintptr_t)map % 64) return INVALID_VALUE;
     for (unsigned i = 0; i < rank; i++) {

@@ -13,6 +13,7 @@ typedef struct {
     uint64_t strides[MAP_RANK - 1]; /* bytes, from the second axis on */
     uint32_t extents[MAP_RANK];
     uint16_t box[MAP_RANK], swizzle; /* span in bytes */
+    uint16_t tf32;                   /* floats are rounded to it, ties to even */
 } TensorMap;
 _Static_assert(sizeof(TensorMap) <= 128, "a CUtensorMap");
 
