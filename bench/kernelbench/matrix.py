@@ -4,9 +4,13 @@ PyTorch multiplies them in f32. Here each factor is split first: x = s (h + l / 
 for each row of the left factor and each column of the right one, so that h is at most 2^15; 22 bits of every x above 2^-28 of
 its row's largest are kept. Three of the four products of the parts run on tensor cores: h h' of 64 steps along K into a sum of
 its own that is added in f32, the two small ones into another. A row or column with an infinity, a NaN or numbers further apart
-than 2^28, and K below 64, go by f32 in a last launch that has nothing to do otherwise."""
+than 2^25 sqrt(K), and K below 64, go by f32 in a last launch that has nothing to do otherwise.
 
-SPREAD = 2 ** 28
+An |x| of 2^-s of its row's largest, s from 28 on, is off by 2^(s-26) units of 2^-24; f32's bound is 2 sqrt(K) of them, of which both
+factors together take at most half."""
+
+SPREAD = 2 ** 28  # of sums whose length is not known
+SPREAD_ROOT = 2 ** 25  # times sqrt(K)
 LEAST_K = 64  # below, what the parts leave out may be more than f32's bound: 12 units against 2 sqrt(K)
 
 
@@ -48,7 +52,7 @@ class Factor:
 
     def scale(self):
         return f"""e = where(most > 0, floor(log2(most)), 0)
-fine = most == 0 or (most < 1e18 and most > 1e-18 and least * {SPREAD} >= most)
+fine = most == 0 or (most < 1e18 and most > 1e-18 and least * {SPREAD_ROOT} * sqrt(cast({self.k}, f32)) >= most)
 wide = cast(where(fine, 0, 1), i32)
 s = exp2(e - 14)
 """
