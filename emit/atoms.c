@@ -79,6 +79,7 @@ WgmmaForm wgmma_form(const IrOp *op) {
     if (form.wait) return form;
     form.fresh = op->operand_count == 4;
     form.factors = op->operands[0]->type->dtype;
+    if (op->operands[0]->type->kind == IR_TYPE_FRAG) form.words = 4;
     form.trans[0] = ir_attr_bool(op, "trans_a");
     form.trans[1] = ir_attr_bool(op, "trans_b");
     return form;
@@ -89,11 +90,11 @@ const char *wgmma_name(Arena *arena, WgmmaForm form) {
     const char *acc = dtype_name(form.acc);
     if (form.wait && form.pending) return arena_printf(arena, "wgmma_wait_%u_%u_%s", form.pending, form.registers, acc);
     if (form.wait) return arena_printf(arena, "wgmma_wait_all_%u_%s", form.registers, acc);
-    return arena_printf(arena, "wgmma_%sm64n%uk%u_%s_%s%s%s", form.fresh ? "new_" : "", 2 * form.registers, wgmma_find(form.factors, form.acc)->depth,
-                        acc, dtype_name(form.factors), form.trans[0] ? "_ta" : "", form.trans[1] ? "_tb" : "");
+    return arena_printf(arena, "wgmma_%sm64n%uk%u_%s_%s%s%s%s", form.fresh ? "new_" : "", 2 * form.registers, wgmma_find(form.factors, form.acc)->depth,
+                        acc, dtype_name(form.factors), form.words ? "_ra" : "", form.trans[0] ? "_ta" : "", form.trans[1] ? "_tb" : "");
 }
 
-const char *wgmma_text(Arena *arena, WgmmaForm form, char mark, unsigned descriptors) {
+const char *wgmma_text(Arena *arena, WgmmaForm form, char mark, unsigned factors) {
     Str s;
     str_init(&s);
     if (form.wait) {
@@ -102,9 +103,13 @@ const char *wgmma_text(Arena *arena, WgmmaForm form, char mark, unsigned descrip
         const Wgmma *kind = wgmma_find(form.factors, form.acc);
         str_printf(&s, "wgmma.mma_async.sync.aligned.m64n%uk%u.%s {", 2 * form.registers, kind->depth, kind->types);
         for (unsigned i = 0; i < form.registers; i++) str_printf(&s, "%s%c%u", i ? "," : "", mark, i);
-        str_printf(&s, "}, %c%u, %c%u, %d", mark, descriptors, mark, descriptors + 1, !form.fresh);
+        str_append(&s, form.words ? "}, {" : "}, ");
+        for (unsigned i = 0; i < form.words; i++) str_printf(&s, "%s%c%u", i ? "," : "", mark, factors + i);
+        if (form.words) str_printf(&s, "}, %c%u, %d", mark, factors + form.words, !form.fresh);
+        else str_printf(&s, "%c%u, %c%u, %d", mark, factors, mark, factors + 1, !form.fresh);
         if (dtype_is_float(form.acc)) str_append(&s, ", 1, 1"); /* signs of the factors */
-        if (!kind->k_major) str_printf(&s, ", %d, %d", form.trans[0], form.trans[1]);
+        if (!kind->k_major && !form.words) str_printf(&s, ", %d", form.trans[0]);
+        if (!kind->k_major) str_printf(&s, ", %d", form.trans[1]);
         str_append(&s, ";");
     }
     const char *text = arena_strdup(arena, s.data);

@@ -51,10 +51,22 @@ static void note_form(CPrinter *p, WgmmaForm form) {
     VEC_PUSH(p->arena, &p->wgmmas, form);
 }
 
-static const char *first_element(CPrinter *p, const IrType *t, const char *array) {
+/* The address of the fragment's first element. */
+static const char *flat(CPrinter *p, const IrType *t, const char *array) {
     if (t->rank <= 1) return array;
     for (unsigned i = 0; i < t->rank; i++) array = arena_printf(p->arena, "%s[0]", array);
     return arena_printf(p->arena, "&%s", array);
+}
+
+/* A factor as an argument: its elements in a fragment, or its descriptor. */
+static const char *factor_argument(CPrinter *p, const IrOp *op, unsigned which) {
+    const IrValue *at = op->operands[2 * which], *offset = op->operands[2 * which + 1];
+    if (at->type->kind == IR_TYPE_FRAG)
+        return arena_printf(p->arena, "%s + %lld", flat(p, at->type, c_value(p, at)->array),
+                            (long long)ir_attr_int(offset->def, "value", 0));
+    const char *factor = c_helper(p, C_HELPER_WGMMA_FACTOR, DTYPE_NONE, DTYPE_NONE);
+    return arena_printf(p->arena, "%s(&%s, 0x%llxull)", factor, c_element(p, at, offset),
+                        (unsigned long long)wgmma_descriptor(op, which));
 }
 
 void c_wgmma(CPrinter *p, const IrOp *op) {
@@ -66,24 +78,31 @@ void c_wgmma(CPrinter *p, const IrOp *op) {
     const IrValue *acc = form.fresh ? NULL : op->operands[op->operand_count - 1];
     const char *array = acc ? c_change_array(p, &op->results[0], acc) : c_new_array(p, &op->results[0]);
     note_form(p, form);
-    const char *arguments = form.registers ? first_element(p, op->results[0].type, array) : "";
-    for (unsigned i = 0; i < 2 && !form.wait; i++) {
-        const char *at = c_element(p, op->operands[2 * i], op->operands[2 * i + 1]);
-        const char *factor = c_helper(p, C_HELPER_WGMMA_FACTOR, DTYPE_NONE, DTYPE_NONE);
-        arguments = arena_printf(p->arena, "%s, %s(&%s, 0x%llxull)", arguments, factor, at,
-                                 (unsigned long long)wgmma_descriptor(op, i));
-    }
+    const char *arguments = form.registers ? flat(p, op->results[0].type, array) : "";
+    for (unsigned i = 0; i < 2 && !form.wait; i++) arguments = arena_printf(p->arena, "%s, %s", arguments, factor_argument(p, op, i));
     call(p, wgmma_name(p->arena, form), arguments);
+}
+
+/* Pairs of elements as the registers that the instruction takes. */
+static void print_words(WgmmaForm form, Str *out) {
+    const char *bits = form.factors == DTYPE_F16 ? "__half_as_ushort" : "__bfloat16_as_ushort";
+    str_printf(out, "    unsigned int w[%u];\n#pragma unroll\n    for (int i = 0; i < %u; i++)\n", form.words, form.words);
+    str_printf(out, "        asm(\"mov.b32 %%0, {%%1, %%2};\" : \"=r\"(w[i]) : \"h\"(%s(a[2 * i])), \"h\"(%s(a[2 * i + 1])));\n", bits, bits);
 }
 
 static void print_form(CPrinter *p, WgmmaForm form, Str *out) {
     str_printf(out, "// clang-format off\n%s void %s(", p->dialect->helper_prefix, wgmma_name(p->arena, form));
     bool real = dtype_is_float(form.acc);
     if (form.registers) str_append(out, real ? "float *d" : "int *d");
-    if (!form.wait) str_append(out, ", unsigned long long a, unsigned long long b");
-    str_printf(out, ") {\n    asm volatile(\"%s\"\n        : ", wgmma_text(p->arena, form, '%', form.registers));
+    if (form.words) str_printf(out, ", const %s *a, unsigned long long b", c_type(p, form.factors));
+    else if (!form.wait) str_append(out, ", unsigned long long a, unsigned long long b");
+    str_append(out, ") {\n");
+    if (form.words) print_words(form, out);
+    str_printf(out, "    asm volatile(\"%s\"\n        : ", wgmma_text(p->arena, form, '%', form.registers));
     for (unsigned i = 0; i < form.registers; i++) str_printf(out, "%s\"%c%c\"(d[%u])", i ? ", " : "", form.fresh ? '=' : '+', real ? 'f' : 'r', i);
-    str_append(out, form.wait ? "\n        :" : "\n        : \"l\"(a), \"l\"(b)");
+    str_append(out, "\n        :");
+    for (unsigned i = 0; i < form.words; i++) str_printf(out, " \"r\"(w[%u]),", i);
+    if (!form.wait) str_append(out, form.words ? " \"l\"(b)" : " \"l\"(a), \"l\"(b)");
     str_append(out, "\n        : \"memory\");\n}\n// clang-format on\n\n");
 }
 

@@ -60,14 +60,15 @@ typedef struct {
     bool wait;
     unsigned registers, pending; /* pending: of the wait; then it has registers only where its products are done */
     bool fresh;                  /* accumulators are made, not added to */
+    unsigned words;              /* registers of the first factor; 0: it is in shared memory */
     Dtype factors, acc;
     bool trans[2]; /* k runs across the rows: the instruction's transposition */
 } WgmmaForm;
 WgmmaForm wgmma_form(const IrOp *op);
 const char *wgmma_name(Arena *arena, WgmmaForm form); /* of a function */
-/* Its PTX: `mark` and a number stands for a register, the accumulators' from 0, the descriptors' of a and b
- * from `descriptors` on. */
-const char *wgmma_text(Arena *arena, WgmmaForm form, char mark, unsigned descriptors);
+/* Its PTX: `mark` and a number stands for a register, the accumulators' from 0, those of a (words, or its descriptor) and
+ * then b's descriptor from `factors` on. */
+const char *wgmma_text(Arena *arena, WgmmaForm form, char mark, unsigned factors);
 /* Bits of a factor's descriptor beside its address. */
 uint64_t wgmma_descriptor(const IrOp *op, unsigned which);
 /* Bytes that the shared memory of the module's kernels must be aligned to. */

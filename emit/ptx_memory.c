@@ -582,12 +582,27 @@ static LLVMValueRef factor_descriptor(Ptx *p, const IrOp *op, unsigned which) {
     return LLVMBuildOr(p->b, at, ptx_int(p, DTYPE_I64, (int64_t)wgmma_descriptor(op, which)), "");
 }
 
+/* The words of a factor in registers: two elements each. */
+static void factor_words(Ptx *p, const IrOp *op, unsigned count, LLVMValueRef *words) {
+    const IrType *t = op->operands[0]->type;
+    LLVMTypeRef element = ptx_type(p, t->dtype), pair = LLVMVectorType(element, 2);
+    unsigned at = count ? (unsigned)ir_attr_int(op->operands[1]->def, "value", 0) : 0;
+    for (unsigned i = 0; i < count; i++) {
+        LLVMValueRef both = LLVMGetUndef(pair);
+        for (unsigned k = 0; k < 2; k++) {
+            LLVMValueRef x = LLVMBuildLoad2(p->b, element, frag_element(p, ptx_use(p, op->operands[0]), t, at + 2 * i + k), "");
+            both = LLVMBuildInsertElement(p->b, both, x, ptx_int(p, DTYPE_I32, k), "");
+        }
+        words[i] = LLVMBuildBitCast(p->b, both, LLVMInt32TypeInContext(p->context), "");
+    }
+}
+
 /* The accumulators stay in their registers: each result is tied to its operand. */
 void ptx_wgmma(Ptx *p, const IrOp *op) {
     WgmmaForm form = wgmma_form(op);
     const IrType *t = op->results[0].type;
     unsigned n = form.registers, count = form.fresh ? 0 : n;
-    LLVMValueRef *args = ARENA_ARRAY(p->arena, LLVMValueRef, n + 2), from = form.fresh ? NULL : ptx_use(p, op->operands[op->operand_count - 1]);
+    LLVMValueRef *args = ARENA_ARRAY(p->arena, LLVMValueRef, n + form.words + 2), from = form.fresh ? NULL : ptx_use(p, op->operands[op->operand_count - 1]);
     LLVMTypeRef element = ptx_type(p, t->dtype);
     Str constraints;
     str_init(&constraints);
@@ -595,11 +610,14 @@ void ptx_wgmma(Ptx *p, const IrOp *op) {
         if (from) args[i] = LLVMBuildLoad2(p->b, element, frag_element(p, from, t, i), "");
         str_append(&constraints, dtype_is_float(t->dtype) ? "=f," : "=r,");
     }
-    /* $n.. are the tied operands: descriptors come behind them. */
+    /* $n.. are the tied operands: factors come behind them. */
     for (unsigned i = 0; i < n && from; i++) str_printf(&constraints, "%u,", i);
-    if (!form.wait) {
-        for (unsigned i = 0; i < 2; i++) args[count++] = factor_descriptor(p, op, i);
-        str_append(&constraints, "l,l,");
+    factor_words(p, op, form.words, args + count);
+    count += form.words;
+    for (unsigned i = 0; i < form.words; i++) str_append(&constraints, "r,");
+    for (unsigned i = form.words ? 1 : 0; i < 2 && !form.wait; i++) {
+        args[count++] = factor_descriptor(p, op, i);
+        str_append(&constraints, "l,");
     }
     str_append(&constraints, "~{memory}");
     LLVMTypeRef type = n ? registers_type(p, element, n) : LLVMVoidTypeInContext(p->context);

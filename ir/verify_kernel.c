@@ -173,20 +173,39 @@ static bool check_tma_load(Verifier *v, const IrOp *op) {
     return ir_check_index_operands(v, op, 5);
 }
 
+static int64_t frag_elements(const IrType *t) {
+    int64_t count = 1;
+    for (unsigned i = 0; i < t->rank; i++) count *= ir_type_extent(t, i);
+    return count;
+}
+
+/* The first factor as a fragment: a thread has a 128th of 64 rows. */
+static bool check_registers(Verifier *v, const IrOp *op, const Wgmma *kind) {
+    const IrAttr *at = op->operands[1]->def ? ir_attr(op->operands[1]->def, "value") : NULL;
+    int64_t step = kind->depth / 2;
+    NEED(v, op, kind->registers && !ir_attr_bool(op, "trans_a"), "such a factor does not come from registers");
+    NEED(v, op, at && at->kind == IR_ATTR_INT, "a fragment's elements are named by a constant");
+    NEED(v, op, at->integer >= 0 && at->integer % step == 0 && at->integer + step <= frag_elements(op->operands[0]->type),
+         "the fragment has no %lld elements from %lld on", (long long)step, (long long)at->integer);
+    NEED(v, op, !ir_attr(op, "swizzle")->ints[0] && !ir_attr(op, "lead")->ints[0], "registers have no swizzle");
+    return true;
+}
+
 static bool check_wgmma(Verifier *v, const IrOp *op) {
     const IrType *acc = op->results[0].type;
     const IrAttr *swizzle = ir_attr(op, "swizzle"), *lead = ir_attr(op, "lead");
-    NEED(v, op, is_shared(op, 0) && is_shared(op, 2) && op->operands[0]->type->dtype == op->operands[2]->type->dtype,
+    bool registers = op->operands[0]->type->kind == IR_TYPE_FRAG;
+    NEED(v, op, (registers || is_shared(op, 0)) && is_shared(op, 2) && op->operands[0]->type->dtype == op->operands[2]->type->dtype,
          "the factors are of one dtype, in shared memory");
     NEED(v, op, acc->kind == IR_TYPE_FRAG && (op->operand_count == 4 || op->operands[4]->type == acc), "the result has the accumulators' type");
-    int64_t registers = 1;
-    for (unsigned i = 0; i < acc->rank; i++) registers *= ir_type_extent(acc, i);
-    NEED(v, op, registers >= 4 && registers <= 128 && registers % 4 == 0, "n is a multiple of 8 up to 256");
+    int64_t sums = frag_elements(acc);
+    NEED(v, op, sums >= 4 && sums <= 128 && sums % 4 == 0, "n is a multiple of 8 up to 256");
     const Wgmma *kind = wgmma_find(op->operands[0]->type->dtype, acc->dtype);
     NEED(v, op, kind, "no instruction multiplies these into such accumulators");
     NEED(v, op, !kind->k_major || (!ir_attr_bool(op, "trans_a") && !ir_attr_bool(op, "trans_b")), "such factors are contiguous along k");
     NEED(v, op, swizzle->count == 2 && lead->count == 2, "swizzle and lead are of a and of b");
-    for (unsigned i = 0; i < 2; i++) {
+    if (registers && !check_registers(v, op, kind)) return false;
+    for (unsigned i = registers; i < 2; i++) {
         int64_t s = swizzle->ints[i], l = lead->ints[i];
         NEED(v, op, s == 32 || s == 64 || s == 128, "a swizzle is of 32, 64 or 128 bytes");
         NEED(v, op, l >= 0 && l % 16 == 0 && l < 1 << 18, "blocks are a multiple of 16 bytes apart, below 2^18");

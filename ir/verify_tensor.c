@@ -188,7 +188,8 @@ static bool check_in_flight(Verifier *v, const IrOp *op) {
 
 static bool check_buf_gemm(Verifier *v, const IrOp *op) {
     const IrType *a = op->operands[0]->type, *b = op->operands[2]->type, *acc = op->results[0].type;
-    NEED(v, op, a->kind == IR_TYPE_BUF && b->kind == IR_TYPE_BUF, "the factors are buffers");
+    bool registers = a->kind == IR_TYPE_TILE && is_wgmma(op) && !ir_attr_bool(op, "trans_a");
+    NEED(v, op, (a->kind == IR_TYPE_BUF || registers) && b->kind == IR_TYPE_BUF, "the factors are buffers");
     NEED(v, op, ir_type_is_index(op->operands[1]->type) && ir_type_is_index(op->operands[3]->type),
          "stages are index values");
     NEED(v, op, acc->kind == IR_TYPE_TILE && op->operands[4]->type == acc,

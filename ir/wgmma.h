@@ -13,6 +13,7 @@ typedef struct {
     int sums;           /* bits of the largest term that its sums keep at least */
     bool k_major;       /* both factors must be contiguous along k */
     int bits;           /* of a factor's significand, without what is cut off; 0: all */
+    bool registers;     /* a may come from registers, as layout_wgmma_a has it */
 } Wgmma;
 /* Null: there is none for these factors and accumulators. */
 const Wgmma *wgmma_find(Dtype in, Dtype acc);

@@ -177,6 +177,13 @@ static const Layout *accumulator(Assign *s, const IrOp *op) {
     return layout_stack(s->layouts, l, acc->rank - 2, extents);
 }
 
+/* What a first factor in registers must have. */
+static const Layout *factor_in_registers(Assign *s, const IrOp *op) {
+    if (!is_tile(op->operands[0])) return NULL;
+    GemmPlan plan = gemm_plan_get(op);
+    return layout_wgmma_a(s->layouts, dtype_bits(op->operands[0]->type->dtype), plan.pad_m, plan.pad_k, (unsigned)plan.wm / 4);
+}
+
 /* Elements that the products of a block of wgmma add to; one that begins anew is added to something that lives as long. */
 static int64_t sums_in_flight(const IrBlock *block) {
     int64_t sums = 0;
@@ -185,6 +192,7 @@ static int64_t sums_in_flight(const IrBlock *block) {
         const IrOp *before = op->operands[4]->def;
         if (before && before->opcode == IR_BUF_GEMM && before->block == block) continue;
         GemmPlan plan = gemm_plan_get(op);
+        if (is_tile(op->operands[0])) sums += plan.pad_m * plan.pad_k / 2;
         sums += plan.pad_m * plan.pad_n * (before && before->opcode == IR_CONST ? 2 : 1);
     }
     return sums;
@@ -317,6 +325,7 @@ static void propagate(void *ctx, IrOp *op) {
     case IR_BUF_GEMM: {
         IrValue *tied[2] = {result, op->operands[4]};
         unify(s, tied, 2);
+        if (is_tile(op->operands[0])) give(s, op->operands[0], factor_in_registers(s, op));
         return;
     }
     default: break;
@@ -406,7 +415,10 @@ static void reconcile(void *ctx, IrOp *op) {
         derive(s, op, layout_transpose(s->layouts, layout_of(op->operands[0]), order));
         return;
     }
-    case IR_BUF_GEMM: require(s, op, 4, layout_of(result)); return;
+    case IR_BUF_GEMM:
+        require(s, op, 4, layout_of(result));
+        require(s, op, 0, factor_in_registers(s, op));
+        return;
     case IR_WGMMA_WAIT: require(s, op, 0, layout_of(result)); return;
     default: break;
     }

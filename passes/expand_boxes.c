@@ -1,6 +1,7 @@
 /* Buffers that the copy engine fills: its copies and barriers, and products of warpgroups from there. */
 #include "expand_internal.h"
 #include "gemm_plan.h"
+#include "passes_internal.h"
 
 #include <string.h>
 
@@ -151,7 +152,7 @@ static void copy_boxes(Expand *x, IrOp *op) {
 /* A factor: where the warpgroup's rows begin in its stage, and how the instruction finds its way from there. */
 typedef struct {
     Boxes boxes;
-    IrValue *place;
+    IrValue *place; /* null: the factor is a fragment */
     bool across; /* k runs across the rows as they are stored */
     int64_t lead;
 } Factor;
@@ -163,13 +164,19 @@ static IrValue *along_offset(IrBuilder *b, const Factor *f, IrValue *first) {
     return index_mul_const(b, first, f->boxes.rows);          /* whole blocks */
 }
 
-/* Elements from there to depth k. */
+/* Elements from there to depth k; of a fragment, a thread's. */
 static int64_t depth_offset(const Factor *f, int64_t k) {
+    if (!f->place) return k / 2;
     int64_t across = f->boxes.box / size_of(&f->boxes);
     return f->across ? k * across : k / across * across * f->boxes.rows + k % across;
 }
 
 static Factor factor_of(Expand *x, const IrOp *op, unsigned which) {
+    if (is_tile(op->operands[2 * which])) {
+        Dist dist = dist_of(op->operands[2 * which]->type);
+        Dtype dtype = op->operands[2 * which]->type->dtype;
+        return (Factor){.boxes = {.shared = rep_materialise(x, expand_rep(x, op->operands[2 * which]), &dist, dtype), .dtype = dtype}};
+    }
     bool trans = ir_attr_bool(op, which ? "trans_b" : "trans_a");
     Factor f = {.boxes = boxes_of(x, op->operands[2 * which]), .across = trans ^ (which == 1)};
     f.lead = f.across ? f.boxes.rows * f.boxes.box : 0;
@@ -206,14 +213,15 @@ void expand_box_gemm(Expand *x, IrOp *op) {
     IrValue *acc = fresh ? NULL : rep_materialise(x, expand_rep(x, op->operands[4]), &dist, op->results[0].type->dtype);
     Factor f[2] = {factor_of(x, op, 0), factor_of(x, op, 1)};
     IrValue *row = first_row(x, &dist);
-    if (row) f[0].place = index_add(&x->b, f[0].place, along_offset(&x->b, &f[0], row));
+    if (row && f[0].place) f[0].place = index_add(&x->b, f[0].place, along_offset(&x->b, &f[0], row));
     ir_op_create(&x->b, IR_WGMMA_FENCE, 0, NULL, 0, NULL);
     int64_t depth = STEP_BYTES / size_of(&f[0].boxes);
     for (int64_t k = 0; k < plan.pad_k; k += depth) {
         IrValue *operands[5] = {f[0].boxes.shared, NULL, f[1].boxes.shared, NULL, acc};
         for (unsigned i = 0; i < 2; i++) {
             int64_t offset = depth_offset(&f[i], k);
-            operands[2 * i + 1] = offset ? ir_binary(&x->b, IR_ADD, f[i].place, constant(&x->b, offset)) : f[i].place;
+            IrValue *way = offset || !f[i].place ? constant(&x->b, offset) : NULL;
+            operands[2 * i + 1] = !f[i].place ? way : way ? ir_binary(&x->b, IR_ADD, f[i].place, way) : f[i].place;
         }
         IrOp *product = ir_op_create(&x->b, IR_WGMMA, acc ? 5 : 4, operands, 1, &type);
         ir_attr_set_ints(product, "swizzle", 2, (int64_t[]){f[0].boxes.box, f[1].boxes.box});

@@ -19,6 +19,7 @@ typedef struct {
     unsigned features; /* TARGET_* that it needs */
     int sums;          /* bits that its sums keep; 0: all of the accumulator's */
     int bits;          /* of a factor that count; 0: all of its type's */
+    bool registers;    /* the first factor may come from registers */
 } GemmAtom;
 
 /* acc (lead x m x n) += a (m x k) b (k x n), `in` the factors' dtype, `acc` the accumulator's. */
@@ -46,6 +47,8 @@ GemmWarps gemm_warps(PassContext *ctx, IrFunc *f);
 /* Whether a warpgroup's instruction does this product as it is: of a tile of 64, 128 or 256 rows and at most
  * 256 columns, in steps of the instruction's depth. */
 bool gemm_fits_wgmma(const Target *target, GemmShape shape);
+/* Whether it may have its first factor in registers. */
+bool gemm_has_registers(const Target *target, GemmShape shape);
 /* All gemms of a function, each of which fits and has `m` rows, done so. */
 GemmWarps gemm_warps_wgmma(int64_t m);
 

@@ -442,7 +442,7 @@ static void walk_product(Races *r, State *s, const IrOp *op) {
     if (!r->together || r->blocks > 1 || r->threads % GROUP) races_fail(r, op, NULL, "a warpgroup's instruction that not all threads come to");
     if (!s->fenced) races_fail(r, op, NULL, "no wgmma.fence stands between the registers' last use and this product");
     for (int64_t first = 0; first < r->threads && !r->failed; first += GROUP) {
-        add_factor(r, op, 0, ROWS, first, &count);
+        if (op->operands[0]->type->kind != IR_TYPE_FRAG) add_factor(r, op, 0, ROWS, first, &count);
         add_factor(r, op, 1, columns, first, &count);
     }
     if (r->failed) return;

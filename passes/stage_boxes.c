@@ -1,7 +1,8 @@
 /* The schedule of a ring that the copy engine fills and warpgroups multiply from: one thread copies S-1
  * iterations ahead, the copies' bytes arrive on a barrier a stage, the product of an iteration is in flight
  * while the next one is issued. One block's barrier an iteration, behind which the stage that was read last
- * is free. docs/decisions/0005-tile-lowering.md says why the copies have no warps of their own.
+ * is free. docs/decisions/0012-warpgroups.md says why the copies have no warps of their own, 0021-factors-in-registers.md when a
+ * first factor needs no buffer.
  *
  *   full = mbar.alloc; barrier; if (0 < n) { mbar.expect(full, 0); tma.copy ... } ...
  *   if (0 < n) for (k) { mbar.wait(full, k % S, k / S % 2)
@@ -22,9 +23,30 @@ typedef struct {
     int64_t rows; /* of all gemms so far; -1: one does not fit */
 } Fit;
 
+/* Whether lane (i, j) of the value comes from lane (i, j) of a product of the block. */
+static bool lies_as_product(const IrBlock *block, const IrValue *v) {
+    const IrOp *op = v->def;
+    if (!op || op->block != block) return false;
+    if (op->opcode == IR_TILE_GEMM) return true;
+    if (!ir_has_trait(op, IR_ELEMENTWISE)) return false;
+    for (unsigned i = 0; i < op->operand_count; i++)
+        if (lies_as_product(block, op->operands[i])) return true;
+    return false;
+}
+
+bool stage_from_registers(const Target *target, IrOp *gemm) {
+    const GemmShape shape = gemm_shape(gemm);
+    IrBlock *block = gemm->block;
+    IrValue *factor = gemm->operands[0];
+    const Ring ring = {.loop = stage_loop(block)};
+    if (!ring.loop || ir_attr_bool(gemm, "trans_a") || !gemm_has_registers(target, shape)) return false;
+    return stage_fill(&ring, block, gemm, factor) == FILL_BEFORE || lies_as_product(block, factor);
+}
+
 static bool factor_fits(Fit *fit, IrOp *gemm, unsigned which) {
     const Ring ring = {.loop = stage_loop(gemm->block)};
     IrValue *factor = gemm->operands[which];
+    if (which == 0 && stage_from_registers(fit->ctx->target, gemm)) return true;
     return stage_fill(&ring, gemm->block, gemm, factor) == FILL_AHEAD && stage_fits_boxes(fit->ctx, factor->def);
 }
 
@@ -37,23 +59,27 @@ static bool is_shared(const IrOp *gemm, unsigned which) {
     return false;
 }
 
-enum { MAX_IN_BLOCK = 7, MAX_ACCUMULATORS = 128 /* of a thread, in flight */, THREADS = 256 };
+enum { MAX_IN_BLOCK = 7, MAX_ACCUMULATORS = 128 /* of a thread, in flight */, MAX_REGISTERS = 192 /* with factors */, THREADS = 256 };
 
 /* Room for two stages, without which nothing is copied ahead; registers for what the block's gemms add to. */
-static bool has_room(const Target *target, const IrBlock *block) {
-    int64_t bytes = 0, accumulators = 0, count = 0, rows = 0;
-    for (const IrOp *op = block->first; op; op = op->next) {
+static bool has_room(const Target *target, IrBlock *block) {
+    int64_t bytes = 0, accumulators = 0, factors = 0, count = 0, rows = 0;
+    for (IrOp *op = block->first; op; op = op->next) {
         if (op->opcode != IR_TILE_GEMM) continue;
         GemmShape s = gemm_shape(op);
-        for (unsigned i = 0; i < 2; i++)
+        bool registers = stage_from_registers(target, op);
+        if (registers && !is_shared(op, 0)) factors += s.k / 4;
+        for (unsigned i = registers; i < 2; i++)
             if (!is_shared(op, i)) bytes += (i ? s.n : s.m) * s.k * (int64_t)dtype_size(s.in);
         const IrOp *before = op->operands[2]->def;
         if (!before || before->opcode != IR_TILE_GEMM || before->block != block) accumulators += s.n / 2;
         rows = s.m;
         count++;
     }
-    int64_t most = 2 * rows > THREADS ? MAX_ACCUMULATORS / 2 : MAX_ACCUMULATORS;
-    return count <= MAX_IN_BLOCK && accumulators <= most && 2 * bytes <= target->shared_bytes_block * 9 / 10;
+    bool crowded = 2 * rows > THREADS;
+    int64_t most = crowded ? MAX_ACCUMULATORS / 2 : MAX_ACCUMULATORS, all = crowded ? MAX_REGISTERS / 2 : MAX_REGISTERS;
+    return count <= MAX_IN_BLOCK && accumulators <= most && accumulators + factors <= all &&
+           2 * bytes <= target->shared_bytes_block * 9 / 10;
 }
 
 static void check_fit(void *context, IrOp *op) {
@@ -80,7 +106,8 @@ static void limit_extents(void *context, IrOp *op) {
     IrFunc *f = op->block->func;
     AffCtx *c = ctx->module->affs;
     const Aff *limit = aff_const(c, ((int64_t)1 << 31) - REACH);
-    for (unsigned i = 0; i < 2 && op->opcode == IR_TILE_GEMM; i++) {
+    if (op->opcode != IR_TILE_GEMM) return;
+    for (unsigned i = stage_from_registers(ctx->target, op); i < 2; i++) {
         const IrType *tensor = op->operands[i]->def->operands[0]->type;
         for (unsigned a = 0; a < tensor->rank; a++) {
             const Aff *room = aff_sub(c, limit, tensor->extents[a]);

@@ -102,7 +102,7 @@ static GemmPlan plan_of(Staging *s, const IrOp *gemm) {
     return gemm_plan(s->ctx->target, gemm_shape(gemm), &s->warps);
 }
 
-static Operand operand_of(const Ring *ring, IrBlock *block, const IrOp *first, const IrOp *gemm, const GemmPlan *p,
+static Operand operand_of(const Target *target, const Ring *ring, IrBlock *block, const IrOp *first, IrOp *gemm, const GemmPlan *p,
                           unsigned which) {
     Operand o = {.value = gemm->operands[which], .trans = ir_attr_bool(gemm, which ? "trans_b" : "trans_a")};
     o.across = o.trans ^ (which == 1);
@@ -110,7 +110,8 @@ static Operand operand_of(const Ring *ring, IrBlock *block, const IrOp *first, c
     o.rows = o.trans ? columns : rows;
     o.columns = o.trans ? rows : columns;
     o.matrices = stage_matrices(o.value->type);
-    o.fill = stage_fill(ring, block, first, o.value);
+    bool registers = which == 0 && gemm_plan_is_wgmma(p) && stage_from_registers(target, gemm);
+    o.fill = registers ? FILL_NEVER : stage_fill(ring, block, first, o.value);
     return o;
 }
 
@@ -205,7 +206,8 @@ static size_t collect_gemms(Staging *s, IrBlock *block, IrOp **gemms) {
 /* A factor that an earlier gemm of the block has in the same form is there already. */
 static void share_operand(const Ring *ring, Operand *o) {
     for (const Operand *p = ring->operands; p < o; p++) {
-        if (p->value != o->value || p->rows != o->rows || p->columns != o->columns || p->fill == FILL_DONE) continue;
+        bool same = p->value == o->value && p->rows == o->rows && p->columns == o->columns;
+        if (!same || p->fill == FILL_DONE || p->fill == FILL_NEVER) continue;
         o->fill = FILL_DONE;
         o->twin = p;
         return;
@@ -237,9 +239,9 @@ static void plan_ring(Staging *s, Ring *ring, IrBlock *block, IrOp *const *gemms
         GemmPlan plan = plan_of(s, gemms[g]);
         for (unsigned i = 0; i < 2; i++) {
             Operand *o = &ring->operands[ring->count++];
-            *o = operand_of(ring, block, gemms[0], gemms[g], &plan, i);
-            share_operand(ring, o);
-            if (o->fill == FILL_DONE) continue;
+            *o = operand_of(s->ctx->target, ring, block, gemms[0], gemms[g], &plan, i);
+            if (o->fill != FILL_NEVER) share_operand(ring, o);
+            if (o->fill == FILL_DONE || o->fill == FILL_NEVER) continue;
             *(o->fill == FILL_AHEAD ? &ahead : &once) += operand_bytes(o, s->warps.wgmma ? 0 : ROW_PADDING);
         }
     }
@@ -249,11 +251,23 @@ static void plan_ring(Staging *s, Ring *ring, IrBlock *block, IrOp *const *gemms
     report_depth(s, ring, ahead);
 }
 
+/* A factor that stays in registers: zeros where it is absent along K, as the other one has them. */
+static IrValue *present_along_k(Staging *s, IrValue *factor) {
+    if (!presence_of(s->ctx, factor).axes[1].hi) return factor;
+    IrBuilder b = factor->def ? ir_builder_after(factor->def) : ir_builder_before(factor->block->first);
+    IrOp *fill = ir_op_create(&b, IR_TILE_FILL, 1, &factor, 1, &factor->type);
+    ir_attr_set_float(fill, "value", 0);
+    ir_attr_set_int(fill, "axis", 1);
+    ir_result(fill, 0)->name = factor->name;
+    return ir_result(fill, 0);
+}
+
 static void alloc_ring(Staging *s, IrBuilder *b, Ring *ring, IrOp *const *gemms) {
     for (size_t k = 0; k < ring->count; k++) {
         GemmPlan plan = plan_of(s, gemms[k / 2]);
         Operand *o = &ring->operands[k];
-        if (o->twin) o->buf = o->twin->buf;
+        if (o->fill == FILL_NEVER) o->buf = present_along_k(s, o->value);
+        else if (o->twin) o->buf = o->twin->buf;
         else if (s->warps.wgmma) stage_alloc_boxes(s, b, o, ring->stages);
         else stage_alloc(s, b, o, o->fill == FILL_AHEAD ? ring->stages : 1, gemm_plan_is_mma(&plan));
     }

@@ -11,6 +11,7 @@ typedef enum {
     FILL_AHEAD,  /* copied from memory, stages ahead */
     FILL_BEFORE, /* does not change in the loop: stored once in front of it */
     FILL_INSIDE, /* stored from registers at the gemm */
+    FILL_NEVER,  /* multiplied from registers */
     FILL_DONE    /* an earlier factor of the block's gemms is the same (`twin`) */
 } Fill;
 
@@ -18,7 +19,7 @@ typedef enum {
  * consecutive stages. */
 typedef struct Operand {
     Fill fill;
-    IrValue *value, *buf;
+    IrValue *value, *buf; /* buf: its place in shared memory; what is multiplied from registers: itself */
     const struct Operand *twin;
     bool trans;
     bool across; /* K runs across the rows as they are stored */
@@ -104,6 +105,9 @@ IrValue *stage_number(IrBuilder *b, const Ring *ring, IrValue *iteration);
 IrValue *stage_of(IrBuilder *b, const Ring *ring, IrValue *iteration, int64_t ahead);
 /* The loop whose body the block is, or null. */
 IrOp *stage_loop(IrBlock *block);
+/* Whether warpgroups multiply by this first factor from registers: it does not change in the gemm's loop, or comes lane by
+ * lane from a product of its block, and so lies as the instruction wants it. */
+bool stage_from_registers(const Target *target, IrOp *gemm);
 /* Whether `a` stands in front of `b` in one block. */
 bool stage_is_before(const IrOp *a, const IrOp *b);
 /* The first of the operand's matrices in a stage of the ring. */

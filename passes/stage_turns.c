@@ -68,6 +68,7 @@ static bool fits(Arena *scratch, const IrFunc *f, const Survey *s) {
             return false;
     for (unsigned i = 0; i < 2; i++) {
         const IrOp *load = s->gemm->operands[i]->def;
+        if (!load || load->opcode != IR_TILE_LOAD || load->block != s->gemm->block) return false; /* from registers */
         for (unsigned k = 1; k < load->operand_count; k++)
             if (!is_arithmetic(&known, load->operands[k], s->number)) return false;
     }

@@ -1,6 +1,6 @@
 /* The copy engine, barriers that count its bytes, and products of warpgroups, each as late as the program
  * allows: a copy lands when its phase is waited for and its place holds NaNs until then, and what a product
- * reads may not change before it is waited for. Swizzles and fragments are those of the PTX ISA ("Shared Memory
+ * reads, in shared memory or in registers, may not change before it is waited for. Swizzles and fragments are those of the PTX ISA ("Shared Memory
  * Matrix Layout", "Register Fragments for wgmma.mma_async.m64nNk16", "m64nNk32"). */
 #include "interpret_internal.h"
 #include "wgmma.h"
@@ -165,6 +165,7 @@ static void run_tma_load(Machine *m, Inst *inst, const uint8_t *active) {
 
 /* Where a factor's elements lie. */
 typedef struct {
+    const Slot *registers; /* the fragment that has them, from element `start` of each thread's on; null: they are in memory */
     Memory *memory;
     Dtype dtype;
     int64_t start, swizzle, lead;
@@ -175,6 +176,12 @@ typedef struct {
 static View view_of(Machine *m, const Inst *inst, unsigned which, size_t first) {
     const Slot *ptr = inst->operands[2 * which], *offset = inst->operands[2 * which + 1];
     View v = {.memory = ptr->memory, .dtype = ptr->dtype, .across = ir_attr_bool(inst->op, which ? "trans_b" : "trans_a")};
+    if (inst->op->operands[2 * which]->type->kind == IR_TYPE_FRAG) {
+        v.registers = ptr;
+        v.depth = 32 / (int64_t)dtype_size(ptr->dtype);
+        v.start = offset->cells[first].i;
+        return v;
+    }
     v.swizzle = ir_attr(inst->op, "swizzle")->ints[which];
     v.lead = ir_attr(inst->op, "lead")->ints[which];
     v.depth = 32 / (int64_t)dtype_size(ptr->dtype);
@@ -183,6 +190,16 @@ static View view_of(Machine *m, const Inst *inst, unsigned which, size_t first) 
         if (offset->cells[t].i != offset->cells[first].i) machine_trap(m, "threads of a warpgroup name different factors");
     if (v.start % 16) machine_trap(m, "a factor does not begin at a multiple of 16 bytes");
     return v;
+}
+
+/* What the group's threads hold of 64 rows, laid out as accumulators. */
+static void read_registers(const View *v, size_t first, double a[ROWS][DEPTH]) {
+    const Slot *s = v->registers;
+    for (size_t t = 0; t < GROUP; t++)
+        for (int64_t e = 0; e < v->depth / 2; e++) {
+            const Cell *cell = &s->cells[(first + t) * s->n + (size_t)(v->start + e)];
+            a[t / WARP * 16 + t % WARP / 4 + (size_t)(e / 2 % 2 * 8)][e / 4 * 8 + (int64_t)(t % 4 * 2) + e % 2] = cell->f;
+        }
 }
 
 /* Element (along, k): along M of a, N of b. */
@@ -203,8 +220,9 @@ typedef struct {
 
 static Hash128 read_factors(Machine *m, const View v[2], int64_t columns, size_t first, Factors *f) {
     memset(f, 0, sizeof *f);
+    if (v[0].registers) read_registers(&v[0], first, f->a);
     for (int64_t k = 0; k < v->depth; k++) {
-        for (int64_t i = 0; i < ROWS; i++) f->a[i][k] = element(m, &v[0], i, k, first);
+        for (int64_t i = 0; i < ROWS && !v[0].registers; i++) f->a[i][k] = element(m, &v[0], i, k, first);
         for (int64_t j = 0; j < columns; j++) f->b[j][k] = element(m, &v[1], j, k, first);
     }
     return hash128(f, sizeof *f, (Hash128){0, 0});

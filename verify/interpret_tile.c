@@ -349,7 +349,8 @@ static Factor stage_factor(Machine *m, const Slot *buffer, const Slot *stage, co
 
 static void run_buf_gemm(Machine *m, Inst *inst, const uint8_t *active) {
     Slot **x = inst->operands, *r = inst->results[0];
-    Factor a = stage_factor(m, x[0], x[1], inst->op, false);
+    bool registers = inst->op->operands[0]->type->kind == IR_TYPE_TILE;
+    Factor a = registers ? tile_factor(x[0], false) : stage_factor(m, x[0], x[1], inst->op, false);
     Factor b = stage_factor(m, x[2], x[3], inst->op, true);
     (void)active;
     multiply(&a, &b, x[4], r);

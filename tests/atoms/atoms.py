@@ -366,8 +366,8 @@ def tma_tf32():
 
 # ---- Products of a warpgroup ----
 
-def wgmma(row, swizzle, columns, trans_a=False, trans_b=False, fresh=False):
-    """D + A B of 64 rows; k as far as the swizzle's rows go."""
+def wgmma(row, swizzle, columns, trans_a=False, trans_b=False, fresh=False, held=False):
+    """D + A B of 64 rows; k as far as the swizzle's rows go. held: A in registers."""
     dtype, acc, depth = row["in"], row["acc"], row["depth"]
     size = SIZES[dtype]
     across = k_extent = swizzle // size  # elements of a block's row
@@ -381,17 +381,17 @@ def wgmma(row, swizzle, columns, trans_a=False, trans_b=False, fresh=False):
     buffers = k.shared(dtype, 0, 64 * k_extent, 1024), k.shared(dtype, room, columns * k_extent, 1024)
     full, first = make_barrier(k, room + bytes_b)
     boxes, maps, rows = [], [], {}
-    for t, to in zip((a, b), buffers):
+    for t, to in list(zip((a, b), buffers))[held:]:
         height, width = t.extents[1:]
         rows[t.name] = height
         maps.append(f"map %{t.name}_box: ptr<{dtype}, map> of {t.name} [1, {height}, {across}] swizzle {swizzle}")
         boxes += [(f"%{t.name}_box", to, at * height, [block, 0, at]) for at in range(0, width, across)]
-    copy_boxes(k, full, first, bytes_a + bytes_b, boxes)
+    copy_boxes(k, full, first, bytes_b if held else bytes_a + bytes_b, boxes)
 
     registers = columns // 2
     kind, one = f"frag<[1, {registers}] x {acc}>", "!1"  # registers in flight may not be copied
 
-    def place(e):
+    def place(e, columns=columns):
         row = k.add(k.mul(k.div(tid, 32), 16), k.div(k.mod(tid, 32), 4), k.mul(k.mod(k.div(e, 2), 2), 8))
         column = k.add(k.mul(k.div(e, 4), 8), k.mul(k.mod(tid, 4), 2), k.mod(e, 2))
         return k.add(k.mul(k.add(k.mul(block, 64), row), columns), column)
@@ -401,13 +401,17 @@ def wgmma(row, swizzle, columns, trans_a=False, trans_b=False, fresh=False):
         k.do(f"yield({k.load('%D', place('%e'), acc)})")
         k.end()
         sums = "%begin"
+    if held:
+        k.begin(f"%held = map() {{extents = [1, {k_extent // 2}]}} : frag<[1, {k_extent // 2}] x {dtype}> (%s: index, %h: index)")
+        k.do(f"yield({k.load('%A', place('%h', k_extent), dtype)})")
+        k.end()
     k.do("wgmma.fence()")
     lead = [rows["A"] * swizzle if trans_a else 0, rows["B"] * swizzle if trans_b else 0]
     flags = (", trans_a = true" if trans_a else "") + (", trans_b = true" if trans_b else "")
     for at in range(0, k_extent, depth):
-        offsets = [k.const(at * (across if t else 1)) for t in (trans_a, trans_b)]
-        operands = f"{buffers[0]}, {offsets[0]}, {buffers[1]}, {offsets[1]}" + (f", {sums}" if sums else "")
-        sums = k.op(f"wgmma({operands}) {{swizzle = [{swizzle}, {swizzle}], lead = [{lead[0]}, {lead[1]}]{flags}}}", kind, one)
+        offsets = [k.const(at // 2 if held and not t else at * (across if trans else 1)) for t, trans in enumerate((trans_a, trans_b))]
+        operands = f"{'%held' if held else buffers[0]}, {offsets[0]}, {buffers[1]}, {offsets[1]}" + (f", {sums}" if sums else "")
+        sums = k.op(f"wgmma({operands}) {{swizzle = [{0 if held else swizzle}, {swizzle}], lead = [{lead[0]}, {lead[1]}]{flags}}}", kind, one)
     k.do("wgmma.commit()")
     done = k.op(f"wgmma.wait({sums}) {{pending = 0}}", kind, one)
     k.begin(f"map() {{extents = [1, {registers}]}} (%j: index, %f: index)")
@@ -479,8 +483,8 @@ def kernels(root):
         table.append((name, "sm_80", make(name)))
     table += [(f"cp.async {size}", "sm_80", cp_async(size)) for size in (4, 8, 16)]
     table += [(f"shuffle.xor {mask}", "sm_80", shuffle(mask)) for mask in (1, 16, 31)]
-    for found in rows_of(root, "ir/wgmma.def", r'WGMMA\("([^"]+)", "[^"]+", (\w+), (\w+), (\d+), (\d+), \d+, (true|false), \d+\)'):
-        name, k_major = found[0], found[5] == "true"
+    for found in rows_of(root, "ir/wgmma.def", r'WGMMA\("([^"]+)", "[^"]+", (\w+), (\w+), (\d+), (\d+), \d+, (true|false), \d+, (true|false)\)'):
+        name, k_major, registers = found[0], found[5] == "true", found[6] == "true"
         row = {"in": found[1].lower(), "acc": found[2].lower(), "depth": int(found[3])}
         for swizzle in (32, 64, 128):
             table.append((f"{name} {swizzle}", "sm_90a", wgmma(row, swizzle, 32)))
@@ -488,6 +492,8 @@ def kernels(root):
                 continue
             for trans_a, trans_b in ((True, False), (False, True), (True, True)):
                 table.append((f"{name} {swizzle}{' ta' * trans_a}{' tb' * trans_b}", "sm_90a", wgmma(row, swizzle, 64, trans_a, trans_b)))
+        for swizzle, trans_b in ((32, False), (64, True), (128, False), (128, True)) if registers else ():
+            table.append((f"{name} {swizzle} registers{' tb' * trans_b}", "sm_90a", wgmma(row, swizzle, 64, False, trans_b, held=True)))
         table.append((f"{name} n least", "sm_90a", wgmma(row, 128, max(8, int(found[4])))))
         table.append((f"{name} n 256 new", "sm_90a", wgmma(row, 128, 256, fresh=True)))
     instructions = rows_of(root, "emit/async.def", r"ASYNC\((\w+), (\d+), ")
