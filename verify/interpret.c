@@ -269,6 +269,11 @@ static bool run_func(Launch *l, const IrFunc *f, const char **error) {
     return !m->error;
 }
 
+bool interpret_func(Arena *arena, const IrFunc *f, const InterpretArgs *args, const char **error) {
+    Launch launch = {.arena = arena, .args = args};
+    return run_func(&launch, f, error) && return_placed(&launch, error);
+}
+
 static const char *kernel_of(const IrFunc *f) {
     const IrAttr *kernel = ir_func_attr(f, "kernel");
     return kernel && kernel->string ? kernel->string : f->name;

@@ -246,13 +246,14 @@ typedef struct {
     uint64_t step_limit; /* ops run before giving up; 0: 2^36 */
 } InterpretArgs;
 
-/* Runs a module's functions in order, as one launch: of the versions of a kernel the first whose
- * guard holds; workspaces are shared by name and poisoned first. Functions are tile-level (any state:
- * presence as the language has it) or kernel-level: on the CPU in sequence, for target cuda block by
- * block with all threads in lockstep. Arithmetic rounds once per op in the op's dtype. Traps, with
- * *error saying what and where: an access outside memory or misaligned, a collective under divergent
- * control, shared memory reached by two threads without a barrier between them. Asynchronous copies
- * land when they are waited for, no earlier. */
+/* Runs a tile-level function (any state: presence as the language has it) or a kernel-level one: on
+ * the CPU in sequence, for target cuda block by block with all threads in lockstep. Arithmetic
+ * rounds once per op in the op's dtype. Traps, with *error saying what and where: an access outside
+ * memory or misaligned, a collective under divergent control, shared memory reached by two threads
+ * without a barrier between them. Asynchronous copies land when they are waited for, no earlier. */
+bool interpret_func(Arena *arena, const IrFunc *f, const InterpretArgs *args, const char **error);
+/* Runs a module's tile or kernel functions in order, as one launch: of the versions of a kernel the
+ * first whose guard holds; workspaces are shared by name and poisoned first. */
 bool interpret_module(Arena *arena, const IrModule *m, const InterpretArgs *args,
                       const char **error);
 
