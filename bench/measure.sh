@@ -10,6 +10,7 @@
 # sizes       a 64th of the size, odd extents                                   part.json, ragged.json
 # dram        bytes of device memory by ncu                                     dram.json
 # gemm        products beside cuBLAS and cuBLASLt                               gemm.json
+# attention   f16 and bf16 beside scaled_dot_product_attention's backends       attention.json
 # search      searches for six operators, start and winner in turns             search/
 #
 # CHECK_OPTIONS are more options for gpu_check.py (--seconds=300: what has not begun by then is left out and told; --only=NAME,...).
@@ -36,7 +37,7 @@ work=$out/work
 mkdir -p "$work"
 
 files() { # the sketches that gpu_check verifies: all but one that asks for a core's scratch memory
-  ls examples/*.sketch tests/{sketches,access,bugs,products}/*.sketch tests/verify/{along,turned,warpgroups,windows}/*.sketch | grep -v scratch-of-a-core
+  printf '%s\n' examples/*.sketch tests/{sketches,access,bugs,products}/*.sketch tests/verify/{along,turned,warpgroups,windows}/*.sketch | grep -v scratch-of-a-core
 }
 
 artifacts() { # FOLDER FILE...: side by side
@@ -103,15 +104,17 @@ dram() { python3 bench/kernelbench/dram.py "$library" "$work/problems" "$out/pre
 
 gemm() { python3 bench/gemm.py "$sketchc" "$library" "$out/gemm.json" --only f16_nn,f16_nt,bf16_nt,i8_nt,f8e4m3_nt --rounds 12 --folder "$work/gemm" --arch "$ARCH"; }
 
+attention() { python3 bench/attention.py "$sketchc" "$library" "$out/attention.json" --folder "$work/attention" --arch "$ARCH"; }
+
 search() { python3 bench/search_gpu.py "$sketchc" "$out/search" --total=300; }
 
 parts=("$@")
-[ ${#parts[@]} -gt 0 ] || parts=(compile check problems drawn variants sizes dram gemm search)
+[ ${#parts[@]} -gt 0 ] || parts=(compile check problems drawn variants sizes dram gemm attention search)
 failed=
 echo "commit ${commit:-unknown}, seed $seed" | tee "$out/measured.txt"
 for part in "${parts[@]}"; do
   case $part in
-  compile | check | problems | drawn | variants | sizes | dram | gemm | search) ;;
+  compile | check | problems | drawn | variants | sizes | dram | gemm | attention | search) ;;
   *)
     echo "there is no part $part"
     exit 2
