@@ -153,8 +153,10 @@ static ScopeName *entry_of(NameScope *s, const char *text) {
     return e;
 }
 
+enum { NUMBERED_LENGTH = NAME_MAX_LENGTH - 8 }; /* of a name that a number follows */
+
 static const char *numbered(Arena *arena, const char *base, unsigned number) {
-    return arena_printf(arena, "%.*s_%u", NAME_MAX_LENGTH - 8, base, number);
+    return arena_printf(arena, "%.*s_%u", NUMBERED_LENGTH, base, number);
 }
 
 const char *name_claim(NameScope *scope, const char *hint) {
@@ -186,10 +188,31 @@ const char *step_of(const IrFunc *f) {
     return a && a->kind == IR_ATTR_STR ? a->string : f->name;
 }
 
+static bool is_cut(const char *text) { return strlen(text) > NAME_MAX_LENGTH - 2; }
+
+/* The symbol of a function or step of the module. Of those that are alike as far as names go all but the first are
+ * numbered; one text has one symbol. */
+static const char *symbol_of(Arena *arena, const IrModule *m, const char *text) {
+    const char *legal = name_legal(arena, text);
+    unsigned number = 1;
+    bool taken = false, found = !is_cut(text);
+    for (const IrFunc *f = m->first; f && !found; f = f->next) {
+        const char *both[] = {step_of(f), f->name};
+        for (unsigned i = 0; i < 2 && !found; i++) {
+            const char *other = is_cut(both[i]) ? name_legal(arena, both[i]) : "";
+            found = strcmp(both[i], text) == 0;
+            if (found || strncmp(other, legal, NUMBERED_LENGTH) != 0) continue;
+            number++;
+            taken |= strcmp(other, legal) == 0;
+        }
+    }
+    return taken ? numbered(arena, legal, number) : legal;
+}
+
 const char *emit_entry_name(Arena *arena, const IrFunc *f) {
-    return name_legal(arena, f->name);
+    return symbol_of(arena, f->module, f->name);
 }
 
 const char *emit_step_name(Arena *arena, const IrFunc *f) {
-    return name_legal(arena, step_of(f));
+    return symbol_of(arena, f->module, step_of(f));
 }

@@ -48,10 +48,37 @@ static void test_scope(Arena *a) {
     CHECK(strcmp(first, second) != 0 && strlen(second) <= NAME_MAX_LENGTH);
 }
 
+/* Functions and steps whose names are alike for longer than a symbol is are told apart; one step has one symbol. */
+static void test_symbols(Arena *a) {
+    static const char *const names[] = {"sums_of_columns_in_parts_and_groups_passes_aligned", "sums_of_columns_in_parts_and_groups_passes_unaligned",
+                                        "sums_of_columns_in_parts_and_groups_row_aligned",    "sums_of_columns_in_parts_and_groups_row_unaligned",
+                                        "sums_of_columns_in_parts_and_groups_passes_part",    "sums"};
+    static const char *const steps[] = {"sums_of_columns_in_parts_and_groups_step_of_one", "sums_of_columns_in_parts_and_groups_step_of_one",
+                                        "sums_of_columns_in_parts_and_groups_step_of_two", "sums_of_columns_in_parts_and_groups_step_of_two", NULL, NULL};
+    IrModule *m = ir_module_create(a, NULL);
+    IrFunc *f[COUNT_OF(names)];
+    for (size_t i = 0; i < COUNT_OF(names); i++) {
+        f[i] = ir_func_create(m, names[i], IR_LEVEL_KERNEL);
+        if (steps[i]) ir_func_attr_set_str(f[i], "kernel", steps[i]);
+    }
+    for (size_t i = 0; i < COUNT_OF(names); i++) {
+        CHECK(strlen(emit_entry_name(a, f[i])) <= NAME_MAX_LENGTH);
+        CHECK_STR(emit_entry_name(a, f[i]), emit_entry_name(a, f[i]));
+        for (size_t k = 0; k < COUNT_OF(names); k++) {
+            const char *own = steps[i] ? steps[i] : names[i], *other = steps[k] ? steps[k] : names[k];
+            CHECK(k == i || strcmp(emit_entry_name(a, f[i]), emit_entry_name(a, f[k])) != 0);
+            CHECK((strcmp(own, other) == 0) == (strcmp(emit_step_name(a, f[i]), emit_step_name(a, f[k])) == 0));
+            CHECK((strcmp(own, names[k]) == 0) == (strcmp(emit_step_name(a, f[i]), emit_entry_name(a, f[k])) == 0));
+        }
+    }
+    CHECK_STR(emit_entry_name(a, f[5]), "sums");
+}
+
 int main(void) {
     Arena *a = arena_create();
     test_legal(a);
     test_scope(a);
+    test_symbols(a);
     arena_destroy(a);
     return 0;
 }
