@@ -74,23 +74,26 @@ static const IrOp *own_maximum(const IrOp *op) {
     return fold && is_kind(fold, "max") && fold->operands[0] == less->operands[0] ? fold : NULL;
 }
 
-/* Is a lane present along every axis that the op folds? Then a maximum that is no number makes the present lanes NaN, too. */
-static bool never_empty(Expand *x, const IrOp *fold) {
+/* Has every lane that is absent along one of `axes` its maximum from a lane that is present? Then that is a number, or the present lanes
+ * are NaN, too. What the maximum does not fold must not be absent there: a row of nothing but absent lanes has the maximum -inf. */
+static bool has_present(Expand *x, const IrOp *fold, uint32_t axes) {
     Presence p = presence_in(x->presence, fold->operands[0]);
-    const IrAttr *axes = ir_attr(fold, "axes");
+    const IrAttr *own = ir_attr(fold, "axes");
+    uint32_t folded = 0;
     AffCtx *c = x->module->affs;
     AffFacts *facts = ir_facts_at(x->ctx->scratch, (IrOp *)fold);
-    for (size_t i = 0; i < axes->count; i++) {
-        PresenceAxis axis = p.axes[axes->ints[i]];
+    for (size_t i = 0; i < own->count; i++) folded |= 1u << own->ints[i];
+    for (unsigned i = 0; i < p.rank; i++) {
+        PresenceAxis axis = p.axes[i];
         const Aff *lo = axis.lo ? axis.lo : aff_const(c, 0);
-        if (axis.hi && !aff_prove_nonneg(facts, aff_sub(c, aff_sub(c, axis.hi, lo), aff_const(c, 1)))) return false;
-        if (!axis.hi && axis.lo) return false;
+        if (!axis.hi || !((folded | axes) >> i & 1)) continue;
+        if (!(folded >> i & 1) || !aff_prove_nonneg(facts, aff_sub(c, aff_sub(c, axis.hi, lo), aff_const(c, 1)))) return false;
     }
     return true;
 }
 
-/* What the absent lanes of the tile hold, where it is known. */
-static bool value_at(Expand *x, const IrValue *tile, int depth, double *value) {
+/* What the lanes of the tile that are absent along `axes` hold, where it is known. */
+static bool value_at(Expand *x, const IrValue *tile, uint32_t axes, int depth, double *value) {
     const IrOp *op = tile->def;
     double a, b;
     if (depth > DEPTH) return false;
@@ -98,7 +101,7 @@ static bool value_at(Expand *x, const IrValue *tile, int depth, double *value) {
         const IrOp *loop = tile->block->parent;
         if (!loop || loop->opcode != IR_FOR || !tile->index) return false;
         const IrValue *next = loop->regions[0]->last->operands[tile->index - 1];
-        return value_at(x, loop->operands[tile->index + 2], depth + 1, &a) && value_at(x, next, depth + DEPTH / 2, &b) && a == b &&
+        return value_at(x, loop->operands[tile->index + 2], axes, depth + 1, &a) && value_at(x, next, axes, depth + DEPTH / 2, &b) && a == b &&
                (*value = a, true);
     }
     switch (op->opcode) {
@@ -107,16 +110,16 @@ static bool value_at(Expand *x, const IrValue *tile, int depth, double *value) {
         return is_plain(op) && dtype_is_float(tile->type->dtype) && !ir_attr(op, "pad");
     case IR_CAST: {
         Dtype from = op->operands[0]->type->dtype, to = tile->type->dtype;
-        if (!dtype_is_float(from) || !dtype_is_float(to) || !value_at(x, op->operands[0], depth + 1, value)) return false;
+        if (!dtype_is_float(from) || !dtype_is_float(to) || !value_at(x, op->operands[0], axes, depth + 1, value)) return false;
         return *value == 0 || has_infinity(to);
     }
     case IR_ABS:
-        return value_at(x, op->operands[0], depth + 1, value) && (*value = fabs(*value), true);
+        return value_at(x, op->operands[0], axes, depth + 1, value) && (*value = fabs(*value), true);
     case IR_MUL:
-        return op->operands[0] == op->operands[1] && value_at(x, op->operands[0], depth + 1, value) && (*value *= *value, true);
+        return op->operands[0] == op->operands[1] && value_at(x, op->operands[0], axes, depth + 1, value) && (*value *= *value, true);
     case IR_EXP: {
         const IrOp *fold = own_maximum(op);
-        if (!fold || !value_at(x, fold->operands[0], depth + 1, &a) || a != -INFINITY || !never_empty(x, fold)) return false;
+        if (!fold || !value_at(x, fold->operands[0], axes, depth + 1, &a) || a != -INFINITY || !has_present(x, fold, axes)) return false;
         *value = 0;
         return true;
     }
@@ -125,7 +128,7 @@ static bool value_at(Expand *x, const IrValue *tile, int depth, double *value) {
     }
 }
 
-bool absent_holds(Expand *x, const IrValue *tile, double value) {
+bool absent_holds(Expand *x, const IrValue *tile, uint32_t axes, double value) {
     double held;
-    return value_at(x, tile, 0, &held) && held == value && signbit(held) == signbit(value);
+    return value_at(x, tile, axes, 0, &held) && held == value && signbit(held) == signbit(value);
 }

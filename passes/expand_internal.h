@@ -115,8 +115,8 @@ IrValue *access_offset(Expand *x, IrBuilder *inner, AccessPlan *plan, const Dist
 
 /* What a load puts into lanes that are absent (expand_absent.c): its pad, 0, or what a maximum or minimum of them leaves out. */
 double absent_fill(Expand *x, const IrOp *load);
-/* Do the lanes of the tile that are absent hold `value`? */
-bool absent_holds(Expand *x, const IrValue *tile, double value);
+/* Do the lanes of the tile that are absent along one of `axes` hold `value`? */
+bool absent_holds(Expand *x, const IrValue *tile, uint32_t axes, double value);
 
 /* ---- Rows at odd addresses, held turned (expand_turned.c) ---- */
 

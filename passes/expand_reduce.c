@@ -81,7 +81,7 @@ static IrValue *masked_operand(Expand *x, Reduction *r) {
     IrOp *map = dist_map(x, &r->from, 1, r->dtype, &inner, index);
     x->b = ir_builder_before(map);
     Presence present = folded_presence(x, r);
-    bool holds = dtype_is_float(r->dtype) && absent_holds(x, operand, neutral_float(r->combine));
+    bool holds = dtype_is_float(r->dtype) && absent_holds(x, operand, r->axes, neutral_float(r->combine));
     IrValue *mask = holds ? NULL : interval_mask(x, &inner, &present, &r->from, index, NULL);
     x->b = saved;
     if (!mask && rep_is_own(rep, &r->from)) {
