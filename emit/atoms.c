@@ -85,6 +85,12 @@ WgmmaForm wgmma_form(const IrOp *op) {
     return form;
 }
 
+const IrOp *wgmma_next_of_registers(const IrOp *op) {
+    for (op = op->next; op && op->opcode != IR_WGMMA_COMMIT; op = op->next)
+        if (op->opcode == IR_WGMMA && op->operands[0]->type->kind == IR_TYPE_FRAG) return op;
+    return NULL;
+}
+
 const char *wgmma_name(Arena *arena, WgmmaForm form) {
     if (form.wait && !form.registers) return arena_printf(arena, "wgmma_wait_%u", form.pending);
     const char *acc = dtype_name(form.acc);

@@ -29,12 +29,16 @@ static void call(CPrinter *p, const char *name, const char *arguments) {
     if (wide) c_line(p, "// clang-format on");
 }
 
+static const char *make_words(CPrinter *p, const IrOp *product);
+
 void c_instruction(CPrinter *p, const IrOp *op) {
     const AtomInfo *atom = async_find(op);
     if (!atom || !p->dialect->gpu) {
         c_fail(p, op, "GPU instructions");
         return;
     }
+    const IrOp *product = op->opcode == IR_WGMMA_FENCE ? wgmma_next_of_registers(op) : NULL;
+    for (; product; product = wgmma_next_of_registers(product)) make_words(p, product);
     const char *arguments = "";
     for (unsigned at = 0; at < op->operand_count;) arguments = join(p, arguments, argument(p, op, &at));
     int64_t attribute;
@@ -58,12 +62,26 @@ static const char *flat(CPrinter *p, const IrType *t, const char *array) {
     return arena_printf(p->arena, "&%s", array);
 }
 
-/* A factor as an argument: its elements in a fragment, or its descriptor. */
+static const char *make_words(CPrinter *p, const IrOp *product) {
+    const IrValue *factor = product->operands[0];
+    const char *array = name_claim(&p->names, "words"), *from = flat(p, factor->type, c_value(p, factor)->array);
+    c_statement(p, "unsigned int %s[%u];", array, wgmma_form(product).words);
+    c_statement(p, "wgmma_words_%s(%s, %s + %lld);", dtype_name(factor->type->dtype), array, from,
+                (long long)ir_attr_int(product->operands[1]->def, "value", 0));
+    VEC_PUSH(p->arena, &p->words, ((CWords){product, array}));
+    return array;
+}
+
+static const char *words_of(CPrinter *p, const IrOp *product) {
+    for (size_t i = p->words.len; i-- > 0;)
+        if (p->words.data[i].product == product) return p->words.data[i].array;
+    return make_words(p, product);
+}
+
+/* A factor as an argument: the array of its registers, or its descriptor. */
 static const char *factor_argument(CPrinter *p, const IrOp *op, unsigned which) {
     const IrValue *at = op->operands[2 * which], *offset = op->operands[2 * which + 1];
-    if (at->type->kind == IR_TYPE_FRAG)
-        return arena_printf(p->arena, "%s + %lld", flat(p, at->type, c_value(p, at)->array),
-                            (long long)ir_attr_int(offset->def, "value", 0));
+    if (at->type->kind == IR_TYPE_FRAG) return words_of(p, op);
     const char *factor = c_helper(p, C_HELPER_WGMMA_FACTOR, DTYPE_NONE, DTYPE_NONE);
     return arena_printf(p->arena, "%s(&%s, 0x%llxull)", factor, c_element(p, at, offset),
                         (unsigned long long)wgmma_descriptor(op, which));
@@ -83,29 +101,36 @@ void c_wgmma(CPrinter *p, const IrOp *op) {
     call(p, wgmma_name(p->arena, form), arguments);
 }
 
-/* Pairs of elements as the registers that the instruction takes. */
-static void print_words(WgmmaForm form, Str *out) {
-    const char *bits = form.factors == DTYPE_F16 ? "__half_as_ushort" : "__bfloat16_as_ushort";
-    str_printf(out, "    unsigned int w[%u];\n#pragma unroll\n    for (int i = 0; i < %u; i++)\n", form.words, form.words);
-    str_printf(out, "        asm(\"mov.b32 %%0, {%%1, %%2};\" : \"=r\"(w[i]) : \"h\"(%s(a[2 * i])), \"h\"(%s(a[2 * i + 1])));\n", bits, bits);
+/* Pairs of elements as the registers that the instruction takes. Volatile: it stays in front of the fence. */
+static void print_words(CPrinter *p, Dtype dtype, Str *out) {
+    const char *bits = dtype == DTYPE_F16 ? "__half_as_ushort" : "__bfloat16_as_ushort", *name = dtype_name(dtype);
+    str_printf(out, "// clang-format off\n%s void wgmma_words_%s(unsigned int *w, const %s *a) {\n", p->dialect->helper_prefix, name, c_type(p, dtype));
+    str_append(out, "#pragma unroll\n    for (int i = 0; i < 4; i++)\n");
+    str_printf(out, "        asm volatile(\"mov.b32 %%0, {%%1, %%2};\" : \"=r\"(w[i]) : \"h\"(%s(a[2 * i])), \"h\"(%s(a[2 * i + 1])));\n", bits, bits);
+    str_append(out, "}\n// clang-format on\n\n");
 }
 
 static void print_form(CPrinter *p, WgmmaForm form, Str *out) {
     str_printf(out, "// clang-format off\n%s void %s(", p->dialect->helper_prefix, wgmma_name(p->arena, form));
     bool real = dtype_is_float(form.acc);
     if (form.registers) str_append(out, real ? "float *d" : "int *d");
-    if (form.words) str_printf(out, ", const %s *a, unsigned long long b", c_type(p, form.factors));
+    if (form.words) str_append(out, ", const unsigned int *a, unsigned long long b");
     else if (!form.wait) str_append(out, ", unsigned long long a, unsigned long long b");
     str_append(out, ") {\n");
-    if (form.words) print_words(form, out);
     str_printf(out, "    asm volatile(\"%s\"\n        : ", wgmma_text(p->arena, form, '%', form.registers));
     for (unsigned i = 0; i < form.registers; i++) str_printf(out, "%s\"%c%c\"(d[%u])", i ? ", " : "", form.fresh ? '=' : '+', real ? 'f' : 'r', i);
     str_append(out, "\n        :");
-    for (unsigned i = 0; i < form.words; i++) str_printf(out, " \"r\"(w[%u]),", i);
+    for (unsigned i = 0; i < form.words; i++) str_printf(out, " \"r\"(a[%u]),", i);
     if (!form.wait) str_append(out, form.words ? " \"l\"(b)" : " \"l\"(a), \"l\"(b)");
     str_append(out, "\n        : \"memory\");\n}\n// clang-format on\n\n");
 }
 
 void c_print_wgmmas(CPrinter *p, Str *out) {
+    uint32_t printed = 0;
+    for (size_t i = 0; i < p->wgmmas.len; i++) {
+        WgmmaForm form = p->wgmmas.data[i];
+        if (form.words && !(printed >> form.factors & 1)) print_words(p, form.factors, out);
+        if (form.words) printed |= UINT32_C(1) << form.factors;
+    }
     for (size_t i = 0; i < p->wgmmas.len; i++) print_form(p, p->wgmmas.data[i], out);
 }

@@ -89,6 +89,12 @@ typedef struct {
     bool carried;         /* hint is a loop argument's */
 } CGroup;
 
+/* The registers of a product's first factor. */
+typedef struct {
+    const IrOp *product;
+    const char *array;
+} CWords;
+
 typedef struct CPrinter {
     Arena *arena;
     const CDialect *dialect;
@@ -107,6 +113,7 @@ typedef struct CPrinter {
     VEC(CHelperUse) helpers;
     VEC(const AtomInfo *) atoms;
     VEC(WgmmaForm) wgmmas;
+    VEC(CWords) words;
     bool tensor_maps; /* some kernel has one */
     uint32_t types_used;   /* bit per Dtype */
     const char *comment;   /* to be printed before the next line */

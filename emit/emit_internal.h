@@ -69,6 +69,9 @@ const char *wgmma_name(Arena *arena, WgmmaForm form); /* of a function */
 /* Its PTX: `mark` and a number stands for a register, the accumulators' from 0, those of a (words, or its descriptor) and
  * then b's descriptor from `factors` on. */
 const char *wgmma_text(Arena *arena, WgmmaForm form, char mark, unsigned factors);
+/* The next wgmma behind `op` and in front of its group's commit whose first factor is in registers; null: none. These registers are
+ * made in front of the group's fence: the PTX ISA leaves products undefined that read registers written behind it. */
+const IrOp *wgmma_next_of_registers(const IrOp *op);
 /* Bits of a factor's descriptor beside its address. */
 uint64_t wgmma_descriptor(const IrOp *op, unsigned which);
 /* Bytes that the shared memory of the module's kernels must be aligned to. */

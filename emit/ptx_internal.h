@@ -15,6 +15,12 @@ typedef struct {
     Range range;        /* of an integer scalar */
 } PtxValue;
 
+/* The registers of a product's first factor. */
+typedef struct {
+    const IrOp *product;
+    LLVMValueRef words[4];
+} PtxWords;
+
 typedef struct {
     Arena *arena;
     const IrModule *module;
@@ -28,6 +34,7 @@ typedef struct {
     LLVMValueRef function, smem;
     LLVMBasicBlockRef entry; /* holds the stack arrays */
     ValueMap table;          /* IrValue -> PtxValue */
+    VEC(PtxWords) words;
     LLVMDIBuilderRef lines;  /* null: no line directives are wanted */
     LLVMMetadataRef lines_file, lines_scope;
 } Ptx;

@@ -550,7 +550,34 @@ static LLVMValueRef as_word(Ptx *p, LLVMValueRef x) {
     return LLVMTypeOf(x) == word ? x : LLVMBuildTrunc(p->b, x, word, "");
 }
 
+/* The words of a factor in registers: two elements each. What is volatile stays in front of the fence. */
+static const LLVMValueRef *make_factor_words(Ptx *p, const IrOp *product) {
+    const IrType *t = product->operands[0]->type;
+    LLVMTypeRef element = ptx_type(p, t->dtype), pair = LLVMVectorType(element, 2), word = LLVMInt32TypeInContext(p->context);
+    unsigned at = (unsigned)ir_attr_int(product->operands[1]->def, "value", 0);
+    PtxWords made = {.product = product};
+    for (unsigned i = 0; i < COUNT_OF(made.words); i++) {
+        LLVMValueRef both = LLVMGetUndef(pair);
+        for (unsigned k = 0; k < 2; k++) {
+            LLVMValueRef x = LLVMBuildLoad2(p->b, element, frag_element(p, ptx_use(p, product->operands[0]), t, at + 2 * i + k), "");
+            both = LLVMBuildInsertElement(p->b, both, x, ptx_int(p, DTYPE_I32, k), "");
+        }
+        both = LLVMBuildBitCast(p->b, both, word, "");
+        made.words[i] = ptx_asm(p, word, 1, &both, "mov.b32 $0, $1;", "=r,r", true);
+    }
+    VEC_PUSH(p->arena, &p->words, made);
+    return p->words.data[p->words.len - 1].words;
+}
+
+static const LLVMValueRef *factor_words(Ptx *p, const IrOp *product) {
+    for (size_t i = p->words.len; i-- > 0;)
+        if (p->words.data[i].product == product) return p->words.data[i].words;
+    return make_factor_words(p, product);
+}
+
 void ptx_instruction(Ptx *p, const IrOp *op) {
+    const IrOp *product = op->opcode == IR_WGMMA_FENCE ? wgmma_next_of_registers(op) : NULL;
+    for (; product; product = wgmma_next_of_registers(product)) make_factor_words(p, product);
     const AtomInfo *atom = async_find(op);
     LLVMValueRef args[16];
     unsigned count = 0;
@@ -582,21 +609,6 @@ static LLVMValueRef factor_descriptor(Ptx *p, const IrOp *op, unsigned which) {
     return LLVMBuildOr(p->b, at, ptx_int(p, DTYPE_I64, (int64_t)wgmma_descriptor(op, which)), "");
 }
 
-/* The words of a factor in registers: two elements each. */
-static void factor_words(Ptx *p, const IrOp *op, unsigned count, LLVMValueRef *words) {
-    const IrType *t = op->operands[0]->type;
-    LLVMTypeRef element = ptx_type(p, t->dtype), pair = LLVMVectorType(element, 2);
-    unsigned at = count ? (unsigned)ir_attr_int(op->operands[1]->def, "value", 0) : 0;
-    for (unsigned i = 0; i < count; i++) {
-        LLVMValueRef both = LLVMGetUndef(pair);
-        for (unsigned k = 0; k < 2; k++) {
-            LLVMValueRef x = LLVMBuildLoad2(p->b, element, frag_element(p, ptx_use(p, op->operands[0]), t, at + 2 * i + k), "");
-            both = LLVMBuildInsertElement(p->b, both, x, ptx_int(p, DTYPE_I32, k), "");
-        }
-        words[i] = LLVMBuildBitCast(p->b, both, LLVMInt32TypeInContext(p->context), "");
-    }
-}
-
 /* The accumulators stay in their registers: each result is tied to its operand. */
 void ptx_wgmma(Ptx *p, const IrOp *op) {
     WgmmaForm form = wgmma_form(op);
@@ -612,9 +624,11 @@ void ptx_wgmma(Ptx *p, const IrOp *op) {
     }
     /* $n.. are the tied operands: factors come behind them. */
     for (unsigned i = 0; i < n && from; i++) str_printf(&constraints, "%u,", i);
-    factor_words(p, op, form.words, args + count);
-    count += form.words;
-    for (unsigned i = 0; i < form.words; i++) str_append(&constraints, "r,");
+    const LLVMValueRef *words = form.words ? factor_words(p, op) : NULL;
+    for (unsigned i = 0; i < form.words; i++) {
+        args[count++] = words[i];
+        str_append(&constraints, "r,");
+    }
     for (unsigned i = form.words ? 1 : 0; i < 2 && !form.wait; i++) {
         args[count++] = factor_descriptor(p, op, i);
         str_append(&constraints, "l,");
