@@ -98,7 +98,10 @@ static IrValue *tensor_float(Prepare *p, IrValue *v) {
     IrValue *x = ir_select(b, large, ir_binary(b, IR_MUL, v, tile_splat(b, type, 0x1p-14)), v);
     IrValue *multiple = ir_binary(b, IR_MUL, x, tile_splat(b, type, 8193));
     IrValue *high = ir_binary(b, IR_SUB, multiple, ir_binary(b, IR_SUB, multiple, x));
-    high = ir_select(b, large, ir_binary(b, IR_MUL, high, tile_splat(b, type, 0x1p14)), high);
+    /* The nearest to f32's largest numbers is infinite, of which nothing would be left. */
+    IrValue *least = tile_splat(b, type, -(0x1p114 - 0x1p103)), *most = tile_splat(b, type, 0x1p114 - 0x1p103);
+    IrValue *finite = ir_binary(b, IR_MIN, ir_binary(b, IR_MAX, high, least), most);
+    high = ir_select(b, large, ir_binary(b, IR_MUL, finite, tile_splat(b, type, 0x1p14)), high);
     return ir_select(b, ir_binary(b, IR_EQ, high, high), high, v); /* of infinities it is none */
 }
 
