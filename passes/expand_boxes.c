@@ -106,8 +106,9 @@ static const IrParam *param_called(const IrFunc *f, const char *name) {
 static IrValue *map_param(Expand *x, IrTensorMap map, const IrType *tensor) {
     Str name;
     str_init(&name);
-    str_printf(&name, "%s_%sbox", map.tensor, map.tf32 ? "tf32_" : "");
+    str_printf(&name, "%s_box", map.tensor);
     for (unsigned i = 0; i < map.rank; i++) str_printf(&name, "%s%lld", i ? "x" : "", (long long)map.box[i]);
+    if (map.tf32) str_append(&name, "_tf32");
     const IrParam *taken;
     while ((taken = param_called(x->to, name.data)) && taken->kind != IR_PARAM_MAP) str_append_char(&name, '_');
     IrValue *value = taken ? x->to->body->args[taken - x->to->params] : NULL;
