@@ -730,6 +730,14 @@ static void step_ahead(State *s, const IrOp *op) {
         if (s->mbarriers.data[i].loop == op) s->mbarriers.data[i].ahead--;
 }
 
+/* The number of the iteration becomes another one: what was said of it is no longer so. */
+static void forget_turn(State *s, const Aff *turn) {
+    for (size_t i = 0; turn && i < s->flights.len; i++)
+        if (s->flights.data[i].guard && aff_depends_on(s->flights.data[i].guard, turn)) s->flights.data[i].guard = NULL;
+    for (size_t i = 0; turn && i < s->mbarriers.len; i++)
+        if (s->mbarriers.data[i].guard && aff_depends_on(s->mbarriers.data[i].guard, turn)) s->mbarriers.data[i].guard = NULL;
+}
+
 /* No iteration follows: what happened only where there is one did not. */
 static void leave_loop(State *s, const IrOp *op) {
     size_t kept = 0;
@@ -833,6 +841,7 @@ static void walk_any(Races *r, const IrOp *op, State **s) {
         bool follows = walk_iteration(r, op, &now, n, period, turn);
         if (r->failed) break;
         step_ahead(now, op);
+        forget_turn(now, turn);
         if (!follows) {
             State *out = state_copy(r, now);
             leave_loop(out, op);
