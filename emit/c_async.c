@@ -104,9 +104,11 @@ void c_wgmma(CPrinter *p, const IrOp *op) {
 /* Pairs of elements as the registers that the instruction takes. Volatile: it stays in front of the fence. */
 static void print_words(CPrinter *p, Dtype dtype, Str *out) {
     const char *bits = dtype == DTYPE_F16 ? "__half_as_ushort" : "__bfloat16_as_ushort", *name = dtype_name(dtype);
-    str_printf(out, "// clang-format off\n%s void wgmma_words_%s(unsigned int *w, const %s *a) {\n", p->dialect->helper_prefix, name, c_type(p, dtype));
+    str_printf(out, "// clang-format off\n%s void wgmma_words_%s(unsigned int *w, const %s *a) {\n", p->dialect->helper_prefix, name,
+               c_type(p, dtype));
     str_append(out, "#pragma unroll\n    for (int i = 0; i < 4; i++)\n");
-    str_printf(out, "        asm volatile(\"mov.b32 %%0, {%%1, %%2};\" : \"=r\"(w[i]) : \"h\"(%s(a[2 * i])), \"h\"(%s(a[2 * i + 1])));\n", bits, bits);
+    str_printf(out, "        asm volatile(\"mov.b32 %%0, {%%1, %%2};\" : \"=r\"(w[i]) : \"h\"(%s(a[2 * i])), \"h\"(%s(a[2 * i + 1])));\n",
+               bits, bits);
     str_append(out, "}\n// clang-format on\n\n");
 }
 
