@@ -78,6 +78,16 @@ static bool follows(const Group *g, const IrOp *op, unsigned *at) {
     return true;
 }
 
+/* A row outside of the tensor leaves a row's lanes absent, but what they are reduced to is there: for all rows at once it is not told. */
+static bool lies_inside(const Group *g, IrOp *load, unsigned at) {
+    IrSlice s = ir_slice(load);
+    if (at == s.rank || ir_attr(load, "pad")) return true;
+    AffCtx *c = g->ctx->module->affs;
+    AffFacts *facts = ir_facts_at(g->ctx->scratch, load);
+    const Aff *row = ir_aff_of(g->ctx->module, load->operands[s.axes[at].operand]), *extent = load->operands[0]->type->extents[at];
+    return aff_prove_nonneg(facts, row) && aff_prove_nonneg(facts, aff_sub(c, aff_sub(c, extent, row), aff_const(c, 1)));
+}
+
 /* Slices of tiles take the same lanes of each row. */
 static bool takes_alike(const Group *g, const IrOp *op) {
     if (ir_slice(op).gather_axis >= 0) return false;
@@ -87,13 +97,13 @@ static bool takes_alike(const Group *g, const IrOp *op) {
 }
 
 /* Can the op work on several rows at once? */
-static bool can_group(const Group *g, const IrOp *op) {
+static bool can_group(const Group *g, IrOp *op) {
     unsigned at;
     if (is_terminator(op) || is_scalar_arithmetic(op)) return true;
     for (unsigned i = 0; i < op->operand_count; i++)
         if (is_tile(op->operands[i]) && op->operands[i]->type->rank > 1) return false;
     switch (op->opcode) {
-    case IR_TILE_LOAD: return is_tile(&op->results[0]) && follows(g, op, &at);
+    case IR_TILE_LOAD: return is_tile(&op->results[0]) && follows(g, op, &at) && lies_inside(g, op, at);
     case IR_TILE_STORE:
         return is_tile(op->operands[0]) && strcmp(ir_attr_str(op, "mode", "set"), "set") == 0 && follows(g, op, &at) && at < ir_slice(op).rank;
     case IR_TILE_EXTRACT: return takes_alike(g, op);
@@ -112,19 +122,26 @@ static bool can_group(const Group *g, const IrOp *op) {
     return true;
 }
 
+static void note_lanes(Group *g, const IrValue *v) {
+    int64_t lanes = v->type->rank ? ir_type_extent(v->type, 0) : 1;
+    g->lanes = lanes > g->lanes ? lanes : g->lanes;
+}
+
 /* Marks what varies from row to row, in program order; false where an op cannot work on several rows. */
 static bool read_body(Group *g) {
     g->varies = pointer_table(g->ctx->scratch);
     for (IrOp *op = g->loop->regions[0]->first; op; op = op->next) {
         bool some = false;
-        for (unsigned i = 0; i < op->operand_count; i++) some |= varies(g, op->operands[i]);
+        for (unsigned i = 0; i < op->operand_count; i++) {
+            some |= varies(g, op->operands[i]);
+            if (is_tile(op->operands[i])) note_lanes(g, op->operands[i]); /* from outside of the loop, too */
+        }
         for (unsigned r = 0; r < op->result_count; r++) {
             const IrValue *v = &op->results[r];
             if (some) pointer_table_set(&g->varies, v, 1);
             if (!is_tile(v)) continue;
             if (v->type->rank > 1) return false;
-            int64_t lanes = v->type->rank ? ir_type_extent(v->type, 0) : 1;
-            g->lanes = lanes > g->lanes ? lanes : g->lanes;
+            note_lanes(g, v);
         }
         if (!can_group(g, op)) return false;
     }
