@@ -111,9 +111,17 @@ static bool is_taken(Spread *s, const IrOp *op) {
     return other || ir_has_trait(op, IR_ELEMENTWISE);
 }
 
+/* Is a load among what the op along the axis is made of? Then what lies behind the axis is absent in the last part, too. */
+static bool is_loaded(const PointerTable *loaded, const IrOp *op) {
+    bool yes = op->opcode == IR_TILE_LOAD;
+    uint32_t seen;
+    for (unsigned k = 0; k < op->operand_count; k++) yes |= pointer_table_get(loaded, op->operands[k], &seen);
+    return yes;
+}
+
 /* Do all ops along the axis feed reductions that need nothing of each other? Adds up what a lane costs. */
 static bool follow(Spread *s, int64_t *weight) {
-    PointerTable behind = pointer_table(s->ctx->scratch);
+    PointerTable behind = pointer_table(s->ctx->scratch), loaded = pointer_table(s->ctx->scratch);
     *weight = 0;
     for (size_t i = 0; i < s->ops.len; i++) {
         IrOp *op = s->ops.data[i];
@@ -122,6 +130,9 @@ static bool follow(Spread *s, int64_t *weight) {
         for (unsigned k = 0; k < op->operand_count; k++) late |= pointer_table_get(&behind, op->operands[k], &seen);
         if (along && (late || op->region_count || !is_taken(s, op))) return false;
         bool fold = along && op->opcode == IR_TILE_REDUCE;
+        bool ends = along && is_loaded(&loaded, op);
+        if (fold && !ends) return false;
+        if (ends && !fold) pointer_table_set(&loaded, &op->results[0], 1);
         if (fold && (s->fold_count == MOST_FOLDS || (s->fold_count && op->block != s->ops.data[s->folds[0]]->block))) return false;
         if (fold) s->folds[s->fold_count++] = i;
         for (unsigned r = 0; (late || fold) && r < op->result_count; r++) pointer_table_set(&behind, &op->results[r], 1);
