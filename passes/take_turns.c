@@ -35,6 +35,11 @@ typedef struct {
     const Aff *iterations;
 } Turns;
 
+static bool is_present_alike(PassContext *ctx, IrValue *row) {
+    PresenceAxis lanes = presence_of(ctx, row).axes[0];
+    return !lanes.hi || (aff_over_symbols(lanes.lo) && aff_over_symbols(lanes.hi));
+}
+
 /* The loads before the first reduction of the row; false when the body is not one plain iteration. */
 static bool read_body(Turns *t) {
     int64_t lanes = ir_func_attr_int(t->func, "row_lanes", 0);
@@ -53,7 +58,8 @@ static bool read_body(Turns *t) {
         folded |= ir_has_trait(op, IR_FOLDS);
         if (op->opcode != IR_TILE_LOAD || folded || t->load_count == MOST_CARRIED) continue;
         const IrType *type = op->results[0].type;
-        if (type->rank == 1 && ir_type_extent(type, 0) == lanes) t->loads[t->load_count++] = op;
+        bool row = type->rank == 1 && ir_type_extent(type, 0) == lanes;
+        if (row && is_present_alike(t->ctx, &op->results[0])) t->loads[t->load_count++] = op;
     }
     return t->number && t->load_count && folded;
 }
