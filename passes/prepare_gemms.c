@@ -128,17 +128,24 @@ static IrValue *further_product(Prepare *p, IrValue *a, IrValue *b, IrValue *acc
     return ir_result(op, 0);
 }
 
+/* Tensor cores cut off what a sum has no bits for, at every few products, so that sums of one sign drift. The three
+ * products are therefore summed by themselves, the small ones first, and added to the accumulator with rounding. */
 static void split_factors(Prepare *p, Dtype dtype) {
-    IrValue *high[2], *low[2];
+    IrValue *high[2], *low[2], *sum = p->gemm->operands[2], *result = ir_result(p->gemm, 0);
     for (unsigned i = 0; i < 2; i++) {
         IrValue *v = p->gemm->operands[i];
         high[i] = leading_part(p, v, dtype);
         low[i] = remainder_of(p, v, high[i]);
     }
-    IrValue *acc = further_product(p, low[0], high[1], p->gemm->operands[2]);
+    IrValue *acc = further_product(p, low[0], high[1], tile_splat(&p->b, sum->type, 0));
     acc = further_product(p, high[0], low[1], acc);
     for (unsigned i = 0; i < 2; i++) ir_set_operand(p->gemm, i, high[i]);
     ir_set_operand(p->gemm, 2, acc);
+    IrBuilder behind = ir_builder_after(p->gemm);
+    behind.span = p->gemm->span;
+    IrValue *all = ir_binary(&behind, IR_ADD, sum, sum);
+    ir_replace_uses(result, all);
+    ir_set_operand(all->def, 1, result);
 }
 
 static void lower_precision(Prepare *p) {

@@ -250,15 +250,15 @@ static double cut_sum(const double *terms, size_t count, int bits) {
     return sum;
 }
 
-/* acc + the row of a times the column of b: integers wrap, floats are rounded once, or cut. */
+/* acc + the row of a times the column of b: integers wrap, floats are cut. */
 static Cell product(Cell acc, const Wgmma *kind, const double *a, const double *b) {
     bool real = dtype_is_float(kind->acc);
     double terms[DEPTH + 1] = {real ? acc.f : 0}, sum = 0;
     for (size_t k = 0; k < DEPTH; k++) terms[k + 1] = a[k] * b[k];
     if (real && kind->sums < 24) return (Cell){.f = (float)cut_sum(terms, DEPTH + 1, kind->sums)};
+    if (real) return (Cell){.f = tensor_core_sum((float)acc.f, terms + 1, kind->depth, 32 / kind->depth)};
     for (size_t k = 0; k <= DEPTH; k++) sum += terms[k];
-    if (real) return (Cell){.f = (float)sum};
-    return (Cell){.i = (int32_t)(uint32_t)(acc.i + (int64_t)sum)};
+        return (Cell){.i = (int32_t)(uint32_t)(acc.i + (int64_t)sum)};
 }
 
 static void run_wgmma(Machine *m, Inst *inst, const uint8_t *active) {

@@ -155,6 +155,10 @@ int64_t memory_address(Machine *m, const Slot *ptr, int64_t index, int64_t bytes
 
 /* What instructions read of the 32-bit float with these bits as tf32. */
 #define TF32_BITS UINT32_C(0xffffe000)
+/* acc and `depth` products as tensor cores of sm_80 add them: 16 bytes of factors at a time, the sum of which is cut
+ * off to f32, not rounded (Fasi, Higham, Mikaitis, Pranesh, "Numerical behavior of NVIDIA tensor cores", 2021). */
+float tensor_core_sum(float acc, const double *products, size_t depth, size_t factor_bytes);
+
 static inline double tf32_read(uint32_t bits) {
     float value;
     bits &= TF32_BITS;

@@ -2,6 +2,7 @@
  * fragment layouts (PTX ISA, "Matrix Fragments for mma.m16n8k16", "ldmatrix"). */
 #include "interpret_internal.h"
 
+#include <math.h>
 #include <string.h>
 
 static void need_whole_warp(Machine *m, const uint8_t *active, size_t warp) {
@@ -38,7 +39,34 @@ static double half_of(const Slot *s, size_t thread, unsigned reg, unsigned high,
     return dtype_read(dtype, &half);
 }
 
-/* D = A B + C: the products of 16 k are summed exactly and rounded once to f32. */
+static float cut_off(double sum) {
+    float nearest = (float)sum;
+    bool beyond = isfinite(sum) && fabs((double)nearest) > fabs(sum);
+    return beyond ? nextafterf(nearest, 0) : nearest;
+}
+
+float tensor_core_sum(float acc, const double *products, size_t depth, size_t factor_bytes) {
+    for (size_t k = 0; k < depth;) {
+        double sum = acc;
+        for (size_t end = k + 16 / factor_bytes; k < end; k++) sum += products[k];
+        acc = cut_off(sum);
+    }
+    return acc;
+}
+
+/* D = A B + C for 16 x 8 and `depth` k, which are 32 bytes of a factor. */
+static void add_products(Inst *inst, size_t first, size_t depth, const double *a, double (*b)[8]) {
+    const Slot *c = inst->operands[2];
+    Slot *d = inst->results[0];
+    double products[16];
+    for (size_t l = 0; l < WARP; l++)
+        for (size_t e = 0; e < 4; e++) {
+            size_t row = l / 4 + e / 2 * 8, column = l % 4 * 2 + e % 2;
+            for (size_t k = 0; k < depth; k++) products[k] = a[row * depth + k] * b[k][column];
+            d->cells[(first + l) * d->n + e].f = tensor_core_sum((float)c->cells[(first + l) * c->n + e].f, products, depth, 32 / depth);
+        }
+}
+
 static void multiply_fragments(Inst *inst, size_t first, Dtype dtype) {
     double a[16][16], b[16][8];
     for (size_t l = 0; l < WARP; l++) {
@@ -51,15 +79,7 @@ static void multiply_fragments(Inst *inst, size_t first, Dtype dtype) {
             for (unsigned h = 0; h < 2; h++)
                 b[pair + h + reg * 8][group] = half_of(inst->operands[1], t, reg, h, dtype);
     }
-    const Slot *c = inst->operands[2];
-    Slot *d = inst->results[0];
-    for (size_t l = 0; l < WARP; l++)
-        for (size_t e = 0; e < 4; e++) {
-            size_t row = l / 4 + e / 2 * 8, column = l % 4 * 2 + e % 2;
-            double sum = c->cells[(first + l) * c->n + e].f;
-            for (size_t k = 0; k < 16; k++) sum += a[row][k] * b[k][column];
-            d->cells[(first + l) * d->n + e].f = (float)sum;
-        }
+    add_products(inst, first, 16, a[0], b);
 }
 
 /* The same of 16x8x8 32-bit floats, of which only the 19 upper bits are read. */
@@ -72,15 +92,7 @@ static void multiply_words(Inst *inst, size_t first) {
         for (unsigned reg = 0; reg < 2; reg++)
             b[k + reg * 4][group] = tf32_read((uint32_t)inst->operands[1]->cells[t * inst->operands[1]->n + reg].i);
     }
-    const Slot *c = inst->operands[2];
-    Slot *d = inst->results[0];
-    for (size_t l = 0; l < WARP; l++)
-        for (size_t e = 0; e < 4; e++) {
-            size_t row = l / 4 + e / 2 * 8, column = l % 4 * 2 + e % 2;
-            double sum = c->cells[(first + l) * c->n + e].f;
-            for (size_t k = 0; k < 8; k++) sum += a[row][k] * b[k][column];
-            d->cells[(first + l) * d->n + e].f = (float)sum;
-        }
+    add_products(inst, first, 8, a[0], b);
 }
 
 /* cvt.rna.tf32.f32: half of what is dropped carries into the rest. */

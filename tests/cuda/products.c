@@ -1,5 +1,5 @@
 /* ldmatrix, mma.sync and wgmma, from the PTX ISA's definitions of fragments, descriptors and swizzles. Sums are made
- * in double and rounded once an instruction. */
+ * in double and cut off to f32 behind every 16 bytes of factors, as sm_80 does. */
 #include "machine.h"
 
 #include <math.h>
@@ -158,6 +158,11 @@ static void collect(const Warp *w, const Types *t, float a[MMA_ROWS][K_MOST], fl
         }
 }
 
+static float cut_off(double sum) {
+    float nearest = (float)sum;
+    return isfinite(sum) && fabs((double)nearest) > fabs(sum) ? nextafterf(nearest, 0) : nearest;
+}
+
 static void sum_into(const Types *t, unsigned terms, const float *a, const float *b, const void *c, void *d) {
     if (t->whole) {
         uint32_t sum;
@@ -167,9 +172,11 @@ static void sum_into(const Types *t, unsigned terms, const float *a, const float
     } else {
         float start;
         memcpy(&start, c, sizeof start);
-        double sum = 0;
-        for (unsigned k = 0; k < terms; k++) sum += (double)a[k] * (double)b[k];
-        start = (float)((double)start + sum);
+        for (unsigned k = 0; k < terms;) {
+            double sum = start;
+            for (unsigned end = k + 16 / t->factor->bytes; k < end; k++) sum += (double)a[k] * (double)b[k];
+            start = cut_off(sum);
+        }
         memcpy(d, &start, sizeof start);
     }
 }
