@@ -1,14 +1,15 @@
 #!/usr/bin/env python3
 """Makes docs/performance.md from raw results of run.py.
 
-    report.py FOLDER [--older FOLDER] [--predict SKETCHC]     prints the page
+    report.py FOLDER [--older FOLDER] [--later FOLDER] [--predict SKETCHC]     prints the page
     report.py FOLDER --predict SKETCHC --predict-only         writes predictions.json alone
 
 FOLDER (under bench/results/) holds kernelbench.json, and when there are any convolutions.json (which counts as a part of it), compile.json (a run with
 --compile, where kernelbench.json is of one without), part.json, ragged.json, drawn.json, f16.json, bf16.json, dram.json,
 before.json (an earlier state of the compiler) and
 predictions.json, which --predict writes: what the cost model says of every problem. What is not there is taken
-from the older folder; its kernelbench.json is `before`."""
+from the older folder; its kernelbench.json is `before`. The later folder holds some of these files of a later state,
+measured in part: a table of its own at the page's end."""
 import argparse
 import concurrent.futures
 import json
@@ -191,9 +192,28 @@ def model_error(now, predicted):
           + ", ".join(f"{PROBLEMS[n]['name']} {r:.2f}" for r, n in worst) + ".")
 
 
+def later_table(folder, later):
+    """What a later run measured, each problem against this page's."""
+    readme = later / "README.md"
+    print(f"\n## Measured again since\n\nA later state of the compiler, measured in part (`{'/'.join(later.parts[-3:])}`"
+          + (f": {readme.read_text().splitlines()[0].lstrip('# ')}" if readme.exists() else "") + "). The same machine's kind, the same way.\n")
+    print("| case | id | problem | PTX ms, above | now | of the floor | CUDA C ms, above | now | of the floor | eager ms |")
+    print("| --- | --- | --- | --- | --- | --- | --- | --- | --- | --- |")
+    for name, case in (("kernelbench", "full"), ("drawn", "drawn"), ("f16", "f16"), ("bf16", "bf16"), ("part", "a 64th"), ("ragged", "odd extents")):
+        before = Results(folder, f"{name}.json").by_id
+        for number, p in Results(later, f"{name}.json").by_id.items():
+            cells = []
+            for form in FORMS:
+                old = before[number]["seconds"].get(form) if number in before else None
+                cells += [text(old and old * 1e3, "{:.4g}"), text(p["seconds"].get(form, 0) * 1e3, "{:.4g}"), text(ratio_of(p, form))]
+            wrong = "" if all(p["kernels"].get(f, {}).get("verified") for f in FORMS) else " **not verified**"
+            print(f"| {case} | {number} | {p['name']}{wrong} | {' | '.join(cells)} | {text(p['seconds'].get('eager', 0) * 1e3, '{:.4g}')} |")
+
+
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("folder", type=pathlib.Path)
+    parser.add_argument("--later", type=pathlib.Path)
     parser.add_argument("--older", type=pathlib.Path)
     parser.add_argument("--predict")
     parser.add_argument("--predict-only", action="store_true")
@@ -242,6 +262,8 @@ def main():
     other_table("Drawn shapes and operators", f"Twelve shapes and four operators that a seed ({drawn.raw.get('drawn')}) drew after the passes froze (`bench/kernelbench/drawn.py`); floors from bytes.", drawn, now)
     for dtype in ("f16", "bf16"):
         other_table(f"Ten problems in {dtype}", "Tensors of that type, computed in f32, full sizes; results against PyTorch's in f32, rounded once.", Results(options.folder, f"{dtype}.json"), now)
+    if options.later:
+        later_table(options.folder, options.later)
     return 0
 
 
