@@ -212,8 +212,8 @@ RtError task_check_size(const TaskPlan *plan, const Task *task, const Device *d,
     uint64_t need = binding_tensor_bytes(b), limit = plan->options->max_bytes;
     if (!limit) limit = (plan->a->target == ARTIFACT_CUDA ? d->memory_bytes : d->free_bytes) / 4;
     if (need > limit && !task->named)
-        return rt_error(RT_SKIPPED, "its %llu MB are above --max-bytes (%llu MB)",
-                        (unsigned long long)(need >> 20), (unsigned long long)(limit >> 20));
+        return rt_error(RT_SKIPPED, "its %llu bytes are above --max-bytes=%llu",
+                        (unsigned long long)need, (unsigned long long)limit);
     if (need > d->free_bytes)
         return rt_error(RT_SKIPPED, "its %llu MB do not fit into memory",
                         (unsigned long long)(need >> 20));
