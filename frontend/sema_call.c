@@ -631,7 +631,7 @@ static void ceil_rule(Sema *s, Expr *e) {
         e->affine = aff_ceildiv(s->aff, sema_number(s, e->bound[0]), sema_number(s, e->bound[1]));
     else
         sema_fold(s, e);
-    if (e->affine) return;
+    if (e->affine || e->type.kind == TYPE_ERROR) return;
     sema_error(s, DIAG_bad_argument, e->span,
                "ceil of a real is known only for a quotient of integers; write ceil(a, b)");
     sema_set_error(e);

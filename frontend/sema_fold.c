@@ -134,11 +134,22 @@ static bool fold_power(const ConstValue *a, const ConstValue *b, int64_t *out) {
 }
 
 /* ceil(M / BM): the true division of two integers, rounded up, is ceiling division. */
-static const Aff *ceil_of_division(Sema *s, const Expr *e) {
+static const Expr *ceiled_quotient(const Expr *e) {
     const Expr *q = e->bound[0];
-    if (e->builtin != BUILTIN_CEIL || e->bound[1] || q->builtin != BUILTIN_DIV) return NULL;
-    const Aff *a = q->bound[0]->affine, *b = q->bound[1]->affine;
+    return e->builtin == BUILTIN_CEIL && !e->bound[1] && q->builtin == BUILTIN_DIV ? q : NULL;
+}
+
+static const Aff *ceil_of_division(Sema *s, const Expr *e) {
+    const Expr *q = ceiled_quotient(e);
+    const Aff *a = q ? q->bound[0]->affine : NULL, *b = q ? q->bound[1]->affine : NULL;
     return a && b ? aff_ceildiv(s->aff, a, b) : NULL;
+}
+
+/* A count of tiles of no lanes: 0 by the language's rule, so that the loop would not run. */
+static bool counts_empty_tiles(const Expr *e) {
+    const Expr *q = ceiled_quotient(e), *by = q ? q->bound[1] : e->builtin == BUILTIN_CEIL ? e->bound[1] : NULL;
+    int64_t size;
+    return by && by->affine && aff_is_const(by->affine, &size) && size == 0;
 }
 
 /* A choice by what is known when compiling. */
@@ -159,6 +170,11 @@ void sema_fold(Sema *s, Expr *e) {
     bool truth;
     int64_t power;
     double value;
+    if (counts_empty_tiles(e)) {
+        sema_error(s, DIAG_bad_argument, e->span, "ceil divides by 0 here; a tile has at least one lane");
+        sema_set_error(e);
+        return;
+    }
     if (!affine && a->affine && (!b || b->affine))
         affine = sema_fold_affine(s->aff, e->builtin, a->affine, b ? b->affine : NULL);
     if (affine) {

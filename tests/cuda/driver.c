@@ -193,15 +193,15 @@ EXPORT CUresult cuEventDestroy_v2(CUevent event) {
 
 /* ---- Modules ---- */
 
-typedef struct {
+typedef struct Function {
     const Kernel *kernel;
     int dynamic_shared; /* that it may ask for */
+    struct Function *next;
 } Function;
 
 struct CUmod_st {
     void *library;
-    size_t count;
-    Function functions[64];
+    Function *functions; /* those that were asked for */
 };
 
 /* The sections' table stands at the file's end. */
@@ -241,6 +241,10 @@ EXPORT CUresult cuModuleLoadDataEx(CUmodule *module, const void *image, unsigned
 
 EXPORT CUresult cuModuleUnload(CUmodule module) {
     dlclose(module->library);
+    for (Function *f = module->functions, *next; f; f = next) {
+        next = f->next;
+        free(f);
+    }
     free(module);
     return CUDA_SUCCESS;
 }
@@ -249,9 +253,11 @@ EXPORT CUresult cuModuleGetFunction(CUfunction *function, CUmodule module, const
     char symbol[256];
     snprintf(symbol, sizeof symbol, "%s_on_cpu", name);
     const Kernel *kernel = dlsym(module->library, symbol);
-    if (!kernel || module->count == 64) return NOT_FOUND;
-    Function *f = &module->functions[module->count++];
-    *f = (Function){kernel, SHARED_USUAL};
+    if (!kernel) return NOT_FOUND;
+    Function *f = malloc(sizeof *f);
+    if (!f) return CUDA_ERROR_OUT_OF_MEMORY;
+    *f = (Function){kernel, SHARED_USUAL, module->functions};
+    module->functions = f;
     *function = (CUfunction)(void *)f;
     return CUDA_SUCCESS;
 }
