@@ -21,6 +21,7 @@
 #include "passes_internal.h"
 #include "precision.h"
 
+#include <math.h>
 #include <string.h>
 
 typedef struct {
@@ -105,9 +106,18 @@ static IrValue *tensor_float(Prepare *p, IrValue *v) {
     return ir_select(b, ir_binary(b, IR_EQ, high, high), high, v); /* of infinities it is none */
 }
 
+/* The nearest to f32's largest numbers is infinite, of which nothing would be left. */
+static IrValue *brain_float(Prepare *p, IrValue *v) {
+    IrBuilder *b = &p->b;
+    const double largest = 0x1.fep127;
+    IrValue *near = ir_binary(b, IR_MIN, ir_binary(b, IR_MAX, v, tile_splat(b, v->type, -largest)), tile_splat(b, v->type, largest));
+    IrValue *infinite = ir_binary(b, IR_EQ, ir_unary(b, IR_ABS, v), tile_splat(b, v->type, INFINITY));
+    return cast_factor(p, ir_select(b, infinite, v, near), DTYPE_BF16);
+}
+
 /* The leading part of a factor in `dtype`. */
 static IrValue *leading_part(Prepare *p, IrValue *v, Dtype dtype) {
-    return dtype == DTYPE_F32 ? tensor_float(p, v) : cast_factor(p, v, dtype);
+    return dtype == DTYPE_F32 ? tensor_float(p, v) : brain_float(p, v);
 }
 
 /* What the leading part leaves of v; nothing of an infinity. */
