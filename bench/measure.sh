@@ -4,6 +4,9 @@
 #
 # compile     artifacts of all sketches and problems, made side by side (no GPU is needed for this part), and predictions.json
 # check       every example and sketch of the tests: all cases up to 600 MB and ragged sizes through both forms, bit for bit; compute-sanitizer
+# atoms       the kernels of single instructions (tests/atoms), by kernel_tool of the same build, or KERNEL_TOOL
+# older       code for sm_80 of the same sketches: PTX by the driver's own compiler (bench/jit), CUDA C by nvcc for the device
+# precision   errors of f32 products against float64 beside SGEMM's             precision.json
 # problems    KernelBench level 1 beside PyTorch eager and torch.compile        kernelbench.json, convolutions.json, calibration.json
 # drawn       problems drawn by SEED, which is the commit's unless given        drawn.json
 # variants    ten problems with tensors of f16 and of bf16                      f16.json, bf16.json
@@ -60,9 +63,25 @@ compile() {
 }
 
 check() {
+  mkdir -p "$out/check"
   # shellcheck disable=SC2086
   python3 bench/gpu_check.py "$sketchc" "$work/all" "$out/check" --do verify,sanitize --jobs 12 --batch 8 --verify-option=--max-bytes=600000000 ${CHECK_OPTIONS:-}
 }
+
+atoms() { python3 tests/atoms/atoms.py . run "${KERNEL_TOOL:-$(dirname "$sketchc")/tests/tools/kernel_tool}"; }
+
+older() {
+  local status=0
+  # shellcheck disable=SC2046
+  ARCH=sm_80 artifacts older $(files | grep -v /warpgroups/) || status=1
+  mkdir -p "$out/older"
+  # shellcheck disable=SC2086
+  PATH=$here/bench/jit:$PATH python3 bench/gpu_check.py "$sketchc" "$work/older" "$out/older" --do verify --jobs 12 \
+    --verify-option=--max-bytes=100000000 ${CHECK_OPTIONS:-} || status=1
+  return $status
+}
+
+precision() { python3 bench/precision.py "$library" "$work/problems" "$out/precision.json"; }
 
 ids() { # OF: convolution, bound (by memory) or all but convolutions
   python3 - "$1" <<'PY'
@@ -109,12 +128,12 @@ attention() { python3 bench/attention.py "$sketchc" "$library" "$out/attention.j
 search() { python3 bench/search_gpu.py "$sketchc" "$out/search" --total=300; }
 
 parts=("$@")
-[ ${#parts[@]} -gt 0 ] || parts=(compile check problems drawn variants sizes dram gemm attention search)
+[ ${#parts[@]} -gt 0 ] || parts=(compile atoms check older problems precision drawn variants sizes dram gemm attention search)
 failed=
 echo "commit ${commit:-unknown}, seed $seed" | tee "$out/measured.txt"
 for part in "${parts[@]}"; do
   case $part in
-  compile | check | problems | drawn | variants | sizes | dram | gemm | attention | search) ;;
+  compile | atoms | check | older | problems | precision | drawn | variants | sizes | dram | gemm | attention | search) ;;
   *)
     echo "there is no part $part"
     exit 2

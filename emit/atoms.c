@@ -6,8 +6,7 @@
 #include <string.h>
 
 static const AtomInfo atoms[] = {
-#define ATOM(id, name, results, operands, ptx, is_volatile, summary)                               \
-    {name, results, operands, ptx, is_volatile},
+#define ATOM(id, name, results, operands, ptx, is_volatile, version, summary) {name, results, operands, ptx, is_volatile, version},
 #include "atoms.def"
 #undef ATOM
 };
@@ -50,7 +49,7 @@ static const struct {
     unsigned axes;
     AtomInfo info;
 } asyncs[] = {
-#define ASYNC(op, axes, operands, ptx) {IR_##op, axes, {#op, "", operands, ptx, true}},
+#define ASYNC(op, axes, operands, ptx) {IR_##op, axes, {#op, "", operands, ptx, true, 0}},
 #include "async.def"
 #undef ASYNC
 };

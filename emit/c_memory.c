@@ -230,6 +230,10 @@ static const char *atom_arguments(CPrinter *p, const IrOp *op, const AtomInfo *a
     const char *classes = atom->operands;
     AtomClass cls;
     unsigned i = 0;
+    if (!*text && atom_next_class(&classes, &cls) && cls.shared && op->operand_count > 1) {
+        text = arena_printf(p->arena, "&%s", c_element(p, op->operands[0], op->operands[1]));
+        i = 2;
+    }
     while (atom_next_class(&classes, &cls)) {
         unsigned need = cls.shared ? 2 : 1;
         if (i + need > op->operand_count) {

@@ -505,6 +505,11 @@ static void synchronise(CPrinter *p, const IrOp *op) {
                     (long long)ir_attr_int(op, "pending", 0));
     } else {
         const char *scope = ir_attr_str(op, "scope", "block");
+        if (strcmp(scope, "warpgroup") == 0) {
+            /* Named barriers 1 on: 0 is the block's. */
+            c_statement(p, "asm volatile(\"bar.sync %%0, 128;\" ::\"r\"(threadIdx.x / 128 + 1) : \"memory\");");
+            return;
+        }
         c_statement(p, "%s();",
                     strcmp(scope, "warp") == 0      ? "__syncwarp"
                     : strcmp(scope, "cluster") == 0 ? c_helper(p, C_HELPER_CLUSTER_BARRIER, DTYPE_NONE, DTYPE_NONE)

@@ -50,6 +50,7 @@ typedef struct {
     const char *operands;
     const char *ptx;
     bool is_volatile;
+    unsigned version; /* of PTX, times ten, beyond its architecture's first; else 0 */
 } AtomInfo;
 /* The instruction that an op of async.def is; null when it is none. */
 const AtomInfo *async_find(const IrOp *op);

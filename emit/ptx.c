@@ -8,6 +8,7 @@
 #include <pthread.h>
 #include <setjmp.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include <llvm-c/Analysis.h>
@@ -73,6 +74,21 @@ typedef struct {
     char *text; /* of LLVM's: LLVMDisposeMessage */
 } Job;
 
+/* The newest language that an instruction of the module asks for; 0: the architecture's first. */
+static void ask_version(void *context, IrOp *op) {
+    const AtomInfo *atom = op->opcode == IR_ATOM ? atom_find(ir_attr_str(op, "name", "")) : NULL;
+    unsigned *version = context;
+    if (atom && atom->version > *version) *version = atom->version;
+}
+
+static const char *ptx_features(Job *j, const char *arch) {
+    enum { FIRST_OF_SM_100 = 86 };
+    unsigned version = 0, first = strtoul(arch + strlen("sm_"), NULL, 10) >= 100 ? FIRST_OF_SM_100 : 0;
+    for (IrFunc *f = j->ptx.module->first; f; f = f->next)
+        if (f->level == IR_LEVEL_KERNEL) ir_walk(f->body, ask_version, &version);
+    return version > first ? arena_printf(j->ptx.arena, "+ptx%u", version) : "";
+}
+
 static bool make_machine(Job *j) {
     static const char triple[] = "nvptx64-nvidia-cuda";
     const char *arch = j->ptx.options->arch ? j->ptx.options->arch : "sm_80";
@@ -87,7 +103,7 @@ static bool make_machine(Job *j) {
         LLVMDisposeMessage(error);
         return false;
     }
-    j->machine = LLVMCreateTargetMachine(target, triple, arch, "", LLVMCodeGenLevelAggressive,
+    j->machine = LLVMCreateTargetMachine(target, triple, arch, ptx_features(j, arch), LLVMCodeGenLevelAggressive,
                                          LLVMRelocDefault, LLVMCodeModelDefault);
     LLVMSetTarget(j->ptx.llvm, triple);
     LLVMTargetDataRef layout = LLVMCreateTargetDataLayout(j->machine);

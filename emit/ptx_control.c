@@ -315,6 +315,8 @@ static void barrier(Ptx *p, const IrOp *op) {
     } else if (strcmp(scope, "block") == 0) {
         arg = ptx_int(p, DTYPE_I32, 0);
         ptx_intrinsic(p, "llvm.nvvm.barrier.cta.sync.aligned.all", 0, NULL, 1, &arg);
+    } else if (strcmp(scope, "warpgroup") == 0) {
+        ptx_warpgroup_barrier(p);
     } else {
         ptx_cluster_barrier(p);
     }

@@ -78,6 +78,7 @@ LLVMValueRef ptx_frag_new(Ptx *p, const IrType *t);
 void ptx_shared_pointer(Ptx *p, const IrOp *op);
 void ptx_cluster_pointer(Ptx *p, const IrOp *op);
 void ptx_cluster_barrier(Ptx *p);
+void ptx_warpgroup_barrier(Ptx *p);
 void ptx_async(Ptx *p, const IrOp *op);
 void ptx_shuffle(Ptx *p, const IrOp *op);
 void ptx_atom(Ptx *p, const IrOp *op);

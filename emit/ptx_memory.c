@@ -415,6 +415,12 @@ void ptx_cluster_pointer(Ptx *p, const IrOp *op) {
     ptx_bind(p, &op->results[0], LLVMBuildIntToPtr(p->b, other, generic, ""));
 }
 
+/* Named barriers 1 on: 0 is the block's. */
+void ptx_warpgroup_barrier(Ptx *p) {
+    static const char text[] = "{ .reg .u32 %g; mov.u32 %g, %tid.x; shr.u32 %g, %g, 7; add.u32 %g, %g, 1; bar.sync %g, 128; }";
+    call_attribute(p, ptx_asm(p, LLVMVoidTypeInContext(p->context), 0, NULL, text, "~{memory}", true), "convergent");
+}
+
 void ptx_cluster_barrier(Ptx *p) {
     LLVMValueRef call = ptx_asm(p, LLVMVoidTypeInContext(p->context), 0, NULL,
                                 "barrier.cluster.arrive.aligned; barrier.cluster.wait.aligned;", "~{memory}", true);

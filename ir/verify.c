@@ -123,6 +123,7 @@ static bool check_collective(Verifier *v, const IrOp *op) {
                                                     : "warp";
     IrUniformity allowed = strcmp(scope, "cluster") == 0 ? IR_UNIFORM_CLUSTER
                            : strcmp(scope, "block") == 0 ? IR_UNIFORM_BLOCK
+                           : strcmp(scope, "warpgroup") == 0 ? IR_UNIFORM_ROLE
                                                          : IR_UNIFORM_WARP;
     static const char *const groups[] = {
         [IR_UNIFORM_GRID] = "grid", [IR_UNIFORM_CLUSTER] = "cluster", [IR_UNIFORM_BLOCK] = "block",

@@ -110,7 +110,9 @@ static bool check_return(Verifier *v, const IrOp *op) {
 
 static bool check_barrier(Verifier *v, const IrOp *op) {
     const char *scope = ir_attr_str(op, "scope", "");
-    NEED(v, op, ir_one_of(scope, "block warp cluster"), "scope is block, warp or cluster");
+    NEED(v, op, ir_one_of(scope, "block warp warpgroup cluster"), "scope is block, warp, warpgroup or cluster");
+    NEED(v, op, strcmp(scope, "warpgroup") != 0 || v->func->level != IR_LEVEL_KERNEL || ir_func_attr_int(v->func, "num_warps", 1) % 4 == 0,
+         "the function's warps make no whole warpgroups");
     NEED(v, op, strcmp(scope, "cluster") != 0 || ir_func_cluster(v->func) > 1,
          "the function has no clusters");
     return true;

@@ -247,7 +247,7 @@ static bool check_extract(Verifier *v, const IrOp *op) {
 static const struct {
     const char *name, *results, *operands;
 } atoms[] = {
-#define ATOM(id, name, results, operands, ptx, is_volatile, summary) {name, results, operands},
+#define ATOM(id, name, results, operands, ptx, is_volatile, version, summary) {name, results, operands},
 #include "atoms.def"
 #undef ATOM
 };

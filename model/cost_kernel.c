@@ -506,7 +506,8 @@ static void run_atom(Count *c, const IrOp *op) {
     double warps = c->times * c->blocks * count_active(c) / WARP;
     c->out->instructions += warps * (strncmp(name, "cvt.", 4) == 0 ? CVT_ADDS : 1);
     if (strncmp(name, "mma.", 4) == 0) c->out->products += warps * MMA_ADDS;
-    if (strncmp(name, "ldmatrix.", 9) != 0) return;
+    bool stores = strncmp(name, "stmatrix.", 9) == 0;
+    if (!stores && strncmp(name, "ldmatrix.", 9) != 0) return;
     /* A matrix of 8 rows of 16 bytes is a pass; the rows are where 8 lanes point. */
     shared_bytes(c, op, lanes_of(c, op->operands[1]), NULL, false,
                  (int64_t)dtype_size(op->operands[0]->type->dtype), 16);

@@ -28,6 +28,7 @@ static const struct {
 } features[] = {
     {"mma", TARGET_MMA}, {"cp.async", TARGET_CP_ASYNC}, {"wgmma", TARGET_WGMMA},
     {"tma", TARGET_TMA}, {"fma", TARGET_FMA}, {"cluster", TARGET_CLUSTER},
+    {"mma.f8", TARGET_MMA_F8}, {"stmatrix", TARGET_STMATRIX},
 };
 
 typedef struct {

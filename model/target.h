@@ -7,7 +7,8 @@
 
 typedef enum { TARGET_CUDA, TARGET_CPU } TargetKind;
 
-enum { TARGET_MMA = 1, TARGET_CP_ASYNC = 2, TARGET_WGMMA = 4, TARGET_TMA = 8, TARGET_FMA = 16, TARGET_CLUSTER = 32 };
+enum { TARGET_MMA = 1, TARGET_CP_ASYNC = 2, TARGET_WGMMA = 4, TARGET_TMA = 8, TARGET_FMA = 16, TARGET_CLUSTER = 32,
+       TARGET_MMA_F8 = 64, TARGET_STMATRIX = 128 };
 
 typedef struct {
     const char *name; /* sm_90a, x86-64-v3 */

@@ -27,12 +27,18 @@ static bool same_extents(const IrOp *a, const IrOp *b) {
     return x->count == y->count && memcmp(x->ints, y->ints, x->count * sizeof *x->ints) == 0;
 }
 
+/* An instruction says by its results whether it reads through its pointer or writes. */
+static bool does(const IrOp *op, unsigned trait) {
+    if (op->opcode == IR_ATOM && op->operands[0]->type->kind == IR_TYPE_PTR) return trait & (op->result_count ? IR_READS : IR_WRITES);
+    return ir_has_trait(op, trait);
+}
+
 /* Does `op`, somewhere in a region, touch memory through `pointer` (null: any) with `trait`? */
 static bool touches(const IrOp *op, const IrValue *pointer, unsigned trait) {
     for (unsigned r = 0; r < op->region_count; r++)
         for (const IrOp *inner = op->regions[r] ? op->regions[r]->first : NULL; inner; inner = inner->next) {
             if (inner->region_count && touches(inner, pointer, trait)) return true;
-            if (!ir_has_trait(inner, trait) || inner->opcode == IR_YIELD) continue;
+            if (!does(inner, trait) || inner->opcode == IR_YIELD) continue;
             if (!pointer) return true;
             for (unsigned i = 0; i < inner->operand_count; i++)
                 if (inner->operands[i] == pointer) return true;
@@ -43,7 +49,7 @@ static bool touches(const IrOp *op, const IrValue *pointer, unsigned trait) {
 static bool writes_what_is_accessed(const IrOp *a, const IrOp *b) {
     for (const IrOp *op = a->regions[0]->first; op; op = op->next) {
         if (op->region_count && touches(op, NULL, IR_WRITES)) return true;
-        if (!ir_has_trait(op, IR_WRITES)) continue;
+        if (!does(op, IR_WRITES)) continue;
         for (unsigned i = 0; i < op->operand_count; i++)
             if (op->operands[i]->type->kind == IR_TYPE_PTR && touches(b, op->operands[i], IR_READS | IR_WRITES)) return true;
     }

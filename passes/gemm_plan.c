@@ -8,11 +8,13 @@
 /* What multiplies: rows and columns that one warp covers at least, the depth of a step. The first
  * row that fits is taken. */
 static const GemmAtom atoms[] = {
-    {"mma.m16n8k16.f32.f16", DTYPE_F16, DTYPE_F32, 16, 16, 16, false, TARGET_MMA, 0, 0, false},
-    {"mma.m16n8k16.f32.bf16", DTYPE_BF16, DTYPE_F32, 16, 16, 16, false, TARGET_MMA, 0, 0, false},
-    {"mma.m16n8k8.f32.tf32", DTYPE_F32, DTYPE_F32, 16, 16, 8, false, TARGET_MMA, 0, 11, false},
-    {"mma.m16n8k32.s32.s8", DTYPE_I8, DTYPE_I32, 16, 16, 32, true, TARGET_MMA, 0, 0, false},
-    {"mma.m16n8k32.s32.u8", DTYPE_U8, DTYPE_I32, 16, 16, 32, true, TARGET_MMA, 0, 0, false},
+    {"mma.m16n8k16.f32.f16", DTYPE_F16, DTYPE_F32, 16, 16, 16, false, TARGET_MMA, 24, 0, false},
+    {"mma.m16n8k16.f32.bf16", DTYPE_BF16, DTYPE_F32, 16, 16, 16, false, TARGET_MMA, 24, 0, false},
+    {"mma.m16n8k8.f32.tf32", DTYPE_F32, DTYPE_F32, 16, 16, 8, false, TARGET_MMA, 24, 11, false},
+    {"mma.m16n8k32.s32.s8", DTYPE_I8, DTYPE_I32, 16, 16, 32, true, TARGET_MMA, 32, 0, false},
+    {"mma.m16n8k32.s32.u8", DTYPE_U8, DTYPE_I32, 16, 16, 32, true, TARGET_MMA, 32, 0, false},
+    {"mma.m16n8k32.f32.e4m3", DTYPE_F8E4M3, DTYPE_F32, 16, 16, 32, true, TARGET_MMA_F8, 14, 0, false},
+    {"mma.m16n8k32.f32.e5m2", DTYPE_F8E5M2, DTYPE_F32, 16, 16, 32, true, TARGET_MMA_F8, 14, 0, false},
 };
 /* The same for warpgroups, whose warps lie one below the other. */
 static const GemmAtom wide_atoms[] = {
@@ -25,7 +27,7 @@ static const GemmAtom fma_atom = {"fma", DTYPE_NONE, DTYPE_NONE, 4, 32, 4, false
 
 static const GemmAtom *find_atom(const GemmAtom *list, size_t count, const Target *target, const GemmShape *s) {
     for (size_t i = 0; i < count; i++) {
-        bool enough = !list[i].bits || (s->bits && s->bits <= list[i].bits);
+        bool enough = s->sums <= list[i].sums && (!list[i].bits || (s->bits && s->bits <= list[i].bits));
         if (list[i].in == s->in && list[i].acc == s->acc && enough && target_has(target, list[i].features)) return &list[i];
     }
     return NULL;
@@ -154,7 +156,7 @@ bool gemm_fits_wgmma(const Target *target, GemmShape s) {
     const GemmAtom *atom = find_atom(wide_atoms, COUNT_OF(wide_atoms), target, &s);
     bool rows = s.m == WARPGROUP_ROWS || s.m == 2 * WARPGROUP_ROWS || s.m == 4 * WARPGROUP_ROWS;
     bool registers = s.m < 4 * WARPGROUP_ROWS || s.n <= MAX_COLUMNS / 2; /* of 512 threads */
-    return atom && (s.k_major || !atom->k_major) && s.sums <= atom->sums && s.lead == 1 && rows && registers && s.n <= MAX_COLUMNS && s.n % atom->columns == 0 &&
+    return atom && (s.k_major || !atom->k_major) && s.lead == 1 && rows && registers && s.n <= MAX_COLUMNS && s.n % atom->columns == 0 &&
            layout_pad_extent(s.n) == s.n && s.k % atom->depth == 0;
 }
 

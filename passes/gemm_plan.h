@@ -17,7 +17,7 @@ typedef struct {
     int64_t rows, columns, depth; /* what a warp covers at least; a step along k */
     bool k_major; /* both factors must be contiguous along k */
     unsigned features; /* TARGET_* that it needs */
-    int sums;          /* bits that its sums keep; 0: all of the accumulator's */
+    int sums;          /* bits that its sums keep */
     int bits;          /* of a factor that count; 0: all of its type's */
     bool registers;    /* the first factor may come from registers */
 } GemmAtom;

@@ -31,16 +31,16 @@ enum { UNIFORM_NO = 1, UNIFORM_YES, UNIFORM_ASKED };
 
 /* ---- What was touched since (races_memory.c) ---- */
 
-/* Threads: one (>= 0), none, several of a warp, of a block, of the cluster. */
+/* Threads: one (>= 0), none, several of a warp, of a warpgroup, of a block, of the cluster. */
 typedef int32_t Threads;
-enum { NOBODY = -1, ANYBODY = -2, WARP_SET = -16, BLOCK_SET = -65536, WARP = 32 };
+enum { NOBODY = -1, ANYBODY = -2, WARP_SET = -16, GROUP_SET = -32768, BLOCK_SET = -65536, WARP = 32, WARPGROUP = 128 };
 
 typedef struct {
     Threads who;
-    uint32_t past;  /* barriers since: PAST_WARP, PAST_BLOCK */
+    uint32_t past;  /* barriers since: PAST_WARP, PAST_GROUP, PAST_BLOCK */
     const IrOp *op; /* one of those */
 } Touch;
-enum { PAST_WARP = 1, PAST_BLOCK = 2 };
+enum { PAST_WARP = 1, PAST_BLOCK = 2, PAST_GROUP = 4 };
 typedef struct {
     Touch write, read;
 } Cell;

@@ -14,19 +14,28 @@ void races_fail(Races *r, const IrOp *op, const IrOp *other, const char *what) {
 
 static int64_t block_of(const Races *r, Threads who) {
     if (who >= 0) return who / r->block_threads;
-    if (who > BLOCK_SET && who <= WARP_SET) return (int64_t)(WARP_SET - who) * WARP / r->block_threads;
+    if (who > GROUP_SET && who <= WARP_SET) return (int64_t)(WARP_SET - who) * WARP / r->block_threads;
+    if (who > BLOCK_SET && who <= GROUP_SET) return (int64_t)(GROUP_SET - who) * WARPGROUP / r->block_threads;
     return who <= BLOCK_SET ? BLOCK_SET - who : -1;
 }
 
 static int64_t warp_of(Threads who) {
     if (who >= 0) return who / WARP;
-    return who > BLOCK_SET && who <= WARP_SET ? WARP_SET - who : -1;
+    return who > GROUP_SET && who <= WARP_SET ? WARP_SET - who : -1;
+}
+
+/* Of a block that has no whole ones: none. */
+static int64_t group_of(const Races *r, Threads who) {
+    if (r->block_threads % WARPGROUP) return -1;
+    if (who > BLOCK_SET && who <= GROUP_SET) return GROUP_SET - who;
+    return warp_of(who) >= 0 ? warp_of(who) * WARP / WARPGROUP : -1;
 }
 
 static Threads join_threads(const Races *r, Threads a, Threads b) {
     if (a == b || b == NOBODY) return a;
     if (a == NOBODY) return b;
     if (warp_of(a) >= 0 && warp_of(a) == warp_of(b)) return WARP_SET - (Threads)warp_of(a);
+    if (group_of(r, a) >= 0 && group_of(r, a) == group_of(r, b)) return GROUP_SET - (Threads)group_of(r, a);
     int64_t block = block_of(r, a);
     return block >= 0 && block == block_of(r, b) ? BLOCK_SET - (Threads)block : ANYBODY;
 }
@@ -35,6 +44,7 @@ static Threads join_threads(const Races *r, Threads a, Threads b) {
 static bool is_ordered(const Races *r, const Touch *t, Threads who) {
     if (t->who == NOBODY || (t->who == who && who >= 0)) return true;
     if ((t->past & PAST_BLOCK) && block_of(r, t->who) >= 0 && block_of(r, t->who) == block_of(r, who)) return true;
+    if ((t->past & PAST_GROUP) && group_of(r, t->who) >= 0 && group_of(r, t->who) == group_of(r, who)) return true;
     return (t->past & PAST_WARP) && warp_of(t->who) >= 0 && warp_of(t->who) == warp_of(who);
 }
 
@@ -282,6 +292,7 @@ const Record *races_record(Races *r, FlightKind kind, const IrOp *op, const Reac
 
 void state_barrier(Races *r, State *s, const char *scope) {
     bool block = strcmp(scope, "block") == 0, cluster = strcmp(scope, "cluster") == 0;
+    uint32_t past = block ? PAST_BLOCK | PAST_GROUP | PAST_WARP : strcmp(scope, "warpgroup") == 0 ? PAST_GROUP | PAST_WARP : PAST_WARP;
     if (cluster) s->cluster = true;
     for (size_t i = 0; i < r->page_count; i++) {
         if (!s->pages[i]) continue;
@@ -290,8 +301,8 @@ void state_barrier(Races *r, State *s, const char *scope) {
             continue;
         }
         for (size_t k = 0; k < CELLS; k++) {
-            s->pages[i][k].write.past |= block ? PAST_BLOCK | PAST_WARP : PAST_WARP;
-            s->pages[i][k].read.past |= block ? PAST_BLOCK | PAST_WARP : PAST_WARP;
+            s->pages[i][k].write.past |= past;
+            s->pages[i][k].read.past |= past;
         }
     }
 }

@@ -160,11 +160,12 @@ static void walk_access(Races *r, State *s, const IrOp *op) {
     touch(r, s, op, &a, op->operand_count > at ? races_value(r, op->operands[at]) : NULL, store);
 }
 
-/* ldmatrix: lanes give the addresses of rows of 16 bytes, which the whole warp reads. */
+/* ldmatrix, stmatrix: lanes give the addresses of rows of 16 bytes, which the whole warp reads or writes. */
 static void walk_matrices(Races *r, State *s, const IrOp *op) {
     const char *name = ir_attr_str(op, "name", "");
     if (!in_shared(op->operands[0])) return;
-    if (strncmp(name, "ldmatrix.x", 10) != 0) {
+    bool writes = strncmp(name, "stmatrix.x", 10) == 0;
+    if (!writes && strncmp(name, "ldmatrix.x", 10) != 0) {
         races_fail(r, op, NULL, "it is not known what this instruction reads");
         return;
     }
@@ -179,10 +180,12 @@ static void walk_matrices(Races *r, State *s, const IrOp *op) {
         r->reaches[kept++] = reach;
     }
     if (!known) kept = count;
+    if (writes && !known && !r->failed) races_fail(r, op, NULL, "which places the threads write is not known");
+    if (writes && !r->failed) mark(r, r->generic, r->reaches, kept), r->generic_op = op;
     Record record = {.op = op, .count = kept, .reaches = r->reaches, .from = 0, .to = r->cells};
-    if (s->flights.len) state_check_flights(r, s, op, &record, false);
+    if (s->flights.len && !r->failed) state_check_flights(r, s, op, &record, writes);
     for (size_t i = 0; i < kept && !r->failed; i++)
-        state_touch(r, s, op, r->reaches[i].from, r->reaches[i].to - r->reaches[i].from, (Threads)r->reaches[i].who, false);
+        state_touch(r, s, op, r->reaches[i].from, r->reaches[i].to - r->reaches[i].from, (Threads)r->reaches[i].who, writes);
 }
 
 /* ---- In flight ---- */

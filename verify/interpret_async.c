@@ -241,8 +241,7 @@ struct Product {
     size_t first;
 };
 
-/* The sum of terms of which each keeps `bits` bits of the largest one and loses the rest: what tensor cores do at worst. */
-static double cut_sum(const double *terms, size_t count, int bits) {
+double interpret_cut_sum(const double *terms, size_t count, int bits) {
     double largest = 0, sum = 0;
     for (size_t i = 0; i < count; i++) largest = fabs(terms[i]) > largest ? fabs(terms[i]) : largest;
     double unit = largest > 0 && isfinite(largest) ? ldexp(1, ilogb(largest) + 1 - bits) : 0;
@@ -255,10 +254,10 @@ static Cell product(Cell acc, const Wgmma *kind, const double *a, const double *
     bool real = dtype_is_float(kind->acc);
     double terms[DEPTH + 1] = {real ? acc.f : 0}, sum = 0;
     for (size_t k = 0; k < DEPTH; k++) terms[k + 1] = a[k] * b[k];
-    if (real && kind->sums < 24) return (Cell){.f = (float)cut_sum(terms, DEPTH + 1, kind->sums)};
+    if (real && kind->sums < 24) return (Cell){.f = (float)interpret_cut_sum(terms, DEPTH + 1, kind->sums)};
     if (real) return (Cell){.f = tensor_core_sum((float)acc.f, terms + 1, kind->depth, 32 / kind->depth)};
     for (size_t k = 0; k <= DEPTH; k++) sum += terms[k];
-        return (Cell){.i = (int32_t)(uint32_t)(acc.i + (int64_t)sum)};
+    return (Cell){.i = (int32_t)(uint32_t)(acc.i + (int64_t)sum)};
 }
 
 static void run_wgmma(Machine *m, Inst *inst, const uint8_t *active) {

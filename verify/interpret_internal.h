@@ -10,7 +10,7 @@
 #include "scalars.h"
 #include "verify.h"
 
-enum { SLOT_RANK = 16, WARP = 32 };
+enum { SLOT_RANK = 16, WARP = 32, WARPGROUP = 4 * WARP };
 
 typedef union {
     double f;
@@ -21,8 +21,8 @@ typedef union {
 typedef struct {
     int32_t writer, reader; /* thread, -1: none; reader: interpret_memory.c */
     uint32_t read_home;     /* the readers' block in the cluster */
-    uint32_t write_block, write_warp, write_cluster; /* barrier counts at that time */
-    uint32_t read_block, read_warp, read_cluster;
+    uint32_t write_block, write_group, write_warp, write_cluster; /* barrier counts at that time */
+    uint32_t read_block, read_group, read_warp, read_cluster;
 } Shadow;
 
 typedef struct {
@@ -96,7 +96,7 @@ struct Machine {
     uint64_t steps, step_limit;
     Memory shared;        /* of all blocks of a cluster, one after the other */
     int64_t shared_block; /* bytes of one block */
-    uint32_t cluster_barriers, *block_barriers, *warp_barriers;
+    uint32_t cluster_barriers, *block_barriers, *group_barriers, *warp_barriers;
     uint32_t cluster_start; /* cluster_barriers when this cluster began */
     int64_t *open_group; /* per thread: the group that the next commit closes */
     VEC(PendingCopy) pending;
@@ -152,6 +152,11 @@ void memory_note(Machine *m, Memory *memory, int64_t offset, int64_t bytes, size
 /* The byte of element `index` behind a pointer as thread t sees it, of `bytes` that must lie inside: shared
  * memory is that of the thread's own block, or of the block whose rank the pointer holds. */
 int64_t memory_address(Machine *m, const Slot *ptr, int64_t index, int64_t bytes, int64_t align, size_t thread);
+
+/* interpret_async.c: the sum of terms of which each keeps `bits` bits of the largest one and loses the rest: what tensor
+ * cores do at worst. */
+double interpret_cut_sum(const double *terms, size_t count, int bits);
+enum { F8_SUM_BITS = 14 };
 
 /* What instructions read of the 32-bit float with these bits as tf32. */
 #define TF32_BITS UINT32_C(0xffffe000)

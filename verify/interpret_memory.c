@@ -6,9 +6,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* reader: a thread; WARP_READERS - w: threads of warp w; SEVERAL_WARPS: of one block's warps, whose first
- * thread is in other_readers; ANYBODY: of several blocks */
-enum { SEVERAL_WARPS = -2, ANYBODY = -3, WARP_READERS = -4 };
+/* reader: a thread; WARP_READERS - w: threads of warp w; GROUP_READERS - g: of warpgroup g; SEVERAL_GROUPS: of one block's
+ * warpgroups; ANYBODY: of several blocks */
+enum { SEVERAL_GROUPS = -2, ANYBODY = -3, WARP_READERS = -4, GROUP_READERS = -65536 };
+
+/* Barrier counts when something was done. */
+typedef struct {
+    uint32_t cluster, block, group, warp;
+} Counts;
 
 void memory_check(Machine *m, Memory *memory, int64_t offset, int64_t bytes, int64_t align) {
     if (offset < 0 || bytes > memory->bytes || offset > memory->bytes - bytes)
@@ -20,49 +25,54 @@ void memory_check(Machine *m, Memory *memory, int64_t offset, int64_t bytes, int
 }
 
 /* An earlier access of thread `other` happened before one of `thread` now. */
-static bool ordered(const Machine *m, size_t other, uint32_t cluster, uint32_t block, uint32_t warp,
-                    size_t thread) {
-    if (other == thread || m->cluster_barriers > cluster) return true;
-    size_t home = thread / m->block_threads;
+static bool ordered(const Machine *m, size_t other, Counts then, size_t thread) {
+    if (other == thread || m->cluster_barriers > then.cluster) return true;
+    size_t home = thread / m->block_threads, group = thread / WARPGROUP;
     if (other / m->block_threads != home) return false;
-    if (m->block_barriers[home] > block) return true;
-    return other / WARP == thread / WARP && m->warp_barriers[thread / WARP] > warp;
+    if (m->block_barriers[home] > then.block) return true;
+    if (other / WARPGROUP == group && m->group_barriers[group] > then.group) return true;
+    return other / WARP == thread / WARP && m->warp_barriers[thread / WARP] > then.warp;
 }
 
-/* A thread that stands for those who read: the one, the first of the warp. */
+/* A thread that stands for those who read: the one, the first of the warp or warpgroup. */
 static size_t some_reader(const Shadow *s) {
-    return s->reader >= 0 ? (size_t)s->reader : (size_t)(WARP_READERS - s->reader) * WARP;
+    if (s->reader >= 0) return (size_t)s->reader;
+    return s->reader <= GROUP_READERS ? (size_t)(GROUP_READERS - s->reader) * WARPGROUP : (size_t)(WARP_READERS - s->reader) * WARP;
 }
 
 static bool readers_ordered(const Machine *m, const Shadow *s, size_t thread) {
     if (s->reader == -1 || m->cluster_barriers > s->read_cluster) return true;
     if (s->reader == ANYBODY) return false;
-    if (s->reader == SEVERAL_WARPS)
-        return s->read_home == thread / m->block_threads && m->block_barriers[s->read_home] > s->read_block;
-    size_t first = some_reader(s);
-    if (s->reader < 0 && first == thread / WARP * WARP)
-        return m->warp_barriers[thread / WARP] > s->read_warp || m->block_barriers[s->read_home] > s->read_block;
-    return ordered(m, first, s->read_cluster, s->read_block, s->read_warp, thread);
+    size_t first = some_reader(s), group = thread / WARPGROUP;
+    bool block = s->read_home == thread / m->block_threads && m->block_barriers[s->read_home] > s->read_block;
+    if (s->reader == SEVERAL_GROUPS) return block;
+    bool own_group = first / WARPGROUP == group && m->group_barriers[group] > s->read_group;
+    if (s->reader <= GROUP_READERS) return block || own_group;
+    if (s->reader < 0 && first == thread / WARP * WARP) return block || own_group || m->warp_barriers[thread / WARP] > s->read_warp;
+    return ordered(m, first, (Counts){s->read_cluster, s->read_block, s->read_group, s->read_warp}, thread);
 }
 
 /* Nothing that was read before is forgotten but what all threads have left behind. */
 static void note_read(Machine *m, Shadow *s, size_t thread) {
-    size_t warp = thread / WARP, home = thread / m->block_threads;
+    size_t warp = thread / WARP, group = thread / WARPGROUP, home = thread / m->block_threads;
     bool own = s->reader != ANYBODY && s->read_home == home;
     bool old = s->reader == -1 || m->cluster_barriers > s->read_cluster ||
                (own && m->block_barriers[home] > s->read_block);
-    int32_t same_warp = WARP_READERS - (int32_t)warp;
+    int32_t same_warp = WARP_READERS - (int32_t)warp, same_group = GROUP_READERS - (int32_t)group;
     if (old || s->reader == (int32_t)thread)
         s->reader = (int32_t)thread;
     else if (!own)
         s->reader = ANYBODY;
     else if (s->reader == same_warp || (s->reader >= 0 && (size_t)s->reader / WARP == warp))
         s->reader = same_warp;
+    else if (s->reader != SEVERAL_GROUPS && some_reader(s) / WARPGROUP == group)
+        s->reader = same_group;
     else
-        s->reader = SEVERAL_WARPS;
+        s->reader = SEVERAL_GROUPS;
     s->read_home = (uint32_t)home;
     s->read_cluster = m->cluster_barriers;
     s->read_block = m->block_barriers[home];
+    s->read_group = m->group_barriers[group];
     s->read_warp = m->warp_barriers[warp];
 }
 
@@ -87,8 +97,8 @@ void memory_note(Machine *m, Memory *memory, int64_t offset, int64_t bytes, size
     if (!memory->shadow) return;
     for (int64_t i = offset; i < offset + bytes; i++) {
         Shadow *s = &memory->shadow[i];
-        bool fine =
-            s->writer < 0 || ordered(m, (size_t)s->writer, s->write_cluster, s->write_block, s->write_warp, thread);
+        Counts then = {s->write_cluster, s->write_block, s->write_group, s->write_warp};
+        bool fine = s->writer < 0 || ordered(m, (size_t)s->writer, then, thread);
         if (writes) fine = fine && readers_ordered(m, s, thread);
         if (!fine)
             machine_trap(m,
@@ -103,6 +113,7 @@ void memory_note(Machine *m, Memory *memory, int64_t offset, int64_t bytes, size
         s->writer = (int32_t)thread;
         s->write_cluster = m->cluster_barriers;
         s->write_block = m->block_barriers[thread / m->block_threads];
+        s->write_group = m->group_barriers[thread / WARPGROUP];
         s->write_warp = m->warp_barriers[thread / WARP];
         s->reader = -1;
     }
@@ -216,17 +227,19 @@ static void run_wait(Machine *m, Inst *inst, const uint8_t *active) {
     m->pending.len = kept;
 }
 
-/* A cluster's barrier needs all threads, a block's or a warp's those of each that arrives. */
+/* A cluster's barrier needs all threads, a block's, a warpgroup's or a warp's those of each that arrives. */
 static void run_barrier(Machine *m, Inst *inst, const uint8_t *active) {
     const char *scope = ir_attr_str(inst->op, "scope", "block");
     bool block = strcmp(scope, "block") == 0, cluster = strcmp(scope, "cluster") == 0;
-    size_t group = cluster ? m->threads : block ? m->block_threads : WARP;
+    bool warpgroup = strcmp(scope, "warpgroup") == 0;
+    size_t group = cluster ? m->threads : block ? m->block_threads : warpgroup ? WARPGROUP : WARP;
     for (size_t t = 0; t < m->threads; t++) {
         bool wanted = m->threads == 1 || cluster || (block && m->blocks == 1) || active[t / group * group];
         if (active[t] != wanted) machine_trap(m, "a barrier under divergent control");
         if (!active[t] || t % group) continue;
         if (block) m->block_barriers[t / group]++;
-        if (!block && !cluster) m->warp_barriers[t / group]++;
+        if (warpgroup) m->group_barriers[t / group]++;
+        if (!block && !cluster && !warpgroup) m->warp_barriers[t / group]++;
     }
     m->cluster_barriers += cluster;
 }

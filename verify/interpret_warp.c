@@ -1,5 +1,5 @@
 /* What a warp does together: shuffles, and the instructions of ir/atoms.def by their documented
- * fragment layouts (PTX ISA, "Matrix Fragments for mma.m16n8k16", "ldmatrix"). */
+ * fragment layouts (PTX ISA, "Matrix Fragments for mma.m16n8k16", "ldmatrix", "stmatrix"). */
 #include "interpret_internal.h"
 
 #include <math.h>
@@ -133,6 +133,33 @@ static void multiply_bytes(Inst *inst, size_t first, bool is_signed) {
         }
 }
 
+static double small_float_of(const Slot *s, size_t thread, unsigned reg, unsigned byte, Dtype dtype) {
+    uint8_t bits = (uint8_t)byte_of(s, thread, reg, byte, false);
+    return dtype_read(dtype, &bits);
+}
+
+/* The same of 8-bit floats: terms are cut as sums of tensor cores cut them at worst. */
+static void multiply_f8(Inst *inst, size_t first, Dtype dtype) {
+    double a[16][32], b[32][8], terms[33];
+    for (size_t l = 0; l < WARP; l++)
+        for (unsigned byte = 0; byte < 4; byte++) {
+            size_t group = l / 4, k = l % 4 * 4 + byte, t = first + l;
+            for (unsigned reg = 0; reg < 4; reg++)
+                a[group + reg % 2 * 8][k + reg / 2 * 16] = small_float_of(inst->operands[0], t, reg, byte, dtype);
+            for (unsigned reg = 0; reg < 2; reg++)
+                b[k + reg * 16][group] = small_float_of(inst->operands[1], t, reg, byte, dtype);
+        }
+    const Slot *c = inst->operands[2];
+    Slot *d = inst->results[0];
+    for (size_t l = 0; l < WARP; l++)
+        for (size_t e = 0; e < 4; e++) {
+            size_t row = l / 4 + e / 2 * 8, column = l % 4 * 2 + e % 2;
+            terms[32] = c->cells[(first + l) * c->n + e].f;
+            for (size_t k = 0; k < 32; k++) terms[k] = a[row][k] * b[k][column];
+            d->cells[(first + l) * d->n + e].f = (float)interpret_cut_sum(terms, COUNT_OF(terms), F8_SUM_BITS);
+        }
+}
+
 /* Lane i gives the address of row i % 8 of matrix i / 8; register j of lane l is elements 2 (l % 4)
  * and the next of row l / 4 of matrix j, or of its transpose. */
 static void load_matrices(Machine *m, Inst *inst, size_t first, unsigned count, bool transposed) {
@@ -153,6 +180,24 @@ static void load_matrices(Machine *m, Inst *inst, size_t first, unsigned count, 
         }
 }
 
+/* The way back. */
+static void store_matrices(Machine *m, Inst *inst, size_t first, unsigned count, bool transposed) {
+    const Slot *ptr = inst->operands[0], *offset = inst->operands[1], *words = inst->operands[2];
+    uint16_t rows[4][8][8];
+    for (size_t l = 0; l < WARP; l++)
+        for (unsigned j = 0; j < count; j++) {
+            size_t row = l / 4, column = l % 4 * 2;
+            uint32_t word = (uint32_t)words->cells[(first + l) * words->n + j].i;
+            for (size_t h = 0; h < 2; h++)
+                rows[j][transposed ? column + h : row][transposed ? row : column + h] = (uint16_t)(word >> 16 * h);
+        }
+    for (unsigned l = 0; l < count * 8; l++) {
+        int64_t at = memory_address(m, ptr, offset->cells[first + l].i, 16, 16, first + l);
+        memory_note(m, ptr->memory, at, 16, first + l, true);
+        memcpy(ptr->memory->data + at, rows[l / 8][l % 8], 16);
+    }
+}
+
 static void run_atom(Machine *m, Inst *inst, const uint8_t *active) {
     const char *name = inst->text;
     for (size_t warp = 0; warp * WARP < m->threads; warp++) {
@@ -169,6 +214,12 @@ static void run_atom(Machine *m, Inst *inst, const uint8_t *active) {
             round_words(inst, first);
         else if (strncmp(name, "mma.m16n8k32.s32.", 17) == 0)
             multiply_bytes(inst, first, name[17] == 's');
+        else if (strcmp(name, "mma.m16n8k32.f32.e4m3") == 0)
+            multiply_f8(inst, first, DTYPE_F8E4M3);
+        else if (strcmp(name, "mma.m16n8k32.f32.e5m2") == 0)
+            multiply_f8(inst, first, DTYPE_F8E5M2);
+        else if (strncmp(name, "stmatrix.x", 10) == 0)
+            store_matrices(m, inst, first, (unsigned)(name[10] - '0'), strstr(name, ".trans"));
         else if (strncmp(name, "ldmatrix.x", 10) == 0)
             load_matrices(m, inst, first, (unsigned)(name[10] - '0'), strstr(name, ".trans"));
         else

@@ -4,9 +4,12 @@ emit/async.def, against the same operation on whole tensors. A row of those tabl
 atoms.py ROOT interpret PASS_CHECK     each interpreted on small integers, equal to the reference evaluator's result
 atoms.py ROOT assemble KERNEL_TOOL     as PTX by ptxas and as CUDA C by nvcc, for the architecture that it needs
 atoms.py ROOT run KERNEL_TOOL          on the device: both codes' results equal the reference, and each other, bit for bit
+atoms.py ROOT pack KERNEL_TOOL FOLDER [ARCH]   both codes assembled for ARCH (sm_90a), without a device
+atoms.py ROOT device SKETCHC FOLDER    as run, of what pack left, on a machine that needs no compilers
 atoms.py ROOT cuda KERNEL_TOOL [K/N]   CUDA C alone, with the driver of tests/cuda; of the kernels every N-th from the K-th on
 atoms.py ROOT print                    the kernels"""
 import concurrent.futures
+import json
 import os
 import pathlib
 import re
@@ -166,6 +169,28 @@ def ldmatrix(name):
     for j in range(count):
         pair = k.op(f"bitcast({k.op(f'extract({words}) {{lane = {j}}}', 'u32')})", "vec<2 x f16>")
         k.store(pair, "%Y", k.add(k.mul(k.add(k.mul(block, count * 8), j * 8, k.div(lane, 4)), 8), k.mul(k.mod(lane, 4), 2)), 4)
+    graph = f"    %y = graph.transpose(%X) {{perm = [0, 1, {'3, 2' if turned else '2, 3'}]}} : {y.type()}\n"
+    return file(graph, k, [x], y, shared=count * 128)
+
+
+def stmatrix(name):
+    """The way back: words as ldmatrix leaves them, rows into shared memory."""
+    count, turned = int(name[10]), name.endswith(".trans")
+    x, y = Tensor("X", "f16", "P", count, 8, 8), Tensor("Y", "f16", "P", count, 8, 8)
+    k = Kernel()
+    lane, block = k.special("lane"), k.special("ctaid.x")
+    rows = k.shared("f16", 0, count * 64)
+    words = []
+    for j in range(count):
+        at = k.add(k.mul(k.add(k.mul(block, count * 8), j * 8, k.div(lane, 4)), 8), k.mul(k.mod(lane, 4), 2))
+        words.append(k.op(f"bitcast({k.load('%X', at, 'f16', 2)})", "u32"))
+    packed = k.op(f"pack({', '.join(words)})", f"vec<{count} x u32>")
+    row = k.mod(lane, count * 8)
+    k.do(f'atom({rows}, {k.mul(row, 8)}, {packed}) {{name = "{name}"}}')
+    k.barrier("warp")
+    other = k.calc("xor", row, 9 if count > 1 else 1)
+    own = k.load(rows, k.mul(other, 8), "f16", 8)
+    k.store(own, "%Y", k.mul(k.add(k.mul(block, count * 8), other), 8), 16, k.op(f"lt({lane}, {k.const(count * 8)})", "bool"))
     graph = f"    %y = graph.transpose(%X) {{perm = [0, 1, {'3, 2' if turned else '2, 3'}]}} : {y.type()}\n"
     return file(graph, k, [x], y, shared=count * 128)
 
@@ -439,6 +464,30 @@ def shuffle(mask):
     return file(graph, k, [x], y)
 
 
+def warpgroups():
+    """Two warpgroups of a block, each by a barrier of its own: a thread reads what another warp of its group wrote, three times over."""
+    x, y = Tensor("X", "f32", "P", 256), Tensor("Y", "f32", "P", 256)
+    k = Kernel()
+    tid, block = k.special("tid.x"), k.special("ctaid.x")
+    row = k.shared("f32", 0, 256)
+    value = k.load("%X", k.add(k.mul(block, 256), tid), "f32")
+    for mask in (33, 66, 20):
+        k.store(value, row, tid, 4)
+        k.barrier("warpgroup")
+        value = k.load(row, k.calc("xor", tid, mask), "f32")
+        k.barrier("warpgroup")
+    k.store(value, "%Y", k.add(k.mul(block, 256), tid), 4)
+    graph = f"""    %threads = const() {{value = 256}} : index
+    %y = graph.generic(%P, %threads) {{outer = 2}} : {y.type()} (%p: index, %t: index) {{
+        %mask = const() {{value = {33 ^ 66 ^ 20}}} : index
+        %from = xor(%t, %mask) : index
+        %value = graph.element(%X, %p, %from) : f32
+        yield(%value)
+    }}
+"""
+    return file(graph, k, [x], y, warps=8, shared=1024)
+
+
 def cluster():
     """Each block reads what the other one of its pair wrote into its own shared memory."""
     x, y = Tensor("X", "f32", "2*P", 32), Tensor("Y", "f32", "2*P", 32)
@@ -478,11 +527,14 @@ def kernels(root):
     """(name, architecture, text)."""
     table = []
     for name in rows_of(root, "ir/atoms.def", r'ATOM\(\w+, "([^"]+)"'):
-        make = mma if name.startswith("mma.") else ldmatrix if name.startswith("ldmatrix.") else cvt if name.startswith("cvt.tf32") else None
+        families = {"mma": mma, "ldmatrix": ldmatrix, "stmatrix": stmatrix, "cvt": cvt}
+        make = families.get(name.split(".")[0])
         assert make, f"{name} of ir/atoms.def has no kernel here"
-        table.append((name, "sm_80", make(name)))
+        new = name.startswith("stmatrix") or name.split(".")[-1] in ("e4m3", "e5m2")
+        table.append((name, "sm_90a" if new else "sm_80", make(name)))
     table += [(f"cp.async {size}", "sm_80", cp_async(size)) for size in (4, 8, 16)]
     table += [(f"shuffle.xor {mask}", "sm_80", shuffle(mask)) for mask in (1, 16, 31)]
+    table += [("barrier warpgroup", "sm_80", warpgroups())]
     for found in rows_of(root, "ir/wgmma.def", r'WGMMA\("([^"]+)", "[^"]+", (\w+), (\w+), (\d+), (\d+), \d+, (true|false), \d+, (true|false)\)'):
         name, k_major, registers = found[0], found[5] == "true", found[6] == "true"
         row = {"in": found[1].lower(), "acc": found[2].lower(), "depth": int(found[3])}
@@ -507,14 +559,68 @@ def kernels(root):
     return table
 
 
+def file_name(name):
+    return re.sub(r"\W", "_", name)
+
+
 def run(command, folder, row):
     """'' or what went wrong; None: skipped."""
     name, arch, text = row
-    path = folder / (re.sub(r"\W", "_", name) + ".skir")
+    path = folder / (file_name(name) + ".skir")
     path.write_text(text)
-    done = subprocess.run([a.format(arch=arch, file=path) for a in command], capture_output=True, text=True, errors="replace")
+    words = [a.format(arch=arch, file=path, name=file_name(name)) for a in command]
+    done = subprocess.run(words, capture_output=True, text=True, errors="replace")
     out = (done.stdout + done.stderr).strip()
     return (name, None if done.returncode == SKIPPED else "" if done.returncode == 0 else out or f"status {done.returncode}", out)
+
+
+def told(name, error):
+    """Each as soon as it is known: a run that is ended says how far it came."""
+    if error:
+        print(f"not ok {name}\n{error}", flush=True)
+
+
+def reports(text):
+    """JSON objects that follow one another."""
+    decoder, at = json.JSONDecoder(), 0
+    while at < len(text.rstrip()):
+        value, at = decoder.raw_decode(text, at + len(text[at:]) - len(text[at:].lstrip()))
+        yield value
+
+
+def digest(report, code):
+    case = next((c for c in report["cases"] if c["name"] == "small"), {})
+    if case.get("status") == "ok":
+        return case["digest"], ""
+    return None, f"{code}: {report.get('text', '')} {case.get('status', 'no result')} {case.get('check', '')} {case.get('text', '')}"
+
+
+def on_device(sketchc, folder, names):
+    """Kernels that pack left, all in one process: name, '' or what went wrong."""
+    files = [str(folder / f"{file_name(name)}.{code}.ska") for name in names for code in ("ptx", "cu")]
+    words = [sketchc, "verify", *files, "--exact", "--no-ragged", "--json", "--time-limit=20"]
+    done = subprocess.run(words, capture_output=True, text=True, errors="replace")
+    found = list(reports(done.stdout))
+    if len(found) != len(files):
+        return [(name, (done.stdout + done.stderr)[-2000:]) for name in names] if len(names) == 1 else [
+            result for name in names for result in on_device(sketchc, folder, [name])]
+    results = []
+    for i, name in enumerate(names):
+        (first, wrong), (second, also) = digest(found[2 * i], "PTX"), digest(found[2 * i + 1], "CUDA C")
+        results.append((name, wrong + also or ("" if first == second else "PTX and CUDA C differ")))
+    return results
+
+
+def device(table, sketchc, folder):
+    batches = [[name for name, _, _ in table[i:i + 8]] for i in range(0, len(table), 8)]
+    count = failed = 0
+    with concurrent.futures.ThreadPoolExecutor(4) as pool:
+        for results in pool.map(lambda names: on_device(sketchc, folder, names), batches):
+            for name, error in results:
+                told(name, error)
+                count, failed = count + 1, failed + bool(error)
+            print(f"{count - failed} of {count} pass so far", flush=True)
+    return 1 if failed else 0
 
 
 def main():
@@ -523,23 +629,31 @@ def main():
     if mode == "print":
         print("\n".join(f"# {name}, {arch}\n{text}" for name, arch, text in table if not program or re.search(program[0], name)))
         return 0
+    if mode == "device":
+        return device(table, program[0], pathlib.Path(program[1]))
     if mode == "cuda" and len(program) > 1:
         first, step = map(int, program.pop().split("/"))
         table = table[first - 1::step]
+    kept, arch = program[1:2], program[2:3] or ["sm_90a"]
+    program = program[:1]
     commands = {"interpret": program + ["{file}", "--arch={arch}", "--passes=simplify", "--exact", "P=1", "P=3"],
                 "assemble": program + ["{file}", "{arch}", "assemble"],
+                "pack": program + ["{file}", *arch, "pack", *[f"{k}/{{name}}" for k in kept]],
                 "run": program + ["{file}", "{arch}", "run"], "cuda": program + ["{file}", "{arch}", "cuda"]}
-    threads = 1 if mode == "run" else len(os.sched_getaffinity(0))
-    with tempfile.TemporaryDirectory() as folder, concurrent.futures.ThreadPoolExecutor(threads) as pool:
-        results = list(pool.map(lambda row: run(commands[mode], pathlib.Path(folder), row), table))
-    failed = [(name, error) for name, error, _ in results if error]
-    for name, error in failed:
-        print(f"not ok {name}\n{error}")
+    results = []
+    with tempfile.TemporaryDirectory() as folder, concurrent.futures.ThreadPoolExecutor(len(os.sched_getaffinity(0))) as pool:
+        jobs = [pool.submit(run, commands[mode], pathlib.Path(folder), row) for row in table]
+        for job in concurrent.futures.as_completed(jobs):
+            results.append(job.result())
+            told(*results[-1][:2])
+            if mode == "run" and len(results) % 10 == 0:
+                print(f"{len(results)} of {len(table)} have run", flush=True)
+    failed = [name for name, error, _ in results if error]
     skipped = [out for _, error, out in results if error is None]
     if skipped:
         print(f"{len(skipped)} of {len(results)} skipped: {skipped[0]}")
     if len(skipped) == len(results):
-        print("needs ptxas, nvcc" if mode == "assemble" else "needs gpu")
+        print("needs ptxas, nvcc" if mode in ("assemble", "pack") else "needs gpu")
         return SKIPPED
     print(f"{len(results) - len(failed) - len(skipped)} of {len(results)} pass")
     return 1 if failed else 0

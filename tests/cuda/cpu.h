@@ -77,6 +77,7 @@ void cpu_mbar_arrive(unsigned at, unsigned bytes);
 int cpu_mbar_try(unsigned at, int parity);
 void cpu_tma_load(unsigned to, const void *map, unsigned mbar, int rank, const int *at);
 void cpu_ldmatrix(unsigned *const *d, int count, int turned, unsigned at);
+void cpu_stmatrix(const unsigned *const *d, int count, int turned, unsigned at);
 void cpu_mma(int shape, const char *types, void *const *d, const void *const *a, const void *const *b,
              const void *const *c);
 void cpu_wgmma(int columns, const char *types, void *const *d, const void *const *left, uint64_t a, uint64_t b, int add,

@@ -1,4 +1,4 @@
-/* ldmatrix, mma.sync and wgmma, from the PTX ISA's definitions of fragments, descriptors and swizzles. Sums are made
+/* ldmatrix, stmatrix, mma.sync and wgmma, from the PTX ISA's definitions of fragments, descriptors and swizzles. Sums are made
  * in double and cut off to f32 behind every 16 bytes of factors, as sm_80 does. */
 #include "machine.h"
 
@@ -133,6 +133,36 @@ EXPORT void cpu_ldmatrix(unsigned *const *d, int count, int turned, unsigned at)
             int r = lane / 4, c = lane % 4 * 2;
             uint32_t low = turned ? tile[c][r] : tile[r][c], high = turned ? tile[c + 1][r] : tile[r][c + 1];
             *((const Rows *)w->arguments[lane])->d[m] = low | high << 16;
+        }
+    }
+    warp_go_on(w);
+}
+
+/* ---- stmatrix ---- */
+
+typedef struct {
+    unsigned d[4], at;
+} Words;
+
+EXPORT void cpu_stmatrix(const unsigned *const *d, int count, int turned, unsigned at) {
+    enum { ROW = 16, SIDE = 8 };
+    Words mine = {.at = at};
+    for (int i = 0; i < count; i++) mine.d[i] = *d[i];
+    if (!warp_meet(turned ? "stmatrix.trans" : "stmatrix", ~0u, &mine)) return;
+    Warp *w = thread_self()->warp;
+    for (int m = 0; m < count; m++) {
+        uint16_t tile[SIDE][SIDE];
+        for (int lane = 0; lane < WARP; lane++)
+            for (int h = 0; h < 2; h++) {
+                int r = lane / 4, c = lane % 4 * 2 + h;
+                uint16_t half = (uint16_t)(((const Words *)w->arguments[lane])->d[m] >> 16 * h);
+                if (turned) tile[c][r] = half;
+                else tile[r][c] = half;
+            }
+        for (int r = 0; r < SIDE; r++) {
+            unsigned row = ((const Words *)w->arguments[m * SIDE + r])->at;
+            if (row % ROW) cpu_fault("stmatrix: the row's address %u is misaligned", row);
+            memcpy(shared_at(w->block, row, ROW, "stmatrix"), tile[r], ROW);
         }
     }
     warp_go_on(w);

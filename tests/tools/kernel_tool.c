@@ -1,8 +1,9 @@
-/* Kernel-level IR through both GPU emitters: kernel_tool FILE.skir ARCH assemble|run|cuda.
+/* Kernel-level IR through both GPU emitters: kernel_tool FILE.skir ARCH assemble|run|cuda|pack PREFIX.
  *
  * assemble: PTX by ptxas, CUDA C by nvcc, for ARCH; no device is needed.
  * run: on the device, on small integers: both must equal what the file's graph function says, bit for bit.
  * cuda: so, with CUDA C alone, for a driver that takes no PTX (tests/cuda).
+ * pack: PREFIX.ptx.ska and PREFIX.cu.ska, assembled for ARCH, for sketchc verify on a machine without compilers.
  *
  * Exits with 77 and a sentence where there is no assembler, or no device for ARCH. */
 #include "artifact.h"
@@ -29,28 +30,45 @@ static void show(const Unit *u) {
     str_release(&text);
 }
 
+static Artifact *of_blob(Unit *u, ArtifactBlobKind kind, const Str *code) {
+    ArtifactBlob blob = {kind, u->arch, (const unsigned char *)code->data, code->len};
+    ArtifactSpec spec = {.kernels = u->module, .graph = u->module, .name = "one", .arch = u->arch, .tool_version = "test",
+                         .target = ARTIFACT_CUDA, .blob_count = 1, .blobs = &blob};
+    const char *error = "";
+    Artifact *a = artifact_from_module(u->arena, &spec, &error);
+    if (!a) fprintf(stderr, "%s\n", error);
+    return a;
+}
+
 static Artifact *pack(Unit *u, ArtifactBlobKind kind) {
     Str code;
     str_init(&code);
     EmitOptions options = {.arch = u->arch};
-    const char *error = "the emitter refuses the kernel";
     bool ok = kind == ARTIFACT_PTX ? emit_ptx(u->module, &options, &code, &u->diags) : emit_cuda(u->module, &options, &code, &u->diags);
-    ArtifactBlob blob = {kind, u->arch, (const unsigned char *)code.data, code.len};
-    ArtifactSpec spec = {.kernels = u->module, .graph = u->module, .name = "one", .arch = u->arch, .tool_version = "test",
-                         .target = ARTIFACT_CUDA, .blob_count = 1, .blobs = &blob};
-    Artifact *a = ok ? artifact_from_module(u->arena, &spec, &error) : NULL;
-    if (!a) show(u), fprintf(stderr, "%s\n", error);
+    Artifact *a = ok ? of_blob(u, kind, &code) : NULL;
+    if (!ok) show(u), fprintf(stderr, "the emitter refuses the kernel\n");
     str_release(&code);
     return a;
 }
 
-static int assemble(const Artifact *a, const char *how) {
-    Str cubin;
-    str_init(&cubin);
-    RtError e = rt_cubin(a, "", &cubin);
+static int assemble(const Artifact *a, const char *how, Str *cubin) {
+    RtError e = rt_cubin(a, "", cubin);
     if (e.status != RT_OK) printf("%s: %s: %s\n", how, rt_status_name(e.status), e.text);
-    str_release(&cubin);
     return e.status == RT_OK ? 0 : e.status == RT_MISSING ? SKIPPED : 1;
+}
+
+/* The cubin in an artifact of its own, where there is a path for it. */
+static int keep(Unit *u, const Artifact *a, const char *how, const char *path) {
+    Str cubin, file;
+    str_init(&cubin);
+    str_init(&file);
+    int status = assemble(a, how, &cubin);
+    Artifact *packed = status == 0 && path ? of_blob(u, ARTIFACT_CUBIN, &cubin) : NULL;
+    if (packed) artifact_write(packed, &file);
+    if (status == 0 && path && (!packed || !file_write_atomic(path, file.data, file.len, 0644))) status = 1;
+    str_release(&file);
+    str_release(&cubin);
+    return status;
 }
 
 static int verify(Unit *u, const Artifact *a, const char *how, char digest[33]) {
@@ -91,17 +109,18 @@ static int check_cuda(Unit *u) {
     return a ? verify(u, a, "CUDA C", digest) : 1;
 }
 
-static int check(Unit *u, bool on_device) {
+static int check(Unit *u, bool on_device, const char *prefix) {
     static const struct {
         ArtifactBlobKind kind;
-        const char *name;
-    } codes[] = {{ARTIFACT_PTX, "PTX"}, {ARTIFACT_CUDA_C, "CUDA C"}};
+        const char *name, *ending;
+    } codes[] = {{ARTIFACT_PTX, "PTX", "ptx"}, {ARTIFACT_CUDA_C, "CUDA C", "cu"}};
     char digests[COUNT_OF(codes)][33] = {""};
     int worst = 0;
     if (on_device && !has_device(u->arch)) return SKIPPED;
     for (size_t i = 0; i < COUNT_OF(codes); i++) {
         Artifact *a = pack(u, codes[i].kind);
-        int status = !a ? 1 : on_device ? verify(u, a, codes[i].name, digests[i]) : assemble(a, codes[i].name);
+        const char *path = prefix ? arena_printf(u->arena, "%s.%s.ska", prefix, codes[i].ending) : NULL;
+        int status = !a ? 1 : on_device ? verify(u, a, codes[i].name, digests[i]) : keep(u, a, codes[i].name, path);
         if (status && worst != 1) worst = status;
     }
     if (worst || !on_device || strcmp(digests[0], digests[1]) == 0) return worst;
@@ -110,14 +129,14 @@ static int check(Unit *u, bool on_device) {
 }
 
 int main(int argc, char **argv) {
-    if (argc != 4) return 2;
+    if (argc < 4 || (argc == 5) != (strcmp(argv[3], "pack") == 0)) return 2;
     Unit u = {.arena = arena_create(), .arch = argv[2]};
     Str text;
     str_init(&text);
     diag_list_init(&u.diags, u.arena, source_map_create(u.arena));
     if (file_read(argv[1], LIMIT, &text)) u.module = ir_parse(u.arena, &u.diags, argv[1], text.data, text.len);
     if (!u.module) show(&u);
-    int status = !u.module ? 2 : strcmp(argv[3], "cuda") == 0 ? check_cuda(&u) : check(&u, strcmp(argv[3], "run") == 0);
+    int status = !u.module ? 2 : strcmp(argv[3], "cuda") == 0 ? check_cuda(&u) : check(&u, strcmp(argv[3], "run") == 0, argv[4]);
     str_release(&text);
     arena_destroy(u.arena);
     return status;

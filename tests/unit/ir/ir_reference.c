@@ -70,7 +70,7 @@ static void print_ops(Str *out) {
 
 static void print_atoms(Str *out) {
     str_append(out, "\n| instruction | results | operands | meaning |\n| --- | --- | --- | --- |\n");
-#define ATOM(id, name, results, operands, ptx, is_volatile, summary)                               \
+#define ATOM(id, name, results, operands, ptx, is_volatile, version, summary)                      \
     str_printf(out, "| `%s` | `%s` | `%s` | %s |\n", name, results, operands, summary);
 #include "atoms.def"
 #undef ATOM

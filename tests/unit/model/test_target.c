@@ -30,6 +30,9 @@ int main(void) {
     }
     CHECK(target_has(target_find(arena, &diags, "sm_90a"), TARGET_MMA | TARGET_WGMMA));
     CHECK(!target_has(target_find(arena, &diags, "sm_80"), TARGET_MMA | TARGET_WGMMA));
+    CHECK(target_has(target_find(arena, &diags, "sm_100a"), TARGET_MMA_F8 | TARGET_STMATRIX));
+    CHECK(!target_has(target_find(arena, &diags, "sm_80"), TARGET_MMA_F8));
+    CHECK(!target_has(target_find(arena, &diags, "sm_80"), TARGET_STMATRIX));
     CHECK(!target_find(arena, &diags, "sm_90"));
     CHECK_STR(diags.first->text, "unknown target \"sm_90\"");
     CHECK(diags.first->notes != NULL);

@@ -324,6 +324,40 @@ static void check_clusters(void) {
     expect_cluster_trap("grid_x = aff(4)", "grid_x = aff(3)", "no multiple of its clusters");
 }
 
+/* Two warpgroups: each thread reads what one of the next warp of its group wrote. */
+static const char *const groups =
+    "sketchc.ir 1\n"
+    "func @f kernel (tensor %X: ptr<f32, global> in, tensor %Y: ptr<f32, global> out) "
+    "{target = \"cuda\", num_warps = 8, shared_bytes = 1024, grid_x = aff(1)} {\n"
+    "  %far = const() {value = 33} : index\n  %tid = special() {name = \"tid.x\"} : index\n"
+    "  %row = shared.ptr() {offset = 0, bytes = 1024} : ptr<f32, shared>\n"
+    "  %x = mem.load(%X, %tid) : f32\n  mem.store(%x, %row, %tid)\n"
+    "  barrier() {scope = \"warpgroup\"}\n"
+    "  %other = xor(%tid, %far) : index\n  %y = mem.load(%row, %other) : f32\n"
+    "  barrier() {scope = \"warpgroup\"}\n  mem.store(%y, %row, %tid)\n"
+    "  mem.store(%y, %Y, %tid)\n  return()\n}\n";
+
+static void expect_group_trap(const char *old, const char *with, const char *message) {
+    Bench b = bench();
+    give_ramp(&b, "X", 256);
+    give(&b, "Y", 1024);
+    expect_trap(&b, replaced(b.arena, groups, old, with), message);
+    arena_destroy(b.arena);
+}
+
+static void check_groups(void) {
+    Bench b = bench();
+    give_ramp(&b, "X", 256);
+    float *y = give(&b, "Y", 256 * sizeof *y);
+    expect_run(&b, groups, 0, NULL);
+    for (int i = 0; i < 256; i++) CHECK(y[i] == (float)((i ^ 33) + 1));
+    arena_destroy(b.arena);
+    expect_group_trap("  barrier() {scope = \"warpgroup\"}\n  %other", "  %other", "race");
+    expect_group_trap("  barrier() {scope = \"warpgroup\"}\n  mem", "  mem", "race");
+    expect_group_trap("scope = \"warpgroup\"", "scope = \"warp\"", "race");
+    expect_group_trap("value = 33", "value = 161", "race"); /* of the other group */
+}
+
 /* Registers by ldmatrix, product by mma, from asynchronous copies: D = A B for 16x16 by 16x8. */
 static const char *const tensor_core =
     "sketchc.ir 1\n"
@@ -481,6 +515,7 @@ int main(void) {
     check_rounding();
     check_threads();
     check_clusters();
+    check_groups();
     check_tensor_core();
     check_collectives();
     check_frags();
