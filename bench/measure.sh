@@ -8,7 +8,7 @@
 # older       code for sm_80 of the same sketches: PTX by the driver's own compiler (bench/jit), CUDA C by nvcc for the device
 # precision   errors of f32 products against float64 beside SGEMM's             precision.json
 # problems    KernelBench level 1 beside PyTorch eager and torch.compile        kernelbench.json, convolutions.json, calibration.json
-# drawn       problems drawn by SEED, which is the commit's unless given        drawn.json
+# drawn       problems drawn by SEED, which is the commit's unless given        drawn.json, drawn_matrix.json
 # variants    ten problems with tensors of f16 and of bf16                      f16.json, bf16.json
 # sizes       a 64th of the size, odd extents                                   part.json, ragged.json
 # dram        bytes of device memory by ncu                                     dram.json
@@ -55,6 +55,7 @@ compile() {
   artifacts all $(files) || status=1
   artifacts problems $kb/level1/*.sketch || status=1
   python3 $kb/drawn.py "$sketchc" "$work/drawn_sketches" --seed "$seed" && artifacts drawn "$work"/drawn_sketches/*.sketch || status=1
+  python3 $kb/drawn_matrix.py "$sketchc" "$work/matrix_sketches" --seed "$seed" && artifacts drawn "$work"/matrix_sketches/*.sketch || status=1
   for type in f16 bf16; do
     python3 $kb/level1.py "$sketchc" --variant $type "$work/${type}_sketches" && artifacts $type "$work/${type}_sketches"/*.sketch || status=1
   done
@@ -101,7 +102,11 @@ problems() {
   python3 bench/kernelbench/run.py "$library" "$work/problems" "$out/convolutions.json" --samples 5 --only "$(ids convolution)" && return $status
 }
 
-drawn() { python3 bench/kernelbench/run.py "$library" "$work/drawn" "$out/drawn.json" --samples 7 --drawn "$seed"; }
+drawn() {
+  python3 bench/kernelbench/run.py "$library" "$work/drawn" "$out/drawn.json" --samples 7 --drawn "$seed"
+  local status=$?
+  python3 bench/kernelbench/run.py "$library" "$work/drawn" "$out/drawn_matrix.json" --samples 7 --drawn "$seed" --matrix && return $status
+}
 
 variants() {
   local status=0

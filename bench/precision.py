@@ -53,11 +53,12 @@ def problem(library, options, p, draw):
     torch.manual_seed(p["id"])
     bench.rand = DRAWN[draw]
     inputs = make(sizes, torch.float32)
-    entry = {"id": p["id"], "name": p["name"], "case": options.case, "sizes": sizes, "data": draw, "error": {}, "worst": {}}
+    entry = {"id": p["id"], "name": p["name"], "case": options.case, "sizes": sizes, "data": draw, "products": {}, "error": {}, "worst": {}}
     results = {"sgemm": reference(*inputs.values()).contiguous()}
     for form in bench.FORMS:
         output = torch.full_like(results["sgemm"], float("nan"))
         kernel = Kernel(library, library.read(options.artifacts / p["file"].replace(".sketch", f".{form}.ska")), sizes, {**inputs, "C": output}, {})
+        entry["products"][form] = kernel.info.get("products", "")
         kernel()
         torch.cuda.synchronize()
         kernel.close()
@@ -81,7 +82,7 @@ def main():
     parser.add_argument("--case", default="full")
     parser.add_argument("--seconds", type=float, default=math.inf, help="what has not begun by then is left out and told")
     options = parser.parse_args()
-    options.variant, options.drawn = "f32", 0
+    options.variant, options.drawn, options.matrix = "f32", 0, False
     torch.backends.cuda.matmul.allow_tf32 = False
     began = time.time()
     numbers = [int(n) for n in options.only.split(",")] if options.only else [n for n, p in PROBLEMS.items() if p["group"] == "matmul"]
@@ -101,7 +102,7 @@ def main():
                 worse.append([e["name"], draw, round(share, 2)])
             words = " ".join(f"{k} {v:.3e}" for k, v in e["error"].items())
             bounds = "" if e["worst"]["ptx"] is None else " of the bound " + " ".join(f"{k} {v:.3f}" for k, v in e["worst"].items())
-            print(f"{number:3} {e['name']:24} {draw:8} {words} of sgemm's {share:.3f}{bounds}", flush=True)
+            print(f"{number:3} {e['name']:24} {draw:8} {words} of sgemm's {share:.3f}{bounds} ({e['products']['ptx']})", flush=True)
     options.out.write_text(json.dumps({"format": "sketchc.precision 1", "device": torch.cuda.get_device_name(), "torch": torch.__version__,
                                        "case": options.case, "left_out": left, "problems": entries}, indent=1) + "\n")
     print("larger than sgemm's:", worse or "none", "; left out for time:", left or "none", f"; {time.time() - began:.0f} s")

@@ -135,6 +135,11 @@ void rt_kernel_json(const RtKernel *k, Str *out) {
     str_append_json(out, k->device.name);
     str_append(out, ",\"code\":");
     str_append_json(out, k->program->how);
+    Str products;
+    str_init(&products);
+    rt_products(k->a, &products);
+    str_append_member(out, "products", products.len ? products.data : "");
+    str_release(&products);
     str_printf(out, ",\"bytes\":%llu,\"workspace_bytes\":%llu,\"launches\":[",
                (unsigned long long)binding_traffic_bytes(&k->binding),
                (unsigned long long)workspace);

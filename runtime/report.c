@@ -98,9 +98,14 @@ static void put_timing(Str *s, const RtTiming *t) {
 }
 
 void rt_bench_json(const Artifact *a, const RtBenchReport *report, Str *out) {
+    Str products;
+    str_init(&products);
+    rt_products(a, &products);
     put_head(out, "bench", a, &report->error);
     str_append_member(out, "device", report->device);
     str_append_member(out, "code", report->code);
+    str_append_member(out, "products", products.len ? products.data : "");
+    str_release(&products);
     str_append(out, ",\"kernels\":[");
     for (unsigned i = 0; i < report->kernel_count; i++) {
         const RtKernelInfo *k = &report->kernels[i];
@@ -203,7 +208,12 @@ static void put_timing_line(Str *out, const RtTiming *t) {
 }
 
 void rt_bench_text(const Artifact *a, const RtBenchReport *report, Str *out) {
-    if (report->device[0]) str_printf(out, "%s on %s, %s\n", a->name, report->device, report->code);
+    Str products;
+    str_init(&products);
+    rt_products(a, &products);
+    const char *by = products.len ? "; products: " : "";
+    if (report->device[0]) str_printf(out, "%s on %s, %s%s%s\n", a->name, report->device, report->code, by, products.len ? products.data : "");
+    str_release(&products);
     for (unsigned i = 0; i < report->kernel_count; i++) {
         const RtKernelInfo *k = &report->kernels[i];
         str_printf(out,

@@ -142,6 +142,10 @@ typedef struct {
 } RtBenchReport;
 RtBenchReport rt_bench(const Artifact *a, const RtOptions *options, Arena *arena);
 
+/* What multiplies matrices, by the artifact's text: "f16 into f32 by wgmma, tf32 into f32 by mma.sync"; "multiply-adds" where the operator
+ * has such a product and no tensor core does it; else empty. */
+void rt_products(const Artifact *a, Str *out);
+
 /* ---- calibrate ---- */
 
 typedef struct {

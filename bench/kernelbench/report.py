@@ -5,7 +5,7 @@
     report.py FOLDER --predict SKETCHC --predict-only         writes predictions.json alone
 
 FOLDER (under bench/results/) holds kernelbench.json, and when there are any convolutions.json (which counts as a part of it), compile.json (a run with
---compile, where kernelbench.json is of one without), part.json, ragged.json, drawn.json, f16.json, bf16.json, dram.json,
+--compile, where kernelbench.json is of one without), part.json, ragged.json, drawn.json, drawn_matrix.json, precision.json, f16.json, bf16.json, dram.json,
 before.json (an earlier state of the compiler) and
 predictions.json, which --predict writes: what the cost model says of every problem. What is not there is taken
 from the older folder; its kernelbench.json is `before`. The later folder holds some of these files of a later state,
@@ -130,6 +130,38 @@ def other_table(title, words, results, now):
           f"within 10 % of the group's aim by the better path: {aimed}.")
 
 
+def matrix_table(results, now):
+    """Drawn problems that memory does not bind: against PyTorch eager, and what their group is at full size."""
+    if not results.by_id:
+        return
+    print(f"\n## Drawn products, convolutions and attention\n\nTwelve shapes and four operators that a seed ({results.raw.get('drawn')}) drew (`bench/kernelbench/drawn_matrix.py`); eager over the kernel's time, and over "
+          "the same of its group at full size in the geometric mean. PyTorch multiplies f32 matrices in f32, convolutions in tf32; the four operators ask for tf32.\n")
+    print("| id | problem | group | sizes | PTX ms | CUDA C ms | eager ms | eager / PTX | eager / CUDA C | of the group's, PTX | CUDA C | products |\n" + "| --- " * 12 + "|")
+
+    def gain(p, form):
+        return p["seconds"]["eager"] / p["seconds"][form] if p["kernels"].get(form, {}).get("verified") else None
+    for p in results.by_id.values():
+        gains = [gain(p, f) for f in FORMS]
+        usual = [mean(g for q in now.by_id.values() if q["group"] == p["group"] and (g := gain(q, f))) for f in FORMS]
+        shares = [g / u if g and u else None for g, u in zip(gains, usual)]
+        wrong = "" if all(gains) else " **not verified**"
+        times = [text(p["seconds"].get(f, 0) * 1e3, "{:.4g}") for f in (*FORMS, "eager")]
+        print(f"| {p['id']} | {p['name']}{wrong} | {p['group']} | {', '.join(f'{k}={v}' for k, v in p['sizes'].items())} | " + " | ".join(times + [text(x) for x in gains + shares] + [p["kernels"].get("ptx", {}).get("products", "")]) + " |")
+
+
+def precision_table(folder):
+    path = folder / "precision.json"
+    if not path.exists():
+        return
+    raw = json.loads(path.read_text())
+    print("\n## Errors of f32 products\n\nThe Frobenius norm of the error over the result's, against products of the same numbers in float64, beside PyTorch in f32 (cuBLAS SGEMM, tf32 off); the largest error of an element over its "
+          "bound 2 sqrt(K) 2^-24 |A||B| where it was taken. Numbers between 0 and 1, of variance 1, and of variance 1 times 2 to a power between -24 and 24 (`bench/precision.py`).\n")
+    print("| id | problem | data | PTX | CUDA C | SGEMM | PTX over SGEMM | worst of the bound: PTX | SGEMM | products |\n" + "| --- " * 10 + "|")
+    for p in raw["problems"]:
+        e, w = p["error"], p["worst"]
+        print(f"| {p['id']} | {p['name']} | {p['data']} | {e['ptx']:.2e} | {e['cu']:.2e} | {e['sgemm']:.2e} | {e['ptx'] / e['sgemm']:.2f} | {text(w['ptx'], '{:.3f}')} | {text(w['sgemm'], '{:.3f}')} | {p['products']['ptx']} |")
+
+
 def dram_words(folder):
     path = folder / "dram.json"
     if not path.exists():
@@ -154,14 +186,15 @@ def spill_words(now):
 
 
 def problem_table(now, compiled, predicted):
-    print("| id | problem | floor ms | PTX ms | of the floor | CUDA C | eager | compile | better / PTX | better / CUDA C | worst | registers, spills | predicted, binds |")
-    print("| --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- |")
+    told = any("products" in p["kernels"].get("ptx", {}) for p in now.by_id.values())  # older results do not say what multiplied
+    print("| id | problem | floor ms | PTX ms | of the floor | CUDA C | eager | compile | better / PTX | better / CUDA C | worst | registers, spills | predicted, binds |" + " products |" * told)
+    print("| --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- |" + " --- |" * told)
     for number, problem in PROBLEMS.items():
         p = now.by_id.get(number)
         if not p and not any(n in now.by_id for n, q in PROBLEMS.items() if q["group"] == problem["group"]):
             continue
         if not p:
-            print(f"| {number} | {problem['name']} | not run |" + " |" * 10)
+            print(f"| {number} | {problem['name']} | not run |" + " |" * (10 + told))
             continue
         kernel = p["kernels"].get("ptx", {})
         launches = kernel.get("launches", [])
@@ -173,7 +206,7 @@ def problem_table(now, compiled, predicted):
         print(f"| {number} | {problem['name']} | {p['floor_s'] * 1e3:.4g} | {text(p['seconds'].get('ptx', 0) * 1e3, '{:.4g}')} | {text(now.ratio(number, 'ptx'))} "
               f"| {text(now.ratio(number, 'cu'))} | {text(now.ratio(number, 'eager'))} | {text(compiled.ratio(number, 'compile'))} "
               f"| {text(better[0])} | {text(better[1])} | {kernel.get('worst', 0):.1e}{'' if verified else ' **not verified**'} "
-              f"| {', '.join(str(l.get('registers')) for l in launches)}; {max((l.get('local_bytes', 0) for l in launches), default=0)} | {cost} |")
+              f"| {', '.join(str(l.get('registers')) for l in launches)}; {max((l.get('local_bytes', 0) for l in launches), default=0)} | {cost} |" + f" {kernel.get('products', '')} |" * told)
 
 
 def model_error(now, predicted):
@@ -260,6 +293,8 @@ def main():
             print(line + ".")
     drawn = Results(options.folder, "drawn.json")
     other_table("Drawn shapes and operators", f"Twelve shapes and four operators that a seed ({drawn.raw.get('drawn')}) drew after the passes froze (`bench/kernelbench/drawn.py`); floors from bytes.", drawn, now)
+    matrix_table(Results(options.folder, "drawn_matrix.json"), now)
+    precision_table(options.folder)
     for dtype in ("f16", "bf16"):
         other_table(f"Ten problems in {dtype}", "Tensors of that type, computed in f32, full sizes; results against PyTorch's in f32, rounded once.", Results(options.folder, f"{dtype}.json"), now)
     if options.later:

@@ -4,7 +4,7 @@ PTX, the kernel by CUDA C, PyTorch eager, torch.compile, and the ceilings, inter
 sample, and compares every element of both kernels' results with PyTorch's.
 
     run.py LIBSKETCHC ARTIFACTS OUT.json [--only ID,...] [--case full] [--samples 5] [--compile]
-           [--seconds 80] [--variant f16] [--drawn SEED]
+           [--seconds 80] [--variant f16] [--drawn SEED [--matrix]]
 
 ARTIFACTS holds 023_softmax.ptx.ska and .cu.ska (bench/gpu_artifacts.sh). The L2 cache is flushed by
 reading 256 MB before each sample. Problems that do not fit in --seconds are left out and listed.
@@ -12,7 +12,7 @@ reading 256 MB before each sample. Problems that do not fit in --seconds are lef
 --compile: torch.compile's code is made beforehand, problems side by side in --workers processes, into
 caches in a folder of this run; which of its configurations is best is found out later, alone.
 --variant: ten problems with tensors of f16 or bf16 (level1.py --variant made the artifacts); the results
-are held against PyTorch's in f32, rounded once. --drawn: the problems of drawn.py."""
+are held against PyTorch's in f32, rounded once. --drawn: the problems of drawn.py, with --matrix those of drawn_matrix.py."""
 import argparse
 import concurrent.futures
 import fcntl
@@ -33,6 +33,7 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
 from kernel import Kernel, Library  # noqa: E402: bench/kernel.py
 from convolutions import PLAIN as CONVOLUTIONS, SIZES  # noqa: E402
 from drawn import draw, tensor_bytes  # noqa: E402
+from drawn_matrix import draw as draw_matrix  # noqa: E402
 from level1 import PROBLEMS, VARIED  # noqa: E402
 
 FORMS = ("ptx", "cu")
@@ -175,6 +176,12 @@ ULP = {"f32": 0, "f16": 2 ** -10, "bf16": 2 ** -7}
 COPY, READ = 4.279e12, 4.576e12
 
 
+def problems_of(options):
+    if not options.drawn:
+        return PROBLEMS
+    return (draw_matrix if options.matrix else draw)(options.drawn)
+
+
 def torch_of(p):
     """(sizes, dtype -> inputs, the function) of a problem in PyTorch."""
     if "reference" not in p:
@@ -266,7 +273,7 @@ class Run:
         self.options = options
         self.library = Library(options.library)
         self.clock = Clock()
-        self.problems = draw(options.drawn) if options.drawn else PROBLEMS
+        self.problems = problems_of(options)
         self.floors = json.loads((pathlib.Path(__file__).parent / "floors.json").read_text())["problems"]
         self.began = time.time()
 
@@ -365,6 +372,7 @@ class Run:
             text += "" if k["verified"] else f" WRONG {k['worst']:.1e}/{k['odd']}"
         text += f" eager {s['eager'] * 1e3:8.4f}" + (f" compile {s['compile'] * 1e3:8.4f}" if "compile" in s else "")
         text += f" floor {e['floor_s'] * 1e3:.4f}" if "floor_s" in e else ""
+        text += " by " + e["kernels"]["ptx"]["products"] if e["kernels"].get("ptx", {}).get("products") else ""
         text += " copy {copy:.0f} read {read:.0f} fill {fill:.0f}".format(**e["ceilings_gb_per_s"])
         for l in e["kernels"].get("ptx", {}).get("launches", []):
             text += f" | {l['entry']} t{l['threads']} g{l['grid'][0]} c{l['cluster'][0]} r{l.get('registers')} l{l.get('local_bytes')} b{l.get('blocks_per_sm')} s{l['shared_bytes']}"
@@ -386,7 +394,7 @@ def summary(entries):
 def compile_here(options, numbers):
     """In a process of its own: torch.compile's code of the problems into the caches."""
     import torch._dynamo
-    problems = draw(options.drawn) if options.drawn else PROBLEMS
+    problems = problems_of(options)
     with open(os.environ["TORCHINDUCTOR_CACHE_DIR"] + "/memory.lock", "w") as lock:
         for number in numbers:
             p = problems[number]
@@ -446,11 +454,12 @@ def main():
     parser.add_argument("--seconds", type=float, default=1e9)
     parser.add_argument("--variant", default="f32", choices=NAMES)
     parser.add_argument("--drawn", type=int, default=0)
+    parser.add_argument("--matrix", action="store_true", help="with --drawn: the problems of drawn_matrix.py")
     parser.add_argument("--workers", type=int, default=12)
     parser.add_argument("--compile-seconds", type=float, default=90, help="what is not compiled beforehand by then is where it is timed")
     parser.add_argument("--compile-only", default="", help=argparse.SUPPRESS)
     options = parser.parse_args()
-    table = draw(options.drawn) if options.drawn else PROBLEMS
+    table = problems_of(options)
     numbers = [int(n) for n in options.only.split(",")] if options.only else [n for n in table if options.variant == "f32" or n in VARIED]
     if options.compile_only:
         compile_here(options, [int(n) for n in options.compile_only.split(",")])

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Problems of bench/kernelbench/drawn.py and the variants of level1.py in f16 and bf16: what is drawn is
-what drawn.py promises, every file compiles, and the small cases of the operators and of the variants are
+"""Problems of bench/kernelbench/drawn.py and drawn_matrix.py, and the variants of level1.py in f16 and bf16: what is drawn is
+what they promise, every file compiles, and the small cases of the operators and of the variants are
 verified on the processor.
 
     drawn_test.py SKETCHC KERNELBENCH_FOLDER"""
@@ -35,6 +35,23 @@ def promises(drawn, level1):
     return bad
 
 
+def matrix_promises(drawn_matrix):
+    bad = []
+    for seed in range(1, 41):
+        problems = drawn_matrix.draw(seed)
+        if [p["text"] for p in problems.values()] != [p["text"] for p in drawn_matrix.draw(seed).values()]:
+            bad.append(f"seed {seed} draws other products the second time")
+        bases, forms = {p["base"] for p in problems.values() if "base" in p}, {p["name"].split("_")[1] for p in problems.values() if "base" not in p}
+        if (len(problems), len(bases), forms) != (16, 12, {"tail", "gated", "fold", "twin"}):
+            bad.append(f"seed {seed}: {[p['name'] for p in problems.values()]}")
+        for p in problems.values():
+            full = p["cases"]["full"]
+            adds = drawn_matrix.multiply_adds(p["text"], full)
+            if not drawn_matrix.LEAST_ADDS / 2 <= adds <= 2 * drawn_matrix.MOST_ADDS or drawn_matrix.tensor_bytes(p["text"], full)[0] > drawn_matrix.MOST:
+                bad.append(f"seed {seed}: {p['name']} {full} has {adds} products")
+    return bad
+
+
 def varied(level1):
     bad = []
     for number in level1.VARIED:
@@ -48,11 +65,12 @@ def main():
     sketchc, folder = sys.argv[1:3]
     sys.path.insert(0, folder)
     import drawn
+    import drawn_matrix
     import level1
-    bad = promises(drawn, level1) + varied(level1)
+    bad = promises(drawn, level1) + matrix_promises(drawn_matrix) + varied(level1)
     with tempfile.TemporaryDirectory() as name:
         files, verified = [], []
-        for p in drawn.draw(TRIED).values():
+        for p in [*drawn.draw(TRIED).values(), *drawn_matrix.draw(TRIED).values()]:
             files.append(pathlib.Path(name) / p["file"])
             files[-1].write_text(p["text"])
             if "base" not in p:
@@ -60,8 +78,8 @@ def main():
         for number, dtype in zip(level1.VARIED, ("f16", "bf16") * 5):
             verified.append(pathlib.Path(name) / f"{dtype}_{level1.PROBLEMS[number]['file']}")
             verified[-1].write_text(level1.in_type(level1.PROBLEMS[number]["text"], dtype))
-        bad += level1_test.compile_all("cuda", sketchc, files + verified[4:]) + level1_test.verify_all(sketchc, verified)
-    print("\n".join(bad) or f"{len(files)} drawn problems, {len(verified) - 4} variants")
+        bad += level1_test.compile_all("cuda", sketchc, files + verified[8:]) + level1_test.verify_all(sketchc, verified)
+    print("\n".join(bad) or f"{len(files)} drawn problems, {len(verified) - 8} variants")
     return 1 if bad else 0
 
 
