@@ -343,7 +343,12 @@ static void expand_iota(Expand *x, IrOp *op) {
     expand_bind_frag(x, result, ir_result(map, 0), &dist);
 }
 
-/* Absent lanes get a value. */
+static bool holds_fill(Expand *x, const IrOp *op) {
+    const IrAttr *value = ir_attr(op, "value");
+    return dtype_is_float(op->results[0].type->dtype) && value->kind == IR_ATTR_FLOAT && absent_holds(x, op->operands[0], ~0u, value->number);
+}
+
+/* Absent lanes get a value, unless they hold it. */
 static void expand_fill(Expand *x, IrOp *op) {
     IrValue *result = &op->results[0], *operand = op->operands[0], *index[DIST_MAX_DIMS];
     Rep *rep = expand_rep(x, operand);
@@ -351,7 +356,7 @@ static void expand_fill(Expand *x, IrOp *op) {
     IrBuilder inner, saved = x->b;
     IrOp *map = dist_map(x, &dist, 1, result->type->dtype, &inner, index);
     x->b = ir_builder_before(map);
-    IrValue *mask = presence_mask(x, &inner, operand, &dist, index, NULL);
+    IrValue *mask = holds_fill(x, op) ? NULL : presence_mask(x, &inner, operand, &dist, index, NULL);
     x->b = saved;
     IrValue *element = rep_get(x, &inner, rep, &dist, index, 1);
     if (mask) {

@@ -32,8 +32,15 @@ static bool carried(const IrOp *op, unsigned index, const IrValue *next[2]) {
 
 typedef struct {
     PointerTable seen;
-    const IrOp *extreme; /* the first maximum or minimum of the loaded lanes themselves */
+    double wanted; /* by the first maximum or minimum of the loaded lanes themselves; else 0 */
 } Uses;
+
+/* What leaves a lane out of the maximum or minimum that `op` is, or makes chunks ready for; else 0. */
+static double left_out(const IrOp *op) {
+    const IrAttr *value = op->opcode == IR_TILE_FILL ? ir_attr(op, "value") : NULL;
+    if (value) return value->kind == IR_ATTR_FLOAT && isinf(value->number) ? value->number : 0;
+    return is_kind(op, "max") ? -INFINITY : is_kind(op, "min") ? INFINITY : 0;
+}
 
 /* Is it of no account to all ops behind it what absent lanes hold, or do they ask absent_holds? */
 static bool may_hold_any(Uses *uses, const IrValue *v, bool is_loaded) {
@@ -43,9 +50,8 @@ static bool may_hold_any(Uses *uses, const IrValue *v, bool is_loaded) {
     for (const IrUse *use = v->uses; use; use = use->next) {
         const IrOp *op = use->op;
         const IrValue *next[2];
-        bool extreme = is_kind(op, "max") || is_kind(op, "min");
-        if (is_loaded && extreme && !uses->extreme) uses->extreme = op;
-        if (op->opcode == IR_TILE_REDUCE || (op->opcode == IR_TILE_STORE && use->index == 0)) continue;
+        if (is_loaded && uses->wanted == 0) uses->wanted = left_out(op);
+        if (op->opcode == IR_TILE_REDUCE || op->opcode == IR_TILE_FILL || (op->opcode == IR_TILE_STORE && use->index == 0)) continue;
         if (ir_has_trait(op, IR_ELEMENTWISE) && is_tile(&op->results[0])) {
             if (!may_hold_any(uses, &op->results[0], is_loaded && op->opcode == IR_CAST)) return false;
         } else if (carried(op, use->index, next)) {
@@ -60,10 +66,10 @@ static bool may_hold_any(Uses *uses, const IrValue *v, bool is_loaded) {
 double absent_fill(Expand *x, const IrOp *load) {
     const IrAttr *pad = ir_attr(load, "pad");
     const IrValue *v = &load->results[0];
-    Uses uses = {pointer_table(x->ctx->scratch), NULL};
+    Uses uses = {pointer_table(x->ctx->scratch), 0};
     if (pad) return pad->number;
-    if (!is_tile(v) || !has_infinity(v->type->dtype) || !is_plain(load) || !may_hold_any(&uses, v, true) || !uses.extreme) return 0;
-    return is_kind(uses.extreme, "max") ? -INFINITY : INFINITY;
+    if (!is_tile(v) || !has_infinity(v->type->dtype) || !is_plain(load) || !may_hold_any(&uses, v, true)) return 0;
+    return uses.wanted;
 }
 
 /* Of e^(x - max x), which share_divisors marked: the maximum. */
@@ -92,10 +98,36 @@ static bool has_present(Expand *x, const IrOp *fold, uint32_t axes) {
     return true;
 }
 
+static bool same_axis(const PresenceAxis *a, const PresenceAxis *b) {
+    return a->lo == b->lo && a->hi == b->hi;
+}
+
+static bool value_at(Expand *x, const IrValue *tile, uint32_t axes, int depth, double *value);
+
+/* What an op of several tiles makes of its operands from `first` on: each of these is the same in all lanes, or absent where the result is.
+ * An operand before them says nothing where it is absent itself, as the others would hold what they hold there. */
+static bool values_at(Expand *x, const IrOp *op, unsigned first, uint32_t axes, int depth, double *values) {
+    Presence all = presence_in(x->presence, (IrValue *)&op->results[0]);
+    for (unsigned i = 0; i < op->operand_count; i++) {
+        const IrValue *v = op->operands[i];
+        const IrAttr *constant = v->def && v->def->opcode == IR_CONST ? ir_attr(v->def, "value") : NULL;
+        if (constant && i >= first) {
+            if (constant->kind != IR_ATTR_FLOAT) return false;
+            values[i - first] = constant->number;
+            continue;
+        }
+        Presence own = presence_in(x->presence, (IrValue *)v);
+        for (unsigned a = 0; a < all.rank; a++)
+            if ((axes >> a & 1) && !same_axis(&own.axes[a], &all.axes[a])) return false;
+        if (i >= first && !value_at(x, v, axes, depth + 1, &values[i - first])) return false;
+    }
+    return true;
+}
+
 /* What the lanes of the tile that are absent along `axes` hold, where it is known. */
 static bool value_at(Expand *x, const IrValue *tile, uint32_t axes, int depth, double *value) {
     const IrOp *op = tile->def;
-    double a, b;
+    double a, b, two[2];
     if (depth > DEPTH) return false;
     if (!op) {
         const IrOp *loop = tile->block->parent;
@@ -113,6 +145,15 @@ static bool value_at(Expand *x, const IrValue *tile, uint32_t axes, int depth, d
         if (!dtype_is_float(from) || !dtype_is_float(to) || !value_at(x, op->operands[0], axes, depth + 1, value)) return false;
         return *value == 0 || has_infinity(to);
     }
+    case IR_TILE_FILL: {
+        const IrAttr *filled = ir_attr(op, "value");
+        *value = filled->number;
+        return filled->kind == IR_ATTR_FLOAT;
+    }
+    case IR_SELECT:
+        return values_at(x, op, 1, axes, depth, two) && two[0] == two[1] && signbit(two[0]) == signbit(two[1]) && (*value = two[0], true);
+    case IR_SUB:
+        return values_at(x, op, 0, axes, depth, two) && (*value = two[0] - two[1], *value == 0);
     case IR_ABS:
         return value_at(x, op->operands[0], axes, depth + 1, value) && (*value = fabs(*value), true);
     case IR_MUL:
