@@ -97,6 +97,7 @@ typedef struct {
     const char *to, *from; /* addresses */
     bool from_stream, to_stream, to_global;
     const char *mask, *other; /* other: the wide value where the mask is false; null: not written */
+    bool predicated;
 } WideCopy;
 
 /* nvcc writes an assigned float4 lane by lane where divisions stand before it, so global memory is
@@ -106,6 +107,14 @@ static const char *wide_write(const WideCopy *w, size_t bytes) {
     return w->to_global && bytes >= 8 ? "__stwb((%s *)%s, %s);" : "*(%s *)%s = %s;";
 }
 
+static const char *load_or(CPrinter *p, Dtype t, size_t bytes) {
+    CHelper id = t == DTYPE_F32 ? bytes == 16 ? C_HELPER_LOAD_OR_FLOAT4 : C_HELPER_LOAD_OR_FLOAT2
+                 : bytes == 16   ? C_HELPER_LOAD_OR_UINT4
+                 : bytes == 8    ? C_HELPER_LOAD_OR_UINT2
+                                 : C_HELPER_LOAD_OR_UINT;
+    return c_helper(p, id, DTYPE_NONE, DTYPE_NONE);
+}
+
 static void wide_copy_gpu(CPrinter *p, const IrType *t, const WideCopy *w) {
     size_t bytes = vec_bytes(t), part = bytes > 16 ? 16 : bytes;
     const char *type = wide_type(t->dtype, part), *write = wide_write(w, part);
@@ -113,9 +122,11 @@ static void wide_copy_gpu(CPrinter *p, const IrType *t, const WideCopy *w) {
         const char *lane = arena_printf(p->arena, "%zu", at / dtype_size(t->dtype));
         const char *to = at ? pointer_to(p, c_join(p, w->to, lane)) : w->to;
         const char *from = at ? pointer_to(p, c_join(p, w->from, lane)) : w->from;
-        from = arena_printf(p->arena, w->from_stream ? "__ldcs((const %s *)%s)" : "*(const %s *)%s",
-                            type, from);
-        if (w->mask && w->other)
+        const char *pointer = arena_printf(p->arena, "(const %s *)%s", type, from);
+        from = arena_printf(p->arena, w->from_stream ? "__ldcs(%s)" : "*%s", pointer);
+        if (w->mask && w->predicated)
+            from = arena_printf(p->arena, "%s(%s, %s, %s)", load_or(p, t->dtype, part), pointer, w->mask, w->other);
+        else if (w->mask && w->other)
             from = arena_printf(p->arena, "%s ? %s : %s", w->mask, from, w->other);
         const char *text = arena_printf(p->arena, write, type, to, from);
         if (!w->mask || w->other) {
@@ -187,6 +198,15 @@ static const char *wide_other(CPrinter *p, const IrType *t, const IrValue *other
                       : arena_printf(p->arena, "make_%s(%s, %s, %s, %s)", type, x, x, x, x);
 }
 
+/* nvcc writes a branch around a masked load, and moves no load over the one behind it: of memory that is only read, loads are
+ * predicated. */
+static bool is_predicated(const CPrinter *p, const IrOp *op, const WideCopy *w) {
+    const IrValue *from = op->operands[0];
+    const IrType *t = op->results[0].type;
+    return p->dialect->gpu && w->other && !w->from_stream && vec_bytes(t) >= 4 && t->dtype != DTYPE_F64 && !from->def &&
+           from->block == p->func->body && param_is_read_only(p->func, from->index);
+}
+
 static size_t load_width(const CPrinter *p, const WideCopy *w) {
     return 4 * p->indent + strlen(w->to) + strlen(w->from) + strlen(w->mask) +
            (w->other ? strlen(w->other) : 0) + 36;
@@ -199,6 +219,7 @@ static void load_into(CPrinter *p, const IrOp *op, const char *address) {
     w.from = pointer_to(p, c_element(p, op->operands[0], op->operands[1]));
     if (op->operand_count >= 3) {
         w.other = wide_other(p, t, op->operands[3]);
+        w.predicated = is_predicated(p, op, &w);
         if (!w.other) c_lane_loop(p, t, address, c_use(p, op->operands[3]));
         w.mask = mask_text(p, op->operands[2], w.other ? C_PREC_COND + 1 : 0);
         if (load_width(p, &w) > C_LINE_WIDTH) {

@@ -298,22 +298,16 @@ static IrValue *load_edges(Expand *x, IrOp *op, const AccessPlan *plan, const Di
     return ir_result(e.branch, 0);
 }
 
-enum { ROWS_AT_ONCE = 4 };
+enum { LOADS_AT_ONCE = 4 };
 
-/* Elements of so many rows in a thread, one each: nvcc writes a branch around each that computes the address of its row, and no two
- * of them are in flight. */
-static void predicate_rows(const Expand *x, const AccessPlan *plan, const Dist *dist, const IrValue *loaded) {
+/* So many elements of a thread, one each: nvcc writes a branch around each, and no two of them are in flight. */
+static void predicate_lanes(const Expand *x, const AccessPlan *plan, const Dist *dist, const IrValue *loaded) {
     IrOp *load = loaded->def;
     if (!x->gpu || !load || load->opcode != IR_MEM_LOAD || load->operand_count < 4 || plan->width > 1 || plan->view) return;
-    if (plan->tile_axis[plan->rank - 1] < 0 || is_stored_to(plan->tensor)) return;
-    int64_t rows = 1;
-    for (unsigned i = 0; i < dist->dim_count; i++)
-        for (unsigned s = 0; s < dist->dims[i].sub_count; s++) {
-            const DistSub *sub = &dist->dims[i].subs[s];
-            if (sub->extent > 1 && plan->tile_axis[plan->rank - 1] == (int)sub->axis) return;
-            rows *= sub->extent;
-        }
-    if (rows >= ROWS_AT_ONCE) ir_attr_set_bool(load, "predicated", true);
+    if (is_stored_to(plan->tensor)) return;
+    int64_t elements = 1;
+    for (unsigned i = 0; i < dist->dim_count; i++) elements *= dist->dims[i].extent;
+    if (elements >= LOADS_AT_ONCE) ir_attr_set_bool(load, "predicated", true);
 }
 
 void expand_load(Expand *x, IrOp *op) {
@@ -338,7 +332,7 @@ void expand_load(Expand *x, IrOp *op) {
     IrValue *offset = access_offset(x, &inner, &plan, &dist, index, &mask);
     x->b = saved;
     IrValue *value = emit_load(x, &inner, op, &plan, offset, mask, plan.width);
-    predicate_rows(x, &plan, &dist, value);
+    predicate_lanes(x, &plan, &dist, value);
     ir_yield(&inner, 1, &value);
     IrValue *frag = ir_result(map, 0);
     if (plan.width > 1 && is_turned(x, &dist)) frag = load_edges(x, op, &plan, &dist, frag);

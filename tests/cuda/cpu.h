@@ -102,6 +102,9 @@ template <class... A> static inline void cpu_invoke(void (*f)(A...), void **p) {
     extern "C" __attribute__((visibility("default"))) const CpuKernel name##_on_cpu = {                                \
         #name, threads, cluster, align, [](void **p) { cpu_invoke(name, p); }};
 
+template <class T, int n> struct alignas(sizeof(T) * n) CpuPiece {
+    T items[n];
+};
 template <class T, int n> struct CpuList {
     T items[n];
     T *first() { return items; }

@@ -20,7 +20,7 @@ FAULTS = [
     ("a shuffle over another distance", SOFTMAX, 2, r"(__shfl_xor_sync\(0xffffffffu, \w+), 4\)", r"\1, 8)"),
     ("a shuffle whose mask lacks a lane", SOFTMAX, 3, "0xffffffffu", "0x7fffffffu"),
     ("a store one piece past the end", SOFTMAX, 1, r"(if \(\w+) < (left\)\s+__stwb)", r"\1 <= \2"),
-    ("an address that is not aligned", SOFTMAX, 1, r"(inside \? \*\(const float4 \*\)&X\[\w+)\]", r"\1 + 1]"),
+    ("an address that is not aligned", SOFTMAX, 1, r"(load_or\(\(const float4 \*\)&X\[\w+)\]", r"\1 + 1]"),
     ("no barrier of the cluster", ROWS, 1, r"\n    cluster_barrier\(\);", ""),
     ("no barrier of the cluster behind the exchange", ROWS, 2, r"\n    cluster_barrier\(\);", ""),
     ("a block's own memory in place of another's", ROWS, 1, r"(cluster_ptr_f32\(\w+), 1\)", r"\1, 0)"),

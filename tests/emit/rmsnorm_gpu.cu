@@ -1,5 +1,13 @@
 // nvcc -fmad=false -ftz=false -prec-div=true -prec-sqrt=true
 
+static __device__ __forceinline__ float4 load_or(const float4 *at, int mask, float4 other) {
+    asm("{\n.reg .pred p;\nsetp.ne.b32 p, %4, 0;\n"
+        "@p ld.global.nc.v4.f32 {%0, %1, %2, %3}, [%5];\n}"
+        : "+f"(other.x), "+f"(other.y), "+f"(other.z), "+f"(other.w)
+        : "r"(mask), "l"(__cvta_generic_to_global(at)));
+    return other;
+}
+
 extern "C" __global__ void __launch_bounds__(128)
     rms_norm_v0(const float *__restrict__ X, float *__restrict__ Y, long long B, long long F,
                 long long D1, long long D2) {
@@ -19,7 +27,7 @@ extern "C" __global__ void __launch_bounds__(128)
         for (int i_2 = 0; i_2 < 2; ++i_2) {
             const long long row = d1 + i_2, at = page + row * D2 + d2;
             const bool inside = row < D1 && d2_inside;
-            *(float4 *)&x_row[i_2][0] = inside ? *(const float4 *)&X[at] : float4();
+            *(float4 *)&x_row[i_2][0] = load_or((const float4 *)&X[at], inside, float4());
         }
         float(&next)[2][4] = square_sum_2;
 #pragma unroll
@@ -48,7 +56,7 @@ extern "C" __global__ void __launch_bounds__(128)
         for (int i_5 = 0; i_5 < 2; ++i_5) {
             const long long row_2 = d1 + i_5, at_2 = page_2 + row_2 * D2 + d2;
             const bool inside_2 = row_2 < D1 && d2_inside;
-            *(float4 *)&x_row_2[i_5][0] = inside_2 ? *(const float4 *)&X[at_2] : float4();
+            *(float4 *)&x_row_2[i_5][0] = load_or((const float4 *)&X[at_2], inside_2, float4());
         }
         float(&y_row)[2][4] = x_row;
 #pragma unroll
