@@ -120,9 +120,20 @@ static bool add_tests(Ptx *p, const IrValue *mask, Condition *c) {
     return true;
 }
 
-static Condition condition_of(Ptx *p, const IrValue *mask) {
+/* How often the map around an access makes it. */
+static int64_t times_made(const IrOp *op) {
+    const IrOp *map = op->block->parent;
+    const IrAttr *extents = map && map->opcode == IR_MAP ? ir_attr(map, "extents") : NULL;
+    int64_t times = 1;
+    for (size_t i = 0; extents && i < extents->count; i++) times *= extents->ints[i];
+    return times;
+}
+
+/* Few conditions fit into predicates, which are there sooner than a limit in 32 bits. */
+enum { FEW = 4 };
+static Condition condition_of(Ptx *p, const IrOp *access, const IrValue *mask) {
     Condition c = {.count = 0};
-    if (mask && !add_tests(p, mask, &c)) c.count = 0;
+    if (mask && (times_made(access) <= FEW || !add_tests(p, mask, &c))) c.count = 0;
     if (mask) c.predicate = ptx_use(p, mask);
     return c;
 }
@@ -275,7 +286,7 @@ void ptx_load(Ptx *p, const IrOp *op) {
     bool whole = alignment_of(op, &t) >=
                  (t.width * dtype_size(t.dtype) > 16 ? 16 : t.width * dtype_size(t.dtype));
     if (global && whole && (streams || (mask && constant))) {
-        Condition condition = condition_of(p, mask ? op->operands[2] : NULL);
+        Condition condition = condition_of(p, op, mask ? op->operands[2] : NULL);
         x = word_load(p, &t, streams ? "ld.global.cs" : "ld.global.nc", address, mask ? &condition : NULL, other,
                       !constant);
     } else
@@ -311,7 +322,7 @@ void ptx_store(Ptx *p, const IrOp *op) {
         x = LLVMBuildZExt(p->b, x, ptx_scalar_type(p, &t), "");
     bool global = op->operands[1]->type->space == IR_SPACE_GLOBAL, masked = op->operand_count > 3;
     if (global && strcmp(ir_attr_str(op, "cache", ""), "stream") == 0) {
-        Condition condition = condition_of(p, masked ? op->operands[3] : NULL);
+        Condition condition = condition_of(p, op, masked ? op->operands[3] : NULL);
         word_store(p, &t, x, address, masked ? &condition : NULL);
         return;
     }
