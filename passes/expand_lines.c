@@ -9,6 +9,8 @@
 
 #include <string.h>
 
+enum { SEGMENT_MOST = 33 };
+
 typedef struct {
     Expand *x;
     IrOp *op;
@@ -23,6 +25,7 @@ typedef struct {
 /* What one thread works on in one round. */
 typedef struct {
     IrBuilder b;
+    IrOp *loop;          /* null: there is one round */
     IrValue *row, *live; /* live null: always */
     IrValue *first;      /* first lane of its segment */
     IrValue *at[DIST_MAX_RANK];
@@ -61,15 +64,19 @@ static IrValue *constant(IrBuilder *b, int64_t value) {
     return ir_const_index(b, value);
 }
 
-/* Opens the loop over rounds; the caller fills u->b and closes it with close_rounds. */
+/* Opens the loop over rounds, if there are several; the caller fills u->b and closes it with close_rounds. */
 static Unit open_rounds(const Lines *l) {
     Expand *x = l->x;
     IrBuilder *b = &x->b;
-    IrValue *thread = expand_thread(x), *none = NULL;
-    IrOp *loop = ir_for(b, constant(b, 0), constant(b, l->rounds), constant(b, 1), 0, &none, NULL);
-    Unit u = {.b = ir_builder_at_end(loop->regions[0])};
-    u.b.span = b->span;
-    IrValue *unit = index_mul_const(&u.b, loop->regions[0]->args[0], l->threads);
+    IrValue *thread = expand_thread(x), *round = constant(b, 0), *none = NULL;
+    Unit u = {.b = *b};
+    if (l->rounds > 1) {
+        u.loop = ir_for(b, round, constant(b, l->rounds), constant(b, 1), 0, &none, NULL);
+        u.b = ir_builder_at_end(u.loop->regions[0]);
+        u.b.span = b->span;
+        round = u.loop->regions[0]->args[0];
+    }
+    IrValue *unit = index_mul_const(&u.b, round, l->threads);
     if (thread) unit = ir_binary(&u.b, IR_ADD, unit, thread);
     IrValue *segment = constant(&u.b, 0);
     u.row = unit;
@@ -92,7 +99,7 @@ static Unit open_rounds(const Lines *l) {
 }
 
 static void close_rounds(Unit *u) {
-    ir_yield(&u->b, 0, NULL);
+    if (u->loop) ir_yield(&u->b, 0, NULL);
 }
 
 /* Lane `j` of the unit's segment; *mask is null where it always exists. */
@@ -147,10 +154,38 @@ typedef struct {
     IrValue *neutral;
     bool reverse, exclusive;
     IrValue *totals; /* a warp's, in scratch; null: lines lie within warps */
+    IrValue *total;  /* of the line, once it is known */
+    /* Short segments are read once, into registers: */
+    IrValue *offset[SEGMENT_MOST], *mask[SEGMENT_MOST], *sums[SEGMENT_MOST];
 } Scan;
 
-static IrValue *segment_total(const Scan *s, Unit *u) {
+static bool in_registers(const Scan *s) {
+    return s->l.x->gpu && s->l.segments > 1 && s->l.length <= SEGMENT_MOST;
+}
+
+/* The sums of the segment's lanes from its first one on. */
+static IrValue *read_segment(Scan *s, Unit *u) {
     IrBuilder *b = &u->b;
+    for (int64_t j = 0; j < s->l.length; j++) {
+        IrValue *lane = lane_number(&s->l, b, u, constant(b, j), &s->mask[j]);
+        s->offset[j] = lane_offset(&s->l, b, u, lane, s->reverse);
+        s->sums[j] = masked_load(b, s->l.lanes.memory, s->offset[j], s->mask[j], s->neutral, s->l.lanes.type);
+    }
+    for (int64_t j = 1; j < s->l.length; j++) s->sums[j] = ir_binary(b, s->combine, s->sums[j - 1], s->sums[j]);
+    return s->sums[s->l.length - 1];
+}
+
+static void write_segment(const Scan *s, Unit *u, IrValue *before) {
+    for (int64_t j = 0; j < s->l.length; j++) {
+        int64_t last = j - s->exclusive;
+        IrValue *v = last < 0 ? before : ir_binary(&u->b, s->combine, before, s->sums[last]);
+        masked_store(&u->b, v, s->l.lanes.memory, s->offset[j], s->mask[j]);
+    }
+}
+
+static IrValue *segment_total(Scan *s, Unit *u) {
+    IrBuilder *b = &u->b;
+    if (in_registers(s)) return read_segment(s, u);
     IrValue *start = s->neutral, *mask;
     IrOp *loop = ir_for(b, constant(b, 0), constant(b, s->l.length), constant(b, 1), 1, &start, NULL);
     IrBuilder in = body_of(loop, b->span);
@@ -163,28 +198,29 @@ static IrValue *segment_total(const Scan *s, Unit *u) {
 }
 
 /* Of a line that spans warps: the totals of the warps before this one. */
-static IrValue *warps_before(const Scan *s, Unit *u, IrValue *total) {
+static IrValue *warps_before(Scan *s, Unit *u, IrValue *total) {
     Expand *x = s->l.x;
     IrBuilder *b = &u->b;
     int64_t span = s->l.segments / 32;
     Dist warp_dist = {.rank = 1, .term_count = 1, .terms = {{DIST_WARP, 0, x->num_warps - 1, 0, 1}}};
     IrValue *warp = dist_base(x, &warp_dist, 0), *lane = thread_bits(x, 31, 0);
-    barrier_at(b); /* the round before has read them */
+    if (u->loop) barrier_at(b); /* the round before has read them */
     masked_store(b, total, s->totals, warp, ir_binary(b, IR_EQ, lane, constant(b, 0)));
     barrier_at(b);
     IrValue *mine = ir_binary(b, IR_MOD, warp, constant(b, span));
-    IrValue *base = ir_binary(b, IR_SUB, warp, mine), *before = s->neutral;
-    for (int64_t i = 0; i + 1 < span; i++) {
+    IrValue *base = ir_binary(b, IR_SUB, warp, mine), *before = s->neutral, *sum = NULL;
+    for (int64_t i = 0; i < span; i++) {
         IrValue *at = index_add(b, base, constant(b, i));
         IrValue *v = masked_load(b, s->totals, at, NULL, NULL, s->l.lanes.type);
-        IrValue *sum = ir_binary(b, s->combine, before, v);
-        before = ir_select(b, index_less(b, constant(b, i), mine), sum, before);
+        sum = sum ? ir_binary(b, s->combine, sum, v) : v;
+        if (i + 1 < span) before = ir_select(b, index_less(b, constant(b, i), mine), sum, before);
     }
+    s->total = sum;
     return before;
 }
 
 /* What stands before the unit's segment in its line. */
-static IrValue *before_segment(const Scan *s, Unit *u) {
+static IrValue *before_segment(Scan *s, Unit *u) {
     Expand *x = s->l.x;
     IrBuilder *b = &u->b;
     if (s->l.segments == 1) return s->neutral;
@@ -195,6 +231,7 @@ static IrValue *before_segment(const Scan *s, Unit *u) {
         before = ir_select(b, has_bit(x, b, bit), sum, before);
         total = ir_binary(b, s->combine, total, other);
     }
+    s->total = total;
     if (!s->totals) return before;
     return ir_binary(b, s->combine, warps_before(s, u, total), before);
 }
@@ -202,6 +239,10 @@ static IrValue *before_segment(const Scan *s, Unit *u) {
 static void scan_segment(const Scan *s, Unit *u, IrValue *before) {
     IrBuilder *b = &u->b;
     IrValue *mask;
+    if (in_registers(s)) {
+        write_segment(s, u, before);
+        return;
+    }
     IrOp *loop = ir_for(b, constant(b, 0), constant(b, s->l.length), constant(b, 1), 1, &before, NULL);
     IrBuilder in = body_of(loop, b->span);
     IrValue *lane = lane_number(&s->l, &in, u, loop->regions[0]->args[0], &mask);
@@ -210,6 +251,18 @@ static void scan_segment(const Scan *s, Unit *u, IrValue *before) {
     IrValue *sum = ir_binary(&in, s->combine, loop->regions[0]->args[1], v);
     masked_store(&in, s->exclusive ? loop->regions[0]->args[1] : sum, s->l.lanes.memory, offset, mask);
     ir_yield(&in, 1, &sum);
+}
+
+/* Reductions of the tile along the same axis, which loops over chunks carry to the next one: the scan knows the total. */
+static void bind_totals(const Scan *s, const Unit *u) {
+    IrOp *scan = s->l.op;
+    if (!s->total || u->loop || s->l.rows > 1) return;
+    for (IrUse *use = scan->operands[0]->uses; use; use = use->next) {
+        const IrOp *op = use->op;
+        const IrAttr *axes = ir_attr(op, "axes");
+        if (op->opcode != IR_TILE_REDUCE || op->block != scan->block || strcmp(ir_attr_str(op, "kind", ""), ir_attr_str(scan, "kind", "")) != 0) continue;
+        if (axes->count == 1 && axes->ints[0] == s->l.axis && !expand_rep(s->l.x, &op->results[0])) expand_bind_scalar(s->l.x, &op->results[0], s->total);
+    }
 }
 
 void expand_scan(Expand *x, IrOp *op) {
@@ -230,6 +283,9 @@ void expand_scan(Expand *x, IrOp *op) {
     IrValue *before = before_segment(&s, &u);
     scan_segment(&s, &u, before);
     close_rounds(&u);
+    bind_totals(&s, &u);
+    IrOp *loop = x->b.block->parent;
+    if (x->gpu && loop && loop->opcode == IR_FOR) ir_attr_set_bool(loop, "scans", true); /* chunks_ahead */
     expand_barrier(x);
     ResultMap r;
     result_map_open(x, result, &r);

@@ -425,7 +425,22 @@ static IrValue *reduce_blocks(Expand *x, const Reduction *r, IrValue *frag) {
     return ir_result(map, 0);
 }
 
+/* A reduction of the same lanes that was expanded before in the same block: it may only differ in keeping the axes. */
+static const Rep *found_before(Expand *x, const IrOp *op) {
+    const IrAttr *axes = ir_attr(op, "axes");
+    for (const IrUse *use = op->operands[0]->uses; use; use = use->next) {
+        const IrOp *other = use->op;
+        if (other == op || other->opcode != IR_TILE_REDUCE || other->block != op->block) continue;
+        const Rep *rep = expand_rep(x, (IrValue *)&other->results[0]);
+        const IrAttr *own = ir_attr(other, "axes");
+        if (!rep || strcmp(ir_attr_str(other, "kind", ""), ir_attr_str(op, "kind", "")) != 0) continue;
+        if (own->count == axes->count && memcmp(own->ints, axes->ints, axes->count * sizeof *axes->ints) == 0) return rep;
+    }
+    return NULL;
+}
+
 void expand_reduce(Expand *x, IrOp *op) {
+    if (expand_rep(x, &op->results[0])) return; /* a scan has found it */
     Reduction r = {.op = op, .dtype = op->results[0].type->dtype, .from = dist_of(op->operands[0]->type)};
     if (!reduction_kind(ir_attr_str(op, "kind", ""), &r.combine)) {
         expand_error(x, op, "this kind of reduction has no lowering yet");
@@ -434,6 +449,15 @@ void expand_reduce(Expand *x, IrOp *op) {
     const IrAttr *axes = ir_attr(op, "axes");
     for (size_t i = 0; i < axes->count; i++) r.axes |= 1u << axes->ints[i];
     r.kept = dist_reduce(&r.from, r.axes, ir_attr_bool(op, "keepdim"));
+    const Rep *before = found_before(x, op);
+    if (before && !before->is_frag) {
+        expand_bind_scalar(x, &op->results[0], before->value);
+        return;
+    }
+    if (before) {
+        expand_bind_frag(x, &op->results[0], before->value, &r.kept);
+        return;
+    }
     r.frag = masked_operand(x, &r);
     const DistDim *last = &r.from.dims[r.from.dim_count - 1];
     bool kept_last = !x->gpu && last->sub_count == 1 && !(r.axes >> last->subs[0].axis & 1);
