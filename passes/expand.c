@@ -345,7 +345,8 @@ static void expand_iota(Expand *x, IrOp *op) {
 
 static bool holds_fill(Expand *x, const IrOp *op) {
     const IrAttr *value = ir_attr(op, "value");
-    return dtype_is_float(op->results[0].type->dtype) && value->kind == IR_ATTR_FLOAT && absent_holds(x, op->operands[0], ~0u, value->number);
+    return dtype_is_float(op->results[0].type->dtype) && value->kind == IR_ATTR_FLOAT &&
+           absent_holds(x, op->operands[0], ~0u, value->number);
 }
 
 /* Absent lanes get a value, unless they hold it. */

@@ -151,7 +151,8 @@ static bool value_at(Expand *x, const IrValue *tile, uint32_t axes, int depth, d
         return filled->kind == IR_ATTR_FLOAT;
     }
     case IR_SELECT:
-        return values_at(x, op, 1, axes, depth, two) && two[0] == two[1] && signbit(two[0]) == signbit(two[1]) && (*value = two[0], true);
+        return values_at(x, op, 1, axes, depth, two) && two[0] == two[1] && signbit(two[0]) == signbit(two[1]) &&
+               (*value = two[0], true);
     case IR_SUB:
         return values_at(x, op, 0, axes, depth, two) && (*value = two[0] - two[1], *value == 0);
     case IR_ABS:

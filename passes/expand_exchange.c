@@ -62,7 +62,8 @@ static IrValue *own_lane(Expand *x, IrBuilder *inner, IrOp *map, IrValue *tile, 
     IrValue *value = rep_get(x, inner, expand_rep(x, tile), dist, index, 1);
     if (!fill) return value;
     const IrAttr *constant = fill->def && fill->def->opcode == IR_CONST ? ir_attr(fill->def, "value") : NULL;
-    if (constant && constant->kind == IR_ATTR_FLOAT && dtype_is_float(tile->type->dtype) && absent_holds(x, tile, ~0u, constant->number)) return value;
+    bool known = constant && constant->kind == IR_ATTR_FLOAT && dtype_is_float(tile->type->dtype);
+    if (known && absent_holds(x, tile, ~0u, constant->number)) return value;
     IrBuilder saved = x->b;
     x->b = ir_builder_before(map);
     x->b.span = saved.span;
