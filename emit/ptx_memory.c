@@ -443,6 +443,19 @@ static LLVMValueRef shared_address(Ptx *p, const IrValue *ptr, const IrValue *of
                              "");
 }
 
+/* An offset that is a value plus a constant: copies of a thread that are fixed distances apart then share one address, where LLVM
+ * would keep each of them in a register. Null: it is no such sum. */
+static const IrValue *constant_part(Ptx *p, const IrValue *offset, long long *fixed) {
+    const IrOp *sum = offset->def;
+    for (unsigned i = 0; sum && sum->opcode == IR_ADD && i < 2; i++) {
+        LLVMValueRef v = LLVMIsAConstantInt(ptx_use(p, sum->operands[i]));
+        if (!v || LLVMIsAConstantInt(ptx_use(p, sum->operands[1 - i]))) continue;
+        *fixed = LLVMConstIntGetSExtValue(v);
+        return sum->operands[1 - i];
+    }
+    return NULL;
+}
+
 void ptx_async(Ptx *p, const IrOp *op) {
     LLVMTypeRef none = LLVMVoidTypeInContext(p->context);
     if (op->opcode == IR_ASYNC_COMMIT) {
@@ -455,13 +468,15 @@ void ptx_async(Ptx *p, const IrOp *op) {
                 "~{memory}", true);
         return;
     }
-    long long bytes = ir_attr_int(op, "bytes", 16);
+    long long bytes = ir_attr_int(op, "bytes", 16), fixed = 0;
+    const IrValue *to = op->operands[3], *rest = constant_part(p, to, &fixed);
     LLVMValueRef valid =
         LLVMBuildTrunc(p->b, ptx_use(p, op->operands[4]), LLVMInt32TypeInContext(p->context), "");
-    LLVMValueRef args[3] = {shared_address(p, op->operands[2], op->operands[3]),
+    LLVMValueRef args[3] = {shared_address(p, op->operands[2], rest ? rest : to),
                             ptx_address(p, op->operands[0], op->operands[1]), valid};
-    const char *text = arena_printf(p->arena, "cp.async.%s.shared.global [$0], [$1], %lld, $2;",
-                                    bytes == 16 ? "cg" : "ca", bytes);
+    const char *place = fixed ? arena_printf(p->arena, "$0 + %lld", fixed * (long long)dtype_size(op->operands[2]->type->dtype)) : "$0";
+    const char *text = arena_printf(p->arena, "cp.async.%s.shared.global [%s], [$1], %lld, $2;",
+                                    bytes == 16 ? "cg" : "ca", place, bytes);
     ptx_asm(p, none, 3, args, text, "r,l,r,~{memory}", true);
 }
 

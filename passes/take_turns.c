@@ -94,6 +94,7 @@ static void make_loop(Turns *t) {
     ir_attr_set_str(blocks, "name", "nctaid.x");
     IrValue *step = ir_binary(&b, IR_FLOORDIV, ir_result(blocks, 0), ir_const_index(&b, cluster));
     IrOp *loop = ir_for(&b, first, ir_aff_emit(&b, t->iterations), step, t->load_count, inits, "turn");
+    ir_attr_set_bool(loop, "independent", true); /* they were blocks of their own */
     IrBuilder body = ir_builder_at_end(loop->regions[0]);
     IrValueMap *map = ir_value_map_create(t->ctx->scratch);
     ir_value_map_set(map, first, loop->regions[0]->args[0]);

@@ -1,0 +1,368 @@
+/* Pass load_ahead: blocks that take rows in turn load the next row into shared memory while they work on this one.
+ *
+ * what:   a fragment that a loop over turns carries, loaded at the end of each turn for the next one, leaves the
+ *         registers: each thread copies its own lanes, asynchronously, to places of its own in shared memory, and reads
+ *         them back at the next turn's begin. As nobody else touches these places no barrier is needed; the copies are
+ *         issued behind the turn's first reduction, where what was read is in registers, if there is a next turn. Absent
+ *         lanes are stored as what the load put there.
+ * needs:  kernel level, before fuse_maps, target cuda with cp.async; a kernel with the attribute `resident` (one block
+ *         fills a multiprocessor); room in the block's shared memory
+ * keeps:  values, order of effects within a turn
+ * breaks: shared_bytes
+ * source: double buffering; docs/decisions/0022-rows-ahead.md
+ *
+ *   %x = map { load(%X, %m) }                          map { async.copy(%X, %m, own) }; async.commit
+ *   for(%m, ..., %x) (%turn, %row) {                   for(%m, ...) (%turn) {
+ *     ... barrier ... store                    =>        async.wait; %row = map { load(own) }
+ *     %n = map { load(%X, %turn + step) }                ... barrier ...
+ *     yield(%n)                                          if (%turn + step < ...) map { async.copy(%X, %turn + step, own) }
+ *                                                        async.commit ... store
+ *   }                                                  }; async.wait
+ */
+#include <string.h>
+
+#include "passes_internal.h"
+
+enum { WARP = 32, COPIED = 4 /* the least that cp.async takes, and twice and four times that */ };
+
+/* A carried fragment. */
+typedef struct {
+    unsigned index;     /* among what the loop carries */
+    IrOp *first, *next; /* the maps that load it */
+    int64_t pieces, width, size; /* of a thread; elements of one access; bytes of an element */
+    bool alike;         /* the same lanes are absent at every turn */
+    IrValue *shared;
+} Row;
+
+typedef struct {
+    PassContext *ctx;
+    IrFunc *func;
+    IrOp *loop;
+    Row *rows;
+    unsigned count;
+    int64_t threads, bytes;
+} Ahead;
+
+/* ---- Which loops ---- */
+
+static bool is_read_only(const IrValue *pointer) {
+    if (pointer->def || pointer->type->kind != IR_TYPE_PTR) return false;
+    for (const IrUse *u = pointer->uses; u; u = u->next)
+        if (u->index != 0 || (u->op->opcode != IR_MEM_LOAD && u->op->opcode != IR_ASYNC_COPY)) return false;
+    return true;
+}
+
+/* The load of a map that does nothing else; null: there is more. */
+static IrOp *load_of(const IrOp *map) {
+    if (!map || map->opcode != IR_MAP || map->result_count != 1) return NULL;
+    const IrOp *yield = map->regions[0]->last;
+    IrOp *load = yield->operands[0]->def;
+    if (!load || load->opcode != IR_MEM_LOAD || load->block != map->regions[0] || !is_read_only(load->operands[0])) return NULL;
+    for (const IrOp *op = map->regions[0]->first; op != yield; op = op->next)
+        if (op != load && (!ir_has_trait(op, IR_PURE) || op->region_count)) return NULL;
+    const IrValue *other = load->operand_count > 3 ? load->operands[3] : NULL;
+    return other && (!other->def || other->def->opcode != IR_CONST) ? NULL : load;
+}
+
+static bool has_one_use(const IrValue *v) { return v->uses && !v->uses->next; }
+
+/* Can the value be had anywhere in the loop's body: index arithmetic of its number and of what stands outside? */
+static bool is_movable(const Ahead *a, const IrValue *v) {
+    const IrBlock *body = a->loop->regions[0];
+    if (!is_inside(home_of(v), body)) return true;
+    if (!v->def) return v == body->args[0];
+    if (v->def->block != body || !ir_has_trait(v->def, IR_PURE) || v->def->region_count) return false;
+    for (unsigned i = 0; i < v->def->operand_count; i++)
+        if (!is_movable(a, v->def->operands[i])) return false;
+    return true;
+}
+
+static bool map_is_movable(const Ahead *a, const IrOp *map) {
+    for (const IrOp *op = map->regions[0]->first; op; op = op->next)
+        for (unsigned i = 0; i < op->operand_count; i++)
+            if (home_of(op->operands[i]) != map->regions[0] && !is_movable(a, op->operands[i])) return false;
+    return true;
+}
+
+/* Is it one value, whatever the turn, at equal indices of the two maps? */
+static bool is_same(const Ahead *a, const Row *row, const IrValue *v, const IrValue *w) {
+    const IrBlock *of = home_of(v), *body = row->first->regions[0];
+    if (v == w) return true;
+    if (!v->def || !w->def) return of == body && home_of(w) == row->next->regions[0] && !v->def && !w->def && v->index == w->index;
+    if (v->def->opcode != w->def->opcode || v->def->operand_count != w->def->operand_count || v->type != w->type) return false;
+    if (!ir_has_trait(v->def, IR_PURE) || v->def->region_count || v->def->opcode == IR_SPECIAL) return false;
+    int64_t c, d;
+    if (v->def->opcode == IR_CONST)
+        return v->type == ir_type_index(a->func->module) && aff_is_const(ir_aff_of(a->func->module, (IrValue *)v), &c) &&
+               aff_is_const(ir_aff_of(a->func->module, (IrValue *)w), &d) && c == d;
+    for (unsigned i = 0; i < v->def->operand_count; i++)
+        if (!is_same(a, row, v->def->operands[i], w->def->operands[i])) return false;
+    return true;
+}
+
+/* Are the same lanes absent at every turn, with the same constant in their place? */
+static bool has_same_absent(const Ahead *a, const Row *row, const IrOp *load, const IrOp *again) {
+    if (load->operand_count < 3 || again->operand_count < 3) return load->operand_count == again->operand_count;
+    const IrAttr *c = ir_attr(load->operands[3]->def, "value"), *d = ir_attr(again->operands[3]->def, "value");
+    bool same = c->kind == d->kind && (c->kind == IR_ATTR_FLOAT ? c->number == d->number : c->integer == d->integer);
+    return same && is_same(a, row, load->operands[2], again->operands[2]);
+}
+
+static bool read_row(const Ahead *a, unsigned index, Row *row) {
+    const IrValue *first = a->loop->operands[3 + index], *next = a->loop->regions[0]->last->operands[index];
+    *row = (Row){.index = index, .first = first->def, .next = next->def, .pieces = 1};
+    const IrOp *load = load_of(row->first), *again = load_of(row->next);
+    if (!load || !again || a->loop->results[index].uses || !has_one_use(first) || !has_one_use(next)) return false;
+    if (row->next->block != a->loop->regions[0] || !map_is_movable(a, row->next)) return false;
+    if (load->results[0].type != again->results[0].type) return false;
+    const IrAttr *extents = ir_attr(row->first, "extents"), *others = ir_attr(row->next, "extents");
+    if (extents->count != others->count || memcmp(extents->ints, others->ints, extents->count * sizeof *extents->ints) != 0) return false;
+    for (size_t i = 0; i < extents->count; i++) row->pieces *= extents->ints[i];
+    const IrType *type = load->results[0].type;
+    row->width = type->width > 1 ? type->width : 1;
+    row->size = (int64_t)dtype_size(type->dtype);
+    row->alike = has_same_absent(a, row, load, again);
+    int64_t bytes = row->width * row->size;
+    return bytes == COPIED || bytes == 2 * COPIED || bytes == 4 * COPIED;
+}
+
+static int64_t bytes_of(const Ahead *a, const Row *row) { return row->pieces * row->width * row->size * a->threads; }
+
+static void find_rows(Ahead *a) {
+    enum { LINE = 128 };
+    int64_t used = (ir_func_attr_int(a->func, "shared_bytes", 0) + LINE - 1) / LINE * LINE;
+    a->rows = ARENA_ARRAY(a->ctx->scratch, Row, a->loop->result_count + 1);
+    for (unsigned i = 0; i < a->loop->result_count; i++) {
+        Row *row = &a->rows[a->count];
+        if (!read_row(a, i, row)) continue;
+        int64_t bytes = bytes_of(a, row);
+        if (used + bytes > a->ctx->target->shared_bytes_block) continue;
+        const IrType *type = ir_type_ptr(a->func->module, row->first->results[0].type->dtype, IR_SPACE_SHARED);
+        IrBuilder b = ir_builder_before(row->first);
+        IrOp *pointer = ir_op_create(&b, IR_SHARED_PTR, 0, NULL, 1, &type);
+        ir_attr_set_int(pointer, "offset", used);
+        ir_attr_set_int(pointer, "bytes", bytes);
+        ir_attr_set_str(pointer, "name", "ahead");
+        row->shared = ir_result(pointer, 0);
+        used += (bytes + LINE - 1) / LINE * LINE;
+        a->count++;
+    }
+    if (a->count) ir_func_attr_set_int(a->func, "shared_bytes", used);
+}
+
+/* ---- Copies ---- */
+
+static IrValue *special(IrBuilder *b, const char *name) {
+    const IrType *index = ir_type_index(b->module);
+    IrOp *op = ir_op_create(b, IR_SPECIAL, 0, NULL, 1, &index);
+    ir_attr_set_str(op, "name", name);
+    return ir_result(op, 0);
+}
+
+static IrValue *times(IrBuilder *b, IrValue *v, int64_t k) { return ir_binary(b, IR_MUL, v, ir_const_index(b, k)); }
+
+/* Where a piece is, in elements: the threads' pieces of one number stand side by side. */
+static IrValue *place(const Ahead *a, const Row *row, IrBuilder *outer, IrBuilder *b, const IrOp *map) {
+    const IrAttr *extents = ir_attr(row->first, "extents");
+    IrValue *thread = ir_binary(outer, IR_ADD, times(outer, special(outer, "warp"), WARP), special(outer, "lane")), *number = NULL;
+    for (size_t i = 0; i < extents->count; i++) {
+        IrValue *at = map->regions[0]->args[i];
+        number = number ? ir_binary(b, IR_ADD, times(b, number, extents->ints[i]), at) : at;
+    }
+    return ir_binary(b, IR_ADD, times(outer, thread, row->width), times(b, number, a->threads * row->width));
+}
+
+static IrOp *like(const Row *row, IrBuilder *b, bool result) {
+    const IrAttr *extents = ir_attr(row->first, "extents");
+    const IrType *type = row->first->results[0].type;
+    return ir_map(b, (unsigned)extents->count, extents->ints, result, &type);
+}
+
+static void store_other(const Row *row, IrBuilder *b, const IrOp *other, IrValue *to) {
+    const IrType *type = ir_type_vec(b->module, other->results[0].type->dtype, (unsigned)row->width);
+    IrOp *fill = ir_op_create(b, IR_CONST, 0, NULL, 1, &type);
+    ir_attr_copy(fill, other, "value");
+    IrValue *operands[3] = {ir_result(fill, 0), row->shared, to};
+    ir_attr_set_int(ir_op_create(b, IR_MEM_STORE, 3, operands, 0, NULL), "align", row->width * row->size);
+}
+
+/* One piece; `others`: where the mask is false, what stands for absent lanes is stored. */
+static void copy_piece(const Row *row, IrBuilder *b, const IrOp *load, IrValueMap *values, IrValue *to, bool others) {
+    IrValue *mask = load->operand_count > 2 ? ir_value_map_get(values, load->operands[2]) : NULL;
+    IrBuilder in = *b;
+    if (mask) {
+        IrOp *branch = ir_op_create(b, IR_IF, 1, &mask, 0, NULL);
+        in = ir_builder_at_end(branch->regions[0]);
+        in.span = b->span;
+        if (others) {
+            IrBuilder out = ir_builder_at_end(branch->regions[1]);
+            out.span = b->span;
+            store_other(row, &out, load->operands[3]->def, to);
+            ir_yield(&out, 0, NULL);
+        }
+    }
+    int64_t bytes = row->width * row->size;
+    IrValue *operands[5] = {load->operands[0], ir_value_map_get(values, load->operands[1]), row->shared, to, ir_const_index(&in, bytes)};
+    ir_attr_set_int(ir_op_create(&in, IR_ASYNC_COPY, 5, operands, 0, NULL), "bytes", bytes);
+    if (mask) ir_yield(&in, 0, NULL);
+}
+
+/* The value made again at `b`. */
+static void make_again(const Ahead *a, IrBuilder *b, IrValueMap *values, IrValue *v) {
+    if (!v->def || v->def->block != a->loop->regions[0] || ir_value_map_get(values, v) != v) return;
+    for (unsigned i = 0; i < v->def->operand_count; i++) make_again(a, b, values, v->def->operands[i]);
+    ir_op_clone(b, v->def, values);
+}
+
+/* What `map` loads, copied at `b`. */
+static void copy_row(const Ahead *a, const Row *row, IrBuilder *b, const IrOp *map, bool others) {
+    IrValueMap *values = ir_value_map_create(a->ctx->scratch);
+    const IrOp *load = load_of(map);
+    b->span = map->span;
+    for (const IrOp *op = map->regions[0]->first; op; op = op->next)
+        for (unsigned i = 0; i < op->operand_count; i++) make_again(a, b, values, op->operands[i]);
+    IrOp *copies = like(row, b, false);
+    IrBuilder in = ir_builder_at_end(copies->regions[0]), outer = ir_builder_before(copies);
+    in.span = outer.span = map->span;
+    for (unsigned i = 0; i < map->regions[0]->arg_count; i++)
+        ir_value_map_set(values, map->regions[0]->args[i], copies->regions[0]->args[i]);
+    for (const IrOp *op = map->regions[0]->first; op != map->regions[0]->last; op = op->next)
+        if (op != load) ir_op_clone(&in, op, values);
+    copy_piece(row, &in, load, values, place(a, row, &outer, &in, copies), others);
+    ir_yield(&in, 0, NULL);
+}
+
+static IrValue *read_back(const Ahead *a, const Row *row, IrBuilder *b) {
+    IrOp *map = like(row, b, true);
+    IrBuilder in = ir_builder_at_end(map->regions[0]), outer = ir_builder_before(map);
+    in.span = outer.span = b->span;
+    IrValue *operands[2] = {row->shared, place(a, row, &outer, &in, map)};
+    const IrType *type = load_of(row->first)->results[0].type;
+    IrOp *load = ir_op_create(&in, IR_MEM_LOAD, 2, operands, 1, &type);
+    ir_attr_set_int(load, "align", row->width * row->size);
+    IrValue *value = ir_result(load, 0);
+    ir_yield(&in, 1, &value);
+    return ir_result(map, 0);
+}
+
+static void wait_for_all(IrBuilder *b) { ir_attr_set_int(ir_op_create(b, IR_ASYNC_WAIT, 0, NULL, 0, NULL), "pending", 0); }
+
+/* ---- The loop ---- */
+
+static bool is_ahead(const Ahead *a, unsigned index) {
+    for (unsigned i = 0; i < a->count; i++)
+        if (a->rows[i].index == index) return true;
+    return false;
+}
+
+/* The loop without the rows. */
+static IrOp *shorter_loop(const Ahead *a) {
+    IrOp *old = a->loop;
+    IrValue **kept = ARENA_ARRAY(a->ctx->scratch, IrValue *, old->result_count + 1);
+    unsigned n = 0;
+    for (unsigned i = 0; i < old->result_count; i++)
+        if (!is_ahead(a, i)) kept[n++] = old->operands[3 + i];
+    IrBuilder b = ir_builder_before(old);
+    b.span = old->span;
+    IrBlock *from = old->regions[0];
+    IrOp *loop = ir_for(&b, old->operands[0], old->operands[1], old->operands[2], n, kept, from->args[0]->name);
+    loop->attrs = old->attrs;
+    IrBlock *to = loop->regions[0];
+    ir_replace_uses(from->args[0], to->args[0]);
+    IrOp *yield = from->last;
+    n = 0;
+    for (unsigned i = 0; i < old->result_count; i++) {
+        if (is_ahead(a, i)) continue;
+        kept[n] = yield->operands[i];
+        ir_replace_uses(from->args[1 + i], to->args[1 + n]);
+        ir_replace_uses(&old->results[i], &loop->results[n++]);
+    }
+    for (IrOp *op = from->first, *next; op != yield; op = next) {
+        next = op->next;
+        ir_op_move_to_end(op, to);
+    }
+    IrBuilder end = ir_builder_at_end(to);
+    ir_yield(&end, n, kept);
+    return loop;
+}
+
+static bool is_barrier(const IrOp *op, const char *scope) {
+    return op->opcode == IR_BARRIER && strcmp(ir_attr_str(op, "scope", ""), scope) == 0;
+}
+
+/* Behind the first reduction, whose last barrier is the cluster's where there is one, and the map that combines its partials: copies
+ * that wait for memory hold up no access of shared memory that all blocks wait for, and what a thread has read back is in registers. */
+static IrBuilder behind_reduction(const Ahead *a, IrBlock *body) {
+    const char *scope = ir_func_cluster(a->func) > 1 ? "cluster" : "block";
+    IrOp *op = body->first;
+    while (op && !is_barrier(op, scope)) op = op->next;
+    while (op && op->opcode != IR_MAP) op = op->next;
+    return op ? ir_builder_after(op) : ir_builder_before(body->first);
+}
+
+/* Where there is a next turn. */
+static IrBuilder if_next(const Ahead *a, IrBuilder *b) {
+    IrValue *next = ir_binary(b, IR_ADD, a->loop->regions[0]->args[0], a->loop->operands[2]);
+    IrValue *exists = ir_binary(b, IR_LT, next, a->loop->operands[1]);
+    return ir_builder_at_end(ir_op_create(b, IR_IF, 1, &exists, 0, NULL)->regions[0]);
+}
+
+static void copy_ahead(Ahead *a) {
+    IrBuilder before = ir_builder_before(a->loop);
+    for (unsigned i = 0; i < a->count; i++) {
+        IrBuilder b = ir_builder_before(a->rows[i].first);
+        copy_row(a, &a->rows[i], &b, a->rows[i].first, true);
+    }
+    ir_op_create(&before, IR_ASYNC_COMMIT, 0, NULL, 0, NULL);
+    IrBuilder issue = behind_reduction(a, a->loop->regions[0]), inside = if_next(a, &issue);
+    for (unsigned i = 0; i < a->count; i++) copy_row(a, &a->rows[i], &inside, a->rows[i].next, !a->rows[i].alike);
+    ir_yield(&inside, 0, NULL);
+    ir_op_create(&issue, IR_ASYNC_COMMIT, 0, NULL, 0, NULL);
+    IrOp *begin = a->loop->regions[0]->first;
+    IrBuilder head = ir_builder_before(begin);
+    head.span = a->loop->span;
+    wait_for_all(&head);
+    for (unsigned i = 0; i < a->count; i++) {
+        IrValue *carried = a->loop->regions[0]->args[1 + a->rows[i].index], *row = read_back(a, &a->rows[i], &head);
+        row->name = carried->name;
+        ir_replace_uses(carried, row);
+    }
+    IrOp *loop = shorter_loop(a);
+    ir_op_erase(a->loop->regions[0]->last);
+    ir_op_erase(a->loop);
+    for (unsigned i = 0; i < a->count; i++) {
+        ir_op_erase(a->rows[i].first);
+        ir_op_erase(a->rows[i].next);
+    }
+    IrBuilder after = ir_builder_after(loop);
+    wait_for_all(&after);
+}
+
+typedef struct {
+    bool async;
+} Seen;
+
+static void look(void *context, IrOp *op) {
+    Seen *s = context;
+    s->async |= op->opcode == IR_ASYNC_COMMIT || op->opcode == IR_ASYNC_WAIT;
+}
+
+static void load_ahead(PassContext *ctx, IrFunc *f) {
+    Seen seen = {0};
+    if (!ir_func_attr_int(f, "resident", 0) || !target_has(ctx->target, TARGET_CP_ASYNC)) return;
+    ir_walk(f->body, look, &seen);
+    if (seen.async) return; /* groups are counted there */
+    for (IrOp *op = f->body->first; op; op = op->next) {
+        if (op->opcode != IR_FOR || !op->result_count) continue;
+        Ahead a = {.ctx = ctx, .func = f, .loop = op, .threads = WARP * ir_func_attr_int(f, "num_warps", 1)};
+        find_rows(&a);
+        if (a.count) copy_ahead(&a);
+        return;
+    }
+}
+
+bool pass_load_ahead(PassContext *ctx) {
+    for (IrFunc *f = ctx->module->first; f; f = f->next)
+        if (f->level == IR_LEVEL_KERNEL) load_ahead(ctx, f);
+    return true;
+}
