@@ -53,7 +53,7 @@ static void collect(Parallel *p, const Body *body) {
     }
 }
 
-/* The largest or smallest value of e over the loops inside number `from`; null when not known. */
+/* A bound of the values of e over the loops inside number `from`, from above or below; null when not known. */
 static const Aff *extreme(Sema *s, const Aff *e, const Access *a, size_t from, bool largest) {
     for (size_t i = a->loop_count; i-- > from;) {
         const LoopInfo *loop = a->loops[i]->loop;
@@ -64,7 +64,8 @@ static const Aff *extreme(Sema *s, const Aff *e, const Access *a, size_t from, b
         if (!rises &&
             !aff_prove_nonneg(loop->facts, aff_sub(s->aff, aff_const(s->aff, 0), coefficient)))
             return NULL;
-        const Aff *last = aff_sub(s->aff, loop->hi, aff_const(s->aff, 1));
+        const Aff *hi = from ? aff_bound_without(s->aff, loop->hi, a->loops[from - 1]->loop->var) : loop->hi;
+        const Aff *last = aff_sub(s->aff, hi, aff_const(s->aff, 1));
         e = aff_add(s->aff, rest, aff_mul(s->aff, coefficient, rises == largest ? last : loop->lo));
     }
     return e;

@@ -64,13 +64,33 @@ typedef struct WindowStage WindowStage;
  * takes shared memory. */
 typedef struct {
     int64_t offset, bytes;
+    bool ahead; /* boxes are copied while others are read: worth it even where each is read but once */
 } WindowMemory;
 /* What the block's threads read in all iterations, of which a thread loads `each` elements; null: it cannot be
  * staged, or is not read often enough. */
 WindowStage *window_stage_plan(const Window *w, int64_t each, WindowMemory *memory);
 /* Fills it in front of the window's loops. */
 void window_stage_fill(WindowStage *s);
-/* The fragment of `inner`, a window of fewer of the loops, in front of these. */
-IrValue *window_stage_read(WindowStage *s, const Window *inner);
+/* By hand: memory for so many boxes, side by side; copies into number `box`, not waited for, of what is read where the
+ * variables have other values. */
+typedef struct {
+    const IrValue *variable;
+    IrValue *at;
+} WindowTurn;
+int64_t window_stage_bytes(const WindowStage *s);
+bool window_stage_is_async(const WindowStage *s);
+void window_stage_ring(WindowStage *s, IrBuilder *b, int64_t boxes);
+void window_stage_copy(const WindowStage *s, IrBuilder *b, unsigned count, const WindowTurn *turns, IrValue *box);
+/* The fragment of `inner`, a window of fewer of the loops, in front of these; of that box, null: the only one. */
+IrValue *window_stage_read(WindowStage *s, const Window *inner, IrValue *box);
+
+/* Are the window's elements few enough to be held and read by unrolled loops? */
+bool window_fits(const Window *w, int64_t unrolled);
+/* Makes the window's loads reads of `held`, the fragment in front of it. */
+void window_take(Window *w, IrValue *held);
+
+/* Where a loop around a window's own loops moves along one of its axes: what two of its iterations have in common is
+ * combined once, and boxes are copied ahead (window_roll.c). Rolled one? Then maps have come and gone. */
+bool window_roll(PassContext *ctx, IrFunc *f);
 
 #endif

@@ -293,10 +293,13 @@ bool window_find(PassContext *ctx, IrOp *map, IrOp *load, unsigned depth, Window
     return w->axis_count > 0;
 }
 
+bool window_fits(const Window *w, int64_t unrolled) {
+    return reads(w) <= MAX_READS && unrolled <= MAX_UNROLLED && held_registers(w) <= MAX_HELD;
+}
+
 /* Is its fragment small enough, and worth it? */
 static bool fits(const Window *w, int64_t unrolled) {
-    return reads(w) <= MAX_READS && unrolled <= MAX_UNROLLED && held_registers(w) <= MAX_HELD &&
-           (w->atom_count || held_elements(w) < reads(w));
+    return window_fits(w, unrolled) && (w->atom_count || held_elements(w) < reads(w));
 }
 
 /* ---- The code ---- */
@@ -473,6 +476,30 @@ static bool is_alone(const Window *w, unsigned var) {
     return true;
 }
 
+static void drop_axis(Window *w, unsigned var) {
+    unsigned axis = (unsigned)w->vars[var].axis;
+    w->vars[var].count = 1, w->vars[var].axis = -1;
+    for (unsigned a = axis; a + 1 < w->axis_count; a++) w->axes[a] = w->axes[a + 1];
+    w->axis_count--;
+    for (unsigned i = 0; i < w->var_count; i++) w->vars[i].axis -= w->vars[i].axis > (int)axis;
+}
+
+/* An element of the fragment. What lies in shared memory is read there and then: one element at a time is held. */
+static IrValue *element_of(Window *w, IrBuilder *b, IrValue *held, IrValue *const *index) {
+    const IrType *scalar = ir_type_scalar(w->m, held->type->dtype);
+    const IrOp *map = held->def;
+    IrValue *operands[WINDOW_VARS + 1] = {held};
+    if (map->opcode != IR_MAP) {
+        for (unsigned a = 0; a < held->type->rank; a++) operands[1 + a] = index[a];
+        return ir_result(ir_op_create(b, IR_FRAG_GET, 1 + held->type->rank, operands, 1, &scalar), 0);
+    }
+    IrValueMap *values = ir_value_map_create(w->ctx->scratch);
+    const IrBlock *body = map->regions[0];
+    for (unsigned a = 0; a < held->type->rank; a++) ir_value_map_set(values, body->args[a], index[a]);
+    for (const IrOp *op = body->first; op != body->last; op = op->next) ir_op_clone(b, op, values);
+    return ir_value_map_get(values, body->last->operands[0]);
+}
+
 /* Combines the fragment's elements along the axis of a loop, of which one iteration remains. */
 static IrValue *fold_axis(Window *w, unsigned var, IrValue *held, const IrOp *by) {
     unsigned axis = (unsigned)w->vars[var].axis, n = 0;
@@ -487,30 +514,40 @@ static IrValue *fold_axis(Window *w, unsigned var, IrValue *held, const IrOp *by
     in.span = b.span;
     IrValue *sum = NULL;
     for (int64_t k = 0; k < count; k++) {
-        IrValue *operands[WINDOW_VARS + 1] = {held};
-        for (unsigned a = 0; a < w->axis_count; a++)
-            operands[1 + a] = a == axis ? ir_const_index(&in, k) : map->regions[0]->args[a - (a > axis)];
-        IrValue *element = ir_result(ir_op_create(&in, IR_FRAG_GET, 1 + w->axis_count, operands, 1, &scalar), 0);
+        IrValue *index[WINDOW_VARS];
+        for (unsigned a = 0; a < w->axis_count; a++) index[a] = a == axis ? ir_const_index(&in, k) : map->regions[0]->args[a - (a > axis)];
+        IrValue *element = element_of(w, &in, held, index);
         sum = sum ? ir_binary(&in, by->opcode, sum, element) : element;
     }
     ir_yield(&in, 1, &sum);
+    if (held->def->opcode == IR_MAP) ir_op_erase(held->def);
     IrBuilder at = ir_builder_before(loop);
     ir_set_operand(loop, 1, ir_const_index(&at, w->vars[var].first + 1));
-    w->vars[var].count = 1, w->vars[var].axis = -1;
-    for (unsigned a = axis; a + 1 < w->axis_count; a++) w->axes[a] = w->axes[a + 1];
-    w->axis_count--;
-    for (unsigned i = 0; i < w->var_count; i++) w->vars[i].axis -= w->vars[i].axis > (int)axis;
+    drop_axis(w, var);
     return ir_result(map, 0);
 }
 
 /* Where neighbours share elements along one axis, what each of them combines along another is combined once. */
+static bool is_folded(const Window *w, unsigned var) {
+    return is_alone(w, var) && w->axis_count > 1 && held_elements(w) + reads(w) / w->vars[var].count < reads(w);
+}
+
 static IrValue *fold_axes(Window *w, IrValue *held) {
     const IrOp *by = window_combining(w);
     for (unsigned i = w->map_rank; by && i < w->var_count; i++)
-        if (is_alone(w, i) && w->axis_count > 1 && held_elements(w) + reads(w) / w->vars[i].count < reads(w))
-            held = fold_axis(w, i, held, by);
+        if (is_folded(w, i)) held = fold_axis(w, i, held, by);
     return held;
 }
+
+/* Does it fit where lines are combined as they are read? */
+static bool fits_folded(const Window *w, int64_t unrolled) {
+    Window folded = *w;
+    for (unsigned i = w->map_rank; window_combining(w) && i < w->var_count; i++)
+        if (is_folded(&folded, i)) drop_axis(&folded, i);
+    return held_elements(w) <= MAX_READS && held_registers(&folded) <= MAX_HELD && reads(&folded) <= MAX_READS && unrolled <= MAX_UNROLLED;
+}
+
+void window_take(Window *w, IrValue *held) { read_window(w, fold_axes(w, held)); }
 
 /* ---- The walk ---- */
 
@@ -532,34 +569,38 @@ typedef struct {
  * that is less than what its threads load. */
 static void visit(PassContext *ctx, IrOp *map, Held *held) {
     IrOp *load = window_load_of(map);
-    Window nests[WINDOW_LOOPS], best = {0};
+    Window nests[WINDOW_LOOPS], best = {0}, folded = {0};
     unsigned deepest = 0;
     int64_t unrolled;
     while (load && deepest < WINDOW_LOOPS && window_find(ctx, map, load, deepest + 1, &nests[deepest], &unrolled)) {
         const Window *w = &nests[deepest++];
         if (best.loop_count + 1 == deepest && fits(w, unrolled)) best = *w;
+        if (fits_folded(w, unrolled)) folded = *w;
     }
     if (!best.map) return;
+    WindowStage *stage = NULL;
+    unsigned limit = held->memory.bytes ? best.loop_count : deepest; /* other fills may stand in deeper nests */
+    for (unsigned f = folded.loop_count > best.loop_count ? 0 : 1; f < 2 && !stage && !held->lasting; f++) {
+        const Window *read = f ? &best : &folded;
+        for (unsigned depth = limit; depth >= read->loop_count && !stage; depth--) {
+            stage = window_stage_plan(&nests[depth - 1], held_elements(read) * times_made(&nests[depth - 1], read), &held->memory);
+            if (stage) held->lasting = depth > read->loop_count;
+        }
+        if (stage) best = *read;
+    }
     if (held->block != best.outermost->block) held->block = best.outermost->block, held->registers = 0;
     if (held->registers + held_registers(&best) > MAX_ALL_HELD) return;
     held->registers += held_registers(&best);
-    WindowStage *stage = NULL;
-    unsigned limit = held->memory.bytes ? best.loop_count : deepest; /* other fills may stand in deeper nests */
-    for (unsigned depth = limit; depth >= best.loop_count && !stage && !held->lasting; depth--) {
-        const Window *w = &nests[depth - 1];
-        stage = window_stage_plan(w, held_elements(&best) * times_made(w, &best), &held->memory);
-        if (stage) held->lasting = depth > best.loop_count;
-    }
     if (stage) window_stage_fill(stage);
-    IrValue *loaded = stage ? window_stage_read(stage, &best) : load_window(&best);
-    read_window(&best, fold_axes(&best, loaded));
+    IrValue *loaded = stage ? window_stage_read(stage, &best, NULL) : load_window(&best);
+    window_take(&best, loaded);
 }
 
 bool pass_window_loads(PassContext *ctx) {
     for (IrFunc *f = ctx->module->first; f; f = f->next) {
         if (f->level != IR_LEVEL_KERNEL) continue;
+        Held held = {.lasting = window_roll(ctx, f)};
         OpList ops = ops_collect(ctx->scratch, f->body);
-        Held held = {0};
         for (size_t i = 0; i < ops.len; i++)
             if (ops.data[i]->opcode == IR_MAP) visit(ctx, ops.data[i], &held);
     }

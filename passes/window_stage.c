@@ -13,6 +13,7 @@ enum {
     WARP_BITS = 5,
     MAX_MEMBERS = WINDOW_VARS + LANE_BITS + WARP_BITS,
     MAX_AXES = 4,        /* of the box */
+    MAX_STEP = 3,        /* of its contiguous one: a sector has two elements of these */
     MAX_PIECES = 32,     /* that a thread loads */
     MAX_BYTES = 48 << 10 /* of the box: four on a multiprocessor */
 };
@@ -32,7 +33,7 @@ typedef struct {
 
 struct WindowStage {
     Window w;
-    IrValue *lane, *warp, *shared;
+    IrValue *lane, *warp, *shared, *place; /* place: where in `shared` the box begins; null: in front */
     unsigned warp_bits, member_count, axis_count;
     Member members[MAX_MEMBERS]; /* the window's variables, bits of lane, bits of warp */
     Axis axes[MAX_AXES];         /* the contiguous one first */
@@ -159,11 +160,15 @@ static bool find_axes(WindowStage *s) {
     return true;
 }
 
-/* The axis of neighbours in memory becomes the first. */
+/* The axis of neighbours in memory becomes the first; where every second or third element is read, these alone. */
 static bool put_contiguous_first(WindowStage *s) {
     int best = -1;
-    for (unsigned a = 0; a < s->axis_count; a++)
-        if (s->axes[a].step == aff_const(s->w.m->affs, 1) && (best < 0 || s->axes[a].extent > s->axes[best].extent)) best = (int)a;
+    int64_t least = MAX_STEP + 1;
+    for (unsigned a = 0; a < s->axis_count; a++) {
+        int64_t step;
+        if (!aff_is_const(s->axes[a].step, &step) || step < 1 || step > least) continue;
+        if (step < least || (best >= 0 && step <= MAX_STEP && s->axes[a].extent > s->axes[best].extent)) best = (int)a, least = step;
+    }
     if (best < 0) return false;
     Axis first = s->axes[best];
     s->axes[best] = s->axes[0];
@@ -237,12 +242,14 @@ static bool fits_piece(WindowStage *s, AffFacts *facts, int64_t piece) {
 
 static bool is_async(const WindowStage *s) { return s->piece * element_size(s) >= 4; }
 
+bool window_stage_is_async(const WindowStage *s) { return is_async(s); }
+
 static void choose_piece(WindowStage *s) {
     const IrFunc *f = s->w.outermost->block->func;
     AffFacts *facts = ir_facts_at(s->w.ctx->scratch, s->w.outermost);
     const IrOp *other = s->w.load->operand_count > 3 ? s->w.load->operands[3]->def : NULL;
     s->piece = ir_func_attr_int(f, "pointer_align", 1) / element_size(s);
-    if (s->w.load->operand_count > 3 && (!other || other->opcode != IR_CONST)) s->piece = 1;
+    if ((s->w.load->operand_count > 3 && (!other || other->opcode != IR_CONST)) || s->axes[0].step != aff_const(s->w.m->affs, 1)) s->piece = 1;
     while (s->piece > 1 && !fits_piece(s, facts, s->piece)) s->piece /= 2;
     if (!is_async(s)) s->piece = 1; /* too narrow for cp.async: element by element */
     if (s->piece <= 1) s->piece = 1, s->shift = 0;
@@ -324,7 +331,7 @@ WindowStage *window_stage_plan(const Window *w, int64_t each, WindowMemory *memo
     to_corner(s);
     choose_piece(s);
     int64_t elements = box_elements(s), bytes = elements * element_size(s);
-    bool often = each * 32 * warps >= 3 * elements;
+    bool often = each * 32 * warps >= 3 * elements || s->memory->ahead;
     return often && bytes <= MAX_BYTES && has_room(s, f, bytes) && boxes_of(s, deal_of(s)) <= MAX_PIECES ? s : NULL;
 }
 
@@ -475,7 +482,7 @@ static void fill(const WindowStage *s, IrBuilder *b, bool masked) {
     /* Threads beyond the last whole row have none. */
     if (d.down * d.across < threads) need = and_of(&in, need, ir_binary(&in, IR_LT, row, ir_const_index(&in, d.down)));
     AffCtx *c = s->w.m->affs;
-    IrValue *from = ir_aff_emit(&outer, aff_sub(c, s->base, aff_const(c, s->shift))), *to = NULL;
+    IrValue *from = ir_aff_emit(&outer, aff_sub(c, s->base, aff_const(c, s->shift))), *to = s->place;
     for (unsigned i = 0; i < s->axis_count; i++) {
         from = add(&in, from, ir_binary(&in, IR_MUL, index[i], ir_aff_emit(&outer, s->axes[i].step)));
         to = add(&in, to, times(&in, index[i], s->axes[i].pitch));
@@ -491,10 +498,12 @@ static void fill(const WindowStage *s, IrBuilder *b, bool masked) {
 
 static void barrier(IrBuilder *b) { ir_attr_set_str(ir_op_create(b, IR_BARRIER, 0, NULL, 0, NULL), "scope", "block"); }
 
+int64_t window_stage_bytes(const WindowStage *s) { return whole_lines(box_elements(s) * element_size(s)); }
+
 /* One box after the other: is there one before this? */
-static bool take_memory(WindowStage *s, IrFunc *f, IrBuilder *b) {
+static bool take_memory(WindowStage *s, IrFunc *f, IrBuilder *b, int64_t boxes) {
     WindowMemory *memory = s->memory;
-    int64_t bytes = whole_lines(box_elements(s) * element_size(s)), used = ir_func_attr_int(f, "shared_bytes", 0);
+    int64_t bytes = boxes * window_stage_bytes(s), used = ir_func_attr_int(f, "shared_bytes", 0);
     bool again = memory->bytes;
     memory->offset = place_of(memory, f);
     if (memory->bytes < bytes) memory->bytes = bytes;
@@ -508,24 +517,59 @@ static bool take_memory(WindowStage *s, IrFunc *f, IrBuilder *b) {
     return again;
 }
 
+/* By the copies of a block whose box lies inside, else by those under conditions. */
+static void fill_box(const WindowStage *s, IrBuilder *b) {
+    if (!s->w.atom_count) {
+        fill(s, b, false);
+        return;
+    }
+    IrValue *inside = all_inside(s, b);
+    IrOp *branch = ir_op_create(b, IR_IF, 1, &inside, 0, NULL);
+    for (unsigned r = 0; r < 2; r++) {
+        IrBuilder in = ir_builder_at_end(branch->regions[r]);
+        in.span = b->span;
+        fill(s, &in, r == 1);
+        ir_yield(&in, 0, NULL);
+    }
+}
+
+void window_stage_ring(WindowStage *s, IrBuilder *b, int64_t boxes) { take_memory(s, s->w.outermost->block->func, b, boxes); }
+
+typedef struct {
+    const WindowTurn *turns;
+    unsigned count;
+    IrModule *m;
+} Turns;
+
+static const Aff *turned_leaf(void *ctx, const Aff *leaf) {
+    const Turns *t = ctx;
+    for (unsigned i = 0; i < t->count; i++)
+        if (leaf->kind == AFF_VAR && leaf->var == t->turns[i].variable) return ir_aff_of(t->m, t->turns[i].at);
+    return NULL;
+}
+
+static IrValue *place_in_ring(const WindowStage *s, IrBuilder *b, IrValue *box) {
+    return box ? times(b, box, window_stage_bytes(s) / element_size(s)) : NULL;
+}
+
+void window_stage_copy(const WindowStage *s, IrBuilder *b, unsigned count, const WindowTurn *turns, IrValue *box) {
+    AffCtx *c = s->w.m->affs;
+    WindowStage turned = *s;
+    Turns t = {turns, count, s->w.m};
+    turned.base = aff_substitute(c, s->base, turned_leaf, &t);
+    for (unsigned a = 0; a < s->w.atom_count; a++)
+        if (s->fixed[a]) turned.fixed[a] = aff_substitute(c, s->fixed[a], turned_leaf, &t);
+    turned.place = place_in_ring(s, b, box);
+    fill(&turned, b, s->w.atom_count > 0); /* one form only: the other's addresses would take registers of the loop around */
+}
+
 void window_stage_fill(WindowStage *s) {
     IrFunc *f = s->w.outermost->block->func;
     IrBuilder b = ir_builder_before(s->w.outermost);
     b.span = s->w.map->span;
-    bool again = take_memory(s, f, &b);
+    bool again = take_memory(s, f, &b, 1);
     if (again || s->w.outermost->block != f->body) barrier(&b); /* who reads what was there before is done */
-    if (s->w.atom_count) {
-        IrValue *inside = all_inside(s, &b);
-        IrOp *branch = ir_op_create(&b, IR_IF, 1, &inside, 0, NULL);
-        for (unsigned r = 0; r < 2; r++) {
-            IrBuilder in = ir_builder_at_end(branch->regions[r]);
-            in.span = b.span;
-            fill(s, &in, r == 1);
-            ir_yield(&in, 0, NULL);
-        }
-    } else {
-        fill(s, &b, false);
-    }
+    fill_box(s, &b);
     if (is_async(s)) {
         ir_op_create(&b, IR_ASYNC_COMMIT, 0, NULL, 0, NULL);
         ir_attr_set_int(ir_op_create(&b, IR_ASYNC_WAIT, 0, NULL, 0, NULL), "pending", 0);
@@ -533,13 +577,60 @@ void window_stage_fill(WindowStage *s) {
     barrier(&b);
 }
 
-IrValue *window_stage_read(WindowStage *s, const Window *inner) {
+/* ---- Banks ---- */
+
+enum { BANKS = 32, BANK_BYTES = 4 };
+
+/* The lane's bit of which alone it comes that lanes read one bank at a time: those without it are all in banks of one parity, and
+ * those with it in the same ones. -1: there is none. */
+static int conflicting_bit(const WindowStage *s) {
+    int64_t weights[LANE_BITS];
+    int bit = -1;
+    for (unsigned i = 0; i < LANE_BITS; i++) {
+        const Member *m = &s->members[s->w.var_count + i];
+        weights[i] = m->axis < 0 ? 0 : m->scale * s->axes[m->axis].pitch;
+        if (!weights[i] || weights[i] % 2 != 0) return -1;
+        if (weights[i] % BANKS != 0) continue;
+        if (bit >= 0) return -1;
+        bit = (int)i;
+    }
+    uint32_t taken = 0;
+    for (int64_t lane = 0; bit >= 0 && lane < 1 << LANE_BITS; lane++) {
+        int64_t at = 0;
+        if (lane >> bit & 1) continue;
+        for (unsigned i = 0; i < LANE_BITS; i++) at += (lane >> i & 1) * weights[i];
+        uint32_t bank = 1u << ((at % BANKS + BANKS) % BANKS);
+        if (taken & bank) return -1;
+        taken |= bank;
+    }
+    return element_size(s) == BANK_BYTES ? bit : -1;
+}
+
+/* The axis of a loop alone along which neighbours lie in banks of both parities, where the order of what it combines is free; -1: none. */
+static int swapped_axis(const Window *w, const int64_t *weight) {
+    for (unsigned i = w->map_rank; i < w->var_count && window_combining(w); i++) {
+        int axis = w->vars[i].axis;
+        bool alone = axis >= 0 && w->vars[i].count > 1 && weight[axis] % 2 != 0;
+        for (unsigned k = 0; k < w->var_count; k++) alone = alone && (k == i || w->vars[k].axis != axis);
+        if (alone) return axis;
+    }
+    return -1;
+}
+
+/* What half of the lanes add to an element's place along that axis: they read its elements in pairs the other way round. */
+static IrValue *swapped(IrBuilder *b, IrValue *index, int64_t count, IrValue *step) {
+    IrValue *sign = ir_binary(b, IR_SUB, ir_const_index(b, 1), times(b, ir_binary(b, IR_MOD, index, ir_const_index(b, 2)), 2));
+    IrValue *has_pair = ir_binary(b, IR_LT, index, ir_const_index(b, count / 2 * 2));
+    return ir_select(b, has_pair, ir_binary(b, IR_MUL, step, sign), ir_const_index(b, 0));
+}
+
+IrValue *window_stage_read(WindowStage *s, const Window *inner, IrValue *box) {
     IrBuilder outer = ir_builder_before(inner->outermost);
     outer.span = inner->map->span;
     unsigned vars = s->w.var_count;
     int64_t fixed = s->shift, extents[WINDOW_VARS], weight[WINDOW_VARS] = {0};
     for (unsigned i = 0; i < s->axis_count; i++) fixed += s->axes[i].start * s->axes[i].pitch;
-    IrValue *at = thread_part(s, &outer, NULL, s->lane, vars, LANE_BITS);
+    IrValue *at = thread_part(s, &outer, place_in_ring(s, &outer, box), s->lane, vars, LANE_BITS);
     at = thread_part(s, &outer, at, s->warp, vars + LANE_BITS, s->warp_bits);
     for (unsigned i = 0; i < vars; i++) { /* the same variables, but for the loops around */
         const Member *m = &s->members[i];
@@ -558,11 +649,16 @@ IrValue *window_stage_read(WindowStage *s, const Window *inner) {
         fixed -= inner->axes[a].start * weight[a];
     }
     at = add(&outer, at, ir_const_index(&outer, fixed));
+    int bit = conflicting_bit(s), swap = bit < 0 ? -1 : swapped_axis(inner, weight);
+    IrValue *step = swap < 0 ? NULL : times(&outer, bits_of(&outer, s->lane, (unsigned)bit, 1, LANE_BITS), weight[swap]);
     const IrType *scalar = inner->load->results[0].type, *type = ir_type_frag(s->w.m, scalar->dtype, inner->axis_count, extents);
     IrOp *map = ir_map(&outer, inner->axis_count, extents, 1, &type);
     IrBuilder in = ir_builder_at_end(map->regions[0]);
     in.span = outer.span;
-    for (unsigned a = 0; a < inner->axis_count; a++) at = add(&in, at, times(&in, map->regions[0]->args[a], weight[a]));
+    for (unsigned a = 0; a < inner->axis_count; a++) {
+        at = add(&in, at, times(&in, map->regions[0]->args[a], weight[a]));
+        if ((int)a == swap) at = add(&in, at, swapped(&in, map->regions[0]->args[a], extents[a], step));
+    }
     IrValue *operands[2] = {s->shared, at};
     IrOp *load = ir_op_create(&in, IR_MEM_LOAD, 2, operands, 1, &scalar);
     ir_attr_set_int(load, "align", element_size(s));

@@ -62,6 +62,8 @@ const Aff *aff_ceildiv(AffCtx *c, const Aff *a, const Aff *b); /* floordiv(a + b
 const Aff *aff_mod(AffCtx *c, const Aff *a, const Aff *b);
 const Aff *aff_min(AffCtx *c, const Aff *a, const Aff *b);
 const Aff *aff_max(AffCtx *c, const Aff *a, const Aff *b);
+/* An upper bound of e: where e is the least of several, one of them that does not depend on the leaf; else e itself. */
+const Aff *aff_bound_without(AffCtx *c, const Aff *e, const void *var);
 bool aff_is_const(const Aff *e, int64_t *value);
 /* Replaces each AFF_SYM / AFF_VAR for which `find` returns non-null. */
 const Aff *aff_substitute(AffCtx *c, const Aff *e, const Aff *(*find)(void *ctx, const Aff *leaf), void *ctx);

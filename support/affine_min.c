@@ -43,6 +43,16 @@ static const Aff *only_min(const Aff *e) {
     return found;
 }
 
+const Aff *aff_bound_without(AffCtx *c, const Aff *e, const void *var) {
+    const Aff *min = aff_depends_on(e, var) ? only_min(e) : NULL, *operands[AFF_MIN_LIMIT];
+    size_t count = min ? aff_min_operands(min, operands) : 0;
+    for (size_t i = 0; i < count; i++) {
+        const Aff *bound = aff_add(c, aff_sub(c, e, min), operands[i]);
+        if (!aff_depends_on(bound, var)) return bound;
+    }
+    return e;
+}
+
 typedef struct {
     const Aff *e[AFF_MIN_LIMIT];
     size_t count;

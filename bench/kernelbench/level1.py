@@ -270,25 +270,26 @@ POOL_3D = """
 sketch {name}_windows implements {name} {{
     symbols: B, C, D, H, W, OD = {od}, OH = {oh}, OW = {ow}, D >= {least}, H >= {least}, W >= {least};
     tensors: X[B*C, D, H, W]: f32; Y[B*C, OD, OH, OW]: f32;
-    constexpr: Z = 1, R = 16, T = 64;
+    constexpr: Z = {chunk}, R = 16, T = 64;
 
     @llm_hint("parallel", "coreidx")
     for p in range(B*C):
         @llm_hint("parallel", "coreidx")
-        for z in range(0, ceil(OD, Z)):
+        for t in range(0, ceil(OD, Z)):
             @llm_hint("parallel", "coreidx")
             for y in range(0, ceil(OH, R)):
                 @llm_hint("parallel", "coreidx")
                 for x in range(0, ceil(OW, T)):
-                    w = alloc([Z, R, T], init={pad}, llm_hint=["fastest", "accumulator"])
-                    for q in range({k}):
-                        for r in range({k}):
-                            @llm_hint("unroll")
-                            for s in range({k}):
-                                v = alloc([Z, R, T], llm_hint=["fast", "input_cache"])
-                                load(X[p, {zs}, {ys}, {xs}] -> v, pad={pad})
-                                {combine}
-{scaled}                    store(w -> Y[p, z*Z:(z+1)*Z, y*R:(y+1)*R, x*T:(x+1)*T])
+                    for z in range(0, min(Z, OD - t*Z)):
+                        w = alloc([R, T], init={pad}, llm_hint=["fastest", "accumulator"])
+                        for q in range({k}):
+                            for r in range({k}):
+                                @llm_hint("unroll")
+                                for s in range({k}):
+                                    v = alloc([R, T], llm_hint=["fast", "input_cache"])
+                                    load(X[p, {zs}, {ys}, {xs}] -> v, pad={pad})
+                                    {combine}
+{scaled}                        store(w -> Y[p, t*Z+z, y*R:(y+1)*R, x*T:(x+1)*T])
 }}
 """
 
@@ -521,7 +522,7 @@ def window_problem(number, name, reduce, rank, k, stride, padding, dilation, cas
     equation = f"    Y[b, c, {', '.join(windows)}] = {reduce}({ranges}, {source}[{inside}]){average}"
     words = {"name": name, "reduce": reduce, "k": k, "pad": pad, "least": max(least, 1)}
     words["combine"] = "w = max(w, v)" if reduce == "max" else "w += v"
-    words["scaled"] = f"{' ' * (8 + 4 * rank)}w /= {k ** rank}\n" if reduce == "sum" else ""
+    words["scaled"] = f"{' ' * (8 + 4 * rank + 4 * (rank == 3))}w /= {k ** rank}\n" if reduce == "sum" else ""
 
     def across(i, tile, r):
         shift = (f" + {dilation}*{r}" if dilation > 1 else f" + {r}") + (f" - {padding}" if padding else "")
@@ -534,7 +535,9 @@ def window_problem(number, name, reduce, rank, k, stride, padding, dilation, cas
     if rank > 1:
         words["ys"] = across("y", "R", windows["y"])
     if rank > 2:
-        words["zs"] = across("z", "Z", windows["z"])
+        # A block walks along z; what it reads in front of its first plane should be few of its planes.
+        words["zs"] = at("(t*Z + z)", "q")
+        words["chunk"] = 16 if dilation == 1 else 32
     words |= {f"o{a.lower()}": extent(a) for a in axes}
     return problem(number, name, "windows", "pooling", head, equation, {1: POOL_1D, 2: POOL_2D, 3: POOL_3D}[rank].format(**words), cases, "X: uniform(0, 1)", **more)
 
