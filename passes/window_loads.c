@@ -5,7 +5,8 @@
  *         commensurable with the fragment's, elements that several of them read are one element of it. Bounds are
  *         checked once a thread: lanes whose window lies inside of them all load without masks. The loops are unrolled.
  *         What a block's threads read much more often than it has elements lies in shared memory (window_stage.c); what
- *         neighbours share along one axis and combine along another is combined once.
+ *         neighbours share along one axis and combine along another is combined once. Where a loop around moves the window, what
+ *         its iterations have in common is combined once, and boxes are copied ahead (window_roll.c).
  * needs:  kernel level, target cuda, before fuse_maps; nobody stores to the tensor in the kernel
  * keeps:  values but for the grouping of what is combined; order of effects
  * breaks: nothing
@@ -579,18 +580,20 @@ static void visit(PassContext *ctx, IrOp *map, Held *held) {
     }
     if (!best.map) return;
     WindowStage *stage = NULL;
+    bool lasting = false;
     unsigned limit = held->memory.bytes ? best.loop_count : deepest; /* other fills may stand in deeper nests */
     for (unsigned f = folded.loop_count > best.loop_count ? 0 : 1; f < 2 && !stage && !held->lasting; f++) {
         const Window *read = f ? &best : &folded;
         for (unsigned depth = limit; depth >= read->loop_count && !stage; depth--) {
             stage = window_stage_plan(&nests[depth - 1], held_elements(read) * times_made(&nests[depth - 1], read), &held->memory);
-            if (stage) held->lasting = depth > read->loop_count;
+            lasting = depth > read->loop_count;
         }
         if (stage) best = *read;
     }
     if (held->block != best.outermost->block) held->block = best.outermost->block, held->registers = 0;
     if (held->registers + held_registers(&best) > MAX_ALL_HELD) return;
     held->registers += held_registers(&best);
+    held->lasting = held->lasting || (stage && lasting);
     if (stage) window_stage_fill(stage);
     IrValue *loaded = stage ? window_stage_read(stage, &best, NULL) : load_window(&best);
     window_take(&best, loaded);

@@ -301,8 +301,8 @@ static Place place_of(const Roll *r, IrBuilder *b, IrValue *n) {
 static IrValue *box_of(const Roll *r, IrBuilder *b, IrValue *n) { return ir_binary(b, IR_MOD, n, ir_const_index(b, r->boxes)); }
 
 /* A loop that takes lines from their boxes, one after the other, so that the elements of one at a time are held: `count`
- * of them, the first of which has number `number`. z: the iteration that they belong to; null: they stand in front of the loop. In values[0]
- * they are combined, null: they are not; behind it come the last `last` of them. */
+ * of them, the first of which has number `number`. z: the iteration that they belong to; null: they stand in front of the
+ * loop. In values[0] they are combined, null: they are not; behind it come the last `last` of them. */
 static void take_lines(const Roll *r, IrBuilder *b, int64_t count, IrValue *number, IrValue *z, unsigned last, IrValue **values) {
     unsigned from = values[0] ? 0 : 1;
     for (unsigned i = 0; i < last; i++) values[1 + i] = neutral_fragment(r, b);
@@ -375,8 +375,10 @@ static void roll(Roll *r) {
     ir_replace_uses(ir_result(r->w.outermost, 0), taken[0]);
     IrOp *yield = r->loop->regions[0]->last;
     for (int64_t j = 0; j < r->later; j++)
-        for (int64_t k = 0; k < r->kept; k++)
-            ir_set_operand(yield, before + (unsigned)(j * r->kept + k), j + 1 < r->later ? args[(j + 1) * r->kept + k] : lines[k + r->forward]);
+        for (int64_t k = 0; k < r->kept; k++) {
+            IrValue *next = j + 1 < r->later ? args[(j + 1) * r->kept + k] : lines[k + r->forward];
+            ir_set_operand(yield, before + (unsigned)(j * r->kept + k), next);
+        }
     ir_op_erase(r->w.outermost);
 }
 

@@ -249,7 +249,8 @@ static void choose_piece(WindowStage *s) {
     AffFacts *facts = ir_facts_at(s->w.ctx->scratch, s->w.outermost);
     const IrOp *other = s->w.load->operand_count > 3 ? s->w.load->operands[3]->def : NULL;
     s->piece = ir_func_attr_int(f, "pointer_align", 1) / element_size(s);
-    if ((s->w.load->operand_count > 3 && (!other || other->opcode != IR_CONST)) || s->axes[0].step != aff_const(s->w.m->affs, 1)) s->piece = 1;
+    if (s->w.load->operand_count > 3 && (!other || other->opcode != IR_CONST)) s->piece = 1;
+    if (s->axes[0].step != aff_const(s->w.m->affs, 1)) s->piece = 1;
     while (s->piece > 1 && !fits_piece(s, facts, s->piece)) s->piece /= 2;
     if (!is_async(s)) s->piece = 1; /* too narrow for cp.async: element by element */
     if (s->piece <= 1) s->piece = 1, s->shift = 0;
