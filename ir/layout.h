@@ -206,6 +206,9 @@ typedef struct {
  * ascending order); null where they do not lead there. */
 const Layout *layout_widen(LayoutCtx *c, const Layout *l, unsigned axis, unsigned width, LayoutSwap *swaps,
                            unsigned *count);
+/* The layout whose lanes are neighbours along `axis` as far as threads hold them, by swaps of register bits along the axis with lane bits
+ * along others; the lowest registers hold what the lanes gave, in the order of the swaps. Null: there is nothing to swap. */
+const Layout *layout_gather(LayoutCtx *c, const Layout *l, unsigned axis, LayoutSwap *swaps, unsigned *count);
 /* Lines of 128 bytes that a warp's access of memory touches where `axis` is consecutive there and rows are far apart. */
 unsigned layout_warp_lines(const Layout *l, unsigned axis, unsigned element_bytes);
 

@@ -78,6 +78,31 @@ const Layout *layout_widen(LayoutCtx *c, const Layout *l, unsigned axis, unsigne
     return wide && layout_vector_width(wide, axis) >= width ? wide : NULL;
 }
 
+/* A lane bit that moves along another axis than `axis`; -1: there is none. */
+static int lane_beside(const LayoutDraft *d, unsigned axis) {
+    for (unsigned b = 0; b < d->in_bits[LAYOUT_LANE]; b++)
+        for (unsigned k = 0; k < d->rank; k++) {
+            uint32_t step = d->bases[LAYOUT_LANE][b][k];
+            if (k != axis && layout_is_power(step) && is_unit(d->bases[LAYOUT_LANE][b], d->rank, k, step)) return (int)b;
+        }
+    return -1;
+}
+
+const Layout *layout_gather(LayoutCtx *c, const Layout *l, unsigned axis, LayoutSwap *swaps, unsigned *count) {
+    LayoutDraft d;
+    *count = 0;
+    if (l->is_memory || axis >= l->rank || !layout_draft_init(&d, false, l->rank, l->extents)) return NULL;
+    copy_bases(&d, l);
+    for (uint32_t step = 1; step < (uint32_t)1 << l->in_bits[LAYOUT_LANE]; step *= 2) {
+        if (find_bit(&d, LAYOUT_LANE, axis, step) >= 0) continue;
+        int reg = find_bit(&d, LAYOUT_REGISTER, axis, step), lane = lane_beside(&d, axis);
+        if (reg < (int)*count || lane < 0) break;
+        swaps[*count] = swap_bits(&d, (unsigned)reg, (unsigned)lane);
+        move_to(&d, (unsigned)reg, (*count)++);
+    }
+    return *count ? layout_draft_finish(c, &d) : NULL;
+}
+
 unsigned layout_warp_lines(const Layout *l, unsigned axis, unsigned element_bytes) {
     enum { LANES = 32, LINE = 128 };
     int64_t seen[LANES][LAYOUT_RANK_LIMIT] = {{0}};

@@ -158,6 +158,10 @@ bool widening_find(Expand *x, const IrType *tile, unsigned axis, int64_t width, 
 /* Whether the exchanges cost less than they save beside pieces of `width` without them. */
 bool widening_pays(const Widening *w, const IrType *tile, unsigned axis, int64_t width);
 void widening_begin(Expand *x, Widening *w); /* before the map */
+/* How a tile's lanes come to be neighbours along the axis, each with single elements; a group is what one round of exchanges gives. */
+bool gathering_find(Expand *x, const IrType *tile, unsigned axis, Widening *w);
+/* A group at indices of w->to, in its map's region: w->width elements, at the last index and behind it. */
+void gathering_get(Expand *x, IrBuilder *b, const Rep *rep, const Widening *w, IrValue *const *index, IrValue **elements);
 /* A piece at indices of w->to, in its map's region; `rep` is the tile's own fragment. */
 IrValue *widening_get(Expand *x, IrBuilder *b, const Rep *rep, const Widening *w, IrValue *const *index);
 

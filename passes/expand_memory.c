@@ -377,11 +377,13 @@ static bool meets_itself(Expand *x, IrOp *op) {
     return true;
 }
 
-/* How a tile is stored: pieces of plan.width, exchanged between lanes first or (widening.count 0) not. */
+/* How a tile is stored: pieces of plan.width, exchanged between lanes first or (widening.count 0) not; gathered: single elements, a
+ * group of widening.width at a time. */
 typedef struct {
     Dist dist;
     AccessPlan plan;
     Widening widening;
+    bool gathered;
     const Aff *checked[DIST_MAX_RANK]; /* axes whose lanes are held against this limit anyway */
 } StorePlan;
 
@@ -410,6 +412,20 @@ static void widen_pieces(Expand *x, IrOp *op, StorePlan *s) {
     }
 }
 
+/* Single elements by lanes that are neighbours in memory, where the exchanges pay. */
+static void gather_lanes(Expand *x, IrOp *op, StorePlan *s) {
+    const IrType *tile = op->operands[0]->type;
+    int axis = s->plan.rank ? s->plan.tile_axis[s->plan.rank - 1] : -1;
+    StorePlan gathered = {.gathered = true};
+    if (!x->gpu || axis < 0 || s->plan.view || s->plan.width > 1 || s->plan.step[s->plan.rank - 1] != 1 || is_turned(x, &s->dist)) return;
+    if (s->plan.stride[s->plan.rank - 1] != aff_const(x->module->affs, 1)) return;
+    if (!gathering_find(x, tile, (unsigned)axis, &gathered.widening) || !widening_pays(&gathered.widening, tile, (unsigned)axis, 1)) return;
+    gathered.dist = gathered.widening.to;
+    plan_pieces(x, op, &gathered);
+    gathered.plan.width = 1;
+    *s = gathered;
+}
+
 static StorePlan plan_store(Expand *x, IrOp *op, bool updates) {
     const IrType *type = op->operands[0]->type;
     bool is_tile = type->kind == IR_TYPE_TILE;
@@ -419,6 +435,7 @@ static StorePlan plan_store(Expand *x, IrOp *op, bool updates) {
     plan_pieces(x, op, &s);
     if (is_tile && own) widen_pieces(x, op, &s);
     if (!own) s.plan.width = 1;
+    if (is_tile && !updates && !s.widening.count && expand_rep(x, op->operands[0])->is_frag) gather_lanes(x, op, &s);
     return s;
 }
 
@@ -444,37 +461,55 @@ static void store_edges(Expand *x, IrOp *op, const StorePlan *s, IrValue *owner)
     turned_edges_end(x, &e);
 }
 
-void expand_store(Expand *x, IrOp *op) {
-    IrValue *tile = op->operands[0], *index[DIST_MAX_DIMS], *mask;
-    Rep *rep = expand_rep(x, tile);
+/* One access of a store's map, at `index`. */
+static void store_piece(Expand *x, IrBuilder *inner, IrOp *op, StorePlan *s, IrValue *owner, IrValue *const *index, IrValue *value) {
     const char *mode = ir_attr_str(op, "mode", "set");
-    bool updates = strcmp(mode, "set") != 0, is_tile = tile->type->kind == IR_TYPE_TILE;
+    IrValue *mask;
+    IrBuilder saved = x->b;
+    x->b = ir_builder_before(inner->block->parent);
+    x->b.span = saved.span;
+    IrValue *offset = access_offset(x, inner, &s->plan, &s->dist, index, &mask);
+    mask = mask_and(inner, owner, mask);
+    if (op->operands[0]->type->kind == IR_TYPE_TILE) {
+        Presence present = presence_of_store(x->ctx, op);
+        if (!PLANTED(2)) mask = mask_and(inner, mask, interval_mask(x, inner, &present, &s->dist, index, s->checked));
+    }
+    x->b = saved;
+    if (!value) value = s->widening.count ? widening_get(x, inner, expand_rep(x, op->operands[0]), &s->widening, index)
+                                          : rep_get(x, inner, expand_rep(x, op->operands[0]), &s->dist, index, s->plan.width);
+    IrValue *operands[4] = {value, s->plan.pointer, offset, mask};
+    if (strcmp(mode, "set") != 0) {
+        expand_update(x, inner, mode, mask ? 4 : 3, operands);
+        return;
+    }
+    IrOp *store = ir_op_create(inner, IR_MEM_STORE, mask ? 4 : 3, operands, 0, NULL);
+    set_access_attrs(store, op, s->plan.width, s->plan.type->dtype);
+}
+
+/* A group of elements, each in a row of its own. */
+static void store_group(Expand *x, IrBuilder *inner, IrOp *op, StorePlan *s, IrValue *owner, IrValue *const *index) {
+    IrValue *elements[WIDENING_MAX], *at[DIST_MAX_DIMS];
+    unsigned last = s->dist.dim_count - 1;
+    memcpy(at, index, sizeof(IrValue *) * s->dist.dim_count);
+    gathering_get(x, inner, expand_rep(x, op->operands[0]), &s->widening, index, elements);
+    for (int64_t i = 0; i < s->widening.width; i++) {
+        at[last] = index_add(inner, index[last], ir_const_index(inner, i));
+        store_piece(x, inner, op, s, owner, at, elements[i]);
+    }
+}
+
+void expand_store(Expand *x, IrOp *op) {
+    IrValue *index[DIST_MAX_DIMS];
+    bool updates = strcmp(ir_attr_str(op, "mode", "set"), "set") != 0;
     expand_order(x, op);
     if (updates && meets_itself(x, op)) return;
     StorePlan s = plan_store(x, op, updates);
     IrValue *owner = owner_mask(x, &s.dist);
     widening_begin(x, &s.widening);
     IrBuilder inner;
-    IrOp *map = dist_map(x, &s.dist, s.plan.width, DTYPE_NONE, &inner, index);
-    IrBuilder saved = x->b;
-    x->b = ir_builder_before(map);
-    x->b.span = saved.span;
-    IrValue *offset = access_offset(x, &inner, &s.plan, &s.dist, index, &mask);
-    mask = mask_and(&inner, owner, mask);
-    if (is_tile) {
-        Presence present = presence_of_store(x->ctx, op);
-        if (!PLANTED(2)) mask = mask_and(&inner, mask, interval_mask(x, &inner, &present, &s.dist, index, s.checked));
-    }
-    x->b = saved;
-    IrValue *value = s.widening.count ? widening_get(x, &inner, rep, &s.widening, index)
-                                      : rep_get(x, &inner, rep, &s.dist, index, s.plan.width);
-    IrValue *operands[4] = {value, s.plan.pointer, offset, mask};
-    if (updates) {
-        expand_update(x, &inner, mode, mask ? 4 : 3, operands);
-    } else {
-        IrOp *store = ir_op_create(&inner, IR_MEM_STORE, mask ? 4 : 3, operands, 0, NULL);
-        set_access_attrs(store, op, s.plan.width, s.plan.type->dtype);
-    }
+    dist_map(x, &s.dist, s.gathered ? s.widening.width : s.plan.width, DTYPE_NONE, &inner, index);
+    if (s.gathered) store_group(x, &inner, op, &s, owner, index);
+    else store_piece(x, &inner, op, &s, owner, index, NULL);
     ir_yield(&inner, 0, NULL);
     if (s.plan.width > 1 && is_turned(x, &s.dist)) store_edges(x, op, &s, owner);
 }

@@ -5,6 +5,9 @@
  * shuffle for every two words:
  *
  *   lane bit 0 keeps word 0 and sends word 1, lane bit 1 keeps word 1 and sends word 0
+ *
+ * Where no wide piece is to be had, since rows begin anywhere, the same swaps make lanes neighbours along the row (layout_gather):
+ * a store of single elements then touches one or two lines, where it touched a piece of eight.
  */
 #include "distribution_internal.h"
 #include "expand_internal.h"
@@ -38,6 +41,23 @@ bool widening_find(Expand *x, const IrType *tile, unsigned axis, int64_t width, 
     int64_t words = layout_register_count(l) / w->word * (size > 4 ? 2 : 1);
     w->cost = layout_register_count(l) / width * layout_warp_lines(l, axis, (unsigned)size) + words / 2 * w->count;
     return dist_vector(&w->to, axis, width) == width && read_dims(w, &own);
+}
+
+bool gathering_find(Expand *x, const IrType *tile, unsigned axis, Widening *w) {
+    LayoutCtx *layouts = ir_module_layouts(x->module);
+    if (!tile->layout || tile->dtype == DTYPE_BOOL) return false;
+    const Layout *l = layout_gather(layouts, tile->layout, axis, w->swaps, &w->count);
+    if (!l || !dist_can_read(l)) return false;
+    const IrType *type = ir_type_tile(x->module, tile->dtype, tile->rank, tile->extents, l);
+    Dist own = dist_of(tile);
+    w->width = (int64_t)1 << w->count;
+    w->word = 1;
+    w->to = dist_of(type);
+    const DistDim *last = &w->to.dims[w->to.dim_count - 1];
+    if (!last->sub_count || last->subs[last->sub_count - 1].extent % w->width) return false; /* a group is one run */
+    int64_t size = (int64_t)dtype_size(tile->dtype), elements = layout_register_count(l);
+    w->cost = elements * layout_warp_lines(l, axis, (unsigned)size) + elements * (size > 4 ? 2 : 1) / 2 * w->count;
+    return read_dims(w, &own);
 }
 
 bool widening_pays(const Widening *w, const IrType *tile, unsigned axis, int64_t width) {
@@ -88,13 +108,23 @@ void widening_begin(Expand *x, Widening *w) {
     }
 }
 
-IrValue *widening_get(Expand *x, IrBuilder *b, const Rep *rep, const Widening *w, IrValue *const *index) {
-    IrValue *words[WIDENING_MAX];
+static int64_t exchanged_words(Expand *x, IrBuilder *b, const Rep *rep, const Widening *w, IrValue *const *index, IrValue **words) {
     int64_t count = w->width / w->word, low = count >> w->count;
     for (int64_t i = 0; i < count; i++) words[i] = own_word(x, b, rep, w, index, i);
     for (unsigned s = 0; s < w->count; s++)
         for (int64_t i = 0; i < count; i++)
             if (!(i & low << s)) exchange(x, b, w, s, &words[i], &words[i + (low << s)]);
+    return count;
+}
+
+void gathering_get(Expand *x, IrBuilder *b, const Rep *rep, const Widening *w, IrValue *const *index, IrValue **elements) {
+    int64_t count = exchanged_words(x, b, rep, w, index, elements);
+    for (int64_t i = 0; i < count; i++) elements[i] = bits_as(b, elements[i], ir_type_scalar(x->module, rep->value->type->dtype));
+}
+
+IrValue *widening_get(Expand *x, IrBuilder *b, const Rep *rep, const Widening *w, IrValue *const *index) {
+    IrValue *words[WIDENING_MAX];
+    int64_t count = exchanged_words(x, b, rep, w, index, words);
     const IrType *packed = ir_type_vec(x->module, words[0]->type->dtype, (unsigned)count);
     IrValue *pack = ir_result(ir_op_create(b, IR_PACK, (unsigned)count, words, 1, &packed), 0);
     return bits_as(b, pack, ir_type_vec(x->module, rep->value->type->dtype, (unsigned)w->width));

@@ -273,6 +273,29 @@ static unsigned check_widen(const Layout *l, unsigned axis, unsigned width) {
     return count;
 }
 
+/* Swaps that make lanes neighbours along the axis: within a warp, and no fewer lanes are than were. */
+static unsigned check_gather(const Layout *l, unsigned axis) {
+    LayoutSwap swaps[5];
+    unsigned count;
+    const Layout *gathered = layout_gather(ctx, l, axis, swaps, &count);
+    CHECK(!gathered == !count);
+    if (!gathered) return 0;
+    CHECK(check_conversion(l, gathered) != LAYOUT_CONVERT_SHARED);
+    CHECK(layout_warp_lines(gathered, axis, 4) <= layout_warp_lines(l, axis, 4));
+    return count;
+}
+
+static void test_gather(void) {
+    const Layout *wgmma = layout_wgmma_c(ctx, 64, 32, 1), *mma = layout_mma(ctx, LAYOUT_MMA_C, 16, 64, 32, 4, 1);
+    CHECK(check_gather(wgmma, 1) == 3 && check_gather(mma, 1) == 3); /* columns 1, 8 and 16 for three of the rows */
+    CHECK(check_gather(wgmma, 0) == 1);                              /* row 8; row 16 is another warp's */
+    CHECK(check_gather(blocked(8, 128, 1, 1, 1, 32), 1) == 0 && check_gather(blocked(8, 128, 1, 4, 2, 16), 1) == 2);
+    for (int n = 0; n < 200; n++) {
+        const Layout *l = random_distributed(random_shape());
+        for (unsigned axis = 0; l && axis < 2; axis++) check_gather(l, axis);
+    }
+}
+
 static void test_widen(void) {
     const Layout *wgmma = layout_wgmma_c(ctx, 64, 32, 1), *mma = layout_mma(ctx, LAYOUT_MMA_C, 16, 64, 32, 4, 1);
     CHECK(check_widen(wgmma, 1, 8) == 2 && check_widen(mma, 1, 4) == 1 && check_widen(mma, 1, 2) == 0);
@@ -345,6 +368,7 @@ int main(void) {
     test_reductions();
     test_conversions();
     test_widen();
+    test_gather();
     int made = 0, additive = 0, reduced = 0, kinds[LAYOUT_CONVERT_INVALID] = {0};
     for (int n = 0; n < 400; n++) {
         const int64_t *shape = random_shape();
