@@ -12,6 +12,7 @@ import math
 from matrix import SPREAD, lines, nest
 
 LEAST, MOST = "5.9604645e-08", 63  # what f16 keeps to 11 bits once multiplied by 2^10
+MOST_PRODUCTS = 7  # in flight at once
 LETTERS = {1: "x", 2: "yx", 3: "zyx"}
 SIZES = {1: "L", 2: "HW", 3: "DHW"}
 
@@ -33,6 +34,11 @@ class Axis:
         self.common = math.gcd(dilation, stride) if transposed else 1
         self.step = stride // self.common if transposed else 1  # from a tap of a phase to the next one
         self.most = -(-taps // self.step)  # taps of a phase, at most
+
+    def extent_at(self, size):
+        """How many neighbours of the result lie along the axis in one tile's row, of one phase."""
+        reach = self.dilation * (self.taps - 1)
+        return size if self.transposed else (size + 2 * self.padding - reach - 1) // self.stride + 1
 
     def symbol(self):
         return f"{self.out} = {self.extent}"
@@ -89,28 +95,40 @@ def digits(number, extents):
 
 
 class Convolution:
-    def __init__(self, name, dim, channels, taps, stride=1, padding=0, dilation=1, transposed=False, more=0, groups=1, bias=False, results=128):
+    def __init__(self, name, dim, channels, taps, stride=1, padding=0, dilation=1, transposed=False, more=0, groups=1, bias=False, results=128, sizes=None):
         every = lambda v: (v,) * dim if isinstance(v, int) else v  # noqa: E731
         self.name, self.dim, self.groups, self.transposed, self.bias, self.channels = name, dim, groups, transposed, bias, channels
         self.axes = [Axis(*a) for a in zip(LETTERS[dim], SIZES[dim], every(taps), every(stride), every(padding), every(dilation), (transposed,) * dim, every(more))]
         self.last, self.outer = self.axes[-1], self.axes[:-1]
         self.inner = 1 if transposed else self.last.stride  # phases of the input along the last axis
-        self.merged = not transposed and channels <= 16 and channels * self.last.taps <= 64
+        self.joined = []  # axes, the last ones, whose taps a column of the prepared input has all: of fewer channels than one instruction multiplies
+        for a in self.axes[::-1]:
+            taps_in = a.taps * math.prod(j.taps for j in self.joined)
+            if transposed or channels >= 16 or channels * taps_in > 64:
+                break
+            if a is not self.last and ((a.stride, a.padding) != (1, 0) or math.prod(o.taps for o in self.axes) * a.taps <= MOST_PRODUCTS * taps_in):
+                break  # what is left out of a column is few taps already
+            self.joined.insert(0, a)
+        self.merged = bool(self.joined)
+        self.inner_taps = math.prod(a.taps for a in self.joined)
         if self.merged:
-            self.inner = 1  # a column of the prepared input has all of its taps along the last axis
+            self.inner = 1
         self.flat = transposed and dim > 1 and all(a.stride == 1 and a.padding == 0 for a in self.axes)
         self.phases = [a.stride if transposed else 1 for a in self.axes]
         self.phased = any(p > 1 for p in self.phases)
-        self.depth = next(d for d in (16, 32, 64) if d >= min(64, channels * (self.last.taps if self.merged else 1)))
+        self.depth = next(d for d in (16, 32, 64) if d >= min(64, channels * self.inner_taps))
         self.tile = min(128, -(-results // 8) * 8)
+        self.positions = 64 if dim > 1 and not self.flat and sizes and self.last.extent_at(sizes[-1]) <= 64 else 128
         self.letters = [a.letter for a in self.axes]
         self.taps = [a.most for a in self.axes] if transposed else [a.taps for a in self.axes]
-        if self.merged:
-            self.taps[-1] = 1
+        self.taps = [1 if a in self.joined else t for a, t in zip(self.axes, self.taps)]
         self.count = math.prod(self.taps)
         if self.count == 1:
             self.depth //= 2  # a loop over channels, so that there is one to copy ahead in
         self.cut = self.count == 1 or channels > self.depth and not self.merged
+        # Taps of one iteration: of few channels several, so that less of it is waiting.
+        fitting = [n for n in range(1, MOST_PRODUCTS + 1) if self.count % n == 0 and n < self.count and n * self.depth <= 64]
+        self.at_once = 1 if self.phased or self.cut else max(fitting, default=1)
 
     # ---- Sizes and tensors ----
 
@@ -163,11 +181,15 @@ class Convolution:
             channel, result = "c", "o - c // C * O" if self.groups > 1 else "o"
             text = f"view G[o: {self.all_results()}, e: {number}, c: {self.all_channels()}] = F[{channel}, {result}, {', '.join(at)}] pad 0;"
         elif self.merged:
-            at = tap[:-1] + ["c // C"]
-            text = f"view G[o: O, e: {number}, c: {self.last.taps} * C] = F[o, c % C, {', '.join(at)}] pad 0;"
+            at = tap[:self.dim - len(self.joined)] + self.joined_taps()
+            text = f"view G[o: O, e: {number}, c: {self.inner_taps} * C] = F[o, c % C, {', '.join(at)}] pad 0;"
         else:
             text = f"view G[o: O, e: {number}, c: C] = F[o, c, {', '.join(tap)}];"
         return text
+
+    def joined_taps(self):
+        """Of a joined axis each, the tap that number c of a column is of."""
+        return [t.replace("c // C // 1", "c // C") for t in digits("c // C", [a.taps for a in self.joined])]
 
     def rows_of(self, phase, var, first):
         """Where tap number `var` finds the row or column `first` of the result's phase, along each axis of the input as it lies prepared."""
@@ -175,7 +197,7 @@ class Convolution:
         for a, p, t, at in zip(self.axes, phase, digits(var, self.taps), first):
             if self.transposed:
                 found.append(f"{at} + {a.shift(p)} - ({t})" + (f" * {a.dilation // a.common}" if a.dilation // a.common > 1 else ""))
-            elif a is self.last and self.merged:
+            elif a in self.joined:
                 found.append(at)
             elif a is self.last and self.inner > 1:
                 found.append(f"{at} + ({a.dilation} * ({t}) - {a.padding}) // {a.stride}")
@@ -200,13 +222,13 @@ class Convolution:
         if self.flat:
             return [" * ".join([self.axes[0].size] + [a.out for a in self.axes[1:]])]
         width = self.last.out if self.merged else f"ceil({self.last.size}, {self.inner})" if self.inner > 1 else self.last.size
-        return [a.size for a in self.outer] + [width]
+        return [a.out if a in self.joined else a.size for a in self.outer] + [width]
 
     def marks(self):
         return ", ".join(["B"] + [a.size for a in self.outer] + (["ceil(L, MT)"] if self.dim == 1 else []))
 
     def sketch(self):
-        channels = f"{self.last.taps} * C" if self.merged else self.all_channels()
+        channels = f"{self.inner_taps} * C" if self.merged else self.all_channels()
         channels = f"ceil({channels}, 8) * 8"
         phases = f"{self.inner} * " if self.inner > 1 else ""
         views = self.weights_view() + "\n"
@@ -226,8 +248,9 @@ class Convolution:
             views += f"view YP[n: B, o: {self.all_results()}{axes}] = Y[n, o, {', '.join(at)}];\n"
         if self.merged:
             rest = ", ".join(f"{a.letter}: {e}" for a, e in zip(self.axes, self.kept()))
-            at = "".join(f"{a.letter}, " for a in self.outer)
-            views += f"view XP[n: B, {rest}, c: {channels}] = X[n, c % C, {at}x * {self.last.stride} + c // C * {self.last.pace} - {self.last.padding}] pad 0;\n"
+            at = [a.letter for a in self.axes[:self.dim - len(self.joined)]]
+            at += [f"{a.letter} * {a.stride} + {t} * {a.pace} - {a.padding}".replace(" * 1 ", " ").replace(" - 0", "") for a, t in zip(self.joined, self.joined_taps())]
+            views += f"view XP[n: B, {rest}, c: {channels}] = X[n, c % C, {', '.join(at)}] pad 0;\n"
         elif self.inner > 1:
             views += f"view XP[n: B, {'' .join(f'{a.letter}: {a.size}, ' for a in self.outer)}x: ceil({self.last.size}, {self.inner}) * {self.inner}, c: {channels}] = "
             views += f"XH[n, {''.join(f'{a.letter}, ' for a in self.outer)}x // {self.inner}, x % {self.inner} * {channels} + c];\n"
@@ -236,7 +259,7 @@ class Convolution:
 sketch {self.name}_product implements {self.name} {{
     symbols: {self.symbols()};
     tensors: {self.tensors(self.flat)}
-    constexpr: BM = {self.tile}, BN = {self.positions}, BK = {self.depth}, ST = {self.stages}, CB = {next(d for d in (8, 16, 32, 64) if d >= min(self.channels, 64))}, T = {32 if self.merged else 16}, {wide}FM = 64, FN = 64, FK = 32;
+    constexpr: BM = {self.tile}, BN = {self.positions}, BK = {self.depth}, ST = {self.stages}, CB = {next(d for d in (8, 16, 32, 64) if d >= min(self.channels, 64))}, T = {self.columns()}, {wide}FM = 64, FN = 64, FK = 32, RG = {self.group};
 {lines(views, 1)}
     XH = alloc([B, {', '.join(self.kept())}, {phases}{channels}], dtype=f16)
     XW = alloc([{self.marks()}], dtype=i32)
@@ -246,13 +269,17 @@ sketch {self.name}_product implements {self.name} {{
 """
         return text + self.clear() + self.prepare_weights() + self.prepare_input() + self.product() + self.rest() + "}\n"
 
-    positions, stages = 128, 3
+    stages, group = 3, 32
+
+    def columns(self):
+        """Of a tile that prepares the input: 64 bytes of a channel, more where there are few channels."""
+        return 32 if self.merged else 64 if self.channels <= 16 else 16
 
     def clear(self):
         """No mark anywhere."""
-        rows = " * ".join(["B"] + [a.size for a in self.outer] + (["ceil(L, MT)"] if self.dim == 1 else []))
-        return nest(["n in range(B)"] + [f"{a.letter} in range({a.size})" for a in self.outer] + (["x in range(ceil(L, MT))"] if self.dim == 1 else []),
-                    f"none = alloc([], dtype=i32, init=0)\nstore(none -> XW[{', '.join(['n'] + [a.letter for a in self.outer] + (['x'] if self.dim == 1 else []))}])")
+        inner = self.outer[-1].size if self.dim > 1 else "ceil(L, MT)"
+        loops = ["n in range(B)"] + [f"{a.letter} in range({a.size})" for a in self.outer[:-1]] + [f"m in range(ceil({inner}, 256))"]
+        return nest(loops, f"none = alloc([256], dtype=i32, init=0)\nstore(none -> XW[{', '.join(['n'] + [a.letter for a in self.outer[:-1]])}, m*256:(m+1)*256])")
 
     def prepare_weights(self):
         width = "BK" if not self.cut else str(-(-self.channels // 8) * 8)
@@ -273,7 +300,7 @@ store(h -> FH[:, o, 0:{width}])""")
         """Channels last, by tiles of 64 bytes along the columns: each access of a warp takes whole sectors on both sides. Channels last, so that a tap's shift moves whole rows of the factor: where a box begins along its rows is a multiple of 16 bytes."""
         a = self.last
         columns = a.out if self.flat else self.kept()[-1]
-        outer = [f"{o.letter} in range({o.out if self.flat and o is not self.axes[0] else o.size})" for o in self.outer]
+        outer = [f"{o.letter} in range({o.out if self.flat and o is not self.axes[0] or o in self.joined else o.size})" for o in self.outer]
         loops = ["n in range(B)"] + outer + [f"t in range(0, ceil({columns}, T))"]
         at = "".join(f"{o.letter}, " for o in self.outer)
         x, turned, tile = f"X[n, q*CB:(q+1)*CB, {at}t*T:(t+1)*T]", "transpose(x, [1, 0])", "CB, T"
@@ -310,10 +337,12 @@ store(h -> {target})"""
         loops += [f"x in range(0, ceil({step(self.last, self.phases[-1])}, {columns}))", f"o in range(0, ceil({self.all_results()}, {rows}))"]
         return loops, phase
 
-    def result(self, columns, rows, name="Y"):
-        """The tile's place in the result."""
-        at = "".join(f"p{a.letter}, " * (s > 1) + f"{a.letter}, " for a, s in zip(self.outer, self.phases)) + "px, " * (self.phases[-1] > 1)
-        return f"{'YP' if self.phased else name}[n, o*{rows}:(o+1)*{rows}, {at}x*{columns}:(x+1)*{columns}]"
+    def result(self, columns, rows, name="Y", place=None):
+        """The tile's place in the result, along the axes as `place` says."""
+        place = place or {a: a.letter for a in self.axes}
+        at = "".join(f"p{a.letter}, " * (s > 1) + f"{place[a]}, " for a, s in zip(self.outer, self.phases)) + "px, " * (self.phases[-1] > 1)
+        x = place[self.last]
+        return f"{'YP' if self.phased else name}[n, o*{rows}:(o+1)*{rows}, {at}{x}*{columns}:({x}+1)*{columns}]"
 
     def trips(self, phase):
         runs = [a.runs(p) for a, p in zip(self.axes, phase) if self.transposed and a.runs(p)]
@@ -322,6 +351,16 @@ store(h -> {target})"""
     def tap(self, phase, var):
         number = " + ".join([f"{p} * {math.prod(self.phases[i + 1:]) * self.count}" for i, p in enumerate(phase) if p != "0"] + [var])
         return number
+
+    def factor(self, phase, tap, channel):
+        """The slice of the prepared input that tap number `tap` multiplies."""
+        at = self.rows_of(phase, tap, [a.letter for a in self.outer] + ["x*BN"])
+        rows = "".join(f"{r}, " for r in at[:-1])
+        begin, end = at[-1], at[-1].replace("x*BN", "(x+1)*BN", 1)
+        if self.inner > 1:
+            first = f"({self.last.dilation} * ({digits(tap, self.taps)[-1]}) - {self.last.padding}) % {self.inner} * ceil({self.all_channels()}, 8) * 8"
+            channel = ":".join(f"{first} + {c}" for c in channel.split(":"))
+        return f"XH[n, {rows}{begin}:{end}, {channel}]"
 
     def product(self):
         whole = f"ceil({self.all_channels()}, BK)" if self.cut else ""
@@ -338,48 +377,58 @@ store(h -> {target})"""
             trips, tap, channel = f"{trips} * {whole}", f"k % {self.count}", f"k // {self.count} * BK:(k // {self.count} + 1) * BK"
             if self.count == 1:
                 trips, tap, channel = whole, "0", "k*BK:(k+1)*BK"
-        if self.flat:
+        taps = [tap]
+        if self.at_once > 1:
+            trips, taps = self.count // self.at_once, [f"(k * {self.at_once} + {i})" for i in range(self.at_once)]
+
+        def x(tap):
+            if not self.flat:
+                return self.factor(phase, tap, channel)
             back = ""
             for a, t in zip(self.axes, digits(tap, self.taps)):
                 step = f"({t}) * {a.dilation}" if a.dilation > 1 else f"({t})"
                 back = f"({back}) * {a.out} + {step}" if back else step
-            x = f"XH[n, x*BN - ({back}):(x+1)*BN - ({back}), {channel}]"
-        else:
-            at = self.rows_of(phase, tap, [a.letter for a in self.outer] + ["x*BN"])
-            rows = "".join(f"{r}, " for r in at[:-1])
-            begin = at[-1]
-            end = begin.replace("x*BN", "(x+1)*BN", 1)
-            if self.inner > 1:
-                first = f"({self.last.dilation} * ({digits(tap, self.taps)[-1]}) - {self.last.padding}) % {self.inner} * ceil({self.all_channels()}, 8) * 8"
-            where = ":".join(f"{first} + {c}" for c in channel.split(":")) if self.inner > 1 else channel
-            x = f"XH[n, {rows}{begin}:{end}, {where}]"
+            return f"XH[n, x*BN - ({back}):(x+1)*BN - ({back}), {channel}]"
+
+        products = "".join(f"""    f{i} = alloc([BM, BK])
+    load(FH[{self.tap(phase, t)}, o*BM:(o+1)*BM, {channel}] -> f{i}, pad=0)
+    v{i} = alloc([BN, BK])
+    load({x(t)} -> v{i}, pad=0)
+    gemm(v{i}, f{i}, acc, trans_b=true)
+""" for i, t in zip([""] if self.at_once == 1 else range(self.at_once), taps))
         return nest(loops, f"""acc = alloc([BN, BM], init=0)
 @llm_hint("pipeline", stages=ST)
 for k in range({trips}):
-    f = alloc([BM, BK])
-    load(FH[{self.tap(phase, tap)}, o*BM:(o+1)*BM, {channel}] -> f, pad=0)
-    v = alloc([BN, BK])
-    load({x} -> v, pad=0)
-    gemm(v, f, acc, trans_b=true)
-{epilogue}turned = transpose(acc, [1, 0])
+{products}{epilogue}turned = transpose(acc, [1, 0])
 store(turned -> {f"Y[n, o*BM:(o+1)*BM, x*BN:(x+1)*BN]" if self.flat else self.result("BN", "BM")})""")
 
     def rest(self):
-        """The tiles of which f16 does not keep enough."""
+        """The tiles of which f16 does not keep enough. A block looks at RG rows' marks (in one dimension at RG tiles') at once, and at each alone only where one is set."""
         loops, phase = self.tiles("FN", "FM")
-        if self.dim == 1:
-            at, a = "x*FN", self.last
-            low = f"({at} + {a.shift(phase[-1])} - {(a.most - 1) * a.dilation // a.common})" if self.transposed else f"({at} * {a.stride} - {a.padding})"
-            reach = 64 + (a.most - 1) * a.dilation // a.common if self.transposed else 64 * a.stride + (a.taps - 1) * a.dilation
-            count = -(-reach // 1024) + 2  # a tile's mark may stand one before
-            marks = f"wx = alloc([{count}], dtype=i32)\nload(XW[n, {low} // MT - 1:{low} // MT + {count - 1}] -> wx, pad=0)\nwide = max(wx, axis=0)\n"
-        else:
-            low = self.lowest_rows(phase, [a.letter for a in self.outer])
+        grouped = self.axes[-2 if self.dim > 1 else -1]
+        at = next(i for i, loop in enumerate(loops) if loop.startswith(f"{grouped.letter} in"))
+        extent = loops[at][loops[at].index("range(") + 6:-1].removeprefix("0, ")
+        loops[at] = f"g in range(ceil({extent}, RG))"
+
+        def marks(first, many, name):
+            """Of `many` rows or tiles from `first` on: the largest, as `wide`."""
+            if self.dim == 1:
+                begin, a = f"{first}*FN", self.last
+                low = f"({begin} + {a.shift(phase[-1])} - {(a.most - 1) * a.dilation // a.common})" if self.transposed else f"({begin} * {a.stride} - {a.padding})"
+                reach = 64 * many + (a.most - 1) * a.dilation // a.common if self.transposed else 64 * many * a.stride + (a.taps - 1) * a.dilation
+                count = -(-reach // 1024) + 2  # a tile's mark may stand one before
+                return f"{name} = alloc([{count}], dtype=i32)\nload(XW[n, {low} // MT - 1:{low} // MT + {count - 1}] -> {name}, pad=0)\nwide = max({name}, axis=0)\n"
+            low = self.lowest_rows(phase, [a.letter for a in self.outer[:-1]] + [first])
+            low[-1] = low[-1][0], low[-1][1] + (many - 1) * (1 if self.transposed else grouped.stride)
             shape = ", ".join(str(count) for _, count in low)
-            at = ", ".join(f"{first}:{first} + {count}" for first, count in low)
-            marks = f"wx = alloc([{shape}], dtype=i32)\nload(XW[n, {at}] -> wx, pad=0)\nwide = " + "max(" * len(low) + "wx" + "".join(f", axis={i})" for i in range(len(low) - 1, -1, -1)) + "\n"
-        rows = self.rows_of(phase, "k", [a.letter for a in self.outer] + ["x*FN"])
-        begin, end = rows[-1], rows[-1].replace("x*FN", "(x+1)*FN", 1)
+            where = ", ".join(f"{begin}:{begin} + {count}" for begin, count in low)
+            return f"{name} = alloc([{shape}], dtype=i32)\nload(XW[n, {where}] -> {name}, pad=0)\nwide = " + "max(" * len(low) + name + "".join(f", axis={i})" for i in range(len(low) - 1, -1, -1)) + "\n"
+
+        place = {a: "(g*RG+j)" if a is grouped else a.letter for a in self.axes}
+        row = [place[a] for a in self.outer]
+        x = place[self.last]
+        rows = self.rows_of(phase, "k", row + [f"{x}*FN"])
+        begin, end = rows[-1], rows[-1].replace(f"{x}*FN", f"({x}+1)*FN", 1)
         lead, count = "".join(f"{r}, " for r in rows[:-1]), self.trips(phase)
         weights, channels = f"G[o*FM:(o+1)*FM, {self.tap(phase, 'k')}, c*FK:(c+1)*FK]", self.all_channels()
         if self.inner > 1 or self.merged:
@@ -388,14 +437,11 @@ store(turned -> {f"Y[n, o*BM:(o+1)*BM, x*BN:(x+1)*BN]" if self.flat else self.re
             count = str(math.prod(taps))
             shift = f"({t}) * {a.pace} - {a.padding}".replace(" - 0", "")
             stride = f"*{a.stride}" if a.stride > 1 else ""
-            begin, end = f"x*FN{stride} + {shift}", f"(x+1)*FN{stride} + {shift}" + (f":{a.stride}" if stride else "")
-            lead = "".join(f"{o.letter} * {o.stride} + ({d}) * {o.dilation} - {o.padding}, " for o, d in zip(self.outer, digits("k", taps)))
+            begin, end = f"{x}*FN{stride} + {shift}", f"({x}+1)*FN{stride} + {shift}" + (f":{a.stride}" if stride else "")
+            lead = "".join(f"{place[o]} * {o.stride} + ({d}) * {o.dilation} - {o.padding}, " for o, d in zip(self.outer, digits("k", taps)))
             weights = f"F[o*FM:(o+1)*FM, c*FK:(c+1)*FK, {', '.join(digits('k', taps))}]"
         bias = "    z = alloc([FM])\n    load(Z[o*FM:(o+1)*FM] -> z)\n    acc += reshape(z, [FM, 1])\n" if self.bias else ""
-        return nest(loops, f"""{marks}wf = alloc([FM], dtype=i32)
-load(FW[o*FM:(o+1)*FM] -> wf, pad=0)
-wide = max(wide, max(wf, axis=0))
-if wide > 0:
+        tile = f"""{marks(place[grouped], 1, "wx")}if max(wide, worst) > 0:
     acc = alloc([FM, FN], init=0)
     for k in range({count}):
         for c in range(0, ceil({channels}, FK)):
@@ -404,7 +450,14 @@ if wide > 0:
             v = alloc([FK, FN])
             load(X[n, c*FK:(c+1)*FK, {lead}{begin}:{end}] -> v, pad=0)
             gemm(f, v, acc, precision="bf16x3")
-{bias}    store(acc -> {self.result("FN", "FM", "YP" if self.flat else "Y")})""")
+{bias}    store(acc -> {self.result("FN", "FM", "YP" if self.flat else "Y", place)})
+"""
+        return nest(loops, f"""{marks("(g*RG)", self.group, "ws")}wf = alloc([FM], dtype=i32)
+load(FW[o*FM:(o+1)*FM] -> wf, pad=0)
+worst = max(wf, axis=0)
+if max(wide, worst) > 0:
+    for j in range(RG):
+{lines(tile, 2)}""")
 
 
 DEPTHWISE = """
@@ -543,36 +596,29 @@ OF_WINDOWS = ("""                    w = alloc([R, T], init=0, llm_hint=["fastes
                                     load(G[k*FK:(k+1)*FK, r, s] -> g, pad=0)
                                     v += u * reshape(g, [FK, 1])
 """)
-# Every factor is there once: rounded where it is multiplied.
+# Nothing is read twice: the copy that brings the input brings it to the product, which rounds it. The weights stay for R tiles, the next
+# tile's input is on its way.
 ALONE = """
 sketch {name}_tiled implements {name} {{
     symbols: B, C, H, W, O, C <= 64;
     tensors: X[B, C, H*W]: f32; F[O, C]: f32; Y[B, O, H*W]: f32;
-    constexpr: BM = 128, BN = 128, BK = 64;
+    constexpr: BM = 128, BN = 128, BK = 64, R = 8, ST = 2;
 
     @llm_hint("parallel", "coreidx")
     for n in range(B):
         @llm_hint("parallel", "coreidx")
-        for p in range(0, ceil(H*W, BN)):
+        for o in range(0, ceil(O, BM)):
             @llm_hint("parallel", "coreidx")
-            for o in range(0, ceil(O, BM)):
-                x = alloc([BK, BN])
-                load(X[n, 0:BK, p*BN:(p+1)*BN] -> x, pad=0)
+            for p in range(0, ceil(H*W, BN*R)):
                 f = alloc([BM, BK])
                 load(F[o*BM:(o+1)*BM, 0:BK] -> f, pad=0)
-                acc = alloc([BM, BN], init=0)
-                most = max(max(abs(x), axis=1), axis=0)
-                least = min(min(where(x == 0, inf, abs(x)), axis=1), axis=0)
-                size = max(max(abs(f), axis=1), axis=0)
-                fine = min(min(where(f == 0, inf, abs(f)), axis=1), axis=0)
-                if most < {most} and least >= {least} and size < {most} and fine >= {least}:
-                    h = cast(x * 1024, f16)
-                    g = cast(f * 1024, f16)
-                    gemm(g, h, acc)
-                    acc *= 1 / 1048576
-                else:
-                    gemm(f, x, acc, precision="bf16x3")
-                store(acc -> Y[n, o*BM:(o+1)*BM, p*BN:(p+1)*BN])
+                @llm_hint("pipeline", stages=ST)
+                for j in range(R):
+                    x = alloc([BK, BN])
+                    load(X[n, 0:BK, (p*R+j)*BN:(p*R+j+1)*BN] -> x, pad=0)
+                    acc = alloc([BM, BN], init=0)
+                    gemm(f, x, acc, precision="tf32")
+                    store(acc -> Y[n, o*BM:(o+1)*BM, (p*R+j)*BN:(p*R+j+1)*BN])
 }}
 """
 
@@ -613,7 +659,7 @@ def fill(add, dims):
     with_inner_axis(add, dims)
     for number, (name, (batch, channels, results), sizes, taps, more) in PLAIN.items():
         dim, groups = len(sizes), more.get("groups", 1)
-        c = Convolution(name, dim, channels, taps, results=results, **more)
+        c = Convolution(name, dim, channels, taps, results=results, sizes=sizes, **more)
         names = " ".join(["B C O", *SIZES[dim]])
         least = [a.least for a in c.axes]
         part = [max(s // 4, l) for s, l in zip(sizes, least)]

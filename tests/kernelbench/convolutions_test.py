@@ -15,9 +15,18 @@ def main():
     # Marks of rows that f16 does not hold, along one strided axis; channels that are no multiple of 8 and more than a step takes.
     marked = Convolution("marked", 1, 4, 3, stride=2, results=32)
     uneven = Convolution("uneven", 2, 100, 3, padding=1, results=32)
-    bad = [] if "load(G[o, :, 0:104] -> f, pad=0)" in uneven.sketch() else ["columns that nothing sets"]
+    # Marks of rows in groups, some of them set; several taps an iteration; columns that hold the taps of two axes; tiles no wider than rows.
+    grouped = Convolution("grouped", 2, 5, 3, padding=1, results=32)
+    sixteen = Convolution("sixteen", 2, 16, (3, 5), results=32)
+    joined = Convolution("joined", 3, 3, 3, results=16, sizes=(8, 8, 8))
+    forms = {"products of an iteration": sixteen.at_once == 3, "joined axes": len(joined.joined) == 2 and len(grouped.joined) == 1,
+             "positions": joined.positions == 64 and sixteen.positions == 128}
+    bad = [what for what, right in forms.items() if not right]
+    bad += [] if "load(G[o, :, 0:104] -> f, pad=0)" in uneven.sketch() else ["columns that nothing sets"]
     with tempfile.TemporaryDirectory() as name:
-        for c, sizes, data in ((marked, "B=1, C=4, L=4200, O=5", "X: normal(0, 20)"), (uneven, "B=1, C=100, H=5, W=7, O=3", "X: uniform(0, 1)")):
+        for c, sizes, data in ((marked, "B=1, C=4, L=4200, O=5", "X: normal(0, 20)"), (uneven, "B=1, C=100, H=5, W=7, O=3", "X: uniform(0, 1)"),
+                               (grouped, "B=1, C=3, H=70, W=9, O=3", "X: normal(0, 20)"), (sixteen, "B=1, C=13, H=5, W=9, O=3", "X: uniform(0, 1)"),
+                               (joined, "B=1, C=3, D=4, H=5, W=9, O=3", "X: normal(0, 20)")):
             file = pathlib.Path(name) / f"{c.name}.sketch"
             file.write_text(f"operator {c.name} {{\n{c.head()}\n\n{c.equation()}\n\n    case small {{ {sizes}; {data}; F: uniform(-1, 1) }}\n}}\n{c.sketch()}")
             done = subprocess.run([sketchc, "verify", file, "-t", "openmp", "--no-ragged", "-q"], capture_output=True, text=True)
