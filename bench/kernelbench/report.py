@@ -96,6 +96,21 @@ def slower(now, compiled):
               + (": " + ", ".join(f"{PROBLEMS[n]['name']} {r:.2f}" for r, n in behind) if behind else "") + ".\n")
 
 
+def convolutions(now):
+    """A sentence for each path: convolutions against eager, and against eager in cuDNN's benchmark mode."""
+    for form, name in zip(FORMS, ("PTX", "CUDA C")):
+        words = []
+        for other, what in (("eager", "eager"), ("eager_benchmark", "eager in cuDNN's benchmark mode")):
+            both = {n: (now.ratio(n, other), now.ratio(n, form)) for n, p in PROBLEMS.items() if p["group"] == "convolution"}
+            ratios = {n: theirs / ours for n, (theirs, ours) in both.items() if theirs and ours}
+            if ratios:
+                behind = sorted((r, n) for n, r in ratios.items() if r < 0.8)
+                words.append(f"{mean(ratios.values()):.2f} times as fast as {what} in the geometric mean of {len(ratios)}, {len(behind)} slower than 0.8 of it"
+                             + (" (" + ", ".join(f"{PROBLEMS[n]['name']} {r:.2f}" for r, n in behind) + ")" if behind else ""))
+        if words:
+            print(f"{name}, convolutions: {'; '.join(words)}.\n")
+
+
 def ratio_of(p, form):
     return p["seconds"][form] / p["floor_s"] if p["kernels"].get(form, {}).get("verified") and "floor_s" in p else None
 
@@ -187,14 +202,14 @@ def spill_words(now):
 
 def problem_table(now, compiled, predicted):
     told = any("products" in p["kernels"].get("ptx", {}) for p in now.by_id.values())  # older results do not say what multiplied
-    print("| id | problem | floor ms | PTX ms | of the floor | CUDA C | eager | compile | better / PTX | better / CUDA C | worst | registers, spills | predicted, binds |" + " products |" * told)
-    print("| --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- |" + " --- |" * told)
+    print("| id | problem | floor ms | PTX ms | of the floor | CUDA C | eager | cuDNN's benchmark mode | compile | better / PTX | better / CUDA C | worst | registers, spills | predicted, binds |" + " products |" * told)
+    print("| --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- |" + " --- |" * told)
     for number, problem in PROBLEMS.items():
         p = now.by_id.get(number)
         if not p and not any(n in now.by_id for n, q in PROBLEMS.items() if q["group"] == problem["group"]):
             continue
         if not p:
-            print(f"| {number} | {problem['name']} | not run |" + " |" * (10 + told))
+            print(f"| {number} | {problem['name']} | not run |" + " |" * (11 + told))
             continue
         kernel = p["kernels"].get("ptx", {})
         launches = kernel.get("launches", [])
@@ -204,7 +219,7 @@ def problem_table(now, compiled, predicted):
         cost = f"{guess['seconds'] * 1e3:.3g} ms, {why}" if guess.get("known") else "not known"
         verified = all(p["kernels"].get(f, {}).get("verified") for f in FORMS)
         print(f"| {number} | {problem['name']} | {p['floor_s'] * 1e3:.4g} | {text(p['seconds'].get('ptx', 0) * 1e3, '{:.4g}')} | {text(now.ratio(number, 'ptx'))} "
-              f"| {text(now.ratio(number, 'cu'))} | {text(now.ratio(number, 'eager'))} | {text(compiled.ratio(number, 'compile'))} "
+              f"| {text(now.ratio(number, 'cu'))} | {text(now.ratio(number, 'eager'))} | {text(now.ratio(number, 'eager_benchmark'))} | {text(compiled.ratio(number, 'compile'))} "
               f"| {text(better[0])} | {text(better[1])} | {kernel.get('worst', 0):.1e}{'' if verified else ' **not verified**'} "
               f"| {', '.join(str(l.get('registers')) for l in launches)}; {max((l.get('local_bytes', 0) for l in launches), default=0)} | {cost} |" + f" {kernel.get('products', '')} |" * told)
 
@@ -275,6 +290,7 @@ def main():
     print("\n`before`: an earlier state of the compiler. " + ("torch.compile was timed in turn with the others. " if beside else
           "torch.compile is from a run of its own, whose kernels were that state's. ") + "`better / PTX`: how many times as fast as the better of eager and torch.compile.\n")
     slower(now, compiled)
+    convolutions(now)
     problem_table(now, compiled, predicted)
     spill_words(now)
     model_error(now, predicted)

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Times the problems of level1.py on a GPU where PyTorch is installed, in one process: the kernel by
-PTX, the kernel by CUDA C, PyTorch eager, torch.compile, and the ceilings, interleaved sample by
-sample, and compares every element of both kernels' results with PyTorch's.
+PTX, the kernel by CUDA C, PyTorch eager (convolutions also with cuDNN's benchmark mode, `eager_benchmark`),
+torch.compile, and the ceilings, interleaved sample by sample, and compares every element of both kernels' results with PyTorch's.
 
     run.py LIBSKETCHC ARTIFACTS OUT.json [--only ID,...] [--case full] [--samples 5] [--compile]
            [--seconds 80] [--variant f16] [--drawn SEED [--matrix]]
@@ -284,6 +284,19 @@ class Clock:
         return times
 
 
+def fastest_of_cudnn(call):
+    """The call in the mode in which cuDNN times its algorithms for a shape first (in the round that is not counted) and takes the fastest."""
+
+    def timed():
+        torch.backends.cudnn.benchmark = True
+        try:
+            return call()
+        finally:
+            torch.backends.cudnn.benchmark = False
+
+    return timed
+
+
 class Run:
     def __init__(self, options):
         self.options = options
@@ -357,6 +370,8 @@ class Run:
         del want
         with torch.no_grad():
             calls["eager"] = lambda: reference(*inputs.values())
+            if p["group"] == "convolution":
+                calls["eager_benchmark"] = fastest_of_cudnn(calls["eager"])
             if self.options.compile:
                 torch._dynamo.reset()  # its limit of recompilations counts over problems
                 compiled = torch.compile(reference, dynamic=False)
@@ -386,7 +401,7 @@ class Run:
             text += f" {form} {s[form] * 1e3:8.4f} ms"
             text += f" {s[form] / e['floor_s']:5.2f}x" if "floor_s" in e else f" {e['bytes'] / s[form] * 1e-9:5.0f}"
             text += "" if k["verified"] else f" WRONG {k['worst']:.1e}/{k['odd']}"
-        text += f" eager {s['eager'] * 1e3:8.4f}" + (f" compile {s['compile'] * 1e3:8.4f}" if "compile" in s else "")
+        text += f" eager {s['eager'] * 1e3:8.4f}" + "".join(f" {name} {s[key] * 1e3:8.4f}" for name, key in (("benchmark", "eager_benchmark"), ("compile", "compile")) if key in s)
         text += f" floor {e['floor_s'] * 1e3:.4f}" if "floor_s" in e else ""
         text += " by " + e["kernels"]["ptx"]["products"] if e["kernels"].get("ptx", {}).get("products") else ""
         text += " copy {copy:.0f} read {read:.0f} fill {fill:.0f}".format(**e["ceilings_gb_per_s"])
