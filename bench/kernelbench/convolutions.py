@@ -272,8 +272,8 @@ sketch {self.name}_product implements {self.name} {{
     stages, group = 3, 32
 
     def columns(self):
-        """Of a tile that prepares the input: 64 bytes of a channel, more where there are few channels."""
-        return 32 if self.merged else 64 if self.channels <= 16 else 16
+        """Of a tile that prepares the input: 64 bytes of a channel, 128 where there are few channels."""
+        return 32 if self.merged or self.channels <= 16 else 16
 
     def clear(self):
         """No mark anywhere."""
@@ -557,23 +557,24 @@ sketch {name}_product implements {name} {{
     @llm_hint("parallel", "coreidx")
     for n in range(B):
         @llm_hint("parallel", "coreidx")
-        for y in range(H):
+        for m in range(ceil(H, R)):
             @llm_hint("parallel", "coreidx")
             for x in range(0, ceil(W, FN)):
                 @llm_hint("parallel", "coreidx")
                 for o in range(0, ceil(O, FM)):
                     wx = alloc([], dtype=i32)
-                    load(XW[n, y // R] -> wx)
+                    load(XW[n, m] -> wx)
                     wf = alloc([FM], dtype=i32)
                     load(FW[o*FM:(o+1)*FM] -> wf, pad=0)
                     wide = max(wx, max(wf, axis=0))
                     if wide > 0:
-                        acc = alloc([FM, FN], init=0)
-                        for k in range(0, ceil(C, FK)):
-{again}                            f = alloc([FM, FK])
-                            load(F[o*FM:(o+1)*FM, k*FK:(k+1)*FK] -> f, pad=0)
-                            gemm(f, v, acc, precision="bf16x3")
-                        store(acc -> Y[n, o*FM:(o+1)*FM, y, x*FN:(x+1)*FN])
+                        for j in range(R):
+                            acc = alloc([FM, FN], init=0)
+                            for k in range(0, ceil(C, FK)):
+{again}                                f = alloc([FM, FK])
+                                load(F[o*FM:(o+1)*FM, k*FK:(k+1)*FK] -> f, pad=0)
+                                gemm(f, v, acc, precision="bf16x3")
+                            store(acc -> Y[n, o*FM:(o+1)*FM, m*R+j, x*FN:(x+1)*FN])
 }}
 """
 
@@ -587,14 +588,14 @@ OF_WINDOWS = ("""                    w = alloc([R, T], init=0, llm_hint=["fastes
                             g = alloc([])
                             load(G[c, r, s] -> g)
                             w += v * g
-""", """                            v = alloc([FK, FN], init=0)
-                            for r in range(3):
-                                for s in range(3):
-                                    u = alloc([FK, FN])
-                                    load(X[n, k*FK:(k+1)*FK, y + r - 1, x*FN + s - 1:(x+1)*FN + s - 1] -> u, pad=0)
-                                    g = alloc([FK])
-                                    load(G[k*FK:(k+1)*FK, r, s] -> g, pad=0)
-                                    v += u * reshape(g, [FK, 1])
+""", """                                v = alloc([FK, FN], init=0)
+                                for r in range(3):
+                                    for s in range(3):
+                                        u = alloc([FK, FN])
+                                        load(X[n, k*FK:(k+1)*FK, m*R + j + r - 1, x*FN + s - 1:(x+1)*FN + s - 1] -> u, pad=0)
+                                        g = alloc([FK])
+                                        load(G[k*FK:(k+1)*FK, r, s] -> g, pad=0)
+                                        v += u * reshape(g, [FK, 1])
 """)
 # Nothing is read twice: the copy that brings the input brings it to the product, which rounds it. The weights stay for R tiles, the next
 # tile's input is on its way.
