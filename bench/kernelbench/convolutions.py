@@ -101,14 +101,7 @@ class Convolution:
         self.axes = [Axis(*a) for a in zip(LETTERS[dim], SIZES[dim], every(taps), every(stride), every(padding), every(dilation), (transposed,) * dim, every(more))]
         self.last, self.outer = self.axes[-1], self.axes[:-1]
         self.inner = 1 if transposed else self.last.stride  # phases of the input along the last axis
-        self.joined = []  # axes, the last ones, whose taps a column of the prepared input has all: of fewer channels than one instruction multiplies
-        for a in self.axes[::-1]:
-            taps_in = a.taps * math.prod(j.taps for j in self.joined)
-            if transposed or channels >= 16 or channels * taps_in > 64:
-                break
-            if a is not self.last and ((a.stride, a.padding) != (1, 0) or math.prod(o.taps for o in self.axes) * a.taps <= MOST_PRODUCTS * taps_in):
-                break  # what is left out of a column is few taps already
-            self.joined.insert(0, a)
+        self.joined = self.join()
         self.merged = bool(self.joined)
         self.inner_taps = math.prod(a.taps for a in self.joined)
         if self.merged:
@@ -129,6 +122,18 @@ class Convolution:
         # Taps of one iteration: of few channels several, so that less of it is waiting.
         fitting = [n for n in range(1, MOST_PRODUCTS + 1) if self.count % n == 0 and n < self.count and n * self.depth <= 64]
         self.at_once = 1 if self.phased or self.cut else max(fitting, default=1)
+
+    def join(self):
+        """The axes, the last ones, whose taps a column of the prepared input has all: of fewer channels than one instruction multiplies."""
+        joined = []
+        for a in self.axes[::-1]:
+            taps = a.taps * math.prod(j.taps for j in joined)
+            if self.transposed or self.channels >= 16 or self.channels * taps > 64:
+                break
+            if joined and ((a.stride, a.padding) != (1, 0) or math.prod(o.taps for o in self.axes) * a.taps <= MOST_PRODUCTS * taps):
+                break  # what is left out of a column is few taps already
+            joined.insert(0, a)
+        return joined
 
     # ---- Sizes and tensors ----
 
