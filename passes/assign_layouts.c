@@ -119,13 +119,26 @@ static int shared_axis(const Assign *s, unsigned rank, unsigned fastest) {
     return -1;
 }
 
+/* Elements that neighbours in a thread are stored as one access of: a reshaped tile comes out of memory in any layout, and where single
+ * elements are stored lanes are neighbours. */
+static int64_t stored_piece(const Assign *s, const IrValue *v, int64_t piece) {
+    const IrUse *u = v->uses;
+    if (!v->def || v->def->opcode != IR_TILE_RESHAPE || !u || u->next || u->op->opcode != IR_TILE_STORE) return piece;
+    const IrValue *tensor = u->op->operands[1];
+    if (tensor->def && tensor->def->opcode == IR_VIEW) return 1;
+    AffFacts *facts = ir_facts_at(s->ctx->scratch, u->op);
+    for (unsigned a = 0; a + 1 < tensor->type->rank; a++)
+        while (piece > 1 && aff_known_divisor(facts, ir_type_stride(s->module, tensor->type, a), piece) % piece) piece /= 2;
+    return piece;
+}
+
 static const Layout *blocked(Assign *s, const IrValue *v) {
     if (!v->type->rank) return copies(s);
     unsigned rank = v->type->rank, order[LAYOUT_RANK_LIMIT] = {0};
     int64_t extents[LAYOUT_RANK_LIMIT] = {0};
     unsigned vec[LAYOUT_RANK_LIMIT], lanes[LAYOUT_RANK_LIMIT], warps[LAYOUT_RANK_LIMIT];
     unsigned fastest = rank ? contiguous_axis(v) : 0, n = 0;
-    int64_t piece = s->windows.apart ? 1 : s->vector_bytes / s->widest;
+    int64_t piece = s->windows.apart ? 1 : stored_piece(s, v, s->vector_bytes / s->widest);
     int shared = shared_axis(s, rank, fastest);
     for (unsigned a = rank; a-- > 0;) {
         if (n == 0) order[n++] = fastest;
@@ -136,7 +149,7 @@ static const Layout *blocked(Assign *s, const IrValue *v) {
     if (shared >= 0) { /* no more than leaves every thread an element */
         int64_t total = 1, even = extents[shared] & -extents[shared];
         for (unsigned a = 0; a < rank; a++) total *= extents[a] & -extents[a];
-        while (vec[shared] * 2 <= even && vec[shared] * 2 * 32 * s->warps <= total) vec[shared] *= 2;
+        while (vec[shared] * 2 <= even && vec[shared] * 2 * piece * 32 * s->warps <= total) vec[shared] *= 2;
     }
     unsigned lane_bits = 5, warp_bits = log2_of(s->warps);
     for (unsigned i = 0; i < rank; i++) {

@@ -319,6 +319,7 @@ static void expand_broadcast(Expand *x, IrOp *op) {
 }
 
 static void expand_transpose(Expand *x, IrOp *op) {
+    if (is_passed_on(op)) return;
     Rep rep = *expand_rep(x, op->operands[0]);
     const IrAttr *perm = ir_attr(op, "perm");
     for (unsigned a = 0; rep.is_frag && a < rep.dist.rank; a++)

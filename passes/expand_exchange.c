@@ -7,6 +7,8 @@
 #include "expand_internal.h"
 #include "passes_internal.h"
 
+#include <string.h>
+
 /* ---- Scratch ---- */
 
 void scratch_begin(Expand *x) {
@@ -37,6 +39,41 @@ void scratch_end(Expand *x) {
     x->shared_bytes += x->scratch_most;
 }
 
+/* ---- Chains of reshapes ---- */
+
+/* A tile that is reshaped, transposed and reshaped again goes through memory once: the last reshape computes where its lanes are in the
+ * first one's operand, and those between have no lanes of their own. */
+static const IrOp *only_user(const IrOp *op, IrOpcode opcode) {
+    const IrUse *u = op->results[0].uses;
+    return u && !u->next && u->op->opcode == opcode && u->op->block == op->block ? u->op : NULL;
+}
+
+bool is_passed_on(const IrOp *op) {
+    if (op && op->opcode == IR_TILE_TRANSPOSE) op = op->operands[0]->def;
+    const IrOp *turned = op && op->opcode == IR_TILE_RESHAPE ? only_user(op, IR_TILE_TRANSPOSE) : NULL;
+    return turned && only_user(turned, IR_TILE_RESHAPE);
+}
+
+/* The tile that is put in memory for `v`. */
+static IrValue *chain_source(IrValue *v) {
+    while (is_passed_on(v->def)) v = v->def->operands[0];
+    return v;
+}
+
+/* From a lane of the result to the one of its operand. */
+static void source_lane(const IrValue *result, int64_t *at) {
+    const IrOp *op = result->def->opcode == IR_TILE_RESHAPE ? result->def : NULL; /* a conversion keeps its lanes */
+    while (op) {
+        const IrType *from = op->operands[0]->type, *to = op->results[0].type;
+        int64_t flat = 0, old[DIST_MAX_RANK];
+        for (unsigned a = 0; a < to->rank; a++) flat = flat * ir_type_extent(to, a) + at[a];
+        for (unsigned a = from->rank; a-- > 0; flat /= ir_type_extent(from, a)) old[a] = a ? flat % ir_type_extent(from, a) : flat;
+        for (unsigned a = 0; op->opcode == IR_TILE_TRANSPOSE && a < from->rank; a++) old[ir_attr(op, "perm")->ints[a]] = at[a];
+        memcpy(at, old, from->rank * sizeof *at);
+        op = is_passed_on(op->operands[0]->def) ? op->operands[0]->def : NULL;
+    }
+}
+
 /* ---- Lanes of a tile by coordinate ---- */
 
 IrValue *coordinate(Expand *x, IrBuilder *b, const Dist *dist, unsigned axis,
@@ -45,15 +82,62 @@ IrValue *coordinate(Expand *x, IrBuilder *b, const Dist *dist, unsigned axis,
     return at ? at : ir_const_index(b, 0);
 }
 
-static void set_pitches(Expand *x, Exchange *e, const Dist *dist) {
+static void set_pitches(Exchange *e, const Dist *dist, int64_t pad) {
     int64_t elements = 1;
     for (unsigned a = e->rank; a-- > 0;) {
         e->pitch[a] = elements;
         elements *= dist->padded[a];
-        /* Columns of a matrix of 2^k columns would lie in one bank. */
-        if (x->gpu && a + 1 == e->rank && e->rank > 1 && elements % 32 == 0) elements++;
+        if (a + 1 == e->rank) elements += pad;
     }
     e->elements = elements;
+}
+
+/* ---- Banks of shared memory ---- */
+
+enum { BANKS = 32, BANK_BYTES = 4, LANES = 32 };
+
+static void first_lane(const Dist *d, int64_t lane, int64_t *at) {
+    for (unsigned a = 0; a < d->rank; a++) at[a] = 0;
+    for (unsigned i = 0; i < d->term_count; i++)
+        if (d->terms[i].source == DIST_LANE) at[d->terms[i].axis] += (lane >> d->terms[i].shift & d->terms[i].mask) * d->terms[i].stride;
+}
+
+/* Passes that the memory makes over an access of one element a lane. */
+static int64_t passes_of(const Exchange *e, const Dist *dist, const IrValue *read, int64_t size) {
+    int64_t words[LANES], most = 0;
+    for (int64_t lane = 0; lane < LANES; lane++) {
+        int64_t at[DIST_MAX_RANK], offset = 0, same = 1;
+        first_lane(dist, lane, at);
+        if (read) source_lane(read, at);
+        for (unsigned a = 0; a < e->rank; a++) offset += at[a] * e->pitch[a];
+        words[lane] = offset * size / BANK_BYTES;
+        bool known = false;
+        for (int64_t i = 0; i < lane; i++) {
+            known = known || words[i] == words[lane];
+            bool first = words[i] % BANKS == words[lane] % BANKS;
+            for (int64_t k = 0; k < i; k++) first = first && words[k] != words[i];
+            same += first;
+        }
+        if (!known && same > most) most = same;
+    }
+    return most;
+}
+
+/* Rows so far apart that lanes of a warp meet in as few banks as can be, in writing and, where the reader is known, in reading. */
+static void choose_pitches(const Expand *x, Exchange *e, const Dist *dist, const IrValue *read, int64_t size) {
+    static const int64_t pads[] = {1, 2, 4, 8, 16};
+    int64_t last = e->rank ? dist->padded[e->rank - 1] : 0, best = 0;
+    /* Columns of a matrix of 2^k columns would lie in one bank. */
+    int64_t chosen = x->gpu && e->rank > 1 && last % BANKS == 0;
+    for (unsigned i = 0; read && x->gpu && e->rank > 1 && i <= sizeof pads / sizeof *pads; i++) {
+        int64_t pad = i ? pads[i - 1] : chosen;
+        Dist to = dist_of(read->type);
+        set_pitches(e, dist, pad);
+        int64_t count = passes_of(e, dist, NULL, size) + passes_of(e, &to, read, size);
+        if (best && count >= best) continue;
+        best = count, chosen = i ? pad : chosen;
+    }
+    set_pitches(e, dist, chosen);
 }
 
 /* The element of a tile in a map over its own distribution, `fill` (may be null) where absent. */
@@ -98,7 +182,8 @@ static IrValue *filled_frag(Expand *x, IrValue *tile, const Dist *dist, IrValue 
     return ir_result(map, 0);
 }
 
-Exchange exchange_put(Expand *x, IrValue *tile, IrValue *fill, bool in_memory) {
+/* read: the result whose lanes are read, or null. */
+static Exchange put(Expand *x, IrValue *tile, IrValue *fill, bool in_memory, const IrValue *read) {
     Exchange e = {.rank = tile->type->rank, .type = ir_type_scalar(x->module, tile->type->dtype)};
     Rep *rep = expand_rep(x, tile);
     Dist dist = dist_of(tile->type);
@@ -106,10 +191,14 @@ Exchange exchange_put(Expand *x, IrValue *tile, IrValue *fill, bool in_memory) {
         e.scalar = rep->value;
         return e;
     }
-    set_pitches(x, &e, &dist);
+    choose_pitches(x, &e, &dist, read, (int64_t)dtype_size(tile->type->dtype));
     if (x->gpu || in_memory) put_in_memory(x, &e, tile, &dist, fill);
     else e.frag = filled_frag(x, tile, &dist, fill);
     return e;
+}
+
+Exchange exchange_put(Expand *x, IrValue *tile, IrValue *fill, bool in_memory) {
+    return put(x, tile, fill, in_memory, NULL);
 }
 
 IrValue *exchange_offset(IrBuilder *b, const Exchange *e, IrValue *const *coordinates) {
@@ -185,7 +274,7 @@ void expand_convert(Expand *x, IrOp *op) {
         return;
     }
     scratch_begin(x);
-    Exchange e = exchange_put(x, op->operands[0], NULL, false);
+    Exchange e = put(x, op->operands[0], NULL, false, result);
     expand_barrier(x);
     ResultMap r;
     result_map_open(x, result, &r);
@@ -212,17 +301,23 @@ static void reshaped_coordinates(IrBuilder *b, const IrType *from, const IrType 
 
 static void expand_reshape(Expand *x, IrOp *op) {
     IrValue *result = &op->results[0], *coordinates[DIST_MAX_RANK];
-    const IrType *from = op->operands[0]->type;
-    if (bind_nothing(x, op, from)) return;
+    IrValue *from = chain_source(op->operands[0]);
+    if (is_passed_on(op) || bind_nothing(x, op, from->type)) return;
     scratch_begin(x);
-    Exchange e = exchange_put(x, op->operands[0], NULL, false);
+    Exchange e = put(x, from, NULL, false, result);
     expand_barrier(x);
     ResultMap r;
     result_map_open(x, result, &r);
     for (unsigned a = 0; is_padded(&r.dist) && a < r.dist.rank; a++)
         r.at[a] = inside(&r.inner, r.at[a], r.dist.extents[a], false);
-    reshaped_coordinates(&r.inner, from, result->type, r.at, coordinates);
-    result_map_close(x, result, &r, exchange_get(&r.inner, &e, coordinates));
+    for (const IrOp *step = op; step == op || is_passed_on(step); step = step->operands[0]->def) {
+        const IrType *type = step->operands[0]->type;
+        if (step->opcode == IR_TILE_RESHAPE) reshaped_coordinates(&r.inner, type, step->results[0].type, r.at, coordinates);
+        for (unsigned a = 0; step->opcode == IR_TILE_TRANSPOSE && a < type->rank; a++)
+            coordinates[ir_attr(step, "perm")->ints[a]] = r.at[a];
+        memcpy(r.at, coordinates, type->rank * sizeof *r.at);
+    }
+    result_map_close(x, result, &r, exchange_get(&r.inner, &e, r.at));
 }
 
 static void expand_flip(Expand *x, IrOp *op) {

@@ -211,6 +211,8 @@ typedef struct {
 Exchange exchange_put(Expand *x, IrValue *tile, IrValue *fill, bool in_memory);
 IrValue *exchange_get(IrBuilder *b, const Exchange *e, IrValue *const *coordinates);
 IrValue *exchange_offset(IrBuilder *b, const Exchange *e, IrValue *const *coordinates);
+/* A reshape or transpose whose lanes only the reshape behind it has. */
+bool is_passed_on(const IrOp *op);
 /* The coordinate of a lane at fragment indices. */
 IrValue *coordinate(Expand *x, IrBuilder *b, const Dist *dist, unsigned axis, IrValue *const *index);
 
