@@ -130,6 +130,13 @@ static bool is_still(const WindowStage *s, const Member *m) {
     return still || m->count == 1;
 }
 
+/* Do the lanes of a warp read the same elements? One access brings them from wherever they are. */
+static bool is_alike_in_lanes(const WindowStage *s) {
+    for (unsigned i = 0; i < LANE_BITS; i++)
+        if (!is_still(s, &s->members[s->w.var_count + i])) return false;
+    return true;
+}
+
 static int64_t constant_stride(const Member *m) {
     int64_t stride;
     if (!aff_is_const(m->stride, &stride)) return INT64_MAX;
@@ -329,6 +336,7 @@ WindowStage *window_stage_plan(const Window *w, int64_t each, WindowMemory *memo
     *s = (WindowStage){.w = *w, .lane = special(f, "lane"), .warp = special(f, "warp"), .memory = memory};
     while (1 << s->warp_bits < warps) s->warp_bits++;
     if (!s->lane || (s->warp_bits && !s->warp) || !add_members(s) || !find_axes(s) || !put_contiguous_first(s)) return NULL;
+    if (is_alike_in_lanes(s)) return NULL;
     to_corner(s);
     choose_piece(s);
     int64_t elements = box_elements(s), bytes = elements * element_size(s);
