@@ -1,18 +1,21 @@
 """The convolutions of KernelBench level 1, for level1.py.
 
-A convolution is a sum over the window's taps of products [O, C] x [C, positions], whose right factor is a slice of the input that each
-tap shifts: no patches are written anywhere. PyTorch multiplies in tf32, which keeps 11 bits of a factor; so does f16, whose tensor
-cores take either order of a factor. So the input is brought into f16 once, scaled by 2^10, and the weights, scaled by a power of two an
-output channel. A row of the input with an infinity, a NaN, or a number that f16 does not keep 11 bits of (outside of [2^-24, 63]), and such a
-channel of the weights, go by a last launch that has nothing to do otherwise. Where the input is strided along the last axis, the
-first launch sorts it by phases; a transposed convolution is gathered by phase of the result; where it has no stride and no padding, its rows
-stand so far apart that results lie one behind the other. docs/decisions/0016-convolutions.md has the reasons."""
+A convolution is a sum over the window's taps of products [O, C] x [C, positions], whose right factor is a slice of the input that each tap
+shifts: no patches are written anywhere. PyTorch multiplies in tf32, which keeps 11 bits of a factor; so does f16, whose tensor cores take
+either order of a factor. So the input is brought into f16 once, scaled by 2^10, and the weights, scaled by a power of two an output
+channel. A row of the input with an infinity, a NaN, or a number that f16 does not keep 11 bits of (outside of [2^-24, 63]), and such a
+channel of the weights, go by a last launch that has nothing to do otherwise. Where the input is strided along the last axis, the first
+launch sorts it by phases; a transposed convolution is gathered by phases of the result, some of them side by side in a tile; where it has
+no stride and no padding, its rows stand so far apart that results lie one behind the other. docs/decisions/0016-convolutions.md has the
+reasons."""
 import math
 
 from matrix import SPREAD, lines, nest
 
 LEAST, MOST = "5.9604645e-08", 63  # what f16 keeps to 11 bits once multiplied by 2^10
 MOST_PRODUCTS = 7  # in flight at once
+TOGETHER = 128  # columns of a tile in which phases of more axes than the last lie side by side; 0: each phase has tiles of its own
+TWO_BLOCKS = 112 << 10  # bytes of shared memory of one of two blocks on a multiprocessor
 LETTERS = {1: "x", 2: "yx", 3: "zyx"}
 SIZES = {1: "L", 2: "HW", 3: "DHW"}
 
@@ -34,6 +37,7 @@ class Axis:
         self.common = math.gcd(dilation, stride) if transposed else 1
         self.step = stride // self.common if transposed else 1  # from a tap of a phase to the next one
         self.most = -(-taps // self.step)  # taps of a phase, at most
+        self.packed = False
 
     def extent_at(self, size):
         """How many neighbours of the result lie along the axis in one tile's row, of one phase."""
@@ -74,6 +78,27 @@ class Axis:
         """1 where the phase has taps, else 0."""
         return f"(1 - min(({phase} + {self.padding}) % {self.common}, 1))" if self.common > 1 else ""
 
+    def exact(self, phase):
+        """How many taps the phase has, if any."""
+        return f"({self.taps + self.step - 1} - {self.first(phase)}) // {self.step}" if self.step > 1 else str(self.taps)
+
+    # All phases side by side: shift number m is `top` - m * `gap`, of any phase that has a tap there.
+    def pack(self):
+        found = sorted({(p + self.padding - self.dilation * t) // self.stride for p in range(self.stride) for t in range(self.taps)
+                        if (p + self.padding - self.dilation * t) % self.stride == 0})
+        self.packed, self.top = True, found[-1]
+        self.gap = math.gcd(*[self.top - d for d in found]) or 1
+        self.most = (self.top - found[0]) // self.gap + 1
+
+    def tap_of(self, phase, number):
+        """The tap of a phase at a shift; beyond the taps where there is none."""
+        far = self.padding - self.stride * self.top
+        if self.dilation == 1:
+            return plus(phase, f"({number}) * {self.stride * self.gap}", far)
+        before = max(0, -(far // self.dilation))
+        whole = plus(phase, f"({number}) * {self.stride * self.gap}", far + before * self.dilation)
+        return plus(f"({whole}) // {self.dilation} + ({whole}) % {self.dilation} * {self.taps + before}", "", -before)
+
 
 def plus(*terms):
     text = " + ".join(str(t) for t in terms if t not in ("", 0))
@@ -107,10 +132,11 @@ class Convolution:
         if self.merged:
             self.inner = 1
         self.flat = transposed and dim > 1 and all(a.stride == 1 and a.padding == 0 for a in self.axes)
-        self.phases = [a.stride if transposed else 1 for a in self.axes]
-        self.phased = any(p > 1 for p in self.phases)
+        self.pack(results)
+        self.phases = [a.stride if transposed and not a.packed else 1 for a in self.axes]
+        self.phased = transposed and any(a.stride > 1 for a in self.axes)
         self.depth = next(d for d in (16, 32, 64) if d >= min(64, channels * self.inner_taps))
-        self.tile = min(128, -(-results // 8) * 8)
+        self.tile = self.columns_of_tile(results * self.side)
         self.positions = 64 if dim > 1 and not self.flat and sizes and self.last.extent_at(sizes[-1]) <= 64 else 128
         self.letters = [a.letter for a in self.axes]
         self.taps = [a.most for a in self.axes] if transposed else [a.taps for a in self.axes]
@@ -122,6 +148,24 @@ class Convolution:
         # Taps of one iteration: of few channels several, so that less of it is waiting.
         fitting = [n for n in range(1, MOST_PRODUCTS + 1) if self.count % n == 0 and n < self.count and n * self.depth <= 64]
         self.at_once = 1 if self.phased or self.cut else max(fitting, default=1)
+        if self.side > 1:  # two blocks of a multiprocessor, each with a tile of the result in shared memory, too
+            free = TWO_BLOCKS - self.tile * (self.positions + 4) * 4
+            self.stages = max(2, min(self.stages, free // (2 * self.depth * (self.tile + self.positions))))
+
+    def pack(self, results):
+        """Phases of the last axes are side by side in a tile's columns, as far as they fit there: results that are neighbours in memory."""
+        self.side = 1
+        for a in reversed(self.axes):
+            if not self.transposed or not TOGETHER or (a is not self.last and a.stride > 1 and results * self.side * a.stride > TOGETHER):
+                break
+            if a.stride > 1:
+                a.pack()
+                self.side *= a.stride
+
+    def columns_of_tile(self, rows):
+        """Whole results of all phases, and as few beyond the last one as there can be."""
+        step = math.lcm(8, self.side)
+        return min(range(step, max(step, 128) + 1, step), key=lambda n: (-(-rows // n) * n, -n))
 
     def join(self):
         """The axes, the last ones, whose taps a column of the prepared input has all: of fewer channels than one instruction multiplies."""
@@ -146,6 +190,14 @@ class Convolution:
 
     def all_results(self):
         return f"{self.groups}*O" if self.groups > 1 else "O"
+
+    def rows(self):
+        """Of the weights: results, and of each the phases that are side by side."""
+        return f"{self.side}*{self.all_results()}" if self.side > 1 else self.all_results()
+
+    def sides(self, row):
+        """The phase along each axis of a row of the weights; 0 where phases are not side by side."""
+        return digits(row, [a.stride if a.packed else 1 for a in self.axes])
 
     def tensors(self, flat=False):
         shape = ", ".join([a.size for a in self.axes])
@@ -182,9 +234,11 @@ class Convolution:
         found = digits("e", self.phases + self.taps)
         phase, tap = found[:self.dim], found[self.dim:]
         if self.transposed:
-            at = [f"{a.first(p)} + ({t}) * {a.step}" if a.stride > 1 else t for a, p, t in zip(self.axes, phase, tap)]
-            channel, result = "c", "o - c // C * O" if self.groups > 1 else "o"
-            text = f"view G[o: {self.all_results()}, e: {number}, c: {self.all_channels()}] = F[{channel}, {result}, {', '.join(at)}] pad 0;"
+            at = [a.tap_of(q, t) if a.packed else f"{a.first(p)} + ({t}) * {a.step}" if a.stride > 1 else t
+                  for a, p, t, q in zip(self.axes, phase, tap, self.sides(f"o % {self.side}"))]
+            result = f"o // {self.side}" if self.side > 1 else "o"
+            channel, result = "c", f"{result} - c // C * O" if self.groups > 1 else result
+            text = f"view G[o: {self.rows()}, e: {number}, c: {self.all_channels()}] = F[{channel}, {result}, {', '.join(at)}] pad 0;"
         elif self.merged:
             at = tap[:self.dim - len(self.joined)] + self.joined_taps()
             text = f"view G[o: O, e: {number}, c: {self.inner_taps} * C] = F[o, c % C, {', '.join(at)}] pad 0;"
@@ -200,7 +254,9 @@ class Convolution:
         """Where tap number `var` finds the row or column `first` of the result's phase, along each axis of the input as it lies prepared."""
         found = []
         for a, p, t, at in zip(self.axes, phase, digits(var, self.taps), first):
-            if self.transposed:
+            if a.packed:
+                found.append(plus(at, "", a.top) + f" - ({t})" + (f" * {a.gap}" if a.gap > 1 else ""))
+            elif self.transposed:
                 found.append(f"{at} + {a.shift(p)} - ({t})" + (f" * {a.dilation // a.common}" if a.dilation // a.common > 1 else ""))
             elif a in self.joined:
                 found.append(at)
@@ -215,7 +271,9 @@ class Convolution:
         """The first row of the input that a row of the result needs and how many, along each axis but the last."""
         found = []
         for a, p, at in zip(self.outer, phase, first):
-            if self.transposed:
+            if a.packed:
+                found.append((plus(at, "", a.top - (a.most - 1) * a.gap), (a.most - 1) * a.gap + 1))
+            elif self.transposed:
                 step = a.dilation // a.common
                 found.append((f"{at} + {a.shift(p)} - {(a.most - 1) * step}", (a.most - 1) * step + 1))
             else:
@@ -247,10 +305,17 @@ class Convolution:
             views += f"view YP[n: B, o: {self.all_results()}, {shape}] = Y[n, o, {place}];\n"
         if self.phased:
             axes, at = "", []
-            for a, p in zip(self.axes, self.phases):
-                axes += (f", p{a.letter}: {p}" if p > 1 else "") + f", {a.letter}: " + (f"ceil({a.out}, {p})" if p > 1 else a.out)
-                at.append(f"{a.letter} * {p} + p{a.letter}" if p > 1 else a.letter)
-            views += f"view YP[n: B, o: {self.all_results()}{axes}] = Y[n, o, {', '.join(at)}];\n"
+            for a, p, q in zip(self.axes, self.phases, self.sides(f"o % {self.side}")):
+                axes += (f", p{a.letter}: {p}" if p > 1 else "") + f", {a.letter}: " + self.steps(a)
+                at.append(plus(f"{a.letter} * {a.stride}", q) if a.packed else f"{a.letter} * {p} + p{a.letter}" if p > 1 else a.letter)
+            result = f"o // {self.side}" if self.side > 1 else "o"
+            views += f"view YP[n: B, o: {self.rows()}{axes}] = Y[n, {result}, {', '.join(at)}];\n"
+        if self.side > 1 and self.dim > 1:
+            axes, at = "", []
+            for a in self.outer:
+                axes += f", p{a.letter}: {a.stride}, {a.letter}: {self.steps(a)}" if a.stride > 1 else f", {a.letter}: {a.out}"
+                at.append(f"{a.letter} * {a.stride} + p{a.letter}" if a.stride > 1 else a.letter)
+            views += f"view YL[n: B, o: {self.all_results()}{axes}, x: {self.last.out}] = Y[n, o, {', '.join(at)}, x];\n"
         if self.merged:
             rest = ", ".join(f"{a.letter}: {e}" for a, e in zip(self.axes, self.kept()))
             at = [a.letter for a in self.axes[:self.dim - len(self.joined)]]
@@ -268,10 +333,10 @@ sketch {self.name}_product implements {self.name} {{
 {lines(views, 1)}
     XH = alloc([B, {', '.join(self.kept())}, {phases}{channels}], dtype=f16)
     XW = alloc([{self.marks()}], dtype=i32)
-    FH = alloc([{math.prod(self.phases) * self.count}, {self.all_results()}, {channels}], dtype=f16)
-    FS = alloc([{self.all_results()}])
-    FW = alloc([{self.all_results()}], dtype=i32)
-"""
+    FH = alloc([{math.prod(self.phases) * self.count}, {self.rows()}, {channels}], dtype=f16)
+    FS = alloc([{self.rows()}])
+    FW = alloc([{self.rows()}], dtype=i32)
+{f"    FF = alloc([{math.prod(self.phases) * self.count}, {self.rows()}, {channels}]){chr(10)}" if self.side > 1 else ""}"""
         return text + self.clear() + self.prepare_weights() + self.prepare_input() + self.product() + self.rest() + "}\n"
 
     stages, group = 3, 32
@@ -288,7 +353,7 @@ sketch {self.name}_product implements {self.name} {{
 
     def prepare_weights(self):
         width = "BK" if not self.cut else str(-(-self.channels // 8) * 8)
-        return nest([f"o in range({self.all_results()})"], f"""f = alloc([{math.prod(self.phases) * self.count}, {width}])
+        return nest([f"o in range({self.rows()})"], f"""f = alloc([{math.prod(self.phases) * self.count}, {width}])
 load(G[o, :, 0:{width}] -> f, pad=0)
 most = max(max(abs(f), axis=1), axis=0)
 least = min(min(where(f == 0, inf, abs(f)), axis=1), axis=0)
@@ -299,7 +364,7 @@ store(wide -> FW[o])
 s = exp2(e - 24)
 store(s -> FS[o])
 h = cast(f * exp2(14 - e), f16)
-store(h -> FH[:, o, 0:{width}])""")
+store(h -> FH[:, o, 0:{width}])""" + f"\nstore(f -> FF[:, o, 0:{width}])" * (self.side > 1))
 
     def prepare_input(self):
         """Channels last, by tiles of 64 bytes along the columns: each access of a warp takes whole sectors on both sides. Channels last, so that a tap's shift moves whole rows of the factor: where a box begins along its rows is a multiple of 16 bytes."""
@@ -337,10 +402,13 @@ store(h -> {target})"""
             phase.append("p" + a.letter if p > 1 else "0")
             if p > 1:
                 loops.append(f"p{a.letter} in range({p})")
-        step = lambda a, p: f"ceil({a.out}, {p})" if p > 1 else a.out  # noqa: E731
-        loops += [f"{a.letter} in range({step(a, p)})" for a, p in zip(self.outer, self.phases)]
-        loops += [f"x in range(0, ceil({step(self.last, self.phases[-1])}, {columns}))", f"o in range(0, ceil({self.all_results()}, {rows}))"]
+        loops += [f"{a.letter} in range({self.steps(a)})" for a in self.outer]
+        loops += [f"x in range(0, ceil({self.steps(self.last)}, {columns}))", f"o in range(0, ceil({self.rows()}, {rows}))"]
         return loops, phase
+
+    def steps(self, a):
+        """Results of one phase along an axis."""
+        return f"ceil({a.out}, {a.stride})" if self.transposed and a.stride > 1 else a.out
 
     def result(self, columns, rows, name="Y", place=None):
         """The tile's place in the result, along the axes as `place` says."""
@@ -350,8 +418,13 @@ store(h -> {target})"""
         return f"{'YP' if self.phased else name}[n, o*{rows}:(o+1)*{rows}, {at}{x}*{columns}:({x}+1)*{columns}]"
 
     def trips(self, phase):
-        runs = [a.runs(p) for a, p in zip(self.axes, phase) if self.transposed and a.runs(p)]
-        return " * ".join([str(self.count)] + runs)
+        """A phase has no more taps along the first axis than it has, 0 along each axis or as many as any phase."""
+        runs = [a.runs(p) for a, p in zip(self.axes, phase) if self.transposed and not a.packed and a.runs(p)]
+        first, count = self.axes[0], self.count
+        if self.phases[0] > 1 and first.step > 1 and not self.cut:
+            runs.append(f"({first.exact(phase[0])})")
+            count //= self.taps[0]
+        return " * ".join([str(count)] * (count > 1 or not runs) + runs)
 
     def tap(self, phase, var):
         number = " + ".join([f"{p} * {math.prod(self.phases[i + 1:]) * self.count}" for i, p in enumerate(phase) if p != "0"] + [var])
@@ -369,7 +442,7 @@ store(h -> {target})"""
 
     def product(self):
         whole = f"ceil({self.all_channels()}, BK)" if self.cut else ""
-        epilogue = "s = alloc([BM])\nload(FS[o*BM:(o+1)*BM] -> s)\nacc *= s\n"
+        epilogue = f"s = alloc([BM])\nload(FS[o*BM:(o+1)*BM] -> s{', pad=0' * (self.side > 1)})\nacc *= s\n"  # a tile is reshaped whole
         if self.bias:
             epilogue += "z = alloc([BM])\nload(Z[o*BM:(o+1)*BM] -> z)\nacc += z\n"
         if self.flat:
@@ -404,8 +477,20 @@ store(h -> {target})"""
         return nest(loops, f"""acc = alloc([BN, BM], init=0)
 @llm_hint("pipeline", stages=ST)
 for k in range({trips}):
-{products}{epilogue}turned = transpose(acc, [1, 0])
-store(turned -> {f"Y[n, o*BM:(o+1)*BM, x*BN:(x+1)*BN]" if self.flat else self.result("BN", "BM")})""")
+{products}{epilogue}{self.stored()}""")
+
+    def stored(self):
+        """What is stored of a tile; of phases side by side a row of each result, in which they take turns."""
+        if self.side == 1:
+            return f"turned = transpose(acc, [1, 0])\nstore(turned -> {'Y[n, o*BM:(o+1)*BM, x*BN:(x+1)*BN]' if self.flat else self.result('BN', 'BM')})"
+        results, last = self.tile // self.side, self.last.stride
+        some = "".join(f"{a.stride}, " for a in self.outer if a.packed and a.stride > 1)
+        n = some.count(",") + 1
+        at = "".join((f"0:{a.stride}, {a.letter}, " if a.packed else f"p{a.letter}, {a.letter}, ") if a.stride > 1 else f"{a.letter}, " for a in self.outer)
+        return f"""turned = transpose(acc, [1, 0])
+apart = reshape(turned, [{results}, {some}{last}, BN])
+lined = reshape(transpose(apart, [{"".join(f"{i}, " for i in range(n))}{n + 1}, {n}]), [{results}, {some}BN*{last}])
+store(lined -> {"YL" if self.dim > 1 else "Y"}[n, o*{results}:(o+1)*{results}, {at}x*BN*{last}:(x+1)*BN*{last}])"""
 
     def rest(self):
         """The tiles of which f16 does not keep enough. A block looks at RG rows' marks (in one dimension at RG tiles') at once, and at each alone only where one is set."""
@@ -419,8 +504,9 @@ store(turned -> {f"Y[n, o*BM:(o+1)*BM, x*BN:(x+1)*BN]" if self.flat else self.re
             """Of `many` rows or tiles from `first` on: the largest, as `wide`."""
             if self.dim == 1:
                 begin, a = f"{first}*FN", self.last
-                low = f"({begin} + {a.shift(phase[-1])} - {(a.most - 1) * a.dilation // a.common})" if self.transposed else f"({begin} * {a.stride} - {a.padding})"
-                reach = 64 * many + (a.most - 1) * a.dilation // a.common if self.transposed else 64 * many * a.stride + (a.taps - 1) * a.dilation
+                shift, gap = (a.top, a.gap) if a.packed else (a.shift(phase[-1]), a.dilation // a.common)
+                low = f"({begin} + {shift} - {(a.most - 1) * gap})" if self.transposed else f"({begin} * {a.stride} - {a.padding})"
+                reach = 64 * many + (a.most - 1) * gap if self.transposed else 64 * many * a.stride + (a.taps - 1) * a.dilation
                 count = -(-reach // 1024) + 2  # a tile's mark may stand one before
                 return f"{name} = alloc([{count}], dtype=i32)\nload(XW[n, {low} // MT - 1:{low} // MT + {count - 1}] -> {name}, pad=0)\nwide = max({name}, axis=0)\n"
             low = self.lowest_rows(phase, [a.letter for a in self.outer[:-1]] + [first])
@@ -436,6 +522,8 @@ store(turned -> {f"Y[n, o*BM:(o+1)*BM, x*BN:(x+1)*BN]" if self.flat else self.re
         begin, end = rows[-1], rows[-1].replace(f"{x}*FN", f"({x}+1)*FN", 1)
         lead, count = "".join(f"{r}, " for r in rows[:-1]), self.trips(phase)
         weights, channels = f"G[o*FM:(o+1)*FM, {self.tap(phase, 'k')}, c*FK:(c+1)*FK]", self.all_channels()
+        if self.side > 1:
+            weights = f"FF[{self.tap(phase, 'k')}, o*FM:(o+1)*FM, c*FK:(c+1)*FK]"
         if self.inner > 1 or self.merged:
             a, taps = self.last, [a.taps for a in self.axes]
             t = digits("k", taps)[-1]
@@ -469,7 +557,7 @@ DEPTHWISE = """
 sketch {name}_windows implements {name} {{
     symbols: {symbols};
     tensors: X[B*C, H, W]: f32; F[C, {kh}, {kw}]: f32; Y[B*C, OH, OW]: f32;
-    constexpr: R = 16, T = 64;
+    constexpr: R = {rows}, T = 64;
 
     @llm_hint("parallel", "coreidx")
     for p in range(B*C):
@@ -478,13 +566,13 @@ sketch {name}_windows implements {name} {{
             @llm_hint("parallel", "coreidx")
             for x in range(0, ceil(OW, T)):
                 w = alloc([R, T], init=0, llm_hint=["fastest", "accumulator"])
-                for r in range({kh}):
+                for s in range({kw}):
                     @llm_hint("unroll")
-                    for s in range({kw}):
-                        v = alloc([R, T], llm_hint=["fast", "input_cache"])
-                        load(X[p, y*R + r:(y+1)*R + r, x*T + s:(x+1)*T + s] -> v, pad=0)
+                    for r in range({kh}):
                         f = alloc([])
                         load(F[p % C, r, s] -> f, pad=0)
+                        v = alloc([R, T], llm_hint=["fast", "input_cache"])
+                        load(X[p, y*R + r:(y+1)*R + r, x*T + s:(x+1)*T + s] -> v, pad=0)
                         w += v * f
                 store(w -> Y[p, y*R:(y+1)*R, x*T:(x+1)*T])
 }}
@@ -685,7 +773,7 @@ def depthwise(add, dims):
         limit = 1 / math.sqrt(kh * kw)
         add(number, name, "depthwise", "convolution", f"    symbols: {symbols};\n    tensors: X[B, C, H, W]: f32; F[C, 1, {kh}, {kw}]: f32; Y[B, C, OH, OW]: f32;\n    precision: tf32;",
             f"    Y[n, c, y, x] = sum(r in 0:{kh}, s in 0:{kw}, X[n, c, y + r, x + s] * F[c, 0, r, s])",
-            DEPTHWISE.format(name=name, symbols=symbols, kh=kh, kw=kw),
+            DEPTHWISE.format(name=name, symbols=symbols, kh=kh, kw=kw, rows=64 if kw == 1 else 32),
             dims("B C H W", sizes, (2, *sizes[1:]), (3, 5, 97, 89), (2, 3, 13, 17)), f"X: uniform(0, 1); F: uniform({-limit:.4f}, {limit:.4f})")
     for number, name, sizes, windows, (prepared, again), taps, equation in (
             (86, "conv_separable_2d", (16, 64, 512, 512, 128), "G[C, {}3, 3]: f32; ", OF_WINDOWS, "; G: uniform(-0.3333, 0.3333)", "conv2d(conv2d(X, G, padding=1, groups=C), F)"),
