@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""The memory-bound problems of KernelBench level 1, its products of matrices (matrix.py), convolutions (convolutions.py) and attention (attention.py) as one table, and what makes the files of
+"""The memory-bound problems of KernelBench level 1, its products of matrices (matrix.py), convolutions (convolutions.py) and attention (self_attention.py) as one table, and what makes the files of
 level1/ from it: an operator (what is computed, at which sizes) and a sketch. The sketches of one
 kind are one text here; only names, axes and operations differ. They state tiles and hints; threads,
 vector widths, layouts, stages and clusters are the compiler's.
@@ -18,9 +18,9 @@ import re
 import subprocess
 import sys
 
-import attention
 import convolutions
 import matrix
+import self_attention
 
 VARIED = (4, 21, 23, 26, 36, 39, 44, 47, 89, 94)  # shown in f16 and bf16 too
 # What the aims are stated for, in the order of the report.
@@ -628,7 +628,7 @@ for fill in (elementwise, norms, pooling, reductions, scans, losses, products):
     fill()
 matrix.fill(add, dims)
 convolutions.fill(add, dims)
-attention.fill(add, dims)
+self_attention.fill(add, dims)
 PROBLEMS = dict(sorted(PROBLEMS.items()))
 
 
