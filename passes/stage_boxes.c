@@ -98,21 +98,27 @@ int64_t stage_wants_boxes(PassContext *ctx, IrFunc *f) {
     return fit.rows > 0 ? fit.rows : 0;
 }
 
-/* Coordinates of the copy engine have 32 bits, signed; a tile may begin below the extent and reach beyond it. */
+/* Coordinates of the copy engine have 32 bits, signed; a tile may begin below the extent and reach beyond it. A tensor
+ * without elements has no map: a load through one stops the kernel. */
 enum { REACH = 1 << 18 };
+
+static void ask_for(PassContext *ctx, IrOp *op, const Aff *positive) {
+    AffCtx *c = ctx->module->affs;
+    IrFunc *f = op->block->func;
+    if (aff_prove_nonneg(ir_facts_at(ctx->scratch, op), aff_sub(c, positive, aff_const(c, 1)))) return;
+    f->guard = f->guard ? aff_min(c, f->guard, positive) : positive;
+}
 
 static void limit_extents(void *context, IrOp *op) {
     PassContext *ctx = context;
-    IrFunc *f = op->block->func;
     AffCtx *c = ctx->module->affs;
     const Aff *limit = aff_const(c, ((int64_t)1 << 31) - REACH);
     if (op->opcode != IR_TILE_GEMM) return;
     for (unsigned i = stage_from_registers(ctx->target, op); i < 2; i++) {
         const IrType *tensor = op->operands[i]->def->operands[0]->type;
         for (unsigned a = 0; a < tensor->rank; a++) {
-            const Aff *room = aff_sub(c, limit, tensor->extents[a]);
-            if (aff_prove_nonneg(ir_facts_at(ctx->scratch, op), aff_sub(c, room, aff_const(c, 1)))) continue;
-            f->guard = f->guard ? aff_min(c, f->guard, room) : room;
+            ask_for(ctx, op, tensor->extents[a]);
+            ask_for(ctx, op, aff_sub(c, limit, tensor->extents[a]));
         }
     }
 }

@@ -95,7 +95,7 @@ StageFetch stage_turns_ahead(IrBuilder *b, Ring *ring, IrValue *i);
  * barriers in front of its loop; an iteration's schedule, around the gemms that stand in its block already;
  * what follows the loop. */
 int64_t stage_wants_boxes(PassContext *ctx, IrFunc *f);
-/* Asks in the function's guard for extents that the engine's coordinates reach; other sizes take another version. */
+/* Asks in the function's guard for extents that a map may have and the engine's coordinates reach; other sizes take another version. */
 void stage_boxes_guard(PassContext *ctx, IrFunc *f);
 void stage_boxes_prologue(Staging *s, IrBuilder *b, Ring *ring);
 void stage_boxes_iteration(Staging *s, Ring *ring, IrOp *const *gemms, size_t count);

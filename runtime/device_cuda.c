@@ -91,8 +91,8 @@ static int map_swizzle(unsigned bytes) {
     return bytes == 128 ? 3 : bytes == 64 ? 2 : bytes == 32 ? 1 : 0;
 }
 
-/* The driver counts axes from the innermost one. A tensor without an element has no map: nothing is read
- * through it. */
+/* The driver counts axes from the innermost one. A tensor without an element has no map: versions
+ * that read through one ask for elements in their guard. */
 static RtError encode_map(Cuda *c, const Binding *b, const ArtifactParam *p, uint64_t address, TensorMap *map) {
     const ArtifactParam *tensor = &b->a->params[p->tensor];
     const Aff *const *shape = tensor->kind == ARTIFACT_WORKSPACE ? p->extents : tensor->extents;

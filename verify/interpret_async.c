@@ -121,6 +121,7 @@ static unsigned char *read_box(Machine *m, const Inst *inst, const IrTensorMap *
         if (strcmp(m->f->params[i].name, map->tensor) == 0) tensor = m->f->params[i].type;
     for (unsigned a = 0; a < map->rank; a++) {
         if (!tensor || !sizes_eval(m->sizes, tensor->extents[a], &extents[a])) machine_trap(m, "the tensor of the map has no shape");
+        if (!extents[a]) machine_trap(m, "a tensor without elements has no map");
         count *= map->box[a];
     }
     unsigned char *data = calloc((size_t)count, (size_t)size);
