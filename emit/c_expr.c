@@ -436,6 +436,9 @@ static CExpr floating(CPrinter *p, const IrOp *op, Dtype t) {
         return float_extreme(p, op, t);
     case IR_FMA:
         return library(p, op, "fma", t);
+    case IR_EXP2:
+        if (!p->dialect->gpu || !ir_attr_bool(op, "machine")) break;
+        return helper_call(p, C_HELPER_POWER_OF_TWO, op);
     case IR_ABS:
         return library(p, op, "fabs", t);
     case IR_SQRT:

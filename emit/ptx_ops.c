@@ -272,8 +272,17 @@ static LLVMValueRef reciprocal(Ptx *p, LLVMValueRef b) {
     return on_lanes(p, "llvm.fma", 3, step);
 }
 
+/* 2^x by the instruction; LLVM 22 gave its name a type. */
+static LLVMValueRef power_of_two(Ptx *p, LLVMValueRef x) {
+    static const char name[] = "llvm.nvvm.ex2.approx.ftz.f";
+    LLVMTypeRef t = LLVMTypeOf(x);
+    unsigned id = LLVMLookupIntrinsicID(name, sizeof name - 1);
+    return ptx_intrinsic(p, name, id && LLVMIntrinsicIsOverloaded(id) ? 1 : 0, &t, 1, &x);
+}
+
 static LLVMValueRef floating(Ptx *p, const IrOp *op, LLVMValueRef *x, Dtype t) {
     if (t != DTYPE_F32 && t != DTYPE_F64) ptx_fail(p, op, "arithmetic on floats narrower than f32");
+    if (op->opcode == IR_EXP2 && ir_attr_bool(op, "machine")) return power_of_two(p, x[0]);
     switch (op->opcode) {
     case IR_ADD:
         return LLVMBuildFAdd(p->b, x[0], x[1], "");

@@ -351,7 +351,7 @@ static bool holds_fill(Expand *x, const IrOp *op) {
 }
 
 /* Absent lanes get a value, unless they hold it. */
-static void expand_fill(Expand *x, IrOp *op) {
+static void fill_lanes(Expand *x, IrOp *op) {
     IrValue *result = &op->results[0], *operand = op->operands[0], *index[DIST_MAX_DIMS];
     Rep *rep = expand_rep(x, operand);
     Dist dist = dist_of(result->type);
@@ -369,6 +369,47 @@ static void expand_fill(Expand *x, IrOp *op) {
     }
     ir_yield(&inner, 1, &element);
     expand_bind_frag(x, result, ir_result(map, 0), &dist);
+}
+
+/* Whether the tile's lanes are all present: one answer for the block. NULL: they are. */
+static IrValue *all_present(Expand *x, IrValue *tile, const Dist *dist) {
+    Presence p = presence_in(x->presence, tile);
+    AffCtx *c = x->module->affs;
+    const Aff *room = NULL;
+    for (unsigned a = 0; a < dist->rank; a++) {
+        const Aff *behind = p.axes[a].hi ? aff_sub(c, p.axes[a].hi, aff_const(c, dist->extents[a])) : NULL;
+        const Aff *before = p.axes[a].hi ? aff_sub(c, aff_const(c, 0), p.axes[a].lo) : NULL;
+        if (behind) behind = aff_min(c, behind, before), room = room ? aff_min(c, room, behind) : behind;
+    }
+    return room ? ir_binary(&x->b, IR_LE, ir_const_index(&x->b, 0), expand_aff(x, &x->b, room)) : NULL;
+}
+
+enum { MANY = 16 }; /* lanes of a thread */
+
+/* Many lanes, which are present but in few tiles, are looked at there alone. */
+static bool fill_last(Expand *x, IrOp *op) {
+    Rep *rep = expand_rep(x, op->operands[0]);
+    Dist dist = dist_of(op->results[0].type);
+    const IrType *type = dist_frag_type(x->module, &dist, op->results[0].type->dtype);
+    int64_t lanes = 1;
+    for (unsigned i = 0; i < type->rank; i++) lanes *= ir_type_extent(type, i);
+    bool plain = ir_attr_bool(op, "rare") && lanes >= MANY && rep_is_own(rep, &dist);
+    IrValue *all = plain ? all_present(x, op->operands[0], &dist) : NULL;
+    if (!all) return false;
+    IrOp *branch = ir_op_create(&x->b, IR_IF, 1, &all, 1, &type);
+    IrBuilder saved = x->b, whole = ir_builder_at_end(branch->regions[0]);
+    ir_yield(&whole, 1, &rep->value);
+    x->b = ir_builder_at_end(branch->regions[1]);
+    fill_lanes(x, op);
+    IrValue *filled = expand_rep(x, &op->results[0])->value;
+    ir_yield(&x->b, 1, &filled);
+    x->b = saved;
+    expand_bind_frag(x, &op->results[0], ir_result(branch, 0), &dist);
+    return true;
+}
+
+static void expand_fill(Expand *x, IrOp *op) {
+    if (!fill_last(x, op)) fill_lanes(x, op);
 }
 
 /* The kernel value that carries `value` through a loop or out of a branch. */

@@ -56,11 +56,26 @@ static bool writes_what_is_accessed(const IrOp *a, const IrOp *b) {
     return false;
 }
 
+static bool is_zero(const IrValue *v) {
+    return v->def && v->def->opcode == IR_CONST && ir_attr_int(v->def, "value", 1) == 0;
+}
+
+/* Does the map make exponentials of few bits? Their argument is made with them (math_exp.c). */
+static bool makes_powers(const IrOp *map) {
+    for (const IrOp *op = map->regions[0]->first; op; op = op->next)
+        if ((op->opcode == IR_EXP || op->opcode == IR_EXP2) && ir_attr(op, "bits")) return true;
+    return false;
+}
+
+/* Along an axis of extent 1 the index is 0, whatever it is called. */
 static bool is_own_index(const IrOp *get, const IrOp *map) {
     const IrBlock *body = map->regions[0];
+    const IrAttr *extents = ir_attr(map, "extents");
     if (get->block != body || get->operand_count != body->arg_count + 1) return false;
     for (unsigned i = 0; i < body->arg_count; i++)
-        if (get->operands[i + 1] != body->args[i]) return false;
+        if (get->operands[i + 1] != body->args[i] &&
+            (extents->ints[i] != 1 || !is_zero(get->operands[i + 1]) || !makes_powers(map)))
+            return false;
     return true;
 }
 

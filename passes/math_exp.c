@@ -34,7 +34,7 @@ static IrValue *exp_reduced(Math *m, IrValue *r, int up) {
 
 /* 2^(x factor) where few bits are asked: the remainder in one step, 2^r by a polynomial whose error is half as large as
  * `bits` allows, or less. */
-static IrValue *power_narrow(Math *m, IrValue *x, double factor, bool not_positive) {
+static IrValue *power_polynomial(Math *m, IrValue *x, double factor, bool not_positive) {
     bool few = m->bits <= 13;
     const double *c = few ? math_power_short_f32 : math_power_long_f32;
     double scaled[8];
@@ -50,6 +50,31 @@ static IrValue *power_narrow(Math *m, IrValue *x, double factor, bool not_positi
 
 static bool is_narrow(const Math *m) {
     return !m->wide && m->bits && m->bits <= 18;
+}
+
+static const IrOp *made_by(const IrValue *v, IrOpcode opcode) { return v->def && v->def->opcode == opcode ? v->def : NULL; }
+
+/* factor x + UP in one step; the offset goes into what a product is added to, as a rule a row's own number. */
+static IrValue *raised(Math *m, IrValue *x, double factor) {
+    IrValue *up = math_num(m, UP);
+    const IrOp *fma = factor == 1 ? made_by(x, IR_FMA) : NULL, *less = fma ? made_by(fma->operands[2], IR_NEG) : NULL;
+    if (!fma) return factor == 1 ? math_add(m, x, up) : math_fma(m, x, math_num(m, factor), up);
+    IrValue *rest = less ? math_sub(m, up, less->operands[0]) : math_add(m, fma->operands[2], up);
+    return math_fma(m, fma->operands[0], fma->operands[1], rest);
+}
+
+/* 2^(x factor) by the machine's instruction, which takes results below the normal ones for 0: of x not above 0 it makes 2^(x + 64), else
+ * the root. */
+static IrValue *power_machine(Math *m, IrValue *x, double factor, bool not_positive) {
+    IrValue *y = not_positive ? raised(m, x, factor) : math_mul(m, x, math_num(m, factor / 2));
+    IrOp *op = ir_op_create(&m->b, IR_EXP2, 1, &y, 1, &y->type);
+    ir_attr_set_bool(op, "machine", true);
+    IrValue *e = ir_result(op, 0);
+    return math_mul(m, e, not_positive ? math_num(m, ldexp(1, -UP)) : e);
+}
+
+static IrValue *power_narrow(Math *m, IrValue *x, double factor, bool not_positive) {
+    return (m->machine ? power_machine : power_polynomial)(m, x, factor, not_positive);
 }
 
 IrValue *math_exp(Math *m, IrValue *x) {
@@ -76,7 +101,7 @@ static IrValue *grow2(Math *m, IrValue *r) {
 
 IrValue *math_exp2(Math *m, IrValue *x) {
     IrValue *n;
-    if (is_narrow(m)) return power_narrow(m, x, 1, false);
+    if (is_narrow(m)) return power_narrow(m, x, 1, m->not_positive);
     x = math_clamp(m, x, m->wide ? -1076 : -151, m->wide ? 1025 : 129);
     IrValue *r = math_sub(m, x, math_nearest(m, x, 1, 2 * m->bias, &n));
     return math_scale(m, math_add(m, math_num(m, 1), grow2(m, r)), n);

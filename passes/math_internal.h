@@ -12,6 +12,7 @@ typedef struct {
     bool wide;             /* f64 */
     int bits;              /* a relative error below 2^-bits is all that is asked; 0: what ir/math.def says */
     bool not_positive;     /* the argument is known to be at most 0, or NaN */
+    bool machine;          /* the target has an instruction for 2^x */
     const IrType *f, *i;   /* the float, and the signed integer of its size */
     int mantissa, bias;    /* stored bits, bias of the exponent */
     double ln2_hi, ln2_lo; /* ln 2 = hi + lo, and its reciprocal */

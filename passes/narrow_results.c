@@ -3,9 +3,11 @@
  * what:   marks exp, exp2 and quotients, f32, with `bits`: a relative error below 2^-bits is all that is
  *         asked. A result that is rounded to f16 or bf16 may be off by three quarters of its last place, half of which the
  *         rounding takes; `bits` is five more than the type has, so that two such errors take a sixteenth of that half.
- *         Marked is what reaches nothing but stores of such a type, through operations that keep a relative error:
- *         products, quotients, choices, maxima, sums of what is not negative, moved lanes. What is subtracted,
- *         compared, looked at by another function or stored as f32 keeps all its bits.
+ *         Marked is what reaches nothing but stores of such a type, or factors of a gemm of one, through operations that keep a
+ *         relative error: products, quotients, choices, maxima, sums of what is not negative, moved lanes, and loops that carry
+ *         these, unless each iteration would add an error. What is subtracted, compared, looked at by another function or stored
+ *         as f32 keeps all its bits. The argument x c - m of a marked exp2 becomes an fma; where c is not negative and x c has no
+ *         other use but its maximum, that is the maximum of x times c.
  * needs:  tile level, static
  * keeps:  values, to that error
  * breaks: nothing
@@ -34,10 +36,21 @@ static bool is_float(const IrValue *v, unsigned bits) {
 
 /* ---- Signs ---- */
 
-/* At least 0, or NaN. */
-static bool not_negative(const IrValue *v, int depth) {
+/* The loop that carries the argument, and what it begins and goes on with; NULL: none does. */
+static const IrOp *carrier_of(const IrValue *v, const IrValue *from[2]) {
+    const IrOp *loop = v->def ? NULL : v->block->parent;
+    if (!loop || loop->opcode != IR_FOR || !v->index) return NULL;
+    from[0] = loop->operands[v->index + 2], from[1] = loop->regions[0]->last->operands[v->index - 1];
+    return loop;
+}
+
+/* At least 0, or NaN; of what a loop carries by induction: `assumed` is so in the iteration before. */
+static bool is_not_negative(const IrValue *v, const IrValue *assumed, int depth) {
     const IrOp *op = v->def;
-    if (!op || depth <= 0) return false;
+    const IrValue *from[2];
+    if (depth <= 0) return false;
+    if (v == assumed) return true;
+    if (!op) return !assumed && carrier_of(v, from) && is_not_negative(from[0], NULL, depth - 1) && is_not_negative(from[1], v, depth - 1);
     IrValue *const *x = op->operands;
     switch (op->opcode) {
     case IR_CONST: {
@@ -50,27 +63,30 @@ static bool not_negative(const IrValue *v, int depth) {
     case IR_SQRT:
         return true;
     case IR_MUL:
-        return x[0] == x[1] || (not_negative(x[0], depth - 1) && not_negative(x[1], depth - 1));
+        return x[0] == x[1] || (is_not_negative(x[0], assumed, depth - 1) && is_not_negative(x[1], assumed, depth - 1));
     case IR_ADD:
     case IR_DIV:
     case IR_MAX:
     case IR_MIN:
-        return not_negative(x[0], depth - 1) && not_negative(x[1], depth - 1);
+        return is_not_negative(x[0], assumed, depth - 1) && is_not_negative(x[1], assumed, depth - 1);
     case IR_FMA:
-        return not_negative(x[0], depth - 1) && not_negative(x[1], depth - 1) && not_negative(x[2], depth - 1);
+        return is_not_negative(x[0], assumed, depth - 1) && is_not_negative(x[1], assumed, depth - 1) &&
+               is_not_negative(x[2], assumed, depth - 1);
     case IR_SELECT:
-        return not_negative(x[1], depth - 1) && not_negative(x[2], depth - 1);
+        return is_not_negative(x[1], assumed, depth - 1) && is_not_negative(x[2], assumed, depth - 1);
     case IR_CAST:
     case IR_TILE_BROADCAST:
     case IR_TILE_RESHAPE:
     case IR_TILE_TRANSPOSE:
     case IR_TILE_REDUCE:
     case IR_TILE_SCALAR:
-        return dtype_is_float(x[0]->type->dtype) && not_negative(x[0], depth - 1);
+        return dtype_is_float(x[0]->type->dtype) && is_not_negative(x[0], assumed, depth - 1);
     default:
         return false;
     }
 }
+
+static bool not_negative(const IrValue *v) { return is_not_negative(v, NULL, DEPTH); }
 
 /* ---- Where a value goes ---- */
 
@@ -123,19 +139,33 @@ static bool keeps_error(const IrOp *op, unsigned index) {
         return index > 0;
     case IR_ADD:
     case IR_FMA:
-        return not_negative(&op->results[0], DEPTH);
+        return not_negative(&op->results[0]);
     case IR_TILE_REDUCE: {
         const char *kind = ir_attr_str(op, "kind", "");
-        return strcmp(kind, "max") == 0 || strcmp(kind, "min") == 0 || (strcmp(kind, "add") == 0 && not_negative(op->operands[0], DEPTH));
+        return strcmp(kind, "max") == 0 || strcmp(kind, "min") == 0 || (strcmp(kind, "add") == 0 && not_negative(op->operands[0]));
     }
     default:
         return moves_lanes(op);
     }
 }
 
+/* The argument and the result of the loop that operand `index` of the op goes on in. */
+static bool is_carried(const IrUse *use, const IrValue *next[2]) {
+    const IrOp *op = use->op, *loop = op->opcode == IR_FOR ? op : op->opcode == IR_YIELD ? op->block->parent : NULL;
+    if (!loop || loop->opcode != IR_FOR || (loop == op && use->index < 3)) return false;
+    unsigned k = loop == op ? use->index - 3 : use->index;
+    next[0] = loop->regions[0]->args[k + 1], next[1] = &loop->results[k];
+    return true;
+}
+
 static bool use_reaches(Reach *r, const IrUse *use, const IrValue *v, bool rounded) {
     const IrOp *op = use->op;
-    if (rounded) return is_last_store(r, op, use->index) || (moves_lanes(op) && reaches(r, &op->results[0], true));
+    const IrValue *next[2];
+    if (rounded) {
+        if (op->opcode == IR_TILE_GEMM && use->index < 2) return true; /* its terms are as good as the factor's type */
+        return is_last_store(r, op, use->index) || (moves_lanes(op) && reaches(r, &op->results[0], true));
+    }
+    if (is_carried(use, next)) return reaches(r, next[0], false) && reaches(r, next[1], false);
     if (op->opcode == IR_CAST && is_float(&op->results[0], 16)) {
         int bits = (int)lround(-log2(dtype_unit_roundoff(op->results[0].type->dtype))) + MORE;
         r->bits = bits > r->bits ? bits : r->bits;
@@ -154,17 +184,28 @@ static bool reaches(Reach *r, const IrValue *v, bool rounded) {
     return true;
 }
 
-/* How many such errors the value may hold, one for each function on the way. */
-static int errors_in(const IrValue *v, int depth) {
+/* How many such errors the value may hold, one for each function on the way; `carried` has none yet. What a loop carries has as many as
+ * an iteration makes of none, if it makes no more of those. */
+static int errors_in(const IrValue *v, const IrValue *carried, int had, int depth) {
     const IrOp *op = v->def;
-    if (!op) return 0; /* a marked value is carried by no loop */
+    const IrValue *from[2];
+    if (v == carried) return had;
     if (depth <= 0) return MOST_ERRORS + 1;
-    if ((op->opcode == IR_EXP || op->opcode == IR_EXP2) && ir_attr(op, "bits")) return 1;
+    if (!op && !carrier_of(v, from)) return 0;
+    if (!op || op->opcode == IR_FOR) {
+        if (carried) return MOST_ERRORS + 1;
+        if (op) v = op->regions[0]->args[v->index + 1];
+        carrier_of(v, from);
+        int begun = errors_in(from[0], NULL, 0, depth - 1), once = errors_in(from[1], v, begun, depth - 1);
+        return errors_in(from[1], v, once, depth - 1) > once ? MOST_ERRORS + 1 : once > begun ? once : begun;
+    }
+    if (op->opcode == IR_EXP || op->opcode == IR_EXP2) return ir_attr(op, "bits") ? 1 : 0;
+    if (op->opcode == IR_TILE_GEMM || op->opcode == IR_SUB) return 0; /* of rounded factors; of what keeps all bits */
     bool adds = op->opcode == IR_MUL || op->opcode == IR_DIV || op->opcode == IR_FMA;
     int n = 0;
     for (unsigned i = 0; i < op->operand_count && !op->region_count; i++) {
         if (!dtype_is_float(op->operands[i]->type->dtype)) continue;
-        int k = errors_in(op->operands[i], depth - 1);
+        int k = errors_in(op->operands[i], carried, had, depth - 1);
         n = adds ? n + k : k > n ? k : n;
     }
     return n;
@@ -175,10 +216,46 @@ static void mark(PassContext *ctx, IrOp *op) {
     if (!is_tile(&op->results[0]) || !is_float(&op->results[0], 32) || !reaches(&r, &op->results[0], false) || !r.bits) return;
     ir_attr_set_int(op, "bits", r.bits);
     for (size_t i = 0; i < r.results.len; i++)
-        if (errors_in(r.results.data[i], DEPTH) > MOST_ERRORS) {
+        if (errors_in(r.results.data[i], NULL, 0, DEPTH) > MOST_ERRORS) {
             ir_attr_remove(op, "bits");
             return;
         }
+}
+
+/* ---- Arguments ---- */
+
+/* The maxima of x c along axes, c the same in all lanes and positive: those of x times c, the same number. */
+static void scale_maximum(IrOp *fold, IrOp *product) {
+    IrValue *x = product->operands[0];
+    IrBuilder b = ir_builder_before(fold);
+    b.span = fold->span;
+    IrOp *own = ir_op_create(&b, IR_TILE_REDUCE, 1, &x, 1, &fold->results[0].type);
+    own->attrs = fold->attrs;
+    IrValue *scaled = ir_binary(&b, IR_MUL, ir_result(own, 0), product->operands[1]);
+    scaled->name = fold->results[0].name;
+    ir_replace_uses(&fold->results[0], scaled);
+    ir_op_erase(fold);
+}
+
+/* exp2(x c - m) of few bits: x c - m is rounded once. */
+static void join_argument(PassContext *ctx, IrOp *op) {
+    IrOp *less = op->operands[0]->def, *product = less && less->opcode == IR_SUB ? less->operands[0]->def : NULL;
+    if (!product || product->opcode != IR_MUL || !is_tile(product->operands[0]) || is_tile(product->operands[1])) return;
+    IrBuilder b = ir_builder_before(less);
+    b.span = less->span;
+    IrValue *operands[3] = {product->operands[0], product->operands[1], ir_unary(&b, IR_NEG, less->operands[1])};
+    IrValue *sum = ir_result(ir_op_create(&b, IR_FMA, 3, operands, 1, &less->results[0].type), 0);
+    if (is_below_maximum(&less->results[0])) ir_attr_set_bool(op, "not_positive", true); /* but for a rounding */
+    ir_set_operand(op, 0, sum);
+    if (less->results[0].uses) return;
+    ir_op_erase(less);
+    if (!is_positive(product->operands[1])) return;
+    OpList folds = {0};
+    for (const IrUse *use = product->results[0].uses; use; use = use->next) {
+        if (use->op->opcode != IR_TILE_REDUCE || strcmp(ir_attr_str(use->op, "kind", ""), "max") != 0) return;
+        VEC_PUSH(ctx->scratch, &folds, use->op);
+    }
+    for (size_t i = 0; i < folds.len; i++) scale_maximum(folds.data[i], product);
 }
 
 bool pass_narrow_results(PassContext *ctx) {
@@ -188,6 +265,7 @@ bool pass_narrow_results(PassContext *ctx) {
         for (size_t i = 0; i < ops.len; i++) {
             IrOpcode opcode = ops.data[i]->opcode;
             if (opcode == IR_EXP || opcode == IR_EXP2 || opcode == IR_DIV) mark(ctx, ops.data[i]);
+            if (opcode == IR_EXP2 && ir_attr(ops.data[i], "bits")) join_argument(ctx, ops.data[i]);
         }
     }
     return true;

@@ -97,6 +97,12 @@ const IrType *type_with_extent(IrModule *m, const IrType *t, unsigned axis, int6
 double reduce_identity(const char *kind, Dtype dtype);
 IrOpcode reduce_opcode(const char *kind);
 /* A tile of `type` that holds `value` everywhere. */
+/* mask_scores.c: whether the scalar is known to be above 0, or NaN. */
+bool is_positive(const IrValue *v);
+/* Whether v is made of exponentials of what was filled with -inf along the axis, and where that was absent: v is 0 there. */
+bool is_exponential_of_filled(const IrValue *v, PresenceCache *cache, unsigned axis, PresenceAxis *absent);
+/* Whether v is x - m, m the maximum of the row of x, or more (share_divisors.c). */
+bool is_below_maximum(const IrValue *v);
 IrValue *tile_splat(IrBuilder *b, const IrType *type, double value);
 IrValue *tile_iota(IrBuilder *b, const IrType *type, int64_t axis);
 IrValue *tile_reduced(IrBuilder *b, IrValue *tile, const char *kind, int64_t axis, bool keepdim, const IrType *type);

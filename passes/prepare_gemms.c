@@ -78,6 +78,9 @@ static void match_depth(Prepare *p) {
     for (unsigned i = 0; i < 2; i++)
         k[i] = presence_of(p->ctx, p->gemm->operands[i]).axes[summed_axis(p->gemm, i)];
     if (same_interval(facts, k[0], k[1])) return;
+    PresenceAxis zero;
+    bool filled = !k[0].hi && is_exponential_of_filled(p->gemm->operands[0], presence_cache(p->ctx), summed_axis(p->gemm, 0), &zero);
+    if (filled && same_interval(facts, zero, k[1])) return; /* 0 times the zeros that stand for absent lanes */
     for (unsigned i = 0; i < 2; i++)
         if (k[1 - i].hi) mask_factor(p, i, k[1 - i]);
 }

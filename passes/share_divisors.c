@@ -4,8 +4,8 @@
  *         48 bits, s a power of two other than 1 only where b is so large or small that h or l would not
  *         be normal numbers. h is rounded down, so that l has its sign and infinities stay. The result is
  *         within 0.5000001 ulps and half the least denormal (a product with l may be one), exact where the
- *         quotient is a float; zeros, infinities and NaN are as of a division. Marks, too, each exp of x
- *         less its own maximum: `not_positive`. Where a quotient is asked few bits of (narrow_results), h is enough.
+ *         quotient is a float; zeros, infinities and NaN are as of a division. Marks, too, each exp and exp2 of x
+ *         less its own maximum, or more: `not_positive`. Where a quotient is asked few bits of (narrow_results), h is enough.
  * needs:  tile level, static
  * keeps:  values, to the bound above
  * breaks: nothing
@@ -54,6 +54,20 @@ static const IrOp *less_maximum(const IrValue *v) {
     const IrOp *fold = all ? all->operands[0]->def : NULL;
     if (!fold || fold->opcode != IR_TILE_REDUCE || strcmp(ir_attr_str(fold, "kind", ""), "max") != 0) return NULL;
     return fold->operands[0] == v->def->operands[0] && is_own_row(all, fold) ? fold : NULL;
+}
+
+bool is_below_maximum(const IrValue *v) {
+    if (less_maximum(v)) return true;
+    const IrOp *all = v->def && v->def->opcode == IR_SUB ? repeated(v->def->operands[1], 1) : NULL;
+    const IrOp *most = all ? all->operands[0]->def : NULL;
+    if (!most || most->opcode != IR_MAX) return false;
+    for (unsigned i = 0; i < 2; i++) {
+        const IrOp *fold = most->operands[i]->def;
+        if (fold && fold->opcode == IR_TILE_REDUCE && strcmp(ir_attr_str(fold, "kind", ""), "max") == 0 &&
+            fold->operands[0] == v->def->operands[0] && is_own_row(all, fold))
+            return true;
+    }
+    return false;
 }
 
 /* Known to be 0, infinite, NaN or from 2^-100 to 2^100: a root, or the sum of exp(x - max x) where x was maximal. */
@@ -145,7 +159,7 @@ bool pass_share_divisors(PassContext *ctx) {
         OpList ops = ops_collect(ctx->scratch, f->body);
         for (size_t i = 0; i < ops.len; i++) {
             IrOp *op = ops.data[i];
-            if (op->opcode == IR_EXP && less_maximum(op->operands[0])) ir_attr_set_bool(op, "not_positive", true);
+            if ((op->opcode == IR_EXP || op->opcode == IR_EXP2) && is_below_maximum(op->operands[0])) ir_attr_set_bool(op, "not_positive", true);
             if (op->opcode == IR_DIV && is_tile(op->operands[0])) divide(&s, op);
         }
     }

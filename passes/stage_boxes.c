@@ -26,9 +26,11 @@ typedef struct {
 /* Whether lane (i, j) of the value comes from lane (i, j) of a product of the block. */
 static bool lies_as_product(const IrBlock *block, const IrValue *v) {
     const IrOp *op = v->def;
-    if (!op || op->block != block) return false;
-    if (op->opcode == IR_TILE_GEMM) return true;
-    if (!ir_has_trait(op, IR_ELEMENTWISE)) return false;
+    if (!op || (op->block != block && (!op->block->parent || op->block->parent->block != block))) return false;
+    if (op->opcode == IR_TILE_GEMM) return op->block == block;
+    if (op->opcode == IR_IF)
+        return lies_as_product(block, op->regions[0]->last->operands[v->index]) && lies_as_product(block, op->regions[1]->last->operands[v->index]);
+    if (!ir_has_trait(op, IR_ELEMENTWISE) && op->opcode != IR_TILE_FILL) return false;
     for (unsigned i = 0; i < op->operand_count; i++)
         if (lies_as_product(block, op->operands[i])) return true;
     return false;

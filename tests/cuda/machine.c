@@ -401,6 +401,14 @@ EXPORT float cpu_reciprocal(float x) {
     return way == 0 || isinf(y) || y == 0 ? y : nextafterf(y, way == 1 ? INFINITY : -INFINITY);
 }
 
+/* ex2.approx.ftz: within 2^-22, the same for the same argument; what is denormal is 0. */
+EXPORT float cpu_power_of_two(float x) {
+    uint32_t bits;
+    memcpy(&bits, &x, sizeof bits);
+    double off = ((double)(bits * UINT32_C(0x9e3779b1) % 3) - 1) * 0x1p-22, y = exp2((double)x) * (1 + off);
+    return y < 0x1p-126 ? 0 : (float)y;
+}
+
 /* ---- Shared memory and clusters ---- */
 
 EXPORT unsigned char *cpu_shared(void) {
