@@ -56,7 +56,7 @@ def emit(tools, folder, name, dtype, bits):
     """The emitted C of a function."""
     ir, low = folder / f"{name}_{dtype}_{bits}.skir", folder / f"{name}_{dtype}_{bits}.low.skir"
     ir.write_text(kernel(name, dtype, bits))
-    low.write_text(subprocess.run([tools["opt"], "--passes=expand_math,simplify", ir], check=True,
+    low.write_text(subprocess.run([tools["opt"], "--arch=x86-64-v3", "--passes=expand_math,simplify", ir], check=True,
                                   capture_output=True, text=True).stdout)
     c = folder / f"{name}_{dtype}_{bits}.c"
     c.write_text(subprocess.run([tools["emit"], low, "-t", "openmp"], check=True,
