@@ -188,7 +188,7 @@ static bool reaches(Reach *r, const IrValue *v, bool rounded) {
  * an iteration makes of none, if it makes no more of those. */
 static int errors_in(const IrValue *v, const IrValue *carried, int had, int depth) {
     const IrOp *op = v->def;
-    const IrValue *from[2];
+    const IrValue *from[2] = {NULL, NULL};
     if (v == carried) return had;
     if (depth <= 0) return MOST_ERRORS + 1;
     if (!op && !carrier_of(v, from)) return 0;
