@@ -253,10 +253,11 @@ static void scan_segment(const Scan *s, Unit *u, IrValue *before) {
     ir_yield(&in, 1, &sum);
 }
 
-/* Reductions of the tile along the same axis, which loops over chunks carry to the next one: the scan knows the total. */
+/* Reductions of the tile along the same axis, which loops over chunks carry to the next one: the scan knows the total. Where lanes are
+ * fewer than threads, only those that have a segment know it. */
 static void bind_totals(const Scan *s, const Unit *u) {
     IrOp *scan = s->l.op;
-    if (!s->total || u->loop || s->l.rows > 1) return;
+    if (!s->total || u->loop || u->live || s->l.rows > 1) return;
     for (IrUse *use = scan->operands[0]->uses; use; use = use->next) {
         const IrOp *op = use->op;
         const IrAttr *axes = ir_attr(op, "axes");
