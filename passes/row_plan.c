@@ -115,6 +115,19 @@ bool row_may_turn(PassContext *ctx, IrFunc *f, const Axes *axes, size_t index) {
     return true;
 }
 
+/* The most elements of which a scan or an arg-reduction finds room for all lanes in a block's memory, a lane more for 32 of them. */
+static int64_t most_in_memory(const PassContext *ctx, const OpList *ops, const Axes *axes, size_t index) {
+    enum { BESIDE = 1024 }; /* partial results */
+    int64_t widest = 0;
+    for (size_t i = 0; i < ops->len; i++) {
+        const IrOp *op = ops->data[i];
+        if (op->opcode == IR_TILE_REDUCE || !is_fold_along(axes, op, index)) continue;
+        int64_t size = (int64_t)dtype_size(op->operands[0]->type->dtype);
+        widest = size > widest ? size : widest;
+    }
+    return widest ? (ctx->target->shared_bytes_block - BESIDE) / widest / 33 * 32 : INT64_MAX;
+}
+
 static size_t add_class(RowClass *classes, size_t n, int64_t elements, int64_t others, int64_t warps, int64_t cluster) {
     int64_t cap = elements / others;
     if (n == CLASS_LIMIT || cap < ROW_LEAST_CAP) return n;
@@ -126,12 +139,13 @@ static size_t add_class(RowClass *classes, size_t n, int64_t elements, int64_t o
 static size_t all_classes(PassContext *ctx, IrFunc *f, const Axes *axes, size_t index, RowClass *classes) {
     OpList ops = ops_collect(ctx->scratch, f->body);
     int64_t others = axes_others(axes, index, 1, 1), held = tiles_held(&ops, axes, index), most = MOST_WARPS;
+    int64_t room = most_in_memory(ctx, &ops, axes, index);
     while (most * 32 > ctx->target->max_threads_block) most /= 2;
     size_t n = 0;
-    for (int64_t warps = 2; warps <= most; warps *= 2)
+    for (int64_t warps = 2; warps <= most && warps * 32 * STEP_HELD <= room; warps *= 2)
         n = add_class(classes, n, warps * 32 * STEP_HELD, others, warps, 1);
     /* Two blocks of half the threads rather than one: while one waits the other computes. */
-    for (int64_t each = 2 * STEP_HELD; each * held <= HELD_ROW; each *= 2) {
+    for (int64_t each = 2 * STEP_HELD; each * held <= HELD_ROW && most * 32 * each <= room; each *= 2) {
         int64_t halves = each == 2 * STEP_HELD && 2 * each * held <= HELD_ROW ? 2 : 1;
         n = add_class(classes, n, most * 32 * each, others, most / halves, 1);
     }
