@@ -75,8 +75,7 @@ void expand_bind_frag(Expand *x, IrValue *value, IrValue *frag, const Dist *dist
 IrValue *expand_scalar(Expand *x, IrValue *value) { return expand_rep(x, value)->value; }
 
 void expand_error(Expand *x, const IrOp *op, const char *what) {
-    const char *text = arena_printf(x->ctx->diags->arena, "%s: %s", ir_op_info(op->opcode)->name, what);
-    diag_report(x->ctx->diags, DIAG_not_lowered, op->span, text);
+    report_unsupported(x->ctx, op->span, arena_printf(x->ctx->diags->arena, "%s: %s", ir_op_info(op->opcode)->name, what));
     x->failed = true;
 }
 
@@ -589,12 +588,14 @@ static const char *largest_shared(Expand *x) {
 static void check_shared(Expand *x) {
     int64_t most = x->ctx->target->shared_bytes_block;
     if (x->shared_bytes <= most || x->failed) return;
+    x->failed = true;
+    Span place = first_place(x->from->body);
+    if (is_reported(x->ctx, DIAG_not_lowered, place, "bytes of shared memory")) return;
     const char *text = arena_printf(x->ctx->diags->arena, "\"%s\" needs %lld bytes of shared memory, a block has %lld",
                                     x->from->name, (long long)x->shared_bytes, (long long)most);
-    Diag *d = diag_report(x->ctx->diags, DIAG_not_lowered, first_place(x->from->body), text);
+    Diag *d = diag_report(x->ctx->diags, DIAG_not_lowered, place, text);
     const char *largest = largest_shared(x);
     if (*largest) diag_note(x->ctx->diags, d, SPAN_NONE, "most of it: %s bytes; smaller tiles or fewer stages need less", largest);
-    x->failed = true;
 }
 
 static bool expand_func(PassContext *ctx, IrFunc *from) {

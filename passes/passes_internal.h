@@ -112,6 +112,8 @@ IrValue *tile_first_of_best(IrBuilder *b, const IrOp *arg, int64_t axis, IrValue
 /* No tile or tensor of the function has more axes than layouts have, and no layout is one that a
  * distribution cannot say; else false with an error. */
 bool check_ranks(PassContext *ctx, IrFunc *f);
+/* Has a diagnostic with these words told of this place, as for another version of a kernel? */
+bool is_reported(const PassContext *ctx, DiagId id, Span span, const char *text);
 void report_unsupported(PassContext *ctx, Span span, const char *what);
 /* A hint that is left aside: a note, once a place and reason, or an error under --strict-hints. */
 void report_hint(PassContext *ctx, Span span, const char *hint, const char *reason);

@@ -369,15 +369,19 @@ IrValue *tile_first_of_best(IrBuilder *b, const IrOp *arg, int64_t axis, IrValue
     return tile_reduced(b, index, "min", axis, ir_attr_bool(arg, "keepdim"), arg->results[0].type);
 }
 
+bool is_reported(const PassContext *ctx, DiagId id, Span span, const char *text) {
+    for (const Diag *d = ctx->diags->first; span.end && d; d = d->next)
+        if (d->id == id && d->span.begin == span.begin && d->span.file == span.file && strstr(d->text, text)) return true;
+    return false;
+}
+
 void report_unsupported(PassContext *ctx, Span span, const char *what) {
-    diag_report(ctx->diags, DIAG_not_lowered, span, what);
+    if (!is_reported(ctx, DIAG_not_lowered, span, what)) diag_report(ctx->diags, DIAG_not_lowered, span, what);
 }
 
 void report_hint(PassContext *ctx, Span span, const char *hint, const char *reason) {
     DiagId id = ctx->strict_hints ? DIAG_hint_refused : DIAG_hint_not_followed;
-    for (const Diag *d = ctx->diags->first; d; d = d->next)
-        if (d->id == id && d->span.begin == span.begin && d->span.file == span.file && strstr(d->text, reason)) return;
-    diag_report(ctx->diags, id, span, hint, reason);
+    if (!is_reported(ctx, id, span, reason)) diag_report(ctx->diags, id, span, hint, reason);
 }
 
 typedef struct {
