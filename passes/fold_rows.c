@@ -120,14 +120,6 @@ static const Aff *use_of(const Fold *f) {
     return aff_max(c, aff_const(c, 0), aff_min(c, one, aff_min(c, whole, aff_min(c, odd, worth))));
 }
 
-static bool is_asked_for(const Fold *f) {
-    const IrModule *m = f->ctx->module;
-    int64_t value;
-    for (size_t i = 0; i < m->case_count; i++)
-        if (aff_eval(f->folds, case_symbol, &m->cases[i], &value) && value == 1) return true;
-    return false;
-}
-
 static bool folds_rows(const IrOp *reduce) {
     const IrAttr *axes = ir_attr(reduce, "axes");
     return reduce->opcode == IR_TILE_ARG ? ir_attr_int(reduce, "axis", -1) == 0 : axes->count == 1 && axes->ints[0] == 0;
@@ -160,7 +152,7 @@ static bool find(Fold *f) {
         if (ops.data[i] == f->loop) f->loop_at = i;
         if (ops.data[i] == f->reduce) f->reduce_at = i;
     }
-    return f->group > 1 && is_asked_for(f);
+    return f->group > 1 && step_is_asked_for(f->ctx, f->folds);
 }
 
 /* ---- The three steps ---- */

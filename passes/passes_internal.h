@@ -58,6 +58,8 @@ bool aff_over_symbols(const Aff *e);
 
 /* A leaf of an expression at the sizes of a case (an IrCase), for aff_eval. */
 bool case_symbol(void *ctx, const Aff *leaf, int64_t *value);
+/* Does a case ask for a step of the plan, by sizes at which `used` is 1? */
+bool step_is_asked_for(const PassContext *ctx, const Aff *used);
 
 /* The block of the op or of the argument that the value is. */
 IrBlock *home_of(const IrValue *v);
@@ -96,13 +98,13 @@ const IrType *type_with_extent(IrModule *m, const IrType *t, unsigned axis, int6
 /* The neutral element of a reduction kind in a storage type. */
 double reduce_identity(const char *kind, Dtype dtype);
 IrOpcode reduce_opcode(const char *kind);
-/* A tile of `type` that holds `value` everywhere. */
 /* mask_scores.c: whether the scalar is known to be above 0, or NaN. */
 bool is_positive(const IrValue *v);
 /* Whether v is made of exponentials of what was filled with -inf along the axis, and where that was absent: v is 0 there. */
 bool is_exponential_of_filled(const IrValue *v, PresenceCache *cache, unsigned axis, PresenceAxis *absent);
 /* Whether v is x - m, m the maximum of the row of x, or more (share_divisors.c). */
 bool is_below_maximum(const IrValue *v);
+/* A tile of `type` that holds `value` everywhere. */
 IrValue *tile_splat(IrBuilder *b, const IrType *type, double value);
 IrValue *tile_iota(IrBuilder *b, const IrType *type, int64_t axis);
 IrValue *tile_reduced(IrBuilder *b, IrValue *tile, const char *kind, int64_t axis, bool keepdim, const IrType *type);

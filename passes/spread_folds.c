@@ -185,14 +185,6 @@ static void name_symbols(Spread *s) {
     s->parts = symbol(s, "parts", aff_add(c, one, aff_mul(c, s->used.name, aff_sub(c, parts, one))));
 }
 
-static bool is_asked_for(const Spread *s) {
-    const IrModule *m = s->ctx->module;
-    int64_t value;
-    for (size_t i = 0; i < m->case_count; i++)
-        if (aff_eval(s->used_here, case_symbol, &m->cases[i], &value) && value == 1) return true;
-    return false;
-}
-
 /* In the finish, what was absent along other axes is what the loads of the workspace leave out: from a lane on. */
 static bool ends_are_known(const Spread *s) {
     for (unsigned i = 0; i < s->fold_count; i++) {
@@ -217,7 +209,7 @@ static bool find_along(Spread *s, size_t index) {
     if (!is_plain_nest(&s->ops, s->ops.data[s->folds[0]]->block)) return false;
     s->unit = lanes_of_unit(s, weight);
     s->used_here = used_with(s, aff_min(s->ctx->module->affs, room(s), units_of(s)));
-    return is_asked_for(s) && ends_are_known(s);
+    return step_is_asked_for(s->ctx, s->used_here) && ends_are_known(s);
 }
 
 static bool find(Spread *s) {

@@ -1,6 +1,7 @@
 /* A sketch through every layer: passes, C, artifact, file and back, and verified on the CPU at its
  * cases up to a size and at ragged ones. Usage: test FILE.sketch NAME=VALUE... */
 #include "../unit/check.h"
+#include "../unit/show.h"
 #include "artifact.h"
 #include "build.h"
 #include "emit.h"
@@ -13,14 +14,6 @@ typedef struct {
     DiagList diags;
 } Unit;
 
-static void show(const Unit *u) {
-    Str text;
-    str_init(&text);
-    diag_render_text(&u->diags, false, &text);
-    fputs(text.data, stderr);
-    str_release(&text);
-}
-
 static IrModule *build(Unit *u, const char *path, size_t count, const FrontendDefine *defines) {
     Str text;
     str_init(&text);
@@ -30,7 +23,7 @@ static IrModule *build(Unit *u, const char *path, size_t count, const FrontendDe
     FrontendOptions options = {.defines = defines, .define_count = count};
     bool ok = frontend_check(u->arena, file, &options, &u->diags);
     IrModule *m = ok ? frontend_build(u->arena, u->sources, file, &u->diags) : NULL;
-    if (!m) show(u);
+    if (!m) show_diags(&u->diags);
     CHECK(m);
     str_release(&text);
     return m;
@@ -44,7 +37,7 @@ static void lower(Unit *u, IrModule *m, const Target *target) {
     PassReport report;
     pass_report_init(&report);
     bool ok = passes_run(&ctx, passes, count, &options, &report);
-    if (!ok) show(u);
+    if (!ok) show_diags(&u->diags);
     CHECK(ok);
     pass_report_release(&report);
 }
@@ -55,7 +48,7 @@ static Artifact *pack(Unit *u, IrModule *m, const Target *target, size_t count,
     EmitOptions options = {.arch = target->name};
     str_init(&code);
     bool ok = emit_openmp(m, &options, &code, &u->diags);
-    if (!ok) show(u);
+    if (!ok) show_diags(&u->diags);
     CHECK(ok);
     ArtifactBlob blob = {ARTIFACT_C, "native", (const unsigned char *)code.data, code.len};
     ArtifactConstexpr *taken = ARENA_ARRAY(u->arena, ArtifactConstexpr, count + 1);

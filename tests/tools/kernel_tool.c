@@ -6,6 +6,7 @@
  * pack: PREFIX.ptx.ska and PREFIX.cu.ska, assembled for ARCH, for sketchc verify on a machine without compilers.
  *
  * Exits with 77 and a sentence where there is no assembler, or no device for ARCH. */
+#include "../unit/show.h"
 #include "artifact.h"
 #include "emit.h"
 #include "runtime.h"
@@ -21,14 +22,6 @@ typedef struct {
     IrModule *module;
     const char *arch;
 } Unit;
-
-static void show(const Unit *u) {
-    Str text;
-    str_init(&text);
-    diag_render_text(&u->diags, false, &text);
-    fputs(text.data, stderr);
-    str_release(&text);
-}
 
 static Artifact *of_blob(Unit *u, ArtifactBlobKind kind, const Str *code) {
     ArtifactBlob blob = {kind, u->arch, (const unsigned char *)code->data, code->len};
@@ -46,7 +39,7 @@ static Artifact *pack(Unit *u, ArtifactBlobKind kind) {
     EmitOptions options = {.arch = u->arch};
     bool ok = kind == ARTIFACT_PTX ? emit_ptx(u->module, &options, &code, &u->diags) : emit_cuda(u->module, &options, &code, &u->diags);
     Artifact *a = ok ? of_blob(u, kind, &code) : NULL;
-    if (!ok) show(u), fprintf(stderr, "the emitter refuses the kernel\n");
+    if (!ok) show_diags(&u->diags), fprintf(stderr, "the emitter refuses the kernel\n");
     str_release(&code);
     return a;
 }
@@ -135,7 +128,7 @@ int main(int argc, char **argv) {
     str_init(&text);
     diag_list_init(&u.diags, u.arena, source_map_create(u.arena));
     if (file_read(argv[1], LIMIT, &text)) u.module = ir_parse(u.arena, &u.diags, argv[1], text.data, text.len);
-    if (!u.module) show(&u);
+    if (!u.module) show_diags(&u.diags);
     int status = !u.module ? 2 : strcmp(argv[3], "cuda") == 0 ? check_cuda(&u) : check(&u, strcmp(argv[3], "run") == 0, argv[4]);
     str_release(&text);
     arena_destroy(u.arena);

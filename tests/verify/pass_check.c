@@ -59,14 +59,6 @@ static IrModule *load(Arena *arena, DiagList *diags, const Options *o, const cha
     return m;
 }
 
-static void show_diags(const DiagList *diags) {
-    Str out;
-    str_init(&out);
-    diag_render_text(diags, false, &out);
-    fputs(out.data, stderr);
-    str_release(&out);
-}
-
 /* ---- Memory of a launch ---- */
 
 static unsigned output_number(const Run *r, const char *name) {

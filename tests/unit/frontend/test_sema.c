@@ -1,16 +1,11 @@
 /* What sema decides, for the lowering to rely on: see the head of frontend/ast.h. */
 #include "parse_text.h"
+#include "show.h"
 
 static Checked check_text(const char *text) {
     static const FrontendOptions OPTIONS = {0};
     Checked c = parse_text(text, strlen(text), &OPTIONS);
-    if (!c.ok) {
-        Str out;
-        str_init(&out);
-        diag_render_text(&c.diags, false, &out);
-        fputs(out.data, stderr);
-        str_release(&out);
-    }
+    if (!c.ok) show_diags(&c.diags);
     CHECK(c.ok);
     return c;
 }

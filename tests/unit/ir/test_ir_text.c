@@ -1,6 +1,7 @@
 /* parse(print(x)) == x and ir_verify for the files given, and precise places for mistakes in text. */
 #include "check.h"
 #include "ir.h"
+#include "show.h"
 
 typedef struct {
     Arena *arena;
@@ -15,14 +16,6 @@ static Reader reader(void) {
     return r;
 }
 
-static void show(const Reader *r) {
-    Str out;
-    str_init(&out);
-    diag_render_text(&r->diags, false, &out);
-    fputs(out.data, stderr);
-    str_release(&out);
-}
-
 static void test_file(const char *path) {
     Str text, printed, again;
     str_init(&text);
@@ -31,9 +24,9 @@ static void test_file(const char *path) {
     CHECK(file_read(path, 1 << 20, &text));
     Reader r = reader();
     IrModule *m = ir_parse(r.arena, &r.diags, path, text.data, text.len);
-    if (!m) show(&r);
+    if (!m) show_diags(&r.diags);
     CHECK(m);
-    if (!ir_verify(m, &r.diags)) show(&r);
+    if (!ir_verify(m, &r.diags)) show_diags(&r.diags);
     CHECK(r.diags.error_count == 0);
     ir_print(m, &printed);
     CHECK_STR(printed.data, text.data); /* the samples stand in printed form */
@@ -57,7 +50,7 @@ static void expect_mistake(const char *text, unsigned line, unsigned column, con
     uint32_t at_line = 0, at_column = 0;
     const SourceFile *file = source_file(r.sources, r.diags.first->span.file);
     source_position(file, r.diags.first->span.begin, &at_line, &at_column);
-    if (at_line != line || at_column != column || r.diags.error_count != count) show(&r);
+    if (at_line != line || at_column != column || r.diags.error_count != count) show_diags(&r.diags);
     CHECK(at_line == line && at_column == column);
     CHECK(r.diags.error_count == count);
     arena_destroy(r.arena);

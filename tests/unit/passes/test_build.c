@@ -2,6 +2,7 @@
 #include "build.h"
 #include "check.h"
 #include "passes.h"
+#include "show.h"
 
 static const PassId tile_passes[] = {PASS_SIMPLIFY,   PASS_OUTLINE_KERNELS, PASS_EXPAND_COUNTS,
                                      PASS_STRIP_MINE, PASS_SPLIT_PASSES,    PASS_SIMPLIFY,
@@ -42,13 +43,7 @@ static void lower(Session *s, IrModule *m, const char *arch) {
     PassReport report;
     pass_report_init(&report);
     bool ok = passes_run(&ctx, tile_passes, COUNT_OF(tile_passes), &options, &report);
-    if (!ok) {
-        Str text;
-        str_init(&text);
-        diag_render_text(&s->diags, false, &text);
-        fputs(text.data, stderr);
-        str_release(&text);
-    }
+    if (!ok) show_diags(&s->diags);
     CHECK(ok && report.done == COUNT_OF(tile_passes));
     pass_report_release(&report);
     ir_print(m, &s->text);

@@ -2,6 +2,7 @@
 #ifndef TESTS_UNIT_VERIFY_GRAPH_H
 #define TESTS_UNIT_VERIFY_GRAPH_H
 #include "check.h"
+#include "show.h"
 #include "verify.h"
 
 static inline IrModule *graph_parse(Arena *arena, const char *text) {
@@ -10,11 +11,7 @@ static inline IrModule *graph_parse(Arena *arena, const char *text) {
     diag_list_init(&diags, arena, sources);
     IrModule *m = ir_parse(arena, &diags, "graph.skir", text, strlen(text));
     if (!m || diags.error_count || !ir_verify(m, &diags)) {
-        Str out;
-        str_init(&out);
-        diag_render_text(&diags, false, &out);
-        fputs(out.data, stderr);
-        str_release(&out);
+        show_diags(&diags);
         exit(1);
     }
     return m;

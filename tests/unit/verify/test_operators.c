@@ -31,11 +31,7 @@ static Example evaluate(const char *tensors, const char *equations) {
                       ? frontend_build(c.arena, sources, file, &diags)
                       : NULL;
     if (!m || !ir_verify(m, &diags)) {
-        Str out;
-        str_init(&out);
-        diag_render_text(&diags, false, &out);
-        fputs(out.data, stderr);
-        str_release(&out);
+        show_diags(&diags);
         CHECK(false);
     }
     const IrFunc *f = m->first;
