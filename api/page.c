@@ -143,35 +143,7 @@ static void put_shared(const IrFunc *f, const Buffers *buffers, Str *out) {
 
 /* ---- When a version runs ---- */
 
-/* `term > 0` as people would say it. */
-static void put_condition(AffCtx *a, const Aff *term, Str *out) {
-    int64_t limit = term->kind == AFF_SUM ? term->value : 0;
-    bool below = limit > 0, above = limit < 0;
-    for (size_t i = 0; term->kind == AFF_SUM && i < term->count; i++) {
-        below = below && term->coefs[i] < 0;
-        above = above && term->coefs[i] > 0;
-    }
-    const Aff *rest = below ? aff_sub(a, aff_const(a, limit), term) : above ? aff_sub(a, term, aff_const(a, limit)) : term;
-    aff_print(rest, out);
-    if (below && limit == 1 && rest->kind == AFF_MOD)
-        str_append(out, " = 0");
-    else
-        str_printf(out, below ? " < %lld" : " > %lld", (long long)(above ? -limit : limit));
-}
-
-/* A smallest term above 0 is all of them above 0. */
-static void put_conditions(AffCtx *a, const Aff *e, Str *out) {
-    for (size_t i = 0; i < (e->kind == AFF_SUM ? e->count : 1); i++) {
-        const Aff *least = e->kind == AFF_SUM ? e->args[i] : e;
-        if (least->kind != AFF_MIN || (e->kind == AFF_SUM && e->coefs[i] != 1)) continue;
-        const Aff *rest = aff_sub(a, e, least);
-        put_conditions(a, aff_add(a, rest, least->args[0]), out);
-        put_conditions(a, aff_add(a, rest, least->args[1]), out);
-        return;
-    }
-    if (out->len) str_append(out, ", ");
-    put_condition(a, e, out);
-}
+enum { MOST_CONDITIONS = 16 };
 
 static void put_guard(sketchc_unit *unit, const IrFunc *f, Str *out) {
     AffCtx *a = aff_ctx_create(unit->arena);
@@ -181,8 +153,14 @@ static void put_guard(sketchc_unit *unit, const IrFunc *f, Str *out) {
     str_init(&words);
     if (f->guard) aff_print(f->guard, &text);
     const Aff *guard = f->guard ? aff_parse(a, text.data, NULL, NULL, &at) : NULL;
-    if (guard) put_conditions(a, guard, &words);
-    put_text(guard ? words.data : f->guard ? text.data : "always", out);
+    AffCondition found[MOST_CONDITIONS];
+    size_t count = guard ? aff_conditions(a, guard, found, COUNT_OF(found)) : 0;
+    for (size_t i = 0; i < count; i++) {
+        if (i) str_append(&words, ", ");
+        aff_print(found[i].left, &words);
+        str_printf(&words, " %s %lld", found[i].relation, (long long)found[i].right);
+    }
+    put_text(count ? words.data : f->guard ? text.data : "always", out);
     str_release(&words);
     str_release(&text);
 }

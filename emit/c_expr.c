@@ -670,3 +670,15 @@ CExpr c_aff(CPrinter *p, const Aff *e) {
         return aff_call(p, C_HELPER_MAX_INT, a, b);
     }
 }
+
+const char *c_guard(CPrinter *p, const IrFunc *f) {
+    enum { MOST = 16 };
+    AffCondition found[MOST];
+    size_t count = f->guard ? aff_conditions(p->module->affs, f->guard, found, MOST) : 0;
+    const char *text = NULL;
+    if (f->guard && !count) return arena_printf(p->arena, "%s > 0", c_text(p, c_aff(p, f->guard), C_PREC_ADD));
+    for (size_t i = 0; i < count; i++)
+        text = arena_printf(p->arena, "%s%s%s %s %lld", text ? text : "", text ? " && " : "",
+                            c_text(p, c_aff(p, found[i].left), C_PREC_ADD), found[i].relation, (long long)found[i].right);
+    return text;
+}

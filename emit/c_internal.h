@@ -145,6 +145,7 @@ const char *c_float_text(CPrinter *p, Dtype t, double value);
 const char *c_helper(CPrinter *p, CHelper id, Dtype a, Dtype b); /* its name, noted as used */
 CExpr c_aff(CPrinter *p, const Aff *e);                          /* over symbols, for the host */
 bool c_aff_nonneg(const Aff *e);
+const char *c_guard(CPrinter *p, const IrFunc *f);               /* the conditions of a version; null: none */
 
 /* c_memory.c: loads, stores, vectors, atoms, shared memory */
 const char *c_element(CPrinter *p, const IrValue *ptr, const IrValue *offset); /* p[off] */

@@ -25,16 +25,35 @@ static const char *alignment_condition(CPrinter *p, const IrFunc *f) {
     return *text ? text : NULL;
 }
 
+/* How much of "a && b && c" fits into `room`: up to an &&, and at least one condition. */
+static size_t fitting_conditions(const char *text, size_t room) {
+    enum { AND = 4 }; /* " && " */
+    size_t n = strlen(text);
+    const char *last = NULL;
+    for (const char *at = n < room ? NULL : strstr(text, " && "); at && (!last || (size_t)(at - text) + AND <= room); at = strstr(at + AND, " && "))
+        last = at;
+    return last ? (size_t)(last - text) + AND : n;
+}
+
+/* `const bool NAME = GUARD;`, on as many lines as it takes. */
+static void print_conditions(CPrinter *p, const char *name, const char *guard) {
+    const char *head = arena_printf(p->arena, "const bool %s = ", name);
+    for (; *guard; head = "    ") {
+        size_t n = fitting_conditions(guard, C_LINE_WIDTH - 4 * p->indent - strlen(head));
+        bool ends = !guard[n];
+        c_line(p, "%s%.*s%s", head, (int)(ends ? n : n - 1), guard, ends ? ";" : "");
+        guard += n;
+    }
+}
+
 /* The `if` of a version; conditions that do not fit on its line get names. */
 static const char *version_condition(CPrinter *p, const IrFunc *f, unsigned version) {
-    const char *aligned = alignment_condition(p, f), *guard = NULL;
-    if (f->guard)
-        guard = arena_printf(p->arena, "%s > 0", c_text(p, c_aff(p, f->guard), C_PREC_ADD));
+    const char *aligned = alignment_condition(p, f), *guard = c_guard(p, f);
     size_t width =
         4 * p->indent + 12 + (aligned ? strlen(aligned) : 0) + (guard ? strlen(guard) : 0);
     if (width > C_LINE_WIDTH && guard && strlen(guard) > 40) {
         const char *name = name_claim(&p->names, arena_printf(p->arena, "fits_%u", version));
-        c_line(p, "const bool %s = %s;", name, guard);
+        print_conditions(p, name, guard);
         guard = name;
     }
     width = 4 * p->indent + 12 + (aligned ? strlen(aligned) : 0) + (guard ? strlen(guard) : 0);

@@ -38,9 +38,7 @@ static void print_step(CPrinter *p, const IrFunc *first) {
             c_fail(p, NULL, "a guarded version with the name of its step");
         const char *call = arena_printf(p->arena, "%s", emit_entry_name(p->arena, f));
         const char *head = "return";
-        if (f->guard)
-            head = arena_printf(p->arena, "if (%s > 0) return",
-                                c_text(p, c_aff(p, f->guard), C_PREC_ADD));
+        if (f->guard) head = arena_printf(p->arena, "if (%s) return", c_guard(p, f));
         c_print_call(p, head, call, c_arguments(p, f), ");", false);
         open = f->guard;
     }

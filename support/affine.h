@@ -98,6 +98,14 @@ bool aff_prove_eq(const AffFacts *f, const Aff *a, const Aff *b);
 /* Evaluates with `lookup` giving each leaf's value; false on an unknown leaf or overflow. */
 bool aff_eval(const Aff *e, bool (*lookup)(void *ctx, const Aff *leaf, int64_t *value), void *ctx, int64_t *value);
 
+/* What `e > 0` says, as people would: `N <= 4096` and `N % 4 == 0` for min(0, N - N%4 - 4096) - N + 4097. 0: in more than `limit` conditions. */
+typedef struct {
+    const Aff *left;
+    const char *relation; /* "<=", ">" or "==" */
+    int64_t right;
+} AffCondition;
+size_t aff_conditions(AffCtx *c, const Aff *e, AffCondition *found, size_t limit);
+
 void aff_print(const Aff *e, Str *out);
 /* Parses the text form; names become AFF_SYM unless `leaf` (may be null) maps them. On a mistake
  * returns null and sets *error_at to the offending byte. */

@@ -124,3 +124,35 @@ const Aff *aff_max(AffCtx *c, const Aff *a, const Aff *b) {
     const Aff *negated[] = {aff_scale(c, a, -1), aff_scale(c, b, -1)};
     return aff_scale(c, aff_min_of(c, NULL, negated, 2), -1);
 }
+
+/* ---- Conditions ---- */
+
+static AffCondition condition(AffCtx *c, const Aff *e) {
+    AffView v = aff_view(&e);
+    bool below = v.constant > 0, above = v.constant < 0;
+    for (size_t i = 0; i < v.count; i++) {
+        below = below && v.coefs[i] < 0;
+        above = above && v.coefs[i] > 0;
+    }
+    const Aff *limit = aff_const(c, v.constant);
+    if (above && v.constant > INT64_MIN) return (AffCondition){aff_sub(c, e, limit), ">", -v.constant};
+    if (!below) return (AffCondition){e, ">", 0};
+    AffCondition found = {aff_sub(c, limit, e), "<=", v.constant - 1};
+    int64_t divisor;
+    if (v.constant == 1 && found.left->kind == AFF_MOD && aff_is_const(found.left->args[1], &divisor) && divisor > 0) found.relation = "==";
+    return found;
+}
+
+/* A minimum above 0 is all of its operands above 0. */
+size_t aff_conditions(AffCtx *c, const Aff *e, AffCondition *found, size_t limit) {
+    const Aff *min = only_min(e);
+    if (!limit || e->kind == AFF_OVERFLOW) return 0;
+    if (!min) {
+        *found = condition(c, e);
+        return 1;
+    }
+    const Aff *rest = aff_sub(c, e, min);
+    size_t first = aff_conditions(c, aff_add(c, rest, min->args[0]), found, limit);
+    size_t second = first ? aff_conditions(c, aff_add(c, rest, min->args[1]), found + first, limit - first) : 0;
+    return second ? first + second : 0;
+}

@@ -66,6 +66,6 @@ int control_any(const float *restrict X, float *restrict Y, int64_t N, int64_t M
 }
 
 int control(const float *restrict X, float *restrict Y, int64_t N, int64_t M) {
-    if (-(N % 2) + 1 > 0) return control_even(X, Y, N, M);
+    if (N % 2 == 0) return control_even(X, Y, N, M);
     return control_any(X, Y, N, M);
 }

@@ -80,7 +80,7 @@ extern "C" __global__ void __launch_bounds__(128)
 extern "C" cudaError_t rms_norm_launch(const float *X, float *Y, long long B, long long F,
                                        long long D1, long long D2, cudaStream_t stream) {
     if (B < 0 || F < 0 || D1 < 0 || D2 < 0) return cudaErrorInvalidValue;
-    if (-(D2 % 4) + 1 > 0 && ((size_t)X | (size_t)Y) % 16 == 0) {
+    if (D2 % 4 == 0 && ((size_t)X | (size_t)Y) % 16 == 0) {
         const long long grid_x = B * ((D1 + 7) / 8);
         const long long grid_y = (D2 + 127) / 128;
         if (grid_x <= 0 || grid_y <= 0) return cudaSuccess;

@@ -272,6 +272,41 @@ static void check_round_trip(const Aff *e) {
     str_release(&s);
 }
 
+/* All hold exactly where e is above 0. */
+static void check_conditions(const Aff *e, int64_t value) {
+    AffCondition found[8];
+    size_t count = aff_conditions(ctx, e, found, COUNT_OF(found));
+    bool all = true;
+    for (size_t i = 0; i < count; i++) {
+        int64_t left;
+        if (!aff_eval(found[i].left, look_up, NULL, &left)) return;
+        all = all && (found[i].relation[0] == '>' ? left > found[i].right : found[i].relation[0] == '<' ? left <= found[i].right : left == found[i].right);
+    }
+    CHECK(!count || all == (value > 0));
+}
+
+static void conditions(const char *text, const char *want) {
+    AffCondition found[3];
+    Str s;
+    str_init(&s);
+    size_t count = aff_conditions(ctx, parse(text), found, COUNT_OF(found));
+    for (size_t i = 0; i < count; i++) {
+        if (i) str_append(&s, ", ");
+        aff_print(found[i].left, &s);
+        str_printf(&s, " %s %lld", found[i].relation, (long long)found[i].right);
+    }
+    CHECK_STR(count ? s.data : "", want);
+    str_release(&s);
+}
+
+static void test_conditions(void) {
+    conditions("-(N % 4) + 1", "N % 4 == 0");
+    conditions("min(0, N - N % 4 - 4096) - N + 4097", "N <= 4096, N % 4 == 0");
+    conditions("min(4097 - N, min(M, N - 24576))", "N <= 4096, N > 24576, M > 0");
+    conditions("M - N + 3", "M - N + 3 > 0");
+    conditions("min(a, min(b, min(x, y)))", ""); /* too many */
+}
+
 static void test_random(int count, int depth, int64_t magnitude, int64_t leaf_limit,
                         int *compared) {
     for (int n = 0; n < count; n++) {
@@ -293,6 +328,7 @@ static void test_random(int count, int depth, int64_t magnitude, int64_t leaf_li
                         (long long)want);
             }
             CHECK(got == want);
+            check_conditions(e, got);
             ++*compared;
         }
     }
@@ -306,6 +342,7 @@ int main(void) {
     test_overflow();
     test_errors();
     test_leaves();
+    test_conditions();
     int compared = 0;
     test_random(20000, 3, 12, 30, &compared);
     test_random(6000, 4, 12, 30, &compared);
