@@ -18,6 +18,8 @@ import subprocess
 import sys
 import time
 
+from timing import in_turn
+
 FORMS = {"ptx": "nvptx", "cu": "cuda"}
 HEADS, ROWS = 4 * 32, 4096
 BURST = 4e-3  # seconds
@@ -141,14 +143,6 @@ class Run:
             out[h] = torch.softmax(scores, 1).to(q.dtype).float() @ v[h].float()
         return out
 
-    def burst(self, call, count):
-        begin, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
-        begin.record()
-        for _ in range(count):
-            call()
-        end.record()
-        return begin, end, count
-
     def measure(self, p, loads):
         torch.manual_seed(p["head"])
         tensors = [torch.randn(HEADS, ROWS, p["head"], device="cuda").to(self.types[p["dtype"]]) for _ in range(3)]
@@ -179,18 +173,7 @@ class Run:
         return entry
 
     def time(self, entry, calls, bases):
-        names, counts = list(calls), {}
-        for name, call in calls.items():
-            call()
-            begin, end, n = self.burst(call, 2)
-            torch.cuda.synchronize()
-            counts[name] = max(1, round(BURST / (begin.elapsed_time(end) * 1e-3 / n)))
-        rounds = []
-        for turn in range(self.options.rounds + 1):
-            order = names[turn % len(names):] + names[:turn % len(names)]
-            rounds.append({name: self.burst(calls[name], counts[name]) for name in order})
-        torch.cuda.synchronize()
-        times = {name: [r[name][0].elapsed_time(r[name][1]) * 1e-3 / r[name][2] for r in rounds[1:]] for name in names}
+        times = in_turn(torch, calls, BURST, self.options.rounds, first=2)
         work = 4 * HEADS * ROWS * ROWS * entry["head"] / (2 if entry["causal"] else 1)
         best = min(bases, key=lambda name: statistics.median(times[name]))
         entry["samples"] = {name: [round(t, 9) for t in ts] for name, ts in times.items()}

@@ -20,6 +20,8 @@ import subprocess
 import sys
 import time
 
+from timing import in_turn
+
 FORMS = {"ptx": "nvptx", "cu": "cuda"}
 BURST = 2e-3  # seconds
 
@@ -233,27 +235,8 @@ class Run:
         print(f"{p['name']} at {len(SHAPES)} shapes: {odd or 'equal'}", flush=True)
         return {"name": p["name"], "shapes": SHAPES, "differ": odd}
 
-    def burst(self, call, count):
-        begin, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
-        begin.record()
-        for _ in range(count):
-            call()
-        end.record()
-        return begin, end, count
-
     def time(self, entry, calls):
-        names, counts = list(calls), {}
-        for name, call in calls.items():
-            call()
-            begin, end, n = self.burst(call, 3)
-            torch.cuda.synchronize()
-            counts[name] = max(1, round(BURST / (begin.elapsed_time(end) * 1e-3 / n)))
-        rounds = []
-        for turn in range(self.options.rounds + 1):
-            order = names[turn % len(names):] + names[:turn % len(names)]
-            rounds.append({name: self.burst(calls[name], counts[name]) for name in order})
-        torch.cuda.synchronize()
-        times = {name: [r[name][0].elapsed_time(r[name][1]) * 1e-3 / r[name][2] for r in rounds[1:]] for name in names}
+        times = in_turn(torch, calls, BURST, self.options.rounds, first=3)
         work = 2 * entry["side"] ** 3
         entry["samples"] = {name: [round(t, 9) for t in ts] for name, ts in times.items()}
         entry["tflop_per_s"] = {name: work / statistics.median(ts) * 1e-12 for name, ts in times.items()}
