@@ -41,7 +41,7 @@ static double half_of(const Slot *s, size_t thread, unsigned reg, unsigned high,
 
 static float cut_off(double sum) {
     float nearest = (float)sum;
-    bool beyond = isfinite(sum) && fabs((double)nearest) > fabs(sum);
+    bool beyond = fabs(sum) < 0x1p128 && fabs((double)nearest) > fabs(sum);
     return beyond ? nextafterf(nearest, 0) : nearest;
 }
 

@@ -190,7 +190,7 @@ static void collect(const Warp *w, const Types *t, float a[MMA_ROWS][K_MOST], fl
 
 static float cut_off(double sum) {
     float nearest = (float)sum;
-    return isfinite(sum) && fabs((double)nearest) > fabs(sum) ? nextafterf(nearest, 0) : nearest;
+    return fabs(sum) < 0x1p128 && fabs((double)nearest) > fabs(sum) ? nextafterf(nearest, 0) : nearest;
 }
 
 static void sum_into(const Types *t, unsigned terms, const float *a, const float *b, const void *c, void *d) {

@@ -1,6 +1,7 @@
 /* The interpreter: presence of tiles, one rounding per op, threads in lockstep; and its traps, each
  * for a planted fault. */
 #include "graph.h"
+#include "interpret_internal.h"
 
 #include <math.h>
 
@@ -423,6 +424,13 @@ static void check_tensor_core(void) {
     arena_destroy(b.arena);
 }
 
+/* Cut off, not rounded; beyond the largest float infinite all the same. */
+static void check_cut_sums(void) {
+    const double third[4] = {1, 0x1.8p-24, 0, 0}, large[4] = {3e38, 3e38, 0, 0}, small[4] = {-3e38, -3e38, 0, 0};
+    CHECK(tensor_core_sum(0, third, 4, 4) == 1);
+    CHECK(tensor_core_sum(0, large, 4, 4) == INFINITY && tensor_core_sum(0, small, 4, 4) == -INFINITY);
+}
+
 static void check_collectives(void) {
     Bench b = bench();
     float *y = give(&b, "Y", 128);
@@ -517,6 +525,7 @@ int main(void) {
     check_clusters();
     check_groups();
     check_tensor_core();
+    check_cut_sums();
     check_collectives();
     check_frags();
     check_strides();
