@@ -433,9 +433,10 @@ static StorePlan plan_store(Expand *x, IrOp *op, bool updates) {
     StorePlan s = {.dist = is_tile ? dist_of(type) : one};
     bool own = !updates && rep_is_own(expand_rep(x, op->operands[0]), &s.dist);
     plan_pieces(x, op, &s);
-    if (is_tile && own) widen_pieces(x, op, &s);
+    bool alone = ir_slice(op).gather_axis < 0; /* no tile of indices, whose lanes stay where they are */
+    if (is_tile && own && alone) widen_pieces(x, op, &s);
     if (!own) s.plan.width = 1;
-    if (is_tile && !updates && !s.widening.count && expand_rep(x, op->operands[0])->is_frag) gather_lanes(x, op, &s);
+    if (is_tile && alone && !updates && !s.widening.count && expand_rep(x, op->operands[0])->is_frag) gather_lanes(x, op, &s);
     return s;
 }
 
