@@ -115,22 +115,41 @@ bool row_may_turn(PassContext *ctx, IrFunc *f, const Axes *axes, size_t index) {
     return true;
 }
 
-/* The most elements of which a scan or an arg-reduction finds room for all lanes in a block's memory, a lane more for 32 of them. */
-static int64_t most_in_memory(const PassContext *ctx, const OpList *ops, const Axes *axes, size_t index) {
-    enum { BESIDE = 1024 }; /* partial results */
-    int64_t widest = 0;
-    for (size_t i = 0; i < ops->len; i++) {
-        const IrOp *op = ops->data[i];
-        if (op->opcode == IR_TILE_REDUCE || !is_fold_along(axes, op, index)) continue;
-        int64_t size = (int64_t)dtype_size(op->operands[0]->type->dtype);
-        widest = size > widest ? size : widest;
-    }
-    return widest ? (ctx->target->shared_bytes_block - BESIDE) / widest / 33 * 32 : INT64_MAX;
+/* Is the operand put into a block's memory, all of its lanes? */
+static bool passes_through_memory(const IrOp *op) {
+    bool moves = ir_has_trait(op, IR_MOVES) && op->opcode != IR_TILE_BROADCAST && op->opcode != IR_TILE_TRANSPOSE;
+    return op->operand_count && is_tile(op->operands[0]) && (moves || ir_has_trait(op, IR_ALONG) || op->opcode == IR_TILE_ARG);
 }
 
-static size_t add_class(RowClass *classes, size_t n, int64_t elements, int64_t others, int64_t warps, int64_t cluster) {
+/* The lanes that threads are dealt. */
+static int64_t dealt(int64_t lanes) {
+    int64_t n = 1;
+    while (n < lanes) n *= 2;
+    return n;
+}
+
+/* The longest row of which there is room for all lanes there, and for one more of each 32. */
+static int64_t longest_in_memory(const PassContext *ctx, const OpList *ops, const Axes *axes, size_t index) {
+    enum { BESIDE = 1024 }; /* partial results */
+    int64_t longest = INT64_MAX;
+    for (size_t i = 0; i < ops->len; i++) {
+        const IrOp *op = ops->data[i];
+        int along = passes_through_memory(op) ? axes_find(axes, op->operands[0], index) : -1;
+        if (along < 0) continue;
+        const IrType *t = op->operands[0]->type;
+        int64_t lane = (int64_t)dtype_size(t->dtype);
+        for (unsigned a = 0; a < t->rank; a++)
+            if ((int)a != along && ir_type_extent(t, a) > 1) lane *= dealt(ir_type_extent(t, a));
+        int64_t row = (ctx->target->shared_bytes_block - BESIDE) / 33 * 32 / lane;
+        longest = row < longest ? row : longest;
+    }
+    return longest;
+}
+
+/* longest: what a row may have. */
+static size_t add_class(RowClass *classes, size_t n, int64_t elements, int64_t others, int64_t warps, int64_t cluster, int64_t longest) {
     int64_t cap = elements / others;
-    if (n == CLASS_LIMIT || cap < ROW_LEAST_CAP) return n;
+    if (n == CLASS_LIMIT || cap < ROW_LEAST_CAP || dealt(cap) > longest) return n;
     classes[n] = (RowClass){.cap = cap, .warps = warps, .cluster = cluster, .held = elements / (32 * warps * cluster)};
     return n + 1;
 }
@@ -139,21 +158,21 @@ static size_t add_class(RowClass *classes, size_t n, int64_t elements, int64_t o
 static size_t all_classes(PassContext *ctx, IrFunc *f, const Axes *axes, size_t index, RowClass *classes) {
     OpList ops = ops_collect(ctx->scratch, f->body);
     int64_t others = axes_others(axes, index, 1, 1), held = tiles_held(&ops, axes, index), most = MOST_WARPS;
-    int64_t room = most_in_memory(ctx, &ops, axes, index);
+    int64_t longest = longest_in_memory(ctx, &ops, axes, index);
     while (most * 32 > ctx->target->max_threads_block) most /= 2;
     size_t n = 0;
-    for (int64_t warps = 2; warps <= most && warps * 32 * STEP_HELD <= room; warps *= 2)
-        n = add_class(classes, n, warps * 32 * STEP_HELD, others, warps, 1);
+    for (int64_t warps = 2; warps <= most; warps *= 2)
+        n = add_class(classes, n, warps * 32 * STEP_HELD, others, warps, 1, longest);
     /* Two blocks of half the threads rather than one: while one waits the other computes. */
-    for (int64_t each = 2 * STEP_HELD; each * held <= HELD_ROW && most * 32 * each <= room; each *= 2) {
+    for (int64_t each = 2 * STEP_HELD; each * held <= HELD_ROW; each *= 2) {
         int64_t halves = each == 2 * STEP_HELD && 2 * each * held <= HELD_ROW ? 2 : 1;
-        n = add_class(classes, n, most * 32 * each, others, most / halves, 1);
+        n = add_class(classes, n, most * 32 * each, others, most / halves, 1, longest);
     }
     if (others > 1 || !may_spread(ctx, &ops, axes, index)) return n;
     static const int64_t spread[][3] = {{4, 8, 64}, {8, 8, 64}, {8, 16, 48}, {8, 16, 64}, {8, 16, 96}};
     for (size_t i = 0; i < COUNT_OF(spread); i++)
         if (spread[i][2] * held <= HELD && spread[i][1] <= most)
-            n = add_class(classes, n, spread[i][0] * spread[i][1] * 32 * spread[i][2], 1, spread[i][1], spread[i][0]);
+            n = add_class(classes, n, spread[i][0] * spread[i][1] * 32 * spread[i][2], 1, spread[i][1], spread[i][0], longest);
     return n;
 }
 
