@@ -123,7 +123,8 @@ static int64_t passes_of(const Exchange *e, const Dist *dist, const IrValue *rea
     return most;
 }
 
-/* Rows so far apart that lanes of a warp meet in as few banks as can be, in writing and, where the reader is known, in reading. */
+/* Rows so far apart, where there is room, that lanes of a warp meet in as few banks as can be, in writing and, where the reader is known, in
+ * reading. */
 static void choose_pitches(const Expand *x, Exchange *e, const Dist *dist, const IrValue *read, int64_t size) {
     static const int64_t pads[] = {1, 2, 4, 8, 16};
     int64_t last = e->rank ? dist->padded[e->rank - 1] : 0, best = 0;
@@ -133,6 +134,7 @@ static void choose_pitches(const Expand *x, Exchange *e, const Dist *dist, const
         int64_t pad = i ? pads[i - 1] : chosen;
         Dist to = dist_of(read->type);
         set_pitches(e, dist, pad);
+        if (i && x->shared_bytes + e->elements * size > x->ctx->target->shared_bytes_block) continue;
         int64_t count = passes_of(e, dist, NULL, size) + passes_of(e, &to, read, size);
         if (best && count >= best) continue;
         best = count, chosen = i ? pad : chosen;
