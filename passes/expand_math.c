@@ -24,7 +24,7 @@ static MathExpansion unary_expansion(IrOpcode opcode) {
 #undef MATH
 #undef math_pow
     };
-    return expansions[opcode];
+    return opcode == IR_ERFC ? math_erfc : expansions[opcode];
 }
 
 static BinaryExpansion binary_expansion(IrOpcode opcode) {
@@ -35,6 +35,8 @@ static BinaryExpansion binary_expansion(IrOpcode opcode) {
         return math_floordiv;
     case IR_MOD:
         return math_mod;
+    case IR_LOG_RATIO:
+        return math_log_ratio;
     default:
         return NULL;
     }

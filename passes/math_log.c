@@ -69,6 +69,46 @@ IrValue *math_log(Math *m, IrValue *x) {
     return log_edges(m, x, y, 0);
 }
 
+/* x > 0 in the normal range, and the power of two that brought it there. */
+typedef struct {
+    IrValue *bits, *scale, *log2; /* log2: by the machine, infinite or NaN where the logarithm is */
+} Normal;
+
+static Normal normal(Math *m, IrValue *x) {
+    IrValue *tiny = math_lt(m, x, math_num(m, 0x1p-126));
+    IrValue *scale = math_select(m, tiny, math_num(m, 0x1p23), math_num(m, 1)), *y = math_mul(m, x, scale);
+    return (Normal){math_bits(m, y), math_bits(m, scale), math_by_machine(m, IR_LOG2, y)};
+}
+
+/* In f32 by the machine: 2^k b is within a factor of 3/2 of a, a over it is (1 + s) / (1 - s). The bits of
+ * a float are nearly its logarithm, which gives k; that of the machine only tells where a or b is not a positive number. */
+static IrValue *log_ratio(Math *m, IrValue *a, IrValue *b) {
+    Normal p = normal(m, a), q = normal(m, b);
+    IrValue *nearest = math_int(m, 1 << (m->mantissa - 1)), *exponent = math_int(m, -(1 << m->mantissa));
+    IrValue *apart = math_op(m, IR_AND, math_add(m, math_sub(m, p.bits, q.bits), nearest), exponent);
+    IrValue *k = ir_cast(&m->b, apart, m->f); /* of both sums at once 32 bits are too few */
+    k = math_add(m, k, ir_cast(&m->b, math_sub(m, q.scale, p.scale), m->f));
+    IrValue *one = math_op(m, IR_AND, p.bits, math_int(m, (1 << m->mantissa) - 1)); /* a without its exponent */
+    one = math_op(m, IR_OR, one, math_int(m, (int64_t)m->bias << m->mantissa));
+    IrValue *other = math_add(m, q.bits, math_add(m, apart, math_sub(m, one, p.bits)));
+    IrValue *x = math_float(m, one), *y = math_float(m, other);
+    IrValue *top = math_sub(m, x, y), *bottom = math_add(m, x, y); /* the difference is exact */
+    m->bits = NARROW_BITS;
+    IrValue *r = math_reciprocal(m, bottom);
+    m->bits = 0;
+    IrValue *s = math_mul(m, top, r), *rest = math_mul(m, math_fma(m, math_neg(m, s), bottom, top), r);
+    IrValue *z = math_mul(m, s, s), *poly = math_polynomial(m, z, math_log_ratio_f32, COUNT_OF(math_log_ratio_f32));
+    double unit = ldexp(1, -m->mantissa);
+    IrValue *low = math_fma(m, math_mul(m, s, z), poly, math_mul(m, k, math_num(m, m->ln2_lo * unit)));
+    low = math_fma(m, s, math_num(m, 2), math_fma(m, rest, math_num(m, 2), low));
+    IrValue *result = math_fma(m, k, math_num(m, m->ln2_hi * unit), low), *edge = math_sub(m, p.log2, q.log2);
+    return math_select(m, math_lt(m, math_abs(m, edge), math_num(m, INFINITY)), result, edge);
+}
+
+IrValue *math_log_ratio(Math *m, IrValue *a, IrValue *b) {
+    return m->machine && !m->wide ? log_ratio(m, a, b) : math_sub(m, math_log(m, a), math_log(m, b));
+}
+
 /* f = 2^-n x + (2^-n - 1), exactly, as 3/4 <= 2^-n (1 + x) < 3/2. 2^-n as a float needs n < 127, so
  * a large x is scaled by its exponent; small: 0 <= x <= 1, or NaN, which an fma keeps. */
 static Parts split_after_one(Math *m, IrValue *x, bool small) {
