@@ -5,14 +5,28 @@
 
 #include "passes.h"
 
+/* An argument of sine, cosine or tangent less the quadrant's multiple of pi/2 is hi - over. */
+typedef struct {
+    IrValue *quadrant; /* modulo 4; of f64 u64, of f32 i32 */
+    IrValue *hi, *over;
+} MathTurn;
+
+/* The last argument that a branch reduced, and where. */
+typedef struct {
+    const IrValue *x;
+    const IrBlock *block;
+    MathTurn turn;
+} MathTurned;
+
 typedef struct {
     IrBuilder b;
     IrModule *module;
+    MathTurned *turned;
     unsigned width;
     bool wide;             /* f64 */
     int bits;              /* a relative error below 2^-bits is all that is asked; 0: what ir/math.def says */
     bool not_positive;     /* the argument is known to be at most 0, or NaN */
-    bool machine;          /* the target has instructions for 2^x and log2 x */
+    bool machine;          /* scalars of a GPU: instructions for 2^x and log2 x, branches that few lanes take */
     const IrType *f, *i;   /* the float, and the signed integer of its size */
     int mantissa, bias;    /* stored bits, bias of the exponent */
     double ln2_hi, ln2_lo; /* ln 2 = hi + lo, and its reciprocal */
