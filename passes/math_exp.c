@@ -170,11 +170,23 @@ IrValue *math_quotient(Math *m, IrValue *a, IrValue *b) {
     return math_fma(m, math_fma(m, math_neg(m, q), b, a), y, q);
 }
 
-/* 2^n does not overflow here, and 1 e^r - 1 + (1 - 1) is exact. */
+/* (e^2h - 1) / 2 for |h| <= ln 2 / 4: grow of 2h, the powers of two in the coefficients. */
+static IrValue *grow_half(Math *m, IrValue *h) {
+    double scaled[16];
+    const double *c = m->wide ? math_exp_f64 : math_exp_f32;
+    size_t n = m->wide ? COUNT_OF(math_exp_f64) : COUNT_OF(math_exp_f32);
+    for (size_t i = 0; i < n; i++) scaled[i] = ldexp(c[i], (int)(n - i));
+    return math_fma(m, math_mul(m, h, h), math_polynomial(m, h, scaled, n), h);
+}
+
+/* t = e^2a - 1 with 2a = n ln 2 + 2h. 2^n does not overflow here, and 1 e^r - 1 + (1 - 1) is exact. */
 IrValue *math_tanh(Math *m, IrValue *x) {
     IrValue *a = math_op(m, IR_MIN, math_abs(m, x), math_num(m, m->wide ? 20 : 10));
-    IrValue *n, *r = reduce(m, math_add(m, a, a), m->bias, &n), *s = math_power_of_two(m, n);
-    IrValue *t = math_fma(m, s, grow(m, r), math_sub(m, s, math_num(m, 1)));
+    IrValue *n, *k = math_nearest(m, a, 2 * 0x1.71547652b82fep+0, m->bias + 1, &n), *twice = math_power_of_two(m, n);
+    IrValue *h = math_fma(m, k, math_num(m, -m->ln2_hi / 2), a);
+    h = math_fma(m, k, math_num(m, -m->ln2_lo / 2), h);
+    IrValue *rest = math_fma(m, twice, math_num(m, 0.5), math_num(m, -1));
+    IrValue *t = math_fma(m, twice, grow_half(m, h), rest);
     return math_copysign(m, math_quotient(m, t, math_add(m, t, math_num(m, 2))), x);
 }
 
