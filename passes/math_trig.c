@@ -13,7 +13,7 @@
 
 #include <math.h>
 
-enum { MAX_WORDS = 40, F32_WINDOW = 3, F64_WINDOW = 6, FEW = 1 << 20 };
+enum { MAX_WORDS = 40, F32_WINDOW = 3, F64_WINDOW = 6, FEW_BITS = 20, FEW = 1 << FEW_BITS };
 
 typedef struct {
     const IrType *u32, *u64, *i64;
@@ -46,15 +46,23 @@ static void pick(Math *m, IrValue **words, IrValue *at, unsigned levels, unsigne
     }
 }
 
-/* `count` words of 2/pi from bit `offset` on, `zeros` words of zeros standing before it. */
+/* 32 bits of 2/pi from a bit on. */
+static uint32_t word_from(unsigned bit) {
+    unsigned k = bit / 32, skip = bit % 32;
+    uint64_t both = k < COUNT_OF(math_two_over_pi) ? (uint64_t)math_two_over_pi[k] << 32 : 0;
+    if (k + 1 < COUNT_OF(math_two_over_pi)) both |= math_two_over_pi[k + 1];
+    return (uint32_t)(both << skip >> 32);
+}
+
+/* `count` words of 2/pi from bit `offset` on, which counts from `zeros` bits before it. */
 static void window(Math *m, Types t, IrValue *offset, unsigned zeros, unsigned levels,
                    unsigned count, IrValue **words) {
     IrValue *table[2 * MAX_WORDS + 32];
-    IrValue *zero = whole(m, t.u32, 0);
     unsigned size = count + 1 + (1u << levels) - 1;
     for (unsigned k = 0; k < size; k++) {
-        bool inside = k >= zeros && k - zeros < COUNT_OF(math_two_over_pi);
-        table[k] = inside ? whole(m, t.u32, math_two_over_pi[k - zeros]) : zero;
+        unsigned end = 32 * (k + 1);
+        uint32_t word = end <= zeros ? 0 : end - zeros < 32 ? word_from(0) >> (32 - (end - zeros)) : word_from(end - zeros - 32);
+        table[k] = whole(m, t.u32, word);
     }
     pick(m, table, shifted(m, IR_SHR, offset, 5), levels, count + 1);
     IrValue *bits = masked(m, offset, 31);
@@ -90,13 +98,13 @@ static IrValue *take_quadrant(Math *m, Types t, IrValue *fraction, IrValue **qua
     return ir_cast(&m->b, rest, t.i64);
 }
 
-/* x signed, of any size; of what is not finite hi is NaN. */
+/* x signed, from FEW on; of what is not finite hi is NaN. */
 static MathTurn reduce_many(Math *m, IrValue *x) {
     Types t = types_of(m);
     IrValue *a = math_abs(m, x), *negative = math_lt(m, x, math_num(m, 0));
     IrValue *bits = ir_cast(&m->b, math_bits(m, a), t.u32), *words[F32_WINDOW];
-    IrValue *offset = math_sub(m, shifted(m, IR_SHR, bits, 23), whole(m, t.u32, 120));
-    window(m, t, offset, 1, 3, F32_WINDOW, words);
+    IrValue *offset = math_sub(m, shifted(m, IR_SHR, bits, 23), whole(m, t.u32, 127 + FEW_BITS));
+    window(m, t, offset, 32 - 7 - FEW_BITS, 2, F32_WINDOW, words);
     IrValue *factor = math_op(m, IR_OR, masked(m, bits, 0x7FFFFF), whole(m, t.u32, 0x800000));
     IrValue *digits[F32_WINDOW] = {0};
     add_product(m, t, ir_cast(&m->b, factor, t.u64), words, F32_WINDOW, 0, digits);
@@ -167,7 +175,7 @@ static MathTurn reduce_f64(Math *m, IrValue *a) {
     Types t = types_of(m);
     IrValue *bits = ir_cast(&m->b, math_bits(m, a), t.u64), *words[F64_WINDOW];
     IrValue *exponent = ir_cast(&m->b, shifted(m, IR_SHR, bits, 52), t.u32);
-    window(m, t, math_sub(m, exponent, whole(m, t.u32, 1013)), 2, 6, F64_WINDOW, words);
+    window(m, t, math_sub(m, exponent, whole(m, t.u32, 1013)), 64, 6, F64_WINDOW, words);
     IrValue *factor = masked(m, bits, (1ull << 52) - 1);
     factor = math_op(m, IR_OR, factor, whole(m, t.u64, 1ull << 52));
     IrValue *digits[F64_WINDOW] = {0};
