@@ -407,8 +407,10 @@ static CExpr negated(CPrinter *p, const IrOp *op) {
 
 /* nvcc's own reciprocal looks for divisors near the ends of the range first, and warns of a quotient by a constant zero, whose result is defined. */
 static CExpr quotient(CPrinter *p, const IrOp *op, Dtype t) {
-    if (p->dialect->gpu && t == DTYPE_F32 && op->results[0].type->width == 1 && ir_attr_bool(op, "reciprocal"))
-        return c_make(p, C_PREC_PRIMARY, "%s(%s)", c_helper(p, C_HELPER_RECIPROCAL, DTYPE_NONE, DTYPE_NONE), c_use(p, op->operands[1]).text);
+    if (p->dialect->gpu && t == DTYPE_F32 && op->results[0].type->width == 1 && ir_attr_bool(op, "reciprocal")) {
+        CHelper id = ir_attr(op, "bits") ? C_HELPER_RECIPROCAL_NARROW : C_HELPER_RECIPROCAL;
+        return c_make(p, C_PREC_PRIMARY, "%s(%s)", c_helper(p, id, DTYPE_NONE, DTYPE_NONE), c_use(p, op->operands[1]).text);
+    }
     const IrOp *by = op->operands[1]->def;
     const IrAttr *value = by && by->opcode == IR_CONST ? ir_attr(by, "value") : NULL;
     if (p->dialect->gpu && value && value->kind == IR_ATTR_FLOAT && value->number == 0)
@@ -437,8 +439,9 @@ static CExpr floating(CPrinter *p, const IrOp *op, Dtype t) {
     case IR_FMA:
         return library(p, op, "fma", t);
     case IR_EXP2:
+    case IR_LOG2:
         if (!p->dialect->gpu || !ir_attr_bool(op, "machine")) break;
-        return helper_call(p, C_HELPER_POWER_OF_TWO, op);
+        return helper_call(p, op->opcode == IR_EXP2 ? C_HELPER_POWER_OF_TWO : C_HELPER_BINARY_LOGARITHM, op);
     case IR_ABS:
         return library(p, op, "fabs", t);
     case IR_SQRT:

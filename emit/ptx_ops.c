@@ -265,8 +265,9 @@ static LLVMValueRef extreme(Ptx *p, const IrOp *op, LLVMValueRef a, LLVMValueRef
 
 /* 1 / b for a normal b. One step of Newton's from the approximation rounds correctly, as every float from 2^-100
  * to 2^100 did on the machine; what LLVM would emit looks for the ends of the range first. */
-static LLVMValueRef reciprocal(Ptx *p, LLVMValueRef b) {
+static LLVMValueRef reciprocal(Ptx *p, LLVMValueRef b, bool narrow) {
     LLVMValueRef y = ptx_intrinsic(p, "llvm.nvvm.rcp.approx.ftz.f", 0, NULL, 1, &b);
+    if (narrow) return y;
     LLVMValueRef rest[3] = {LLVMBuildFNeg(p->b, b, ""), y, LLVMConstReal(LLVMTypeOf(b), 1)};
     LLVMValueRef step[3] = {on_lanes(p, "llvm.fma", 3, rest), y, y};
     return on_lanes(p, "llvm.fma", 3, step);
@@ -282,7 +283,6 @@ static LLVMValueRef power_of_two(Ptx *p, LLVMValueRef x) {
 
 static LLVMValueRef floating(Ptx *p, const IrOp *op, LLVMValueRef *x, Dtype t) {
     if (t != DTYPE_F32 && t != DTYPE_F64) ptx_fail(p, op, "arithmetic on floats narrower than f32");
-    if (op->opcode == IR_EXP2 && ir_attr_bool(op, "machine")) return power_of_two(p, x[0]);
     switch (op->opcode) {
     case IR_ADD:
         return LLVMBuildFAdd(p->b, x[0], x[1], "");
@@ -291,7 +291,7 @@ static LLVMValueRef floating(Ptx *p, const IrOp *op, LLVMValueRef *x, Dtype t) {
     case IR_MUL:
         return LLVMBuildFMul(p->b, x[0], x[1], "");
     case IR_DIV:
-        if (t == DTYPE_F32 && op->results[0].type->width == 1 && ir_attr_bool(op, "reciprocal")) return reciprocal(p, x[1]);
+        if (t == DTYPE_F32 && op->results[0].type->width == 1 && ir_attr_bool(op, "reciprocal")) return reciprocal(p, x[1], ir_attr(op, "bits"));
         return LLVMBuildFDiv(p->b, x[0], x[1], "");
     case IR_NEG:
         return LLVMBuildFNeg(p->b, x[0], "");
@@ -300,6 +300,10 @@ static LLVMValueRef floating(Ptx *p, const IrOp *op, LLVMValueRef *x, Dtype t) {
     case IR_MINNUM:
     case IR_MAXNUM:
         return extreme(p, op, x[0], x[1], t);
+    case IR_EXP2:
+    case IR_LOG2:
+        if (!ir_attr_bool(op, "machine")) break;
+        return op->opcode == IR_EXP2 ? power_of_two(p, x[0]) : ptx_intrinsic(p, "llvm.nvvm.lg2.approx.ftz.f", 0, NULL, 1, x);
     case IR_FMA:
         return on_lanes(p, "llvm.fma", 3, x);
     case IR_ABS:
@@ -315,9 +319,10 @@ static LLVMValueRef floating(Ptx *p, const IrOp *op, LLVMValueRef *x, Dtype t) {
     case IR_RINT:
         return on_lanes(p, "llvm.rint", 1, x);
     default:
-        ptx_fail(p, op, "this operation on floats: it is to be expanded before");
-        return x[0];
+        break;
     }
+    ptx_fail(p, op, "this operation on floats: it is to be expanded before");
+    return x[0];
 }
 
 static LLVMValueRef compare(Ptx *p, const IrOp *op, LLVMValueRef a, LLVMValueRef b) {

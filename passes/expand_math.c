@@ -24,7 +24,7 @@ static MathExpansion unary_expansion(IrOpcode opcode) {
 #undef MATH
 #undef math_pow
     };
-    return expansions[opcode];
+    return opcode == IR_ERFC ? math_erfc : expansions[opcode];
 }
 
 static BinaryExpansion binary_expansion(IrOpcode opcode) {
@@ -35,6 +35,8 @@ static BinaryExpansion binary_expansion(IrOpcode opcode) {
         return math_floordiv;
     case IR_MOD:
         return math_mod;
+    case IR_LOG_RATIO:
+        return math_log_ratio;
     default:
         return NULL;
     }
@@ -50,9 +52,14 @@ static IrValue *operand(Math *m, IrValue *x) {
     return ir_result(ir_op_create(&m->b, IR_PACK, m->width, lanes, 1, &m->f), 0);
 }
 
+typedef struct {
+    const PassContext *ctx;
+    MathTurned turned;
+} Walk;
+
 static void expand_op(void *context, IrOp *op) {
-    const PassContext *ctx = context;
-    IrModule *module = ctx->module;
+    Walk *walk = context;
+    IrModule *module = walk->ctx->module;
     MathExpansion unary = unary_expansion(op->opcode);
     BinaryExpansion binary = binary_expansion(op->opcode);
     if ((!unary && !binary) || ir_attr_bool(op, "machine")) return;
@@ -62,7 +69,8 @@ static void expand_op(void *context, IrOp *op) {
     Math m = math_begin(module, op, narrow ? DTYPE_F32 : type->dtype, type->width);
     m.not_positive = ir_attr_bool(op, "not_positive");
     m.bits = (int)ir_attr_int(op, "bits", 0);
-    m.machine = ctx->target->kind == TARGET_CUDA && type->width == 1;
+    m.machine = walk->ctx->target->kind == TARGET_CUDA && type->width == 1;
+    m.turned = &walk->turned;
     IrValue *x = operand(&m, op->operands[0]);
     IrValue *result = unary ? unary(&m, x) : binary(&m, x, operand(&m, op->operands[1]));
     if (narrow) result = ir_cast(&m.b, result, type);
@@ -85,16 +93,17 @@ static void expand_share(IrModule *module, IrOp *op) {
 
 /* Logarithms and sigmoids come first: where an exponential is still one, its range is known. */
 static void expand_first(void *context, IrOp *op) {
-    const PassContext *ctx = context;
+    const Walk *walk = context;
     if (op->opcode == IR_LOG1P) expand_op(context, op);
-    if (op->opcode == IR_DIV) expand_share(ctx->module, op);
+    if (op->opcode == IR_DIV) expand_share(walk->ctx->module, op);
 }
 
 bool pass_expand_math(PassContext *ctx) {
     for (IrFunc *f = ctx->module->first; f; f = f->next) {
         if (f->level != IR_LEVEL_KERNEL) continue;
-        ir_walk(f->body, expand_first, ctx);
-        ir_walk(f->body, expand_op, ctx);
+        Walk walk = {.ctx = ctx};
+        ir_walk(f->body, expand_first, &walk);
+        ir_walk(f->body, expand_op, &walk);
     }
     return true;
 }

@@ -32,6 +32,12 @@ static IrValue *exp_reduced(Math *m, IrValue *r, int up) {
     return math_add(m, one, math_fma(m, math_mul(m, r, r), p, linear));
 }
 
+IrValue *math_by_machine(Math *m, IrOpcode opcode, IrValue *x) {
+    IrValue *y = ir_unary(&m->b, opcode, x);
+    ir_attr_set_bool(y->def, "machine", true);
+    return y;
+}
+
 /* 2^(x factor) where few bits are asked: the remainder in one step, 2^r by a polynomial whose error is half as large as
  * `bits` allows, or less. */
 static IrValue *power_polynomial(Math *m, IrValue *x, double factor, bool not_positive) {
@@ -49,7 +55,7 @@ static IrValue *power_polynomial(Math *m, IrValue *x, double factor, bool not_po
 }
 
 static bool is_narrow(const Math *m) {
-    return !m->wide && m->bits && m->bits <= 18;
+    return !m->wide && m->bits && m->bits <= NARROW_BITS;
 }
 
 static const IrOp *made_by(const IrValue *v, IrOpcode opcode) { return v->def && v->def->opcode == opcode ? v->def : NULL; }
@@ -67,9 +73,7 @@ static IrValue *raised(Math *m, IrValue *x, double factor) {
  * the root. */
 static IrValue *power_machine(Math *m, IrValue *x, double factor, bool not_positive) {
     IrValue *y = not_positive ? raised(m, x, factor) : math_mul(m, x, math_num(m, factor / 2));
-    IrOp *op = ir_op_create(&m->b, IR_EXP2, 1, &y, 1, &y->type);
-    ir_attr_set_bool(op, "machine", true);
-    IrValue *e = ir_result(op, 0);
+    IrValue *e = math_by_machine(m, IR_EXP2, y);
     return math_mul(m, e, not_positive ? math_num(m, ldexp(1, -UP)) : e);
 }
 
@@ -152,25 +156,37 @@ IrValue *math_cosh(Math *m, IrValue *x) {
     return math_add(m, h, math_div(m, math_num(m, 0.25), h));
 }
 
-/* 1 / b, b from 2^-100 to 2^100. */
-static IrValue *reciprocal(Math *m, IrValue *b) {
+IrValue *math_reciprocal(Math *m, IrValue *b) {
     IrValue *y = math_div(m, math_num(m, 1), b);
     if (!m->wide) ir_attr_set_bool(y->def, "reciprocal", true);
+    if (is_narrow(m)) ir_attr_set_int(y->def, "bits", m->bits);
     return y;
 }
 
 IrValue *math_quotient(Math *m, IrValue *a, IrValue *b) {
     if (m->wide) return math_div(m, a, b);
-    IrValue *y = reciprocal(m, b), *q = math_mul(m, a, y);
+    IrValue *y = math_reciprocal(m, b), *q = math_mul(m, a, y);
     if (is_narrow(m)) return q;
     return math_fma(m, math_fma(m, math_neg(m, q), b, a), y, q);
 }
 
-/* 2^n does not overflow here, and 1 e^r - 1 + (1 - 1) is exact. */
+/* (e^2h - 1) / 2 for |h| <= ln 2 / 4: grow of 2h, the powers of two in the coefficients. */
+static IrValue *grow_half(Math *m, IrValue *h) {
+    double scaled[16];
+    const double *c = m->wide ? math_exp_f64 : math_exp_f32;
+    size_t n = m->wide ? COUNT_OF(math_exp_f64) : COUNT_OF(math_exp_f32);
+    for (size_t i = 0; i < n; i++) scaled[i] = ldexp(c[i], (int)(n - i));
+    return math_fma(m, math_mul(m, h, h), math_polynomial(m, h, scaled, n), h);
+}
+
+/* t = e^2a - 1 with 2a = n ln 2 + 2h. 2^n does not overflow here, and 1 e^r - 1 + (1 - 1) is exact. */
 IrValue *math_tanh(Math *m, IrValue *x) {
     IrValue *a = math_op(m, IR_MIN, math_abs(m, x), math_num(m, m->wide ? 20 : 10));
-    IrValue *n, *r = reduce(m, math_add(m, a, a), m->bias, &n), *s = math_power_of_two(m, n);
-    IrValue *t = math_fma(m, s, grow(m, r), math_sub(m, s, math_num(m, 1)));
+    IrValue *n, *k = math_nearest(m, a, 2 * 0x1.71547652b82fep+0, m->bias + 1, &n), *twice = math_power_of_two(m, n);
+    IrValue *h = math_fma(m, k, math_num(m, -m->ln2_hi / 2), a);
+    h = math_fma(m, k, math_num(m, -m->ln2_lo / 2), h);
+    IrValue *rest = math_fma(m, twice, math_num(m, 0.5), math_num(m, -1));
+    IrValue *t = math_fma(m, twice, grow_half(m, h), rest);
     return math_copysign(m, math_quotient(m, t, math_add(m, t, math_num(m, 2))), x);
 }
 
@@ -209,6 +225,15 @@ static IrValue *erf_wide(Math *m, IrValue *a) {
     m->not_positive = true;
     IrValue *large = math_sub(m, one, math_exp(m, math_neg(m, y)));
     return math_select(m, math_lt(m, a, one), small, large);
+}
+
+/* Of |x|: 2^-p(|x|); p grows beyond where it was fitted, so that infinity gives 0. */
+IrValue *math_erfc(Math *m, IrValue *x) {
+    IrValue *a = math_abs(m, x), *zero = math_num(m, 0);
+    IrValue *p = math_mul(m, a, math_polynomial(m, a, math_erfc_short_f32, COUNT_OF(math_erfc_short_f32)));
+    m->bits = 0; /* they are spent */
+    IrValue *e = m->machine ? math_by_machine(m, IR_EXP2, p) : math_exp2(m, p);
+    return math_select(m, math_lt(m, x, zero), math_sub(m, math_num(m, 2), e), e);
 }
 
 IrValue *math_erf(Math *m, IrValue *x) {

@@ -5,19 +5,35 @@
 
 #include "passes.h"
 
+/* An argument of sine, cosine or tangent less the quadrant's multiple of pi/2 is hi - over. */
+typedef struct {
+    IrValue *quadrant; /* modulo 4; of f64 u64, of f32 i32 */
+    IrValue *hi, *over;
+} MathTurn;
+
+/* The last argument that a branch reduced, and where. */
+typedef struct {
+    const IrValue *x;
+    const IrBlock *block;
+    MathTurn turn;
+} MathTurned;
+
 typedef struct {
     IrBuilder b;
     IrModule *module;
+    MathTurned *turned;
     unsigned width;
     bool wide;             /* f64 */
     int bits;              /* a relative error below 2^-bits is all that is asked; 0: what ir/math.def says */
     bool not_positive;     /* the argument is known to be at most 0, or NaN */
-    bool machine;          /* the target has an instruction for 2^x */
+    bool machine;          /* scalars of a GPU: instructions for 2^x and log2 x, branches that few lanes take */
     const IrType *f, *i;   /* the float, and the signed integer of its size */
     int mantissa, bias;    /* stored bits, bias of the exponent */
     double ln2_hi, ln2_lo; /* ln 2 = hi + lo, and its reciprocal */
     double log2e_hi, log2e_lo;
 } Math;
+
+enum { NARROW_BITS = 18 }; /* the most that count as few */
 
 typedef IrValue *(*MathExpansion)(Math *m, IrValue *x);
 
@@ -72,6 +88,8 @@ MathPair math_sum(Math *m, IrValue *large, IrValue *small); /* exactly, |large| 
 IrValue *math_exp2_pair(Math *m, MathPair y); /* 2^(hi + lo) */
 /* a / b for b from 2^-100 to 2^100 and a finite; within 0.6 ulps, of tiny a within one. */
 IrValue *math_quotient(Math *m, IrValue *a, IrValue *b);
+IrValue *math_reciprocal(Math *m, IrValue *b); /* b from 2^-100 to 2^100 */
+IrValue *math_by_machine(Math *m, IrOpcode opcode, IrValue *x); /* 2^x or log2 x by one instruction */
 IrValue *math_share(Math *m, IrValue *a, IrValue *b); /* a sigmoid's quotient; NULL: a / b is none */
 IrValue *math_exp(Math *m, IrValue *x);
 IrValue *math_exp2(Math *m, IrValue *x);
@@ -80,10 +98,12 @@ IrValue *math_sinh(Math *m, IrValue *x);
 IrValue *math_cosh(Math *m, IrValue *x);
 IrValue *math_tanh(Math *m, IrValue *x);
 IrValue *math_erf(Math *m, IrValue *x);
+IrValue *math_erfc(Math *m, IrValue *x); /* where few bits are asked */
 
 /* math_log.c */
 IrValue *math_log(Math *m, IrValue *x);
 IrValue *math_log2(Math *m, IrValue *x);
+IrValue *math_log_ratio(Math *m, IrValue *a, IrValue *b); /* log a - log b */
 IrValue *math_log1p(Math *m, IrValue *x);
 MathPair math_log2_pair(Math *m, IrValue *x); /* f64, x > 0 */
 

@@ -54,11 +54,15 @@ static IrValue *log_edges(Math *m, IrValue *x, IrValue *result, double pole) {
     return math_select(m, math_lt(m, x, at), math_num(m, NAN), result);
 }
 
+/* (log(1 + f) - f) / f^2 in f32, f from -1/4 to 1/2. */
+static IrValue *log_curve(Math *m, IrValue *f) {
+    IrValue *p = math_polynomial(m, f, math_log_series_f32, COUNT_OF(math_log_series_f32));
+    return math_fma(m, f, p, math_num(m, -0.5));
+}
+
 /* n ln 2 + log(1 + f) in f32 without a division, f from -1/4 to 1/2: f - f^2 / 2 + f^3 p(f). */
 static IrValue *log_series(Math *m, IrValue *f, IrValue *n) {
-    IrValue *k = ir_cast(&m->b, n, m->f), *square = math_mul(m, f, f);
-    IrValue *p = math_polynomial(m, f, math_log_series_f32, COUNT_OF(math_log_series_f32));
-    p = math_fma(m, f, p, math_num(m, -0.5));
+    IrValue *k = ir_cast(&m->b, n, m->f), *square = math_mul(m, f, f), *p = log_curve(m, f);
     IrValue *y = math_fma(m, square, p, math_mul(m, k, math_num(m, m->ln2_lo)));
     return math_fma(m, k, math_num(m, m->ln2_hi), math_add(m, f, y));
 }
@@ -69,28 +73,71 @@ IrValue *math_log(Math *m, IrValue *x) {
     return log_edges(m, x, y, 0);
 }
 
+/* x > 0 in the normal range, and the power of two that brought it there. */
+typedef struct {
+    IrValue *bits, *scale, *log2; /* log2: by the machine, infinite or NaN where the logarithm is */
+} Normal;
+
+static Normal normal(Math *m, IrValue *x) {
+    IrValue *tiny = math_lt(m, x, math_num(m, 0x1p-126));
+    IrValue *scale = math_select(m, tiny, math_num(m, 0x1p23), math_num(m, 1)), *y = math_mul(m, x, scale);
+    return (Normal){math_bits(m, y), math_bits(m, scale), math_by_machine(m, IR_LOG2, y)};
+}
+
+/* In f32 by the machine: 2^k b is within a factor of 3/2 of a, a over it is (1 + s) / (1 - s). The bits of
+ * a float are nearly its logarithm, which gives k; that of the machine only tells where a or b is not a positive number. */
+static IrValue *log_ratio(Math *m, IrValue *a, IrValue *b) {
+    Normal p = normal(m, a), q = normal(m, b);
+    IrValue *nearest = math_int(m, 1 << (m->mantissa - 1)), *exponent = math_int(m, -(1 << m->mantissa));
+    IrValue *apart = math_op(m, IR_AND, math_add(m, math_sub(m, p.bits, q.bits), nearest), exponent);
+    IrValue *k = ir_cast(&m->b, apart, m->f); /* of both sums at once 32 bits are too few */
+    k = math_add(m, k, ir_cast(&m->b, math_sub(m, q.scale, p.scale), m->f));
+    IrValue *one = math_op(m, IR_AND, p.bits, math_int(m, (1 << m->mantissa) - 1)); /* a without its exponent */
+    one = math_op(m, IR_OR, one, math_int(m, (int64_t)m->bias << m->mantissa));
+    IrValue *other = math_add(m, q.bits, math_add(m, apart, math_sub(m, one, p.bits)));
+    IrValue *x = math_float(m, one), *y = math_float(m, other);
+    IrValue *top = math_sub(m, x, y), *bottom = math_add(m, x, y); /* the difference is exact */
+    m->bits = NARROW_BITS;
+    IrValue *r = math_reciprocal(m, bottom);
+    m->bits = 0;
+    IrValue *s = math_mul(m, top, r), *rest = math_mul(m, math_fma(m, math_neg(m, s), bottom, top), r);
+    IrValue *z = math_mul(m, s, s), *poly = math_polynomial(m, z, math_log_ratio_f32, COUNT_OF(math_log_ratio_f32));
+    double unit = ldexp(1, -m->mantissa);
+    IrValue *low = math_fma(m, math_mul(m, s, z), poly, math_mul(m, k, math_num(m, m->ln2_lo * unit)));
+    low = math_fma(m, s, math_num(m, 2), math_fma(m, rest, math_num(m, 2), low));
+    IrValue *result = math_fma(m, k, math_num(m, m->ln2_hi * unit), low), *edge = math_sub(m, p.log2, q.log2);
+    return math_select(m, math_lt(m, math_abs(m, edge), math_num(m, INFINITY)), result, edge);
+}
+
+IrValue *math_log_ratio(Math *m, IrValue *a, IrValue *b) {
+    return m->machine && !m->wide ? log_ratio(m, a, b) : math_sub(m, math_log(m, a), math_log(m, b));
+}
+
 /* f = 2^-n x + (2^-n - 1), exactly, as 3/4 <= 2^-n (1 + x) < 3/2. 2^-n as a float needs n < 127, so
- * a large x is scaled by its exponent; small: 0 <= x <= 1, or NaN, which an fma keeps. */
-static Parts split_after_one(Math *m, IrValue *x, bool small) {
+ * a large x is scaled by its exponent. */
+static Parts split_after_one(Math *m, IrValue *x) {
     IrValue *shift = math_int(m, m->mantissa), *one = math_num(m, 1);
     IrValue *n = math_sub(m, math_bits(m, math_add(m, one, x)), math_int(m, THREE_QUARTERS));
     IrValue *up = math_op(m, IR_AND, n, math_int(m, -(1 << m->mantissa)));
     n = math_op(m, IR_SHR, n, shift);
-    if (small) {
-        IrValue *s = math_float(m, math_sub(m, math_bits(m, one), up));
-        return (Parts){math_fma(m, x, s, math_sub(m, s, one)), n};
-    }
     IrValue *four = math_float(m, math_sub(m, math_bits(m, math_num(m, 4)), up));
     IrValue *rest = math_fma(m, math_num(m, 0.25), four, math_num(m, -1));
     IrValue *scaled = math_float(m, math_sub(m, math_bits(m, x), up));
     return (Parts){math_add(m, scaled, rest), n};
 }
 
+/* x from 0 to 1, or NaN: from 1/2 on half of 1 + x is 1 + f. The second part of ln 2 weighs 0.07 ulps. */
+static IrValue *log1p_small(Math *m, IrValue *x) {
+    IrValue *half = math_num(m, 0.5), *below = math_lt(m, x, half);
+    IrValue *f = math_select(m, below, x, math_fma(m, x, half, math_num(m, -0.5)));
+    IrValue *k = math_select(m, below, math_num(m, 0), math_num(m, m->ln2_hi));
+    return math_add(m, math_fma(m, math_mul(m, f, f), log_curve(m, f), f), k);
+}
+
 static IrValue *log1p_narrow(Math *m, IrValue *x) {
-    bool small = math_from_0_to_1(x);
-    Parts p = split_after_one(m, x, small);
-    IrValue *y = log_series(m, p.f, p.n);
-    return small ? y : math_keep_zero(m, x, log_edges(m, x, y, -1));
+    if (math_from_0_to_1(x)) return log1p_small(m, x);
+    Parts p = split_after_one(m, x);
+    return math_keep_zero(m, x, log_edges(m, x, log_series(m, p.f, p.n), -1));
 }
 
 IrValue *math_log1p(Math *m, IrValue *x) {

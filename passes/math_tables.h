@@ -35,6 +35,10 @@ static const double math_log_f64[] = {
     0x1.2b5900de53b32p-3, 0x1.39fe51a7c18f9p-3, 0x1.7462b51cb66b1p-3, 0x1.c71c62e3f11e6p-3,
     0x1.2492492df281ap-2, 0x1.99999999952d7p-2, 0x1.5555555555558p-1,
 };
+/* (log((1 + s) / (1 - s)) / s - 2) / z, z = s^2, s to 1/5; error 2^-21.0. */
+static const double math_log_ratio_f32[] = {
+    0x1.32bf32p-2, 0x1.996296p-2, 0x1.555566p-1,
+};
 /* ((log(1 + f) - f) / f^2 + 1/2) / f; error 2^-25.1. */
 static const double math_log_series_f32[] = {
     0x1.5f307cp-5, -0x1.87a1e2p-4, 0x1.de726ep-4, -0x1.02daa2p-3, 0x1.2436f8p-3, -0x1.5536a6p-3,
@@ -109,6 +113,10 @@ static const double math_power_short_f32[] = {
 /* 2^r for narrow results; relative; error 2^-18.6. */
 static const double math_power_long_f32[] = {
     0x1.3997d6p-7, 0x1.ca144p-5, 0x1.ec06dap-3, 0x1.62e0dcp-1, 0x1.ffffe8p-1,
+};
+/* log2(erfc x) / x for narrow results; the error is erfc's, relative where it is above 2^-6.75; error 2^-16.1. */
+static const double math_erfc_short_f32[] = {
+    -0x1.4cb89p-9, 0x1.c5e7f4p-6, -0x1.2a6752p-3, -0x1.d73266p-1, -0x1.a0a77cp+0,
 };
 /* 2 / pi: words of 32 bits after the binary point. */
 static const uint32_t math_two_over_pi[] = {

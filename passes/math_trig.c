@@ -3,23 +3,21 @@
  * Payne and Hanek: with x = M 2^e and M an integer, only the bits of 2/pi from weight 2^(1-e) on
  * matter modulo 4. They are picked from a table of constants by selects, multiplied by M in
  * integers, and give the quadrant and the fraction with more than 60 bits below the nearest
- * multiple of pi/2. */
+ * multiple of pi/2.
+ *
+ * Cody and Waite, for f32 below 2^20: k pi/2 is taken off in three parts. A GPU branches to the other
+ * way; elsewhere, where lanes are vectors, both are made and chosen from: the same bits. */
 #include "math_internal.h"
 
 #include "math_tables.h"
 
 #include <math.h>
 
-enum { MAX_WORDS = 40, F32_WINDOW = 3, F64_WINDOW = 6 };
+enum { MAX_WORDS = 40, F32_WINDOW = 3, F64_WINDOW = 6, FEW_BITS = 20, FEW = 1 << FEW_BITS };
 
 typedef struct {
     const IrType *u32, *u64, *i64;
 } Types;
-
-typedef struct {
-    IrValue *quadrant; /* u64, 0 to 3 */
-    MathPair r;        /* |x| less the quadrant's multiple of pi/2 */
-} Reduced;
 
 static Types types_of(const Math *m) {
     return (Types){math_type(m, DTYPE_U32), math_type(m, DTYPE_U64), math_type(m, DTYPE_I64)};
@@ -48,15 +46,23 @@ static void pick(Math *m, IrValue **words, IrValue *at, unsigned levels, unsigne
     }
 }
 
-/* `count` words of 2/pi from bit `offset` on, `zeros` words of zeros standing before it. */
+/* 32 bits of 2/pi from a bit on. */
+static uint32_t word_from(unsigned bit) {
+    unsigned k = bit / 32, skip = bit % 32;
+    uint64_t both = k < COUNT_OF(math_two_over_pi) ? (uint64_t)math_two_over_pi[k] << 32 : 0;
+    if (k + 1 < COUNT_OF(math_two_over_pi)) both |= math_two_over_pi[k + 1];
+    return (uint32_t)(both << skip >> 32);
+}
+
+/* `count` words of 2/pi from bit `offset` on, which counts from `zeros` bits before it. */
 static void window(Math *m, Types t, IrValue *offset, unsigned zeros, unsigned levels,
                    unsigned count, IrValue **words) {
     IrValue *table[2 * MAX_WORDS + 32];
-    IrValue *zero = whole(m, t.u32, 0);
     unsigned size = count + 1 + (1u << levels) - 1;
     for (unsigned k = 0; k < size; k++) {
-        bool inside = k >= zeros && k - zeros < COUNT_OF(math_two_over_pi);
-        table[k] = inside ? whole(m, t.u32, math_two_over_pi[k - zeros]) : zero;
+        unsigned end = 32 * (k + 1);
+        uint32_t word = end <= zeros ? 0 : end - zeros < 32 ? word_from(0) >> (32 - (end - zeros)) : word_from(end - zeros - 32);
+        table[k] = whole(m, t.u32, word);
     }
     pick(m, table, shifted(m, IR_SHR, offset, 5), levels, count + 1);
     IrValue *bits = masked(m, offset, 31);
@@ -92,23 +98,68 @@ static IrValue *take_quadrant(Math *m, Types t, IrValue *fraction, IrValue **qua
     return ir_cast(&m->b, rest, t.i64);
 }
 
-static Reduced reduce_f32(Math *m, IrValue *a) {
+/* x signed, from FEW on; of what is not finite hi is NaN. */
+static MathTurn reduce_many(Math *m, IrValue *x) {
     Types t = types_of(m);
+    IrValue *a = math_abs(m, x), *negative = math_lt(m, x, math_num(m, 0));
     IrValue *bits = ir_cast(&m->b, math_bits(m, a), t.u32), *words[F32_WINDOW];
-    IrValue *offset = math_sub(m, shifted(m, IR_SHR, bits, 23), whole(m, t.u32, 120));
-    window(m, t, offset, 1, 3, F32_WINDOW, words);
+    IrValue *offset = math_sub(m, shifted(m, IR_SHR, bits, 23), whole(m, t.u32, 127 + FEW_BITS));
+    window(m, t, offset, 32 - 7 - FEW_BITS, 2, F32_WINDOW, words);
     IrValue *factor = math_op(m, IR_OR, masked(m, bits, 0x7FFFFF), whole(m, t.u32, 0x800000));
     IrValue *digits[F32_WINDOW] = {0};
     add_product(m, t, ir_cast(&m->b, factor, t.u64), words, F32_WINDOW, 0, digits);
-    Reduced r;
+    MathTurn r;
     IrValue *turn = take_quadrant(m, t, join(m, digits[0], digits[1]), &r.quadrant);
     Math w = math_as(m, DTYPE_F64);
     IrValue *angle = math_mul(&w, ir_cast(&w.b, turn, w.f), math_num(&w, 0x1.921fb54442d18p-62));
-    r.r.hi = ir_cast(&w.b, angle, m->f);
-    IrValue *rest = math_sub(&w, angle, ir_cast(&w.b, r.r.hi, w.f));
-    r.r.lo = ir_cast(&w.b, rest, m->f);
+    r.hi = ir_cast(&w.b, angle, m->f);
+    r.over = ir_cast(&w.b, math_sub(&w, ir_cast(&w.b, r.hi, w.f), angle), m->f);
     m->b = w.b;
+    r.hi = math_select(m, math_lt(m, a, math_num(m, INFINITY)), r.hi, math_num(m, NAN));
+    r.hi = math_select(m, negative, math_neg(m, r.hi), r.hi);
+    r.over = math_select(m, negative, math_neg(m, r.over), r.over);
+    r.quadrant = ir_cast(&m->b, r.quadrant, m->i);
+    r.quadrant = math_select(m, negative, math_sub(m, math_int(m, 0), r.quadrant), r.quadrant);
     return r;
+}
+
+/* |x| < FEW. pi/2 = c1 + c2 + c3 + 2^-71, each rounded down to 24 bits so that zeros keep their sign. x - k c1 is exact: below 1, and
+ * a multiple of 2^-24; so is hi less it, as what is taken off is a float. */
+static MathTurn reduce_few(Math *m, IrValue *x) {
+    MathTurn r;
+    IrValue *k = math_nearest(m, x, 0x1.45f306dc9c883p-1, 0, &r.quadrant), *c2 = math_num(m, 0x1.4442dp-24);
+    IrValue *t = math_fma(m, k, math_num(m, -0x1.921fb4p+0), x);
+    r.hi = math_sub(m, t, math_mul(m, k, c2));
+    r.over = math_fma(m, k, c2, math_sub(m, r.hi, t));
+    r.over = math_fma(m, k, math_num(m, 0x1.846988p-48), r.over);
+    return r;
+}
+
+static MathTurn chosen(Math *m, IrValue *c, MathTurn a, MathTurn b) {
+    return (MathTurn){math_select(m, c, a.quadrant, b.quadrant), math_select(m, c, a.hi, b.hi), math_select(m, c, a.over, b.over)};
+}
+
+/* The other way by a branch, unless one has just reduced x: sine and cosine of an angle share it. */
+static MathTurn reduce_by_branch(Math *m, IrValue *x, IrValue *is_few, MathTurn few) {
+    if (m->turned->x == x && m->turned->block == m->b.block) return m->turned->turn;
+    const IrType *types[3] = {m->i, m->f, m->f};
+    IrOp *branch = ir_op_create(&m->b, IR_IF, 1, &is_few, 3, types);
+    IrBuilder then = ir_builder_at_end(branch->regions[0]);
+    ir_yield(&then, 3, (IrValue *[]){few.quadrant, few.hi, few.over});
+    Math rare = *m;
+    rare.b = ir_builder_at_end(branch->regions[1]);
+    rare.b.span = m->b.span;
+    MathTurn many = reduce_many(&rare, x);
+    ir_yield(&rare.b, 3, (IrValue *[]){many.quadrant, many.hi, many.over});
+    MathTurn turn = {ir_result(branch, 0), ir_result(branch, 1), ir_result(branch, 2)};
+    *m->turned = (MathTurned){x, m->b.block, turn};
+    return turn;
+}
+
+static MathTurn reduce_f32(Math *m, IrValue *x) {
+    IrValue *is_few = math_lt(m, math_abs(m, x), math_num(m, FEW));
+    MathTurn few = reduce_few(m, x);
+    return m->machine ? reduce_by_branch(m, x, is_few, few) : chosen(m, is_few, few, reduce_many(m, x));
 }
 
 /* hi 2^64 + lo >= 0 as a sum of two floats, times 2^-64. */
@@ -120,17 +171,17 @@ static MathPair wide_to_float(Math *m, Types t, IrValue *hi, IrValue *lo) {
     return math_sum(m, first, math_add(m, ir_cast(&m->b, rest, m->f), low));
 }
 
-static Reduced reduce_f64(Math *m, IrValue *a) {
+static MathTurn reduce_f64(Math *m, IrValue *a) {
     Types t = types_of(m);
     IrValue *bits = ir_cast(&m->b, math_bits(m, a), t.u64), *words[F64_WINDOW];
     IrValue *exponent = ir_cast(&m->b, shifted(m, IR_SHR, bits, 52), t.u32);
-    window(m, t, math_sub(m, exponent, whole(m, t.u32, 1013)), 2, 6, F64_WINDOW, words);
+    window(m, t, math_sub(m, exponent, whole(m, t.u32, 1013)), 64, 6, F64_WINDOW, words);
     IrValue *factor = masked(m, bits, (1ull << 52) - 1);
     factor = math_op(m, IR_OR, factor, whole(m, t.u64, 1ull << 52));
     IrValue *digits[F64_WINDOW] = {0};
     add_product(m, t, masked(m, factor, UINT32_MAX), words, F64_WINDOW, 0, digits);
     add_product(m, t, shifted(m, IR_SHR, factor, 32), words, F64_WINDOW, 1, digits);
-    Reduced r;
+    MathTurn r;
     IrValue *hi = take_quadrant(m, t, join(m, digits[0], digits[1]), &r.quadrant);
     IrValue *sign = shifted(m, IR_SHR, hi, 63); /* all ones when negative */
     IrValue *lo = math_op(m, IR_XOR, join(m, digits[2], digits[3]), ir_cast(&m->b, sign, t.u64));
@@ -140,34 +191,31 @@ static Reduced reduce_f64(Math *m, IrValue *a) {
     IrValue *cross = math_mul(m, f.hi, math_num(m, 0x1.1a62633145c07p-116));
     p.lo = math_add(m, p.lo, math_fma(m, f.lo, half_pi, cross));
     IrValue *negative = math_lt(m, sign, whole(m, t.i64, 0));
-    r.r.hi = math_select(m, negative, math_neg(m, p.hi), p.hi);
-    r.r.lo = math_select(m, negative, math_neg(m, p.lo), p.lo);
+    r.hi = math_select(m, negative, math_neg(m, p.hi), p.hi);
+    r.over = math_select(m, negative, p.lo, math_neg(m, p.lo));
     return r;
 }
 
-/* Arguments below pi/4 are their own remainder, to the last denormal. */
-static Reduced reduce(Math *m, IrValue *a) {
-    Reduced r = m->wide ? reduce_f64(m, a) : reduce_f32(m, a);
-    IrValue *small = math_lt(m, a, math_num(m, 0.785));
-    r.r.hi = math_select(m, small, a, r.r.hi);
-    r.r.lo = math_select(m, small, math_num(m, 0), r.r.lo);
-    r.quadrant = math_select(m, small, whole(m, r.quadrant->type, 0), r.quadrant);
-    return r;
+/* a >= 0; arguments below pi/4 are their own remainder, to the last denormal. */
+static MathTurn reduce(Math *m, IrValue *a) {
+    if (!m->wide) return reduce_f32(m, a);
+    IrValue *small = math_lt(m, a, math_num(m, 0.785)), *zero = whole(m, math_type(m, DTYPE_U64), 0);
+    return chosen(m, small, (MathTurn){zero, a, math_num(m, 0)}, reduce_f64(m, a));
 }
 
-static IrValue *sine(Math *m, MathPair r) {
+static IrValue *sine(Math *m, MathTurn r) {
     IrValue *z = math_mul(m, r.hi, r.hi), *cube = math_mul(m, r.hi, z);
     IrValue *p = MATH_POLYNOMIAL(m, z, sin);
-    IrValue *slope = math_fma(m, z, math_num(m, -0.5), math_num(m, 1));
-    return math_add(m, r.hi, math_fma(m, cube, p, math_mul(m, r.lo, slope)));
+    IrValue *slope = math_fma(m, z, math_num(m, 0.5), math_num(m, -1));
+    return math_add(m, r.hi, math_fma(m, cube, p, math_mul(m, r.over, slope)));
 }
 
-static IrValue *cosine(Math *m, MathPair r) {
+static IrValue *cosine(Math *m, MathTurn r) {
     IrValue *z = math_mul(m, r.hi, r.hi), *half = math_mul(m, z, math_num(m, 0.5));
     IrValue *one = math_num(m, 1), *w = math_sub(m, one, half);
     IrValue *lost = math_sub(m, math_sub(m, one, w), half);
     IrValue *low = math_mul(m, math_mul(m, z, z), MATH_POLYNOMIAL(m, z, cos));
-    low = math_fma(m, math_neg(m, r.hi), r.lo, low);
+    low = math_fma(m, r.hi, r.over, low);
     return math_add(m, w, math_add(m, lost, low));
 }
 
@@ -187,11 +235,26 @@ static IrValue *turn_sign(Math *m, IrValue *v, IrValue *quadrant) {
     return math_float(m, math_op(m, IR_XOR, bits, shifted(m, IR_SHL, turned, m->wide ? 62 : 30)));
 }
 
-/* sin(|x| + turns pi/2) */
-static IrValue *turned_sine(Math *m, IrValue *a, unsigned turns) {
-    Reduced r = reduce(m, a);
-    IrValue *q = math_add(m, r.quadrant, whole(m, r.quadrant->type, turns));
-    IrValue *s = sine(m, r.r), *c = cosine(m, r.r);
+/* Of f32, in fewer steps: z = (hi - over)^2 serves both; `over` is not multiplied by the sine's slope, and is what is taken off last, so that
+ * -0 stays. */
+static void sine_and_cosine(Math *m, MathTurn r, IrValue **s, IrValue **c) {
+    IrValue *twice = math_mul(m, r.hi, math_add(m, r.over, r.over)), *z = math_fma(m, r.hi, r.hi, math_neg(m, twice));
+    double minus[COUNT_OF(math_sin_f32)];
+    for (size_t i = 0; i < COUNT_OF(minus); i++) minus[i] = -math_sin_f32[i];
+    IrValue *p = math_polynomial(m, z, minus, COUNT_OF(minus));
+    *s = math_sub(m, r.hi, math_fma(m, math_mul(m, r.hi, z), p, r.over));
+    p = math_fma(m, z, math_polynomial(m, z, math_cos_f32, COUNT_OF(math_cos_f32)), math_num(m, -0.5));
+    *c = math_fma(m, z, p, math_num(m, 1));
+}
+
+/* sin(x + turns pi/2); f64: x >= 0 */
+static IrValue *turned_sine(Math *m, IrValue *x, unsigned turns) {
+    MathTurn r = reduce(m, x);
+    IrValue *q = math_add(m, r.quadrant, whole(m, r.quadrant->type, turns)), *s, *c;
+    if (m->wide)
+        s = sine(m, r), c = cosine(m, r);
+    else
+        sine_and_cosine(m, r, &s, &c);
     return turn_sign(m, math_select(m, has_bit(m, q, 1), c, s), q);
 }
 
@@ -201,19 +264,21 @@ static IrValue *odd(Math *m, IrValue *x, IrValue *result) {
 }
 
 IrValue *math_sin(Math *m, IrValue *x) {
+    if (!m->wide) return turned_sine(m, x, 0);
     IrValue *a = math_abs(m, x);
     return finite_only(m, a, odd(m, x, turned_sine(m, a, 0)));
 }
 
 IrValue *math_cos(Math *m, IrValue *x) {
+    if (!m->wide) return turned_sine(m, x, 1);
     IrValue *a = math_abs(m, x);
     return finite_only(m, a, turned_sine(m, a, 1));
 }
 
 IrValue *math_tan(Math *m, IrValue *x) {
     IrValue *a = math_abs(m, x);
-    Reduced r = reduce(m, a);
-    IrValue *s = sine(m, r.r), *c = cosine(m, r.r), *turn = has_bit(m, r.quadrant, 1);
+    MathTurn r = reduce(m, a);
+    IrValue *s = sine(m, r), *c = cosine(m, r), *turn = has_bit(m, r.quadrant, 1);
     IrValue *top = math_select(m, turn, math_neg(m, c), s);
     IrValue *t = math_div(m, top, math_select(m, turn, s, c));
     return finite_only(m, a, odd(m, x, t));

@@ -1,8 +1,9 @@
 /* Pass narrow_results: says how many bits are asked of functions whose values only narrower floats are made of.
  *
  * what:   marks exp, exp2 and quotients, f32, with `bits`: a relative error below 2^-bits is all that is
- *         asked. A result that is rounded to f16 or bf16 may be off by three quarters of its last place, half of which the
- *         rounding takes; `bits` is five more than the type has, so that two such errors take a sixteenth of that half.
+ *         asked; 1 + erf(x) so asked becomes erfc(-x). A result that is rounded to f16 or bf16 may be off by three quarters of its last
+ *         place, half of which the rounding takes; `bits` is five more than the type has, so that two such errors take a sixteenth of that
+ *         half.
  *         Marked is what reaches nothing but stores of such a type, or factors of a gemm of one, through operations that keep a
  *         relative error: products, quotients, choices, maxima, sums of what is not negative, moved lanes, and loops that carry
  *         these, unless each iteration would add an error. What is subtracted, compared, looked at by another function or stored
@@ -59,6 +60,7 @@ static bool is_not_negative(const IrValue *v, const IrValue *assumed, int depth)
     }
     case IR_EXP:
     case IR_EXP2:
+    case IR_ERFC:
     case IR_ABS:
     case IR_SQRT:
         return true;
@@ -199,7 +201,7 @@ static int errors_in(const IrValue *v, const IrValue *carried, int had, int dept
         int begun = errors_in(from[0], NULL, 0, depth - 1), once = errors_in(from[1], v, begun, depth - 1);
         return errors_in(from[1], v, once, depth - 1) > once ? MOST_ERRORS + 1 : once > begun ? once : begun;
     }
-    if (op->opcode == IR_EXP || op->opcode == IR_EXP2) return ir_attr(op, "bits") ? 1 : 0;
+    if (op->opcode == IR_EXP || op->opcode == IR_EXP2 || op->opcode == IR_ERFC) return ir_attr(op, "bits") ? 1 : 0;
     if (op->opcode == IR_TILE_GEMM || op->opcode == IR_SUB) return 0; /* of rounded factors; of what keeps all bits */
     bool adds = op->opcode == IR_MUL || op->opcode == IR_DIV || op->opcode == IR_FMA;
     int n = 0;
@@ -211,15 +213,50 @@ static int errors_in(const IrValue *v, const IrValue *carried, int had, int dept
     return n;
 }
 
+/* What is asked of a value: its bits, or 0 where it is all. */
+static int bits_asked(Reach *r, const IrValue *v) {
+    return is_tile(v) && is_float(v, 32) && reaches(r, v, false) ? r->bits : 0;
+}
+
+static bool too_many_errors(const Reach *r) {
+    for (size_t i = 0; i < r->results.len; i++)
+        if (errors_in(r->results.data[i], NULL, 0, DEPTH) > MOST_ERRORS) return true;
+    return false;
+}
+
 static void mark(PassContext *ctx, IrOp *op) {
     Reach r = {.ctx = ctx, .seen = pointer_table(ctx->scratch)};
-    if (!is_tile(&op->results[0]) || !is_float(&op->results[0], 32) || !reaches(&r, &op->results[0], false) || !r.bits) return;
-    ir_attr_set_int(op, "bits", r.bits);
-    for (size_t i = 0; i < r.results.len; i++)
-        if (errors_in(r.results.data[i], NULL, 0, DEPTH) > MOST_ERRORS) {
-            ir_attr_remove(op, "bits");
-            return;
-        }
+    int bits = bits_asked(&r, &op->results[0]);
+    if (!bits) return;
+    ir_attr_set_int(op, "bits", bits);
+    if (too_many_errors(&r)) ir_attr_remove(op, "bits");
+}
+
+static bool is_one(const IrValue *v) {
+    const IrAttr *value = v->def && v->def->opcode == IR_CONST ? ir_attr(v->def, "value") : NULL;
+    return value && value->kind == IR_ATTR_FLOAT && value->number == 1;
+}
+
+/* 1 + erf(x), the only use of that erf: erfc(-x), which takes nothing from a result's bits where erf is near -1. */
+static void complement(PassContext *ctx, IrOp *op) {
+    unsigned one = is_one(op->operands[0]) ? 0 : 1;
+    IrOp *erf = op->operands[1 - one]->def;
+    if (!is_one(op->operands[one]) || !erf || erf->opcode != IR_ERF || erf->results[0].uses->next) return;
+    Reach r = {.ctx = ctx, .seen = pointer_table(ctx->scratch)};
+    int bits = bits_asked(&r, &op->results[0]);
+    if (!bits) return;
+    IrBuilder at = ir_builder_before(op);
+    at.span = op->span;
+    IrValue *y = ir_unary(&at, IR_ERFC, ir_unary(&at, IR_NEG, erf->operands[0]));
+    ir_attr_set_int(y->def, "bits", bits);
+    ir_replace_uses(&op->results[0], y);
+    if (!too_many_errors(&r)) {
+        y->name = op->results[0].name;
+        ir_op_erase(op);
+        return;
+    }
+    ir_replace_uses(y, &op->results[0]);
+    ir_op_erase(y->def);
 }
 
 /* ---- Arguments ---- */
@@ -266,6 +303,7 @@ bool pass_narrow_results(PassContext *ctx) {
             IrOpcode opcode = ops.data[i]->opcode;
             if (opcode == IR_EXP || opcode == IR_EXP2 || opcode == IR_DIV) mark(ctx, ops.data[i]);
             if (opcode == IR_EXP2 && ir_attr(ops.data[i], "bits")) join_argument(ctx, ops.data[i]);
+            if (opcode == IR_ADD) complement(ctx, ops.data[i]);
         }
     }
     return true;

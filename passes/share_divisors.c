@@ -6,6 +6,7 @@
  *         within 0.5000001 ulps and half the least denormal (a product with l may be one), exact where the
  *         quotient is a float; zeros, infinities and NaN are as of a division. Marks, too, each exp and exp2 of x
  *         less its own maximum, or more: `not_positive`. Where a quotient is asked few bits of (narrow_results), h is enough.
+ *         log a - log b, f32 and the only use of both, is one op.
  * needs:  tile level, static
  * keeps:  values, to the bound above
  * breaks: nothing
@@ -152,6 +153,21 @@ static void divide(Sharing *s, IrOp *op) {
     ir_op_erase(op);
 }
 
+static bool is_own_log(const IrValue *v) {
+    return v->def && v->def->opcode == IR_LOG && !v->uses->next;
+}
+
+static void join_logs(IrOp *op) {
+    IrValue *const *x = op->operands;
+    if (op->results[0].type->dtype != DTYPE_F32 || !is_own_log(x[0]) || !is_own_log(x[1])) return;
+    IrBuilder at = ir_builder_before(op);
+    at.span = op->span;
+    IrValue *y = ir_binary(&at, IR_LOG_RATIO, x[0]->def->operands[0], x[1]->def->operands[0]);
+    y->name = op->results[0].name;
+    ir_replace_uses(&op->results[0], y);
+    ir_op_erase(op);
+}
+
 bool pass_share_divisors(PassContext *ctx) {
     for (IrFunc *f = ctx->module->first; f; f = f->next) {
         if (f->level != IR_LEVEL_TILE || f->state != IR_STATE_STATIC) continue;
@@ -159,7 +175,9 @@ bool pass_share_divisors(PassContext *ctx) {
         OpList ops = ops_collect(ctx->scratch, f->body);
         for (size_t i = 0; i < ops.len; i++) {
             IrOp *op = ops.data[i];
-            if ((op->opcode == IR_EXP || op->opcode == IR_EXP2) && is_below_maximum(op->operands[0])) ir_attr_set_bool(op, "not_positive", true);
+            bool power = op->opcode == IR_EXP || op->opcode == IR_EXP2;
+            if (power && is_below_maximum(op->operands[0])) ir_attr_set_bool(op, "not_positive", true);
+            if (op->opcode == IR_SUB && is_tile(op->operands[0])) join_logs(op);
             if (op->opcode == IR_DIV && is_tile(op->operands[0])) divide(&s, op);
         }
     }

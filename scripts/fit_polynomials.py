@@ -32,6 +32,7 @@ def half_log2():
 
 
 LOG_Z = ((sqrt(mpf(2)) - 1) / (sqrt(mpf(2)) + 1)) ** 2 * mpf("1.0001")
+RATIO_Z = mpf("0.04") * mpf("1.0001")  # of numbers 3/2 apart at most
 TRIG_Z = (pi / 4) ** 2 * mpf("1.0001")
 ATAN_Z = (sqrt(mpf(2)) - 1) ** 2 * mpf("1.0001")
 ln2 = log(mpf(2))
@@ -48,6 +49,9 @@ ROWS = {
     "log": ("(log((1 + s) / (1 - s)) / s - 2) / z, z = s^2",
             from_zero(lambda z: (root(lambda s: 2 * atanh(s))(z) - 2) / z, mpf(2) / 3),
             mpf(0), LOG_Z, 3, 7),
+    "log_ratio": ("(log((1 + s) / (1 - s)) / s - 2) / z, z = s^2, s to 1/5",
+                  from_zero(lambda z: (root(lambda s: 2 * atanh(s))(z) - 2) / z, mpf(2) / 3),
+                  mpf(0), RATIO_Z, 3, 0),
     "log_series": ("((log(1 + f) - f) / f^2 + 1/2) / f",
                    from_zero(lambda f: ((log(1 + f) - f) / f**2 + mpf(1) / 2) / f, mpf(1) / 3),
                    mpf("-0.250025"), mpf("0.50005"), 9, 0),
@@ -191,6 +195,10 @@ table("erf_exponent", "f32", "-log(erfc x) / x - 1; the error is erf's", c, erro
 for name, count in (("power_short", 4), ("power_long", 5)):
     c, error = exchange(lambda r: 2.0**r, lambda r: 2.0**-r, -0.5, 0.5, count)
     table(name, "f32", "2^r for narrow results; relative", c, error, False)
+LEAST_ERFC = 22.75  # 1 + erf(x) is not asked for more bits behind the point
+c, error = exchange(lambda x: -math.log2(math.erfc(x)) / x,
+                    lambda x: math.log(2) * x * min(1, math.erfc(x) * 2 ** (LEAST_ERFC - 16)), 0.001, 4.2, 5)
+table("erfc_short", "f32", "log2(erfc x) / x for narrow results; the error is erfc's, relative where it is above 2^-6.75", [-k for k in c], error, False)
 
 # 2 / pi in words of 32 bits, after as many zero words as the smallest argument needs.
 mp.prec = 1500

@@ -49,6 +49,8 @@ static double real_binary(IrOpcode op, Dtype dtype, double a, double b) {
         return single ? x * y : real_round(dtype, a * b);
     case IR_DIV:
         return single ? x / y : real_round(dtype, a / b);
+    case IR_LOG_RATIO:
+        return real_round(dtype, log(a) - log(b));
     case IR_FLOORDIV:
         return real_round(dtype, scalar_floor_quotient(a, b));
     case IR_MOD:
@@ -73,6 +75,8 @@ static double real_unary(IrOpcode op, Dtype dtype, double a) {
         return -a;
     case IR_ABS:
         return fabs(a);
+    case IR_ERFC:
+        return real_round(dtype, erfc(a));
     case IR_SQRT:
         return dtype == DTYPE_F32 ? sqrtf((float)a) : real_round(dtype, sqrt(a));
     case IR_FLOOR:

@@ -69,6 +69,7 @@ void cpu_cluster_arrive(void);
 void cpu_cluster_wait(void);
 float cpu_reciprocal(float x);
 float cpu_power_of_two(float x);
+float cpu_binary_logarithm(float x);
 void cpu_copy_async(unsigned to, const void *from, int bytes, int valid);
 void cpu_copy_commit(void);
 void cpu_copy_wait(int pending);

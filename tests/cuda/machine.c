@@ -394,11 +394,27 @@ EXPORT unsigned cpu_ballot(unsigned mask, int predicate) {
     return (unsigned)all;
 }
 
+/* -1, 0 or 1, of one number the same in every run, as of a machine. */
+static int way_of(float x) {
+    uint32_t bits;
+    memcpy(&bits, &x, sizeof bits);
+    return (int)((bits * 2654435761u >> 16) % 3) - 1;
+}
+
+static float one_off(float y, float x) {
+    int way = way_of(x);
+    return way == 0 || isinf(y) || y == 0 ? y : nextafterf(y, way == 1 ? INFINITY : -INFINITY);
+}
+
 /* rcp.approx may be one unit of the last place away. */
 EXPORT float cpu_reciprocal(float x) {
-    float y = 1 / x;
-    uint64_t way = machine_draw(3);
-    return way == 0 || isinf(y) || y == 0 ? y : nextafterf(y, way == 1 ? INFINITY : -INFINITY);
+    return one_off(1 / x, x);
+}
+
+/* lg2.approx is 2^-22 away at most, near 1 not in relation to the result. */
+EXPORT float cpu_binary_logarithm(float x) {
+    float y = log2f(fabsf(x) < 0x1p-126f ? 0 : x), off = 0x1p-22f * fmaxf(1, fabsf(y));
+    return isfinite(y) ? y + (float)way_of(x) * off : y;
 }
 
 /* ex2.approx.ftz: within 2^-22, the same for the same argument; what is denormal is 0. */

@@ -11,6 +11,6 @@ for type in f16 bf16; do
   echo "== $type"
   python3 "$REPO/bench/kernelbench/run.py" "$LIB" "$work/$type.ska" "$work/$type.json" --samples 5 --only 21,23,26 --variant "$type"
 done
-ARCH=sm_90a "$REPO/bench/gpu_artifacts.sh" "$SK" "$work/f32.ska" "$REPO"/bench/kernelbench/level1/098*.sketch
+ARCH=sm_90a "$REPO/bench/gpu_artifacts.sh" "$SK" "$work/f32.ska" "$REPO"/bench/kernelbench/level1/{022,026,029,088,098}*.sketch
 echo "== f32"
-python3 "$REPO/bench/kernelbench/run.py" "$LIB" "$work/f32.ska" "$work/f32.json" --samples 5 --only 98
+python3 "$REPO/bench/kernelbench/run.py" "$LIB" "$work/f32.ska" "$work/f32.json" --samples 5 --only 22,26,29,88,98
