@@ -34,6 +34,7 @@ typedef struct {
 struct WindowStage {
     Window w;
     IrValue *lane, *warp, *shared, *place; /* place: where in `shared` the box begins; null: in front */
+    IrValue *lines;                        /* of the last variable so many are copied; null: all */
     unsigned warp_bits, member_count, axis_count;
     Member members[MAX_MEMBERS]; /* the window's variables, bits of lane, bits of warp */
     Axis axes[MAX_AXES];         /* the contiguous one first */
@@ -303,6 +304,14 @@ static int64_t box_elements(const WindowStage *s) {
 
 /* ---- Whether ---- */
 
+bool window_stage_has_lines(const WindowStage *s) {
+    unsigned last = s->w.var_count - 1;
+    const Member *lines = &s->members[last];
+    bool alone = !s->w.vars[last].value && lines->axis > 0 && lines->scale == 1;
+    for (unsigned i = 0; i < s->member_count; i++) alone = alone && (i == last || s->members[i].axis != lines->axis);
+    return alone;
+}
+
 static IrValue *special(const IrFunc *f, const char *name) {
     for (IrOp *op = f->body->first; op; op = op->next)
         if (op->opcode == IR_SPECIAL && strcmp(ir_attr_str(op, "name", ""), name) == 0) return ir_result(op, 0);
@@ -450,12 +459,15 @@ static void copy_piece(const WindowStage *s, IrBuilder *b, IrValue *from, IrValu
     if (mask) ir_yield(&in, 0, NULL);
 }
 
-/* Every thread's pieces; `masked`: conditions are asked of each. In a loop of the kernel rows are taken in a loop, too:
- * the addresses of all of them, computed ahead, would take the registers. */
+enum { FEW_COPIES = 8 };
+
+/* Every thread's pieces; `masked`: conditions are asked of each. In a loop of the kernel rows, of one row many pieces, are
+ * taken in a loop, too: the addresses of all of them, computed ahead, would take the registers. */
 static void fill(const WindowStage *s, IrBuilder *b, bool masked) {
     Deal d = deal_of(s);
     int64_t extents[MAX_AXES + 1], threads = (int64_t)32 << s->warp_bits;
-    bool looped = d.steps_down > 1 && is_async(s) && s->w.outermost->block != s->w.outermost->block->func->body;
+    bool within = is_async(s) && s->w.outermost->block != s->w.outermost->block->func->body, down = within && d.steps_down > 1,
+         along = within && !down && d.steps_across > FEW_COPIES, looped = down || along;
     unsigned n = 0;
     IrBuilder outer = *b, around = *b;
     IrValue *thread = s->warp_bits ? add(&outer, times(&outer, s->warp, 32), s->lane) : s->lane, *index[MAX_AXES], *step = NULL;
@@ -464,7 +476,7 @@ static void fill(const WindowStage *s, IrBuilder *b, bool masked) {
     IrOp *loop = NULL;
     if (looped) {
         IrValue *one = ir_const_index(&outer, 1);
-        loop = ir_for(&outer, ir_const_index(&outer, 0), ir_const_index(&outer, d.steps_down), one, 0, NULL, "row");
+        loop = ir_for(&outer, ir_const_index(&outer, 0), ir_const_index(&outer, down ? d.steps_down : d.steps_across), one, 0, NULL, "row");
         ir_attr_set_int(loop, "unroll", 1);
         step = loop->regions[0]->args[0];
         around = ir_builder_at_end(loop->regions[0]);
@@ -472,24 +484,25 @@ static void fill(const WindowStage *s, IrBuilder *b, bool masked) {
         outer = ir_builder_before(loop);
         outer.span = b->span;
     }
-    for (unsigned i = 1; i < s->axis_count; i++) extents[n++] = i == d.rows ? (looped ? 1 : d.steps_down) : s->axes[i].extent;
-    extents[n++] = d.steps_across;
+    for (unsigned i = 1; i < s->axis_count; i++) extents[n++] = i == d.rows ? (down ? 1 : d.steps_down) : s->axes[i].extent;
+    extents[n++] = along ? 1 : d.steps_across;
     IrOp *map = ir_map(&around, n, extents, 0, NULL);
     IrBuilder in = ir_builder_at_end(map->regions[0]);
     if (!looped) outer = ir_builder_before(map);
     outer.span = in.span = b->span;
-    IrValue *piece = add(&in, column, times(&in, map->regions[0]->args[n - 1], d.across)), *need = NULL;
+    IrValue *piece = add(&in, column, times(&in, along ? step : map->regions[0]->args[n - 1], d.across)), *need = NULL;
     if (d.steps_across * d.across > s->pieces) need = ir_binary(&in, IR_LT, piece, ir_const_index(&in, s->pieces));
     index[0] = times(&in, piece, s->piece);
     for (unsigned i = 1; i < s->axis_count; i++) {
         index[i] = map->regions[0]->args[i - 1];
         if (i != d.rows) continue;
-        index[i] = add(&in, row, times(&in, looped ? step : index[i], d.down));
+        index[i] = add(&in, row, times(&in, down ? step : index[i], d.down));
         if (d.steps_down * d.down > s->axes[i].extent)
             need = and_of(&in, need, ir_binary(&in, IR_LT, index[i], ir_const_index(&in, s->axes[i].extent)));
     }
     /* Threads beyond the last whole row have none. */
     if (d.down * d.across < threads) need = and_of(&in, need, ir_binary(&in, IR_LT, row, ir_const_index(&in, d.down)));
+    if (s->lines) need = and_of(&in, need, ir_binary(&in, IR_LT, index[s->members[s->w.var_count - 1].axis], s->lines));
     AffCtx *c = s->w.m->affs;
     IrValue *from = ir_aff_emit(&outer, aff_sub(c, s->base, aff_const(c, s->shift))), *to = s->place;
     for (unsigned i = 0; i < s->axis_count; i++) {
@@ -561,7 +574,7 @@ static IrValue *place_in_ring(const WindowStage *s, IrBuilder *b, IrValue *box) 
     return box ? times(b, box, window_stage_bytes(s) / element_size(s)) : NULL;
 }
 
-void window_stage_copy(const WindowStage *s, IrBuilder *b, unsigned count, const WindowTurn *turns, IrValue *box) {
+void window_stage_copy(const WindowStage *s, IrBuilder *b, unsigned count, const WindowTurn *turns, IrValue *box, IrValue *lines) {
     AffCtx *c = s->w.m->affs;
     WindowStage turned = *s;
     Turns t = {turns, count, s->w.m};
@@ -569,6 +582,7 @@ void window_stage_copy(const WindowStage *s, IrBuilder *b, unsigned count, const
     for (unsigned a = 0; a < s->w.atom_count; a++)
         if (s->fixed[a]) turned.fixed[a] = aff_substitute(c, s->fixed[a], turned_leaf, &t);
     turned.place = place_in_ring(s, b, box);
+    turned.lines = lines;
     fill(&turned, b, s->w.atom_count > 0); /* one form only: the other's addresses would take registers of the loop around */
 }
 
@@ -633,7 +647,7 @@ static IrValue *swapped(IrBuilder *b, IrValue *index, int64_t count, IrValue *st
     return ir_select(b, has_pair, ir_binary(b, IR_MUL, step, sign), ir_const_index(b, 0));
 }
 
-IrValue *window_stage_read(WindowStage *s, const Window *inner, IrValue *box) {
+IrValue *window_stage_read(WindowStage *s, const Window *inner, IrValue *box, IrValue *line) {
     IrBuilder outer = ir_builder_before(inner->outermost);
     outer.span = inner->map->span;
     unsigned vars = s->w.var_count;
@@ -647,7 +661,7 @@ IrValue *window_stage_read(WindowStage *s, const Window *inner, IrValue *box) {
         int64_t each = m->scale * s->axes[m->axis].pitch;
         const WindowVar *v = &s->w.vars[i];
         if (i >= inner->var_count) {
-            at = add(&outer, at, times(&outer, v->value, each));
+            at = add(&outer, at, times(&outer, v->value ? v->value : line, each));
             fixed -= v->first * each;
         } else if (inner->vars[i].axis >= 0) {
             weight[inner->vars[i].axis] = each / inner->vars[i].scale;
