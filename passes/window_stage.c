@@ -4,6 +4,7 @@
  *
  * An offset is linear in the window's numbers and in the bits of lane and warp. Numbers and bits whose strides are
  * multiples of one step are one axis of the box, where that holds fewer elements than their product. */
+#include <math.h>
 #include <string.h>
 
 #include "window_internal.h"
@@ -428,6 +429,14 @@ static IrValue *other_of(const WindowStage *s, IrBuilder *b, unsigned width) {
     return ir_result(copy, 0);
 }
 
+/* Does what stands there have no bits? A copy of no bytes then makes it. */
+static bool pads_zeros(const WindowStage *s) {
+    const IrOp *other = s->w.load->operands[3]->def;
+    const IrAttr *value = other && other->opcode == IR_CONST ? ir_attr(other, "value") : NULL;
+    if (!value) return false;
+    return value->kind == IR_ATTR_FLOAT ? value->number == 0 && !signbit(value->number) : value->kind == IR_ATTR_INT && value->integer == 0;
+}
+
 static void store_shared(const WindowStage *s, IrBuilder *b, IrValue *value, IrValue *to) {
     IrValue *operands[3] = {value, s->shared, to};
     IrOp *store = ir_op_create(b, IR_MEM_STORE, 3, operands, 0, NULL);
@@ -447,6 +456,11 @@ static void copy_piece(const WindowStage *s, IrBuilder *b, IrValue *from, IrValu
         return;
     }
     IrBuilder in = *b;
+    IrValue *valid = ir_const_index(b, bytes);
+    if (mask && pads_zeros(s)) {
+        valid = ir_select(b, mask, valid, ir_const_index(b, 0));
+        mask = NULL;
+    }
     if (mask) {
         IrOp *branch = ir_op_create(b, IR_IF, 1, &mask, 0, NULL);
         in = ir_builder_at_end(branch->regions[0]);
@@ -454,7 +468,7 @@ static void copy_piece(const WindowStage *s, IrBuilder *b, IrValue *from, IrValu
         store_shared(s, &out, other_of(s, &out, (unsigned)s->piece), to);
         ir_yield(&out, 0, NULL);
     }
-    IrValue *operands[5] = {tensor, from, s->shared, to, ir_const_index(&in, bytes)};
+    IrValue *operands[5] = {tensor, from, s->shared, to, valid};
     ir_attr_set_int(ir_op_create(&in, IR_ASYNC_COPY, 5, operands, 0, NULL), "bytes", bytes);
     if (mask) ir_yield(&in, 0, NULL);
 }
@@ -466,7 +480,7 @@ enum { FEW_COPIES = 8 };
 static void fill(const WindowStage *s, IrBuilder *b, bool masked) {
     Deal d = deal_of(s);
     int64_t extents[MAX_AXES + 1], threads = (int64_t)32 << s->warp_bits;
-    bool within = is_async(s) && s->w.outermost->block != s->w.outermost->block->func->body, down = within && d.steps_down > 1,
+    bool within = is_async(s) && s->w.outermost->block != s->w.outermost->block->func->body, down = within && d.steps_down * d.steps_across > FEW_COPIES,
          along = within && !down && d.steps_across > FEW_COPIES, looped = down || along;
     unsigned n = 0;
     IrBuilder outer = *b, around = *b;
