@@ -473,15 +473,20 @@ static void copy_piece(const WindowStage *s, IrBuilder *b, IrValue *from, IrValu
     if (mask) ir_yield(&in, 0, NULL);
 }
 
-enum { FEW_COPIES = 8 };
+enum {
+    FEW_COPIES = 8,  /* of a thread, that stand side by side ... */
+    FEW_CHOICES = 5, /* ... where each stores what pads instead */
+    UNROLLED = 2     /* copies of a loop */
+};
 
-/* Every thread's pieces; `masked`: conditions are asked of each. In a loop of the kernel rows, of one row many pieces, are
+/* Every thread's pieces; `masked`: conditions are asked of each. In a loop of the kernel many of them are
  * taken in a loop, too: the addresses of all of them, computed ahead, would take the registers. */
 static void fill(const WindowStage *s, IrBuilder *b, bool masked) {
     Deal d = deal_of(s);
     int64_t extents[MAX_AXES + 1], threads = (int64_t)32 << s->warp_bits;
-    bool within = is_async(s) && s->w.outermost->block != s->w.outermost->block->func->body, down = within && d.steps_down * d.steps_across > FEW_COPIES,
-         along = within && !down && d.steps_across > FEW_COPIES, looped = down || along;
+    int64_t few = masked && !pads_zeros(s) ? FEW_CHOICES : FEW_COPIES;
+    bool within = is_async(s) && s->w.outermost->block != s->w.outermost->block->func->body, down = within && d.steps_down > 1 && d.steps_down * d.steps_across > few,
+         along = within && !down && d.steps_across > few, looped = down || along;
     unsigned n = 0;
     IrBuilder outer = *b, around = *b;
     IrValue *thread = s->warp_bits ? add(&outer, times(&outer, s->warp, 32), s->lane) : s->lane, *index[MAX_AXES], *step = NULL;
@@ -491,7 +496,7 @@ static void fill(const WindowStage *s, IrBuilder *b, bool masked) {
     if (looped) {
         IrValue *one = ir_const_index(&outer, 1);
         loop = ir_for(&outer, ir_const_index(&outer, 0), ir_const_index(&outer, down ? d.steps_down : d.steps_across), one, 0, NULL, "row");
-        ir_attr_set_int(loop, "unroll", 1);
+        ir_attr_set_int(loop, "unroll", UNROLLED);
         step = loop->regions[0]->args[0];
         around = ir_builder_at_end(loop->regions[0]);
         around.span = b->span;
