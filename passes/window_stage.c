@@ -474,9 +474,8 @@ static void copy_piece(const WindowStage *s, IrBuilder *b, IrValue *from, IrValu
 }
 
 enum {
-    FEW_COPIES = 8,  /* of a thread, that stand side by side ... */
-    FEW_CHOICES = 5, /* ... where each stores what pads instead */
-    UNROLLED = 2     /* copies of a loop */
+    FEW_COPIES = 8, /* of a thread, that stand side by side */
+    UNROLLED = 2    /* copies of a loop */
 };
 
 /* Every thread's pieces; `masked`: conditions are asked of each. In a loop of the kernel many of them are
@@ -484,9 +483,8 @@ enum {
 static void fill(const WindowStage *s, IrBuilder *b, bool masked) {
     Deal d = deal_of(s);
     int64_t extents[MAX_AXES + 1], threads = (int64_t)32 << s->warp_bits;
-    int64_t few = masked && !pads_zeros(s) ? FEW_CHOICES : FEW_COPIES;
-    bool within = is_async(s) && s->w.outermost->block != s->w.outermost->block->func->body, down = within && d.steps_down > 1 && d.steps_down * d.steps_across > few,
-         along = within && !down && d.steps_across > few, looped = down || along;
+    bool within = is_async(s) && s->w.outermost->block != s->w.outermost->block->func->body, down = within && d.steps_down > 1 && d.steps_down * d.steps_across > FEW_COPIES,
+         along = within && !down && d.steps_across > FEW_COPIES, looped = down || along;
     unsigned n = 0;
     IrBuilder outer = *b, around = *b;
     IrValue *thread = s->warp_bits ? add(&outer, times(&outer, s->warp, 32), s->lane) : s->lane, *index[MAX_AXES], *step = NULL;
