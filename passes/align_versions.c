@@ -135,12 +135,11 @@ bool pass_align_versions(PassContext *ctx) {
         if (f->level != IR_LEVEL_TILE || ir_func_attr_int(f, "vector_bytes", 16) == 1) continue;
         bool decided = ir_func_attr(f, "vector_bytes"); /* the other alignments have versions already */
         WindowAxes windows = window_axes(f);
-        bool staged = windows.apart && windows.shared >> (windows.rank - 1) & 1;
-        if (!decided && (count_versions(f) >= MAX_VERSIONS || (windows.apart && !staged))) {
+        if (!decided && (count_versions(f) >= MAX_VERSIONS || (windows.apart && !windows.boxes))) {
             ir_func_attr_set_int(f, "vector_bytes", 1);
             continue;
         }
-        Alignment a = {.module = ctx->module, .scratch = ctx->scratch, .loads = staged};
+        Alignment a = {.module = ctx->module, .scratch = ctx->scratch, .loads = windows.boxes};
         ir_walk(f->body, find_most, &a);
         if (!ir_func_attr(f, "turned")) ir_walk(f->body, visit, &a); /* its rows may begin at any element */
         if (!decided) {

@@ -90,7 +90,9 @@ typedef struct {
     unsigned rank;    /* of the largest tile that is loaded so; 0: none, or beside products */
     uint32_t shared;  /* axes along which neighbours' windows have elements in common */
     int64_t elements; /* of a window */
-    bool apart;       /* slices begin beside 16-byte boundaries, or take every other element */
+    bool apart;       /* slices begin beside 16-byte boundaries, or take every other element ... */
+    bool boxes;       /* ... but what a block reads may be copied in pieces: neighbours share elements of the last axis, or a window
+                       * that a loop walks has them side by side */
 } WindowAxes;
 WindowAxes window_axes(IrFunc *f);
 /* A tile type with one extent replaced. */

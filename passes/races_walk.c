@@ -805,12 +805,23 @@ static bool surely_runs(Races *r, const IrOp *op) {
     return way && at_least_zero(r, aff_sub(r->affs, way, aff_const(r->affs, 1)));
 }
 
+static bool is_number(const Value *v) { return v->kind == VALUE_LINEAR && v->flat && !v->rest; }
+
 /* The number of iterations that there are at most, 0: not known. */
 static int64_t most_trips(Races *r, const IrOp *op) {
     const Aff *way = way_of(r, op);
-    const Value *step = races_value(r, op->operands[2]);
-    int64_t longest;
-    if (!way || !step->flat || step->kind != VALUE_LINEAR || step->rest || step->number[0] <= 0 || !aff_upper_bound(r->facts, way, &longest)) return 0;
+    const Value *lb = races_value(r, op->operands[0]), *step = races_value(r, op->operands[2]);
+    const IrOp *ub = op->operands[1]->def;
+    int64_t longest = INT64_MAX, bound;
+    if (!is_number(step) || step->number[0] <= 0) return 0;
+    if (way && aff_upper_bound(r->facts, way, &bound)) longest = bound;
+    for (unsigned i = 0; i < 2 && ub && ub->opcode == IR_MIN && is_number(lb); i++) { /* expressions lose what each part says */
+        const Value *part = races_value(r, ub->operands[i]);
+        if (is_number(part) && part->number[0] - lb->number[0] < longest) longest = part->number[0] - lb->number[0];
+    }
+    for (int64_t n = 0; way && n < longest && n < LONGEST; n++)
+        if (at_least_zero(r, aff_sub(r->affs, aff_const(r->affs, n), way))) longest = n;
+    if (longest == INT64_MAX) return 0;
     return longest > 0 ? (longest - 1) / step->number[0] + 1 : 0;
 }
 

@@ -54,6 +54,8 @@ bool window_common_step(AffCtx *c, const Aff *a, const Aff *b, int64_t *p, int64
 IrOp *window_load_of(const IrOp *map);
 /* The window over the `depth` innermost loops around the map; false where it is none. *unrolled: ops of the loops. */
 bool window_find(PassContext *ctx, IrOp *map, IrOp *load, unsigned depth, Window *w, int64_t *unrolled);
+/* The window of one iteration of w's outermost loop, whose number is a variable of its base and conditions. */
+void window_line_of(const Window *w, Window *line);
 /* The op by which a nest that does nothing else combines what the map loads with what it carries; null: none, or one
  * whose operands may not be grouped otherwise. */
 IrOp *window_combining(const Window *w);
@@ -80,9 +82,12 @@ typedef struct {
 int64_t window_stage_bytes(const WindowStage *s);
 bool window_stage_is_async(const WindowStage *s);
 void window_stage_ring(WindowStage *s, IrBuilder *b, int64_t boxes);
-void window_stage_copy(const WindowStage *s, IrBuilder *b, unsigned count, const WindowTurn *turns, IrValue *box);
-/* The fragment of `inner`, a window of fewer of the loops, in front of these; of that box, null: the only one. */
-IrValue *window_stage_read(WindowStage *s, const Window *inner, IrValue *box);
+/* A window's last variable without a value numbers lines of a box, which have an axis of their own; false: they have not. */
+bool window_stage_has_lines(const WindowStage *s);
+/* lines: so many are copied, at most; null: all. */
+void window_stage_copy(const WindowStage *s, IrBuilder *b, unsigned count, const WindowTurn *turns, IrValue *box, IrValue *lines);
+/* The fragment of `inner`, a window of fewer of the loops, in front of these; of that box, null: the only one; of that line of it. */
+IrValue *window_stage_read(WindowStage *s, const Window *inner, IrValue *box, IrValue *line);
 
 /* Are the window's elements few enough to be held and read by unrolled loops? */
 bool window_fits(const Window *w, int64_t unrolled);

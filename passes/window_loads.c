@@ -19,6 +19,8 @@
  *   %w = if(corners inside) { map [6] (%u) { yield(load(%X, %base + %u * %W)) } } { ... masked ... }
  *   for(0, 3) (%r) { %v = map [4] (%i) { yield(frag.get(%w, %i + %r)) } ... }    unroll = -1
  */
+#include <string.h>
+
 #include "window_internal.h"
 
 enum {
@@ -292,6 +294,22 @@ bool window_find(PassContext *ctx, IrOp *map, IrOp *load, unsigned depth, Window
         return false;
     choose_axes(w);
     return w->axis_count > 0;
+}
+
+void window_line_of(const Window *w, Window *line) {
+    AffCtx *c = w->m->affs;
+    const WindowVar *v = &w->vars[w->var_count - 1];
+    const Aff *steps = aff_sub(c, aff_var(c, v->value, v->value->name), aff_const(c, v->first));
+    *line = *w;
+    line->var_count--, line->loop_count--;
+    line->outermost = w->loops[line->loop_count - 1];
+    line->base = aff_add(c, w->base, aff_mul(c, v->stride, steps));
+    for (unsigned a = 0; a < w->atom_count; a++) {
+        WindowAtom *atom = &line->atoms[a];
+        if (!atom->other) atom->fixed = aff_add(c, atom->fixed, aff_mul(c, aff_const(c, atom->slope[line->var_count]), steps));
+        memset(atom->held, 0, sizeof atom->held);
+    }
+    choose_axes(line);
 }
 
 bool window_fits(const Window *w, int64_t unrolled) {
@@ -595,7 +613,7 @@ static void visit(PassContext *ctx, IrOp *map, Held *held) {
     held->registers += held_registers(&best);
     held->lasting = held->lasting || (stage && lasting);
     if (stage) window_stage_fill(stage);
-    IrValue *loaded = stage ? window_stage_read(stage, &best, NULL) : load_window(&best);
+    IrValue *loaded = stage ? window_stage_read(stage, &best, NULL, NULL) : load_window(&best);
     window_take(&best, loaded);
 }
 

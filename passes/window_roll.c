@@ -16,9 +16,11 @@
 #include "window_internal.h"
 
 enum {
-    MAX_LINES = 8,          /* of a window, and lines in front of the loop */
+    MAX_LINES = 8,          /* carried */
     MAX_CARRIED = 64,       /* registers */
-    MAX_RING_BYTES = 72 << 10, /* of MAX_BOXES: three blocks on a multiprocessor */
+    MAX_RING_BYTES = 72 << 10, /* of MAX_BOXES: three blocks on a multiprocessor ... */
+    RING_WARPS = 8,            /* ... of so many warps */
+    MAX_GROUP = 16,            /* iterations */
     MAX_BOXES = 3,
     HELD = 56,          /* elements of a line, results and what is carried, for which a thread has ... */
     REGISTERS = 80,     /* ... that many registers */
@@ -32,8 +34,11 @@ typedef struct {
     Window w;        /* all loops: the outermost goes over the lines */
     IrOp *by, *loop; /* what combines; the loop that rolls */
     int64_t forward, later; /* S/g, D/g */
-    int64_t lines, kept;    /* of an iteration; those that earlier ones had */
-    int64_t boxes, held;
+    int64_t lines, kept, fresh; /* of an iteration; those that earlier ones had, and had not */
+    int64_t boxes, held, unrolled;
+    int64_t group; /* iterations whose new lines are one box; 0: each line has a box of its own */
+    IrOp *groups;  /* the loop over groups around `loop`, null: none */
+    IrValue *total, *box; /* of groups: iterations of all, the box that is read */
     WindowStage *stage;
 } Roll;
 
@@ -74,7 +79,7 @@ static bool finds_window(Roll *r, IrOp *map) {
     r->by = NULL;
     for (unsigned depth = 2; load && depth <= WINDOW_LOOPS && window_find(r->ctx, map, load, depth, &w, &unrolled); depth++) {
         IrOp *by = window_combining(&w);
-        if (by) r->w = w, r->by = by;
+        if (by) r->w = w, r->by = by, r->unrolled = unrolled;
     }
     if (!r->by) return false;
     r->loop = r->w.outermost->block->parent;
@@ -86,6 +91,14 @@ static int64_t results_of(const Window *w) {
     int64_t n = 1;
     for (unsigned i = 0; i < w->map_rank; i++) n *= w->vars[i].count;
     return n;
+}
+
+/* Does a thread read elements side by side? Boxes then are worth it even where no line is read twice. */
+static bool reads_neighbours(const Window *w) {
+    int64_t stride;
+    for (unsigned i = w->map_rank; i + 1 < w->var_count; i++)
+        if (aff_is_const(w->vars[i].stride, &stride) && stride != 0 && w->vars[i].count > 1) return true;
+    return false;
 }
 
 static bool rolls(Roll *r) {
@@ -103,8 +116,9 @@ static bool rolls(Roll *r) {
         if (!d || !aff_is_const(d, &slope) || slope * r->later != w->atoms[a].slope[w->var_count - 1] * r->forward) return false;
     }
     r->lines = line->count;
-    r->kept = r->lines - r->forward;
-    if (r->kept < 1 || r->lines > MAX_LINES || r->kept * r->later > MAX_LINES) return false;
+    r->kept = r->lines > r->forward ? r->lines - r->forward : 0;
+    r->fresh = r->lines - r->kept;
+    if (r->kept * r->later > MAX_LINES || (!r->kept && !reads_neighbours(w))) return false;
     int64_t each = results_of(w);
     return r->kept * r->later * each <= MAX_CARRIED && each * (int64_t)dtype_size(r->by->results[0].type->dtype) <= MAX_CARRIED * 4;
 }
@@ -143,25 +157,40 @@ static bool has_neutral(const IrOp *by) {
 static IrValue *neutral_of(IrBuilder *b, const IrOp *by) {
     const IrType *type = by->results[0].type;
     const char *kind = by->opcode == IR_MUL ? "mul" : by->opcode == IR_MAX ? "max" : by->opcode == IR_MIN ? "min" : "add";
-    double value = by->opcode == IR_ADD && dtype_is_float(type->dtype) ? -0.0 : reduce_identity(kind, type->dtype);
-    return dtype_is_float(type->dtype) ? ir_const_float(b, type, value) : ir_const_int(b, type, (int64_t)value);
+    return ir_const_float(b, type, by->opcode == IR_ADD && dtype_is_float(type->dtype) ? -0.0 : reduce_identity(kind, type->dtype));
 }
 
-/* One plan for the boxes of all lines: it is asked for where neither the line nor the iteration is a number. */
+static bool plan_boxes(Roll *r, const Window *line, int64_t group) {
+    Window w = *line;
+    WindowMemory *memory = ARENA_NEW(r->ctx->scratch, WindowMemory);
+    *memory = (WindowMemory){.ahead = true};
+    if (group) w.vars[w.var_count++] = (WindowVar){.stride = r->w.vars[r->w.var_count - 1].stride, .count = group * r->fresh, .axis = -1};
+    r->stage = window_stage_plan(&w, 0, memory);
+    if (!r->stage || !window_stage_is_async(r->stage) || (group && !window_stage_has_lines(r->stage))) return false;
+    int64_t bytes = window_stage_bytes(r->stage), used = ir_func_attr_int(r->func, "shared_bytes", 0);
+    int64_t warps = group ? ir_func_attr_int(r->func, "num_warps", 1) : RING_WARPS;
+    bool three = MAX_BOXES * bytes * RING_WARPS <= MAX_RING_BYTES * warps;
+    r->group = group;
+    r->boxes = three ? MAX_BOXES : 2;
+    return (three || !group) && used + 128 + r->boxes * bytes <= r->ctx->target->shared_bytes_block;
+}
+
+/* One plan for all boxes: it is asked for where neither the line nor the iteration is a number. Where lines follow each
+ * other at one distance and are short, a box has those of several iterations: fewer barriers. */
 static bool plan(Roll *r) {
     Window line;
-    WindowMemory *memory = ARENA_NEW(r->ctx->scratch, WindowMemory);
-    int64_t unrolled;
-    *memory = (WindowMemory){.ahead = true};
-    if (!window_find(r->ctx, r->w.map, r->w.load, r->w.loop_count - 1, &line, &unrolled) || !window_fits(&line, unrolled)) return false;
-    r->stage = window_stage_plan(&line, 0, memory);
-    if (!r->stage || !window_stage_is_async(r->stage)) return false;
+    window_line_of(&r->w, &line);
+    if (!window_fits(&line, r->unrolled / r->lines)) return false;
     r->held = 1;
     for (unsigned a = 0; a < line.axis_count; a++) r->held *= line.axes[a].extent;
     r->held += results_of(&line) * (1 + r->kept * r->later);
-    int64_t bytes = window_stage_bytes(r->stage), used = ir_func_attr_int(r->func, "shared_bytes", 0);
-    r->boxes = MAX_BOXES * bytes <= MAX_RING_BYTES ? MAX_BOXES : 2;
-    return used + 128 + r->boxes * bytes <= r->ctx->target->shared_bytes_block;
+    bool even = r->later == 1 && r->forward <= r->lines;
+    if (r->groups) return plan_boxes(r, &line, r->group);
+    for (int64_t group = MAX_GROUP; even && group > 0; group--) {
+        int64_t lines = group * r->fresh;
+        if (lines > 1 && lines >= r->kept && plan_boxes(r, &line, group)) return true;
+    }
+    return plan_boxes(r, &line, 0);
 }
 
 static bool finds(Roll *r, IrOp *map) {
@@ -182,6 +211,10 @@ static void wait(IrBuilder *b, int64_t pending) { ir_attr_set_int(ir_op_create(b
 static IrValue *add(IrBuilder *b, IrValue *v, int64_t n) { return ir_binary(b, IR_ADD, v, ir_const_index(b, n)); }
 
 static IrValue *variable_of(const IrOp *loop) { return loop->regions[0]->args[0]; }
+
+static IrValue *iterations_left(const Roll *r, IrBuilder *b, IrValue *k) {
+    return ir_binary(b, IR_SUB, r->total, ir_binary(b, IR_MUL, k, ir_const_index(b, r->group)));
+}
 
 /* What the window's loop calls that line. */
 static IrValue *number_of(const Roll *r, IrBuilder *b, IrValue *line) { return add(b, line, r->w.vars[r->w.var_count - 1].first); }
@@ -238,16 +271,32 @@ static void copy_line(const Roll *r, IrBuilder *b, Place p, IrValue *box) {
     IrBuilder in = ir_builder_at_end(branch->regions[0]);
     in.span = b->span;
     WindowTurn turns[2] = {{variable_of(r->loop), p.z}, {variable_of(r->w.outermost), number_of(r, &in, p.line)}};
-    window_stage_copy(r->stage, &in, 2, turns, box);
+    window_stage_copy(r->stage, &in, 2, turns, box, NULL);
     ir_yield(&in, 0, NULL);
 }
 
-/* What the window combines of a line, read from that box: its nest again. */
-static IrValue *combine_line(const Roll *r, IrBuilder *b, Place p, IrValue *box) {
+/* Copies the new lines of that group, as many as there are, into that box; k null: the lines in front of the loop. */
+static void copy_group(const Roll *r, IrBuilder *b, IrValue *k, IrValue *box) {
+    IrValue *zero = ir_const_index(b, 0), *lines;
+    if (k) lines = ir_binary(b, IR_MUL, iterations_left(r, b, k), ir_const_index(b, r->fresh));
+    else lines = ir_select(b, ir_binary(b, IR_LT, zero, r->total), ir_const_index(b, r->kept), zero);
+    IrValue *exists = ir_binary(b, IR_LT, zero, lines);
+    IrOp *branch = ir_op_create(b, IR_IF, 1, &exists, 0, NULL);
+    IrBuilder in = ir_builder_at_end(branch->regions[0]);
+    in.span = b->span;
+    IrValue *first = number_of(r, &in, ir_const_index(&in, k ? r->kept : 0));
+    WindowTurn turns[3] = {{variable_of(r->groups), k ? k : zero}, {variable_of(r->loop), zero}, {variable_of(r->w.outermost), first}};
+    window_stage_copy(r->stage, &in, 3, turns, box, lines);
+    ir_yield(&in, 0, NULL);
+}
+
+/* What the window combines of a line, read from that box, of several lines from that one: its nest again. */
+static IrValue *combine_line(const Roll *r, IrBuilder *b, Place p, IrValue *box, IrValue *slot) {
     IrValueMap *values = ir_value_map_create(r->ctx->scratch);
     const IrBlock *body = r->w.outermost->regions[0];
     if (p.z) {
         ir_value_map_set(values, variable_of(r->loop), p.z);
+        if (r->groups) ir_value_map_set(values, variable_of(r->groups), ir_const_index(b, 0));
         for (const IrOp *op = r->loop->regions[0]->first; op != r->w.outermost; op = op->next)
             if (is_scalar(r, op)) ir_op_clone(b, op, values);
     }
@@ -258,7 +307,7 @@ static IrValue *combine_line(const Roll *r, IrBuilder *b, Place p, IrValue *box)
     Window w;
     int64_t unrolled;
     /* It was a window before it was cloned; else it reads the tensor itself. */
-    if (window_find(r->ctx, map, window_load_of(map), r->w.loop_count - 1, &w, &unrolled)) window_take(&w, window_stage_read(r->stage, &w, box));
+    if (window_find(r->ctx, map, window_load_of(map), r->w.loop_count - 1, &w, &unrolled)) window_take(&w, window_stage_read(r->stage, &w, box, slot));
     return ir_value_map_get(values, body->last->operands[0]);
 }
 
@@ -280,18 +329,20 @@ static IrValue *combine(const Roll *r, IrBuilder *b, IrValue *x, IrValue *y) {
 /* Lines are numbered in the order in which they are read: those in front of the loop, then those of its iterations. */
 
 static Place place_in_front(const Roll *r, IrBuilder *b, IrValue *n) {
+    if (r->groups) return (Place){ir_const_index(b, 0), n};
     IrValue *kept = ir_const_index(b, r->kept);
     return (Place){ir_binary(b, IR_ADD, r->loop->operands[0], ir_binary(b, IR_FLOORDIV, n, kept)), ir_binary(b, IR_MOD, n, kept)};
 }
 
 /* Of new line n counted from that of iteration z. */
 static Place place_behind(const Roll *r, IrBuilder *b, IrValue *z, IrValue *n) {
-    IrValue *forward = ir_const_index(b, r->forward);
-    return (Place){ir_binary(b, IR_ADD, z, ir_binary(b, IR_FLOORDIV, n, forward)), add(b, ir_binary(b, IR_MOD, n, forward), r->kept)};
+    IrValue *fresh = ir_const_index(b, r->fresh);
+    return (Place){ir_binary(b, IR_ADD, z, ir_binary(b, IR_FLOORDIV, n, fresh)), add(b, ir_binary(b, IR_MOD, n, fresh), r->kept)};
 }
 
 static Place place_of(const Roll *r, IrBuilder *b, IrValue *n) {
     int64_t count = r->kept * r->later;
+    if (!count) return place_behind(r, b, r->loop->operands[0], n);
     IrValue *in_front = ir_binary(b, IR_LT, n, ir_const_index(b, count));
     Place x = place_in_front(r, b, n), y = place_behind(r, b, r->loop->operands[0], add(b, n, -count));
     return (Place){ir_select(b, in_front, x.z, y.z), ir_select(b, in_front, x.line, y.line)};
@@ -299,8 +350,16 @@ static Place place_of(const Roll *r, IrBuilder *b, IrValue *n) {
 
 static IrValue *box_of(const Roll *r, IrBuilder *b, IrValue *n) { return ir_binary(b, IR_MOD, n, ir_const_index(b, r->boxes)); }
 
+static void copy_ahead(const Roll *r, IrBuilder *b, IrValue *number, IrValue *n, IrValue *z) {
+    IrValue *next = add(b, n, r->boxes - 1);
+    wait(b, r->boxes - 2);
+    barrier(b); /* the box is there; the one before has been read by all */
+    copy_line(r, b, z ? place_behind(r, b, z, next) : place_of(r, b, next), box_of(r, b, ir_binary(b, IR_ADD, number, next)));
+    commit(b);
+}
+
 /* A loop that takes lines from their boxes, one after the other, so that the elements of one at a time are held: `count`
- * of them, the first of which has number `number`. z: the iteration that they belong to; null: they stand in front of the
+ * of them, the first of which has number `number`, of groups: in the box. z: the iteration that they belong to; null: they stand in front of the
  * loop. In values[0] they are combined, null: they are not; behind it come the last `last` of them. */
 static void take_lines(const Roll *r, IrBuilder *b, int64_t count, IrValue *number, IrValue *z, unsigned last, IrValue **values) {
     unsigned from = values[0] ? 0 : 1;
@@ -309,31 +368,40 @@ static void take_lines(const Roll *r, IrBuilder *b, int64_t count, IrValue *numb
     ir_attr_set_int(loop, "unroll", 1);
     IrBuilder in = ir_builder_at_end(loop->regions[0]);
     in.span = b->span;
-    IrValue *n = variable_of(loop), *next = add(&in, n, r->boxes - 1), **args = &loop->regions[0]->args[1], *results[MAX_LINES + 1];
-    wait(&in, r->boxes - 2);
-    barrier(&in); /* the box is there; the one before has been read by all */
-    Place ahead = z ? place_behind(r, &in, z, next) : place_of(r, &in, next);
-    copy_line(r, &in, ahead, box_of(r, &in, ir_binary(&in, IR_ADD, number, next)));
-    commit(&in);
-    IrValue *box = box_of(r, &in, ir_binary(&in, IR_ADD, number, n));
+    IrValue *n = variable_of(loop), **args = &loop->regions[0]->args[1], *results[MAX_LINES + 1];
+    if (!r->groups) copy_ahead(r, &in, number, n, z);
+    IrValue *at = ir_binary(&in, IR_ADD, number, n), *box = r->groups ? r->box : box_of(r, &in, at);
     Place own = z ? (Place){NULL, add(&in, n, r->kept)} : place_in_front(r, &in, n);
-    IrValue *line = combine_line(r, &in, own, box);
+    IrValue *line = combine_line(r, &in, own, box, at);
     if (!from) results[0] = combine(r, &in, args[0], line);
     for (unsigned i = 0; i < last; i++) results[1 + i] = i + 1 < last ? args[2 - from + i] : line;
     ir_yield(&in, 1 - from + last, results + from);
     for (unsigned i = from; i <= last; i++) values[i] = ir_result(loop, i - from);
 }
 
+/* Waits for the box with that number; copies group k into the one that is free then. */
+static void next_group(Roll *r, IrBuilder *b, IrValue *number, IrValue *k) {
+    wait(b, r->boxes - 2);
+    barrier(b);
+    copy_group(r, b, k, box_of(r, b, add(b, number, r->boxes - 1)));
+    commit(b);
+    r->box = box_of(r, b, number);
+}
+
 /* The first boxes; what the first iterations would have of earlier ones. */
-static void begin(const Roll *r, IrBuilder *b, IrValue **carried) {
+static void begin(Roll *r, IrBuilder *b, IrValue **carried) {
     IrValue *values[MAX_LINES + 1] = {NULL};
     unsigned count = (unsigned)(r->kept * r->later);
-    if (r->loop->block != r->func->body) barrier(b); /* who reads what was there before is done */
+    int64_t front = r->kept > 0;
+    if (b->before->block != r->func->body) barrier(b); /* who reads what was there before is done */
     for (int64_t n = 0; n + 1 < r->boxes; n++) {
         IrValue *number = ir_const_index(b, n);
-        copy_line(r, b, place_of(r, b, number), number);
+        if (r->groups) copy_group(r, b, n < front ? NULL : ir_const_index(b, n - front), number);
+        else copy_line(r, b, place_of(r, b, number), number);
         commit(b);
     }
+    if (!count) return;
+    if (r->groups) next_group(r, b, ir_const_index(b, 0), ir_const_index(b, r->boxes - 1 - front));
     take_lines(r, b, count, ir_const_index(b, 0), NULL, count, values);
     for (unsigned i = 0; i < count; i++) carried[i] = values[1 + i];
 }
@@ -349,33 +417,74 @@ static void ask_for_blocks(const Roll *r) {
     if (blocks > 1 && !ir_func_attr(r->func, "min_blocks")) ir_func_attr_set_int(r->func, "min_blocks", blocks);
 }
 
+/* The loop, group by group: its number becomes that within a group. */
+static void nest(Roll *r) {
+    IrOp *old = r->loop;
+    IrBuilder b = ir_builder_before(old);
+    unsigned count = old->operand_count - 3;
+    IrValue *zero = ir_const_index(&b, 0), *one = ir_const_index(&b, 1), *size = ir_const_index(&b, r->group);
+    r->total = ir_binary(&b, IR_SUB, old->operands[1], old->operands[0]);
+    IrValue *groups = ir_binary(&b, IR_FLOORDIV, add(&b, r->total, r->group - 1), size);
+    r->groups = ir_for(&b, zero, groups, one, count, old->operands + 3, "group");
+    r->groups->span = old->span;
+    ir_attr_set_int(r->groups, "unroll", 1);
+    IrBuilder in = ir_builder_at_end(r->groups->regions[0]);
+    IrValue *k = variable_of(r->groups), *here = ir_binary(&in, IR_MIN, size, iterations_left(r, &in, k));
+    IrOp *loop = ir_for(&in, zero, here, one, count, r->groups->regions[0]->args + 1, variable_of(old)->name);
+    loop->span = old->span;
+    loop->attrs = old->attrs;
+    IrValue **results = ARENA_ARRAY(r->ctx->scratch, IrValue *, count + 1);
+    for (unsigned i = 0; i < count; i++) results[i] = ir_result(loop, i);
+    ir_yield(&in, count, results);
+    IrBlock *from = old->regions[0], *to = loop->regions[0];
+    IrBuilder body = ir_builder_at_end(to);
+    IrValue *first = ir_binary(&body, IR_ADD, old->operands[0], ir_binary(&body, IR_MUL, k, size)), *z = ir_binary(&body, IR_ADD, first, to->args[0]);
+    while (from->first) ir_op_move_to_end(from->first, to);
+    ir_replace_uses(from->args[0], z);
+    for (unsigned i = 0; i < count; i++) ir_replace_uses(from->args[1 + i], to->args[1 + i]), ir_replace_uses(&old->results[i], ir_result(r->groups, i));
+    ir_op_erase(old);
+    r->loop = loop;
+}
+
+/* Line k of the iteration: carried, or one of the new ones, of which the last `again` are in taken[1 ...]. */
+static IrValue *line_of(const Roll *r, IrValue *const *args, IrValue *const *taken, int64_t again, int64_t k) {
+    return k < r->kept ? args[k] : taken[1 + k - (r->lines - again)];
+}
+
 static void roll(Roll *r) {
     unsigned before = r->loop->operand_count - 3, count = (unsigned)(r->kept * r->later);
     IrBuilder b = ir_builder_before(r->loop);
     b.span = r->w.map->span;
     carry(r, neutral_fragment(r, &b), count);
+    if (r->group) nest(r);
     if (!finds(r, r->w.map)) return; /* never: nothing of it has changed */
-    IrValue *carried[MAX_LINES], *lines[MAX_LINES + 1], *taken[MAX_LINES + 1];
-    b.before = r->loop;
+    IrValue *carried[MAX_LINES], *taken[MAX_LINES + 1];
+    IrOp *top = r->groups ? r->groups : r->loop;
+    b.before = top;
     window_stage_ring(r->stage, &b, r->boxes);
     ask_for_blocks(r);
     begin(r, &b, carried);
-    for (unsigned i = 0; i < count; i++) ir_set_operand(r->loop, 3 + before + i, carried[i]);
+    for (unsigned i = 0; i < count; i++) ir_set_operand(top, 3 + before + i, carried[i]);
 
+    if (r->groups) {
+        IrBuilder ahead = ir_builder_before(r->loop);
+        ahead.span = b.span;
+        IrValue *k = variable_of(top);
+        next_group(r, &ahead, add(&ahead, k, r->kept > 0), add(&ahead, k, r->boxes - 1));
+    }
     IrBuilder in = ir_builder_before(r->w.outermost);
     in.span = b.span;
     IrValue *const *args = &r->loop->regions[0]->args[1 + before], *z = variable_of(r->loop);
-    unsigned again = (unsigned)(r->kept < r->forward ? r->kept : r->forward); /* new lines that later iterations have, too */
+    int64_t again = r->kept < r->fresh ? r->kept : r->fresh; /* new lines that later iterations have, too */
     taken[0] = r->w.outermost->operands[3];
-    for (int64_t k = 0; k < r->kept; k++) lines[k] = args[k], taken[0] = combine(r, &in, taken[0], args[k]);
-    IrValue *number = ir_binary(&in, IR_MUL, ir_binary(&in, IR_SUB, z, r->loop->operands[0]), ir_const_index(&in, r->forward));
-    take_lines(r, &in, r->forward, add(&in, number, count), z, again, taken);
-    for (unsigned i = 0; i < again; i++) lines[r->lines - again + i] = taken[1 + i];
+    for (int64_t k = 0; k < r->kept; k++) taken[0] = combine(r, &in, taken[0], args[k]);
+    IrValue *number = ir_binary(&in, IR_MUL, ir_binary(&in, IR_SUB, z, r->loop->operands[0]), ir_const_index(&in, r->fresh));
+    take_lines(r, &in, r->fresh, add(&in, number, r->groups ? 0 : count), z, (unsigned)again, taken);
     ir_replace_uses(ir_result(r->w.outermost, 0), taken[0]);
     IrOp *yield = r->loop->regions[0]->last;
     for (int64_t j = 0; j < r->later; j++)
         for (int64_t k = 0; k < r->kept; k++) {
-            IrValue *next = j + 1 < r->later ? args[(j + 1) * r->kept + k] : lines[k + r->forward];
+            IrValue *next = j + 1 < r->later ? args[(j + 1) * r->kept + k] : line_of(r, args, taken, again, k + r->forward);
             ir_set_operand(yield, before + (unsigned)(j * r->kept + k), next);
         }
     ir_op_erase(r->w.outermost);

@@ -4,6 +4,7 @@
  *
  * An offset is linear in the window's numbers and in the bits of lane and warp. Numbers and bits whose strides are
  * multiples of one step are one axis of the box, where that holds fewer elements than their product. */
+#include <math.h>
 #include <string.h>
 
 #include "window_internal.h"
@@ -34,6 +35,7 @@ typedef struct {
 struct WindowStage {
     Window w;
     IrValue *lane, *warp, *shared, *place; /* place: where in `shared` the box begins; null: in front */
+    IrValue *lines;                        /* of the last variable so many are copied; null: all */
     unsigned warp_bits, member_count, axis_count;
     Member members[MAX_MEMBERS]; /* the window's variables, bits of lane, bits of warp */
     Axis axes[MAX_AXES];         /* the contiguous one first */
@@ -303,6 +305,14 @@ static int64_t box_elements(const WindowStage *s) {
 
 /* ---- Whether ---- */
 
+bool window_stage_has_lines(const WindowStage *s) {
+    unsigned last = s->w.var_count - 1;
+    const Member *lines = &s->members[last];
+    bool alone = !s->w.vars[last].value && lines->axis > 0 && lines->scale == 1;
+    for (unsigned i = 0; i < s->member_count; i++) alone = alone && (i == last || s->members[i].axis != lines->axis);
+    return alone;
+}
+
 static IrValue *special(const IrFunc *f, const char *name) {
     for (IrOp *op = f->body->first; op; op = op->next)
         if (op->opcode == IR_SPECIAL && strcmp(ir_attr_str(op, "name", ""), name) == 0) return ir_result(op, 0);
@@ -419,6 +429,14 @@ static IrValue *other_of(const WindowStage *s, IrBuilder *b, unsigned width) {
     return ir_result(copy, 0);
 }
 
+/* Does what stands there have no bits? A copy of no bytes then makes it. */
+static bool pads_zeros(const WindowStage *s) {
+    const IrOp *other = s->w.load->operands[3]->def;
+    const IrAttr *value = other && other->opcode == IR_CONST ? ir_attr(other, "value") : NULL;
+    if (!value) return false;
+    return value->kind == IR_ATTR_FLOAT ? value->number == 0 && !signbit(value->number) : value->kind == IR_ATTR_INT && value->integer == 0;
+}
+
 static void store_shared(const WindowStage *s, IrBuilder *b, IrValue *value, IrValue *to) {
     IrValue *operands[3] = {value, s->shared, to};
     IrOp *store = ir_op_create(b, IR_MEM_STORE, 3, operands, 0, NULL);
@@ -438,6 +456,11 @@ static void copy_piece(const WindowStage *s, IrBuilder *b, IrValue *from, IrValu
         return;
     }
     IrBuilder in = *b;
+    IrValue *valid = ir_const_index(b, bytes);
+    if (mask && pads_zeros(s)) {
+        valid = ir_select(b, mask, valid, ir_const_index(b, 0));
+        mask = NULL;
+    }
     if (mask) {
         IrOp *branch = ir_op_create(b, IR_IF, 1, &mask, 0, NULL);
         in = ir_builder_at_end(branch->regions[0]);
@@ -445,17 +468,23 @@ static void copy_piece(const WindowStage *s, IrBuilder *b, IrValue *from, IrValu
         store_shared(s, &out, other_of(s, &out, (unsigned)s->piece), to);
         ir_yield(&out, 0, NULL);
     }
-    IrValue *operands[5] = {tensor, from, s->shared, to, ir_const_index(&in, bytes)};
+    IrValue *operands[5] = {tensor, from, s->shared, to, valid};
     ir_attr_set_int(ir_op_create(&in, IR_ASYNC_COPY, 5, operands, 0, NULL), "bytes", bytes);
     if (mask) ir_yield(&in, 0, NULL);
 }
 
-/* Every thread's pieces; `masked`: conditions are asked of each. In a loop of the kernel rows are taken in a loop, too:
- * the addresses of all of them, computed ahead, would take the registers. */
+enum {
+    FEW_COPIES = 8, /* of a thread, that stand side by side */
+    UNROLLED = 2    /* copies of a loop */
+};
+
+/* Every thread's pieces; `masked`: conditions are asked of each. In a loop of the kernel many of them are
+ * taken in a loop, too: the addresses of all of them, computed ahead, would take the registers. */
 static void fill(const WindowStage *s, IrBuilder *b, bool masked) {
     Deal d = deal_of(s);
     int64_t extents[MAX_AXES + 1], threads = (int64_t)32 << s->warp_bits;
-    bool looped = d.steps_down > 1 && is_async(s) && s->w.outermost->block != s->w.outermost->block->func->body;
+    bool within = is_async(s) && s->w.outermost->block != s->w.outermost->block->func->body, down = within && d.steps_down > 1 && d.steps_down * d.steps_across > FEW_COPIES,
+         along = within && !down && d.steps_across > FEW_COPIES, looped = down || along;
     unsigned n = 0;
     IrBuilder outer = *b, around = *b;
     IrValue *thread = s->warp_bits ? add(&outer, times(&outer, s->warp, 32), s->lane) : s->lane, *index[MAX_AXES], *step = NULL;
@@ -464,32 +493,33 @@ static void fill(const WindowStage *s, IrBuilder *b, bool masked) {
     IrOp *loop = NULL;
     if (looped) {
         IrValue *one = ir_const_index(&outer, 1);
-        loop = ir_for(&outer, ir_const_index(&outer, 0), ir_const_index(&outer, d.steps_down), one, 0, NULL, "row");
-        ir_attr_set_int(loop, "unroll", 1);
+        loop = ir_for(&outer, ir_const_index(&outer, 0), ir_const_index(&outer, down ? d.steps_down : d.steps_across), one, 0, NULL, "row");
+        ir_attr_set_int(loop, "unroll", UNROLLED);
         step = loop->regions[0]->args[0];
         around = ir_builder_at_end(loop->regions[0]);
         around.span = b->span;
         outer = ir_builder_before(loop);
         outer.span = b->span;
     }
-    for (unsigned i = 1; i < s->axis_count; i++) extents[n++] = i == d.rows ? (looped ? 1 : d.steps_down) : s->axes[i].extent;
-    extents[n++] = d.steps_across;
+    for (unsigned i = 1; i < s->axis_count; i++) extents[n++] = i == d.rows ? (down ? 1 : d.steps_down) : s->axes[i].extent;
+    extents[n++] = along ? 1 : d.steps_across;
     IrOp *map = ir_map(&around, n, extents, 0, NULL);
     IrBuilder in = ir_builder_at_end(map->regions[0]);
     if (!looped) outer = ir_builder_before(map);
     outer.span = in.span = b->span;
-    IrValue *piece = add(&in, column, times(&in, map->regions[0]->args[n - 1], d.across)), *need = NULL;
+    IrValue *piece = add(&in, column, times(&in, along ? step : map->regions[0]->args[n - 1], d.across)), *need = NULL;
     if (d.steps_across * d.across > s->pieces) need = ir_binary(&in, IR_LT, piece, ir_const_index(&in, s->pieces));
     index[0] = times(&in, piece, s->piece);
     for (unsigned i = 1; i < s->axis_count; i++) {
         index[i] = map->regions[0]->args[i - 1];
         if (i != d.rows) continue;
-        index[i] = add(&in, row, times(&in, looped ? step : index[i], d.down));
+        index[i] = add(&in, row, times(&in, down ? step : index[i], d.down));
         if (d.steps_down * d.down > s->axes[i].extent)
             need = and_of(&in, need, ir_binary(&in, IR_LT, index[i], ir_const_index(&in, s->axes[i].extent)));
     }
     /* Threads beyond the last whole row have none. */
     if (d.down * d.across < threads) need = and_of(&in, need, ir_binary(&in, IR_LT, row, ir_const_index(&in, d.down)));
+    if (s->lines) need = and_of(&in, need, ir_binary(&in, IR_LT, index[s->members[s->w.var_count - 1].axis], s->lines));
     AffCtx *c = s->w.m->affs;
     IrValue *from = ir_aff_emit(&outer, aff_sub(c, s->base, aff_const(c, s->shift))), *to = s->place;
     for (unsigned i = 0; i < s->axis_count; i++) {
@@ -561,7 +591,7 @@ static IrValue *place_in_ring(const WindowStage *s, IrBuilder *b, IrValue *box) 
     return box ? times(b, box, window_stage_bytes(s) / element_size(s)) : NULL;
 }
 
-void window_stage_copy(const WindowStage *s, IrBuilder *b, unsigned count, const WindowTurn *turns, IrValue *box) {
+void window_stage_copy(const WindowStage *s, IrBuilder *b, unsigned count, const WindowTurn *turns, IrValue *box, IrValue *lines) {
     AffCtx *c = s->w.m->affs;
     WindowStage turned = *s;
     Turns t = {turns, count, s->w.m};
@@ -569,6 +599,7 @@ void window_stage_copy(const WindowStage *s, IrBuilder *b, unsigned count, const
     for (unsigned a = 0; a < s->w.atom_count; a++)
         if (s->fixed[a]) turned.fixed[a] = aff_substitute(c, s->fixed[a], turned_leaf, &t);
     turned.place = place_in_ring(s, b, box);
+    turned.lines = lines;
     fill(&turned, b, s->w.atom_count > 0); /* one form only: the other's addresses would take registers of the loop around */
 }
 
@@ -633,7 +664,7 @@ static IrValue *swapped(IrBuilder *b, IrValue *index, int64_t count, IrValue *st
     return ir_select(b, has_pair, ir_binary(b, IR_MUL, step, sign), ir_const_index(b, 0));
 }
 
-IrValue *window_stage_read(WindowStage *s, const Window *inner, IrValue *box) {
+IrValue *window_stage_read(WindowStage *s, const Window *inner, IrValue *box, IrValue *line) {
     IrBuilder outer = ir_builder_before(inner->outermost);
     outer.span = inner->map->span;
     unsigned vars = s->w.var_count;
@@ -647,7 +678,7 @@ IrValue *window_stage_read(WindowStage *s, const Window *inner, IrValue *box) {
         int64_t each = m->scale * s->axes[m->axis].pitch;
         const WindowVar *v = &s->w.vars[i];
         if (i >= inner->var_count) {
-            at = add(&outer, at, times(&outer, v->value, each));
+            at = add(&outer, at, times(&outer, v->value ? v->value : line, each));
             fixed -= v->first * each;
         } else if (inner->vars[i].axis >= 0) {
             weight[inner->vars[i].axis] = each / inner->vars[i].scale;

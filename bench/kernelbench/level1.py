@@ -247,22 +247,23 @@ POOL_2D = """
 sketch {name}_windows implements {name} {{
     symbols: B, C, H, W, OH = {oh}, OW = {ow}, H >= {least}, W >= {least};
     tensors: X[B*C, H, W]: f32; Y[B*C, OH, OW]: f32;
-    constexpr: R = 16, T = 64;
+    constexpr: Z = {chunk}, T = {tile};
 
     @llm_hint("parallel", "coreidx")
     for p in range(B*C):
         @llm_hint("parallel", "coreidx")
-        for y in range(0, ceil(OH, R)):
+        for t in range(0, ceil(OH, Z)):
             @llm_hint("parallel", "coreidx")
             for x in range(0, ceil(OW, T)):
-                w = alloc([R, T], init={pad}, llm_hint=["fastest", "accumulator"])
-                for r in range({k}):
-                    @llm_hint("unroll")
-                    for s in range({k}):
-                        v = alloc([R, T], llm_hint=["fast", "input_cache"])
-                        load(X[p, {ys}, {xs}] -> v, pad={pad})
-                        {combine}
-{scaled}                store(w -> Y[p, y*R:(y+1)*R, x*T:(x+1)*T])
+                for y in range(0, min(Z, OH - t*Z)):
+                    w = alloc([T], init={pad}, llm_hint=["fastest", "accumulator"])
+                    for r in range({k}):
+                        @llm_hint("unroll")
+                        for s in range({k}):
+                            v = alloc([T], llm_hint=["fast", "input_cache"])
+                            load(X[p, {ys}, {xs}] -> v, pad={pad})
+                            {combine}
+{scaled}                    store(w -> Y[p, t*Z+y, x*T:(x+1)*T])
 }}
 """
 
@@ -522,7 +523,7 @@ def window_problem(number, name, reduce, rank, k, stride, padding, dilation, cas
     equation = f"    Y[b, c, {', '.join(windows)}] = {reduce}({ranges}, {source}[{inside}]){average}"
     words = {"name": name, "reduce": reduce, "k": k, "pad": pad, "least": max(least, 1)}
     words["combine"] = "w = max(w, v)" if reduce == "max" else "w += v"
-    words["scaled"] = f"{' ' * (8 + 4 * rank + 4 * (rank == 3))}w /= {k ** rank}\n" if reduce == "sum" else ""
+    words["scaled"] = f"{' ' * (8 + 4 * rank + 4 * (rank > 1))}w /= {k ** rank}\n" if reduce == "sum" else ""
 
     def across(i, tile, r):
         shift = (f" + {dilation}*{r}" if dilation > 1 else f" + {r}") + (f" - {padding}" if padding else "")
@@ -532,9 +533,11 @@ def window_problem(number, name, reduce, rank, k, stride, padding, dilation, cas
         return f"{first}{shift}:{last}{shift}"
 
     words["xs"] = across("x", "T", windows["x"])
-    if rank > 1:
-        words["ys"] = across("y", "R", windows["y"])
+    if rank == 2:
+        # A block walks down the rows; what it reads in front of its first row should be few of its rows.
+        words |= {"ys": at("(t*Z + y)" if stride > 1 else "t*Z + y", "r"), "chunk": max(16, 64 // stride), "tile": 128 if stride == 1 else 64}
     if rank > 2:
+        words["ys"] = across("y", "R", windows["y"])
         # A block walks along z; what it reads in front of its first plane should be few of its planes.
         words["zs"] = at("(t*Z + z)", "q")
         words["chunk"] = 16 if dilation == 1 else 32
