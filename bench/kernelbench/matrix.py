@@ -161,7 +161,6 @@ for k in range({begin}, {end}):
 {scales}acc += low / 2048
 acc = acc * reshape(sa, [BM, 1]){" * sb" if b.scaled else ""}
 {done}store(acc -> {result}[{at}i*BM:(i+1)*BM, j*BN:(j+1)*BN])""", hints)
-    main = main.replace('    @llm_hint("parallel", "grididx.y")', '    @llm_hint("swizzle", group=8)\n    @llm_hint("parallel", "grididx.y")', 1) if not loops else main
     return main, by_f32(a, b, at, flags, tiles, hints, steps, result, done)
 
 
