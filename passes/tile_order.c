@@ -14,96 +14,40 @@
  * source: Triton's grouped ordering; the roofs are those of model/cost.h */
 #include "tile_order.h"
 
-#include "cost.h"
-#include "gemm_plan.h"
+#include "gemm_cost.h"
 
-enum { WORTH_PERCENT = 50, L2_PERCENT = 60, OTHER_REGISTERS = 64 };
+enum { WORTH_PERCENT = 50, L2_PERCENT = 60 };
 
 typedef struct {
     PassContext *ctx;
     IrFunc *func;
     const IrOp *row, *column;
     const Aff *rows, *columns;
-    const IrOp *gemm;            /* the first one */
-    const IrBlock *block;        /* of the gemms */
+    GemmCost cost;
     int64_t row_bytes, column_bytes; /* of one iteration's factors, that of a row of tiles and that of a column */
-    int64_t sums;                /* accumulators that do not go from one gemm into the next */
-    double work;                 /* multiply-adds of one iteration */
 } Tiles;
 
 /* ---- What is multiplied ---- */
 
-static bool depends_on(PointerTable *seen, const IrValue *v, const IrOp *loop) {
-    uint32_t known;
-    if (!v->def) return home_of(v) == loop->regions[0];
-    if (pointer_table_get(seen, v, &known)) return false;
-    pointer_table_set(seen, v, 0);
-    for (unsigned i = 0; i < v->def->operand_count; i++)
-        if (depends_on(seen, v->def->operands[i], loop)) return true;
-    return false;
-}
-
-static bool slice_depends_on(const Tiles *t, const IrOp *load, const IrOp *loop) {
-    PointerTable seen = pointer_table(t->ctx->scratch);
-    for (unsigned i = 1; i < load->operand_count; i++)
-        if (depends_on(&seen, load->operands[i], loop)) return true;
-    return false;
-}
-
-static int64_t tile_bytes(const IrType *t) {
-    int64_t bytes = (int64_t)dtype_size(t->dtype);
-    for (unsigned i = 0; i < t->rank; i++) bytes *= ir_type_extent(t, i);
-    return bytes;
-}
-
 /* Loads of the gemms' block by the loop that moves them; false: one moves with both. */
 static bool add_load(Tiles *t, const IrOp *load) {
-    bool row = slice_depends_on(t, load, t->row), column = slice_depends_on(t, load, t->column);
-    if (row) t->row_bytes += tile_bytes(load->results[0].type);
-    if (column) t->column_bytes += tile_bytes(load->results[0].type);
+    bool row = gemm_cost_moves_with(t->ctx, load, t->row), column = gemm_cost_moves_with(t->ctx, load, t->column);
+    if (row) t->row_bytes += gemm_cost_tile_bytes(load->results[0].type);
+    if (column) t->column_bytes += gemm_cost_tile_bytes(load->results[0].type);
     return !(row && column);
-}
-
-static void add_gemm(Tiles *t, const IrOp *gemm) {
-    GemmShape s = gemm_shape(gemm);
-    const GemmAtom *atom = gemm_atom(t->ctx->target, &s);
-    double size = (double)dtype_size(s.in) / 2; /* the cores take half as many of twice the size */
-    t->work += (double)(s.lead * s.m * s.n * s.k) * (atom->features ? size : 1);
-    const IrOp *before = gemm->operands[2]->def;
-    if (!before || before->opcode != IR_TILE_GEMM) t->sums += s.lead * s.m * s.n;
-    if (!t->gemm) t->gemm = gemm;
 }
 
 /* All gemms stand in one block, in the innermost of the loops or in one loop there, and move with the one loop or with the other. */
 static bool survey(Tiles *t) {
-    OpList ops = ops_collect(t->ctx->scratch, t->func->body);
-    for (size_t i = 0; i < ops.len; i++) {
-        if (ops.data[i]->opcode != IR_TILE_GEMM) continue;
-        if (t->block && t->block != ops.data[i]->block) return false;
-        t->block = ops.data[i]->block;
-        add_gemm(t, ops.data[i]);
-    }
-    if (!t->block) return false;
-    const IrOp *around = t->block->parent;
+    if (!gemm_cost(t->ctx, t->func, &t->cost)) return false;
+    const IrOp *around = t->cost.block->parent;
     if (around != t->column && (!around || around->opcode != IR_FOR || around->block != t->column->regions[0])) return false;
-    for (const IrOp *op = t->block->first; op; op = op->next)
+    for (const IrOp *op = t->cost.block->first; op; op = op->next)
         if (op->opcode == IR_TILE_LOAD && !add_load(t, op)) return false;
     return t->row_bytes > 0 && t->column_bytes > 0;
 }
 
 /* ---- What it costs ---- */
-
-/* Blocks of a multiprocessor by registers and by the stages that the loop asks for. */
-static int64_t blocks_beside(const Tiles *t) {
-    const Target *target = t->ctx->target;
-    GemmShape s = gemm_shape(t->gemm);
-    int64_t threads = gemm_fits_wgmma(target, s) ? 2 * s.m : 32 * gemm_warps(t->ctx, t->func).all;
-    int64_t stages = t->block->parent->opcode == IR_FOR ? ir_attr_int(t->block->parent, "pipeline", 2) : 1;
-    int64_t shared = (t->row_bytes + t->column_bytes) * (stages > 1 ? stages : 1);
-    int64_t by_shared = target->shared_bytes_sm / shared, by_registers = target->registers_sm / (t->sums + OTHER_REGISTERS * threads);
-    int64_t least = by_shared < by_registers ? by_shared : by_registers;
-    return least > 1 ? least : 1;
-}
 
 /* Bytes that a wave reads in an iteration in groups of `group` rows, where there are so many columns. */
 static double wave_bytes(const Tiles *t, double resident, double group, double columns) {
@@ -113,10 +57,8 @@ static double wave_bytes(const Tiles *t, double resident, double group, double c
 
 /* The least number of columns at which row after row is too much for the memory; 0: it never is. */
 static int64_t columns_too_many(const Tiles *t, const CostMachine *m, double resident) {
-    GemmShape s = gemm_shape(t->gemm);
-    bool cores = gemm_atom(t->ctx->target, &s)->features != 0;
-    double rate = cores ? m->products : m->issue * (double)t->ctx->target->warp_size;
-    double seconds = t->work * resident / rate, room = m->read * seconds * WORTH_PERCENT / 100;
+    double blocks = resident / (double)m->sms, seconds = blocks * gemm_cost_seconds(&t->cost, t->ctx->target, m);
+    double room = m->read * seconds * WORTH_PERCENT / 100;
     int64_t columns = 1; /* where rows and columns of a wave are worth the same, the bytes are least */
     while ((double)(columns * columns) * (double)t->column_bytes < resident * (double)t->row_bytes) columns++;
     for (; (double)columns <= resident; columns++)
@@ -171,11 +113,11 @@ const Aff *tile_order_group(PassContext *ctx, IrFunc *f, IrOp *row, IrOp *column
     Tiles t = {.ctx = ctx, .func = f, .row = row, .column = column, .rows = rows, .columns = columns};
     CostMachine machine;
     if (!cost_machine(ctx->target, &machine) || machine.products <= 0 || !survey(&t)) return NULL;
-    const IrOp *loop = t.block->parent;
+    const IrOp *loop = t.cost.block->parent;
     const Aff *trips = loop == column ? aff_const(ctx->module->affs, 1) : loop_trips(ctx->module, loop);
     bool known = aff_over_symbols(trips) && aff_over_symbols(rows) && aff_over_symbols(columns);
     if (!known || !aff_prove_nonneg(ir_facts_at(ctx->scratch, row), trips)) return NULL;
-    double resident = (double)(blocks_beside(&t) * ctx->target->sms);
+    double resident = (double)(gemm_cost_beside(&t.cost, ctx, f) * ctx->target->sms);
     int64_t too_many = columns_too_many(&t, &machine, resident);
     const Aff *worth = too_many ? worth_formula(&t, trips, too_many) : NULL;
     if (!worth || !is_asked_for(ctx->module, worth)) return NULL;
