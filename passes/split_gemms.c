@@ -66,7 +66,9 @@ static bool is_only_added_to(const IrOp *loop, unsigned which) {
 
 static bool begins_at_zero(const IrValue *v) {
     const IrAttr *value = v->def && v->def->opcode == IR_CONST ? ir_attr(v->def, "value") : NULL;
-    return value && ((value->kind == IR_ATTR_FLOAT && value->number == 0 && !signbit(value->number)) || (value->kind == IR_ATTR_INT && value->integer == 0));
+    if (!value) return false;
+    if (value->kind == IR_ATTR_INT) return value->integer == 0;
+    return value->kind == IR_ATTR_FLOAT && value->number == 0 && !signbit(value->number);
 }
 
 /* Sums of one shape, wide enough to be added in memory. */
@@ -75,8 +77,9 @@ static bool carries_sums(Split *s) {
     if (!loop->result_count || loop->result_count > MOST_SUMS) return false;
     for (unsigned i = 0; i < loop->result_count; i++) {
         const IrType *t = loop->results[i].type;
-        if (t->kind != IR_TYPE_TILE || t->rank != 2 || dtype_size(t->dtype) < 4 || !begins_at_zero(loop->operands[3 + i])) return false;
-        if (ir_type_extent(t, 0) < 1 || ir_type_extent(t, 1) < 1 || (i && t != loop->results[0].type) || !is_only_added_to(loop, i)) return false;
+        if (t->kind != IR_TYPE_TILE || t->rank != 2 || dtype_size(t->dtype) < 4 || (i && t != loop->results[0].type)) return false;
+        if (ir_type_extent(t, 0) < 1 || ir_type_extent(t, 1) < 1) return false;
+        if (!begins_at_zero(loop->operands[3 + i]) || !is_only_added_to(loop, i)) return false;
     }
     s->rows = ir_type_extent(loop->results[0].type, 0), s->columns = ir_type_extent(loop->results[0].type, 1);
     return true;
@@ -275,7 +278,8 @@ static void make_part(const Split *s, IrFunc *func) {
         IrOp *fill = ir_op_create(&b, IR_TILE_FILL, 1, (IrValue *[]){&loop->results[i]}, 1, &loop->results[i].type);
         if (dtype_is_float(loop->results[i].type->dtype)) ir_attr_set_float(fill, "value", 0);
         else ir_attr_set_int(fill, "value", 0);
-        IrValue *operands[] = {ir_result(fill, 0), param_named(func, s->pieces[i]), part, row, last, ir_const_index(&b, 0), ir_const_index(&b, s->columns)};
+        IrValue *zero = ir_const_index(&b, 0), *columns = ir_const_index(&b, s->columns);
+        IrValue *operands[] = {ir_result(fill, 0), param_named(func, s->pieces[i]), part, row, last, zero, columns};
         ir_attr_set_str(ir_op_create(&b, IR_TILE_STORE, COUNT_OF(operands), operands, 0, NULL), "axes", "prr");
     }
     remove_unused(s->ctx->scratch, func->body);
