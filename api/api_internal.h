@@ -84,6 +84,7 @@ typedef struct {
     CostLaunch launch;
     CostEstimate estimate;
     double floor_s; /* of its own bytes */
+    int64_t rows_together; /* in which tiles are taken by the compiler's choice; 0: row after row, or as the sketch says */
 } PredictedLaunch;
 typedef struct {
     bool known;

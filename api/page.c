@@ -276,6 +276,7 @@ static void put_prediction(const Prediction *p, Str *out) {
         str_init(&text);
         str_printf(&text, "%s: ", l->kernel->name);
         cost_explain(&l->estimate, l->floor_s, &text);
+        if (l->rows_together > 1) str_printf(&text, "; tiles in groups of %lld rows", (long long)l->rows_together);
         if (i) str_append(out, "<br>");
         put_text(text.data, out);
         str_release(&text);

@@ -87,6 +87,8 @@ static int64_t last_step(const IrModule *m) {
 
 static bool add_launch(const CostMachine *machine, IrFunc *f, Sizes *s, bool flagged, Arena *arena, Prediction *p) {
     PredictedLaunch l = {.kernel = f};
+    const IrAttr *order = ir_func_attr(f, "order");
+    if (order && order->kind == IR_ATTR_AFF) aff_eval(order->aff, symbol_leaf, s, &l.rows_together);
     if (!cost_kernel(machine, f, symbol_value, s, flagged, &l.launch)) return false;
     if (l.launch.blocks <= 0) return true; /* not launched at all */
     l.estimate = cost_estimate(machine, &l.launch);
@@ -131,7 +133,9 @@ static bool said_before(const sketchc_unit *unit, const CostLaunch *l, unsigned 
     return false;
 }
 
-static void put_notes(const sketchc_unit *unit, const CostLaunch *l, Str *out) {
+static void put_notes(const sketchc_unit *unit, const PredictedLaunch *p, Str *out) {
+    const CostLaunch *l = &p->launch;
+    if (p->rows_together > 1) str_printf(out, "; tiles in groups of %lld rows", (long long)p->rows_together);
     if (l->exceptions) str_append(out, "; left out: what an earlier launch flags as an exception");
     for (unsigned i = 0; i < l->conflict_count; i++)
         if (!said_before(unit, l, i))
@@ -149,7 +153,7 @@ static void put_case_text(const sketchc_unit *unit, const Prediction *p, const c
         const PredictedLaunch *l = &p->launches.data[i];
         str_printf(out, "  %s: %.4g ms, ", l->kernel->name, l->estimate.seconds * 1e3);
         cost_explain(&l->estimate, l->floor_s, out);
-        put_notes(unit, &l->launch, out);
+        put_notes(unit, l, out);
         str_append_char(out, '\n');
     }
 }

@@ -54,8 +54,8 @@ sketch {name}_tiled implements {name} {{
 """
 
 
-def product(dtype, order, tile, sizes, result=None, stages=4, swizzle=8, arch="", name=""):
-    """order: n or t for each factor; name: what tells it from the others."""
+def product(dtype, order, tile, sizes, result=None, stages=4, swizzle=0, arch="", name=""):
+    """order: n or t for each factor; swizzle: 0: the compiler's choice; name: what tells it from the others."""
     result = result or dtype
     name = "_".join(filter(None, [dtype, order, f"to_{result}" if result != dtype else "", name, arch]))
     return {"name": name, "dtype": dtype, "order": order, "tile": tile, "sizes": sizes, "result": result, "stages": stages,
@@ -65,7 +65,7 @@ def product(dtype, order, tile, sizes, result=None, stages=4, swizzle=8, arch=""
 BOTH = (4096, 8192)
 PRODUCTS = [
     *[product(d, o, (128, 256, 64), BOTH) for d in ("f16", "bf16") for o in ("nn", "nt", "tn", "tt")],
-    *[product("f16", "nt", (128, 256, 64), BOTH, swizzle=s, name=f"group{s}") for s in (0, 16)],
+    *[product("f16", "nt", (128, 256, 64), BOTH, swizzle=s, name=f"group{s}") for s in (8, 16)],
     *[product("f16", o, (128, 256, 64), BOTH, result="f32") for o in ("nn", "nt")],
     product("f16", "nn", (128, 128, 32), (4096,), stages=3, arch="sm_80"),
     product("bf16", "nt", (128, 128, 32), (4096,), stages=3, arch="sm_80"),

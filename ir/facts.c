@@ -183,7 +183,7 @@ static void assume_below(const Facts *f, IrOp *op) {
 
 static void assume_specials(const Facts *f, const IrBlock *block) {
     for (IrOp *op = block->first; op; op = op->next) {
-        if (op->opcode == IR_FLOORDIV || op->opcode == IR_MOD) assume_below(f, op);
+        if (op->opcode == IR_FLOORDIV || op->opcode == IR_MOD || op->opcode == IR_ADD) assume_below(f, op);
         if (op->opcode != IR_SPECIAL) continue;
         const Aff *extent = special_extent(f, block->func, ir_attr_str(op, "name", ""));
         const Aff *hi = extent ? difference(f, extent, constant(f, 1)) : NULL;

@@ -95,9 +95,12 @@ static double longer(double a, double b) {
 /* Seconds of `share` of the launch's blocks while `resident` of them run at a time. */
 static double wave_seconds(const CostMachine *m, const CostLaunch *l, const CostEstimate *e,
                            double resident, double share) {
-    double roof = 0;
-    for (int i = 0; i < COST_LATENCY; i++)
-        if (e->roofs[i] * share > roof) roof = e->roofs[i] * share;
+    double roof = 0, idle = resident < (double)m->sms ? (double)m->sms / resident : 1;
+    for (int i = 0; i < COST_LATENCY; i++) {
+        bool own = i == COST_SHARED || i == COST_ISSUE || i == COST_PRODUCTS; /* of multiprocessors that have a block */
+        double seconds = e->roofs[i] * share * (own ? idle : 1);
+        if (seconds > roof) roof = seconds;
+    }
     /* One block alone: round trips in a row, as many as its dependences or its loads in flight ask
      * for, and its bytes through its part of the multiprocessor's port. */
     double active = resident < (double)m->sms ? resident : (double)m->sms,

@@ -19,6 +19,7 @@
 
 #include "passes_internal.h"
 #include "plant.h"
+#include "tile_order.h"
 
 enum { MAX_NEST = 16 };
 
@@ -104,7 +105,7 @@ static void make_serial(IrOp *loop) {
 /* The proof of it would divide products of symbols. */
 static void note_bound(IrValue *index, const Aff *trips) {
     IrOp *op = index->def;
-    if (op && (op->opcode == IR_FLOORDIV || op->opcode == IR_MOD)) ir_attr_set_aff(op, "below", trips);
+    if (op && (op->opcode == IR_FLOORDIV || op->opcode == IR_MOD || op->opcode == IR_ADD)) ir_attr_set_aff(op, "below", trips);
 }
 
 static bool has_hint(const IrOp *loop, const char *name) {
@@ -126,23 +127,24 @@ static int64_t swizzle_group(const IrOp *loop) {
 
 /* Numbers a rows x columns grid by groups of `group` rows, column after column within a group. `block`: its
  * number where the grid has no other axis. */
-static void swizzle_pair(IrBuilder *b, const Nest *nest, unsigned row, int64_t group, IrValue **index, IrValue *block) {
+static void swizzle_pair(IrBuilder *b, const Nest *nest, unsigned row, const Aff *group, IrValue **index, IrValue *block) {
     IrValue *rows = ir_aff_emit(b, nest->trips[row]), *columns = ir_aff_emit(b, nest->trips[row + 1]);
     IrValue *number = block;
     if (nest->depth > 2) number = ir_binary(b, IR_ADD, ir_binary(b, IR_MUL, index[row], columns), index[row + 1]);
-    IrValue *size = ir_const_index(b, group), *blocks = ir_binary(b, IR_MUL, columns, size);
+    IrValue *size = ir_aff_emit(b, group), *blocks = ir_binary(b, IR_MUL, columns, size);
     IrValue *first = ir_binary(b, IR_MUL, ir_binary(b, IR_FLOORDIV, number, blocks), size);
     IrValue *height = ir_binary(b, IR_MIN, ir_binary(b, IR_SUB, rows, first), size);
     height = ir_binary(b, IR_MAX, height, ir_const_index(b, 1));
     IrValue *within = ir_binary(b, IR_MOD, number, blocks);
-    /* The division changes nothing; it carries the bound. */
-    index[row] = ir_binary(b, IR_MOD, ir_binary(b, IR_ADD, first, ir_binary(b, IR_MOD, within, height)), rows);
+    index[row] = ir_binary(b, IR_ADD, first, ir_binary(b, IR_MOD, within, height));
     index[row + 1] = ir_binary(b, IR_FLOORDIV, within, height);
     note_bound(index[row], nest->trips[row]);
     note_bound(index[row + 1], nest->trips[row + 1]);
 }
 
-static void swizzle_nest(PassContext *ctx, IrBuilder *b, const Nest *nest, IrValue **index, IrValue *block) {
+/* The order that the sketch states, else the one that is worth it. */
+static void swizzle_nest(PassContext *ctx, IrFunc *f, IrBuilder *b, const Nest *nest, IrValue **index, IrValue *block) {
+    bool stated = false;
     for (unsigned i = 0; i < nest->depth; i++) {
         int64_t group = swizzle_group(nest->loops[i]);
         if (!group) continue;
@@ -150,8 +152,15 @@ static void swizzle_nest(PassContext *ctx, IrBuilder *b, const Nest *nest, IrVal
             report_hint(ctx, nest->loops[i]->span, "swizzle", "the grid has one axis");
             continue;
         }
-        swizzle_pair(b, nest, i + 1 < nest->depth ? i : i - 1, group, index, block);
+        swizzle_pair(b, nest, i + 1 < nest->depth ? i : i - 1, aff_const(ctx->module->affs, group), index, block);
+        stated = true;
     }
+    if (stated || nest->depth < 2) return;
+    unsigned row = nest->depth - 2;
+    const Aff *group = tile_order_group(ctx, f, nest->loops[row], nest->loops[row + 1], nest->trips[row], nest->trips[row + 1]);
+    if (!group) return;
+    swizzle_pair(b, nest, row, group, index, block);
+    ir_func_attr_set_aff(f, "order", group); /* for whoever explains */
 }
 
 /* The hint "persistent" of a loop goes on to the number of the block, for the pass that may follow it. */
@@ -190,7 +199,7 @@ static void bind_indices(PassContext *ctx, IrFunc *f, const Nest *nest) {
         rest = i > first && !once ? ir_binary(&b, IR_FLOORDIV, rest, trips) : rest;
         note_bound(index[i], nest->trips[i]);
     }
-    swizzle_nest(ctx, &b, nest, index, &special->results[0]);
+    swizzle_nest(ctx, f, &b, nest, index, &special->results[0]);
     for (unsigned i = 0; i < nest->depth; i++) {
         IrValue *lb = ir_aff_emit(&b, ir_aff_of(m, nest->loops[i]->operands[0]));
         IrValue *step = ir_aff_emit(&b, ir_aff_of(m, nest->loops[i]->operands[2]));

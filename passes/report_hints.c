@@ -19,7 +19,7 @@ static const struct {
     {"pipeline", "iterations of a parallel loop do not follow each other"},
     {"unroll", "iterations of a parallel loop do not follow each other"},
     {"vectorize", "vector widths follow from layouts and alignment"},
-    {"split_k", "a reduction stays in one block"},
+    {"split_k", "parts of K follow from the sizes"},
     {"cluster", "blocks do not form clusters yet"},
     {"threadidx", "threads share the tiles of the body; the loop is parallel over blocks"},
     {"warp", "warps share the tiles of the body; the loop is parallel over blocks"},

@@ -113,7 +113,7 @@ CASES = {
     "unroll": ("changes", "cuda", loop("INNER", '"unroll", factor=4')),
     "swizzle": ("changes", "cuda", loop("OUTER", '"swizzle", group=4')),
     "vectorize": ("reported", "cuda", loop("INNER", '"vectorize", width=4'), "layouts and alignment"),
-    "split_k": ("reported", "cuda", loop("INNER", '"split_k", factor=4'), "stays in one block"),
+    "split_k": ("reported", "cuda", loop("INNER", '"split_k", factor=4'), "parts of K follow"),
     "cluster": ("reported", "cuda", loop("OUTER", '"cluster", size=2'), "do not form clusters"),
     "persistent": ("reported", "cuda", loop("OUTER", '"persistent"'), "only gemms whose factors the copy engine brings"),
     "grididx": ("changes", "cuda", parallel('"parallel", "grididx.x"')),

@@ -2,13 +2,14 @@
  * every result must be within the operator's error bound (or exact), with no trap, and the same
  * when independent iterations run in reverse.
  *
- *   pass_check FILE [--graph=FILE.skir] [--op=NAME] [--arch=NAME] [--blocks=N] [--passes=A,B] [--exact]
- *              [--plant=PASS:OLD=>NEW] [-DNAME=VALUE]... [-v] SIZES...
+ *   pass_check FILE [--graph=FILE.skir] [--op=NAME] [--arch=NAME] [--blocks=N] [--slow] [--ready] [--passes=A,B]
+ *              [--exact] [--plant=PASS:OLD=>NEW] [-DNAME=VALUE]... [-v] SIZES...
  *
  * FILE is text IR or, ending in .sketch, an operator with its sketch. *
  * SIZES is M=3,N=77. The reference is the graph function NAME (default: the first) of --graph or of
- * the file itself. --blocks: how many the target holds at a time. --plant edits the text of the module after a pass, to show that the check
- * sees the fault. */
+ * the file itself. --blocks: how many the target holds at a time. --slow: of 1 GB/s and an L2 of 1 KB. --ready: launches and
+ * latencies take a nanosecond. --plant edits the text of the module
+ * after a pass, to show that the check sees the fault. */
 #include "../unit/verify/graph.h"
 #include "build.h"
 #include "passes.h"
@@ -17,7 +18,7 @@
 
 typedef struct {
     const char *file, *graph, *op, *arch, *blocks, *passes, *plant;
-    bool exact, verbose;
+    bool exact, verbose, slow, ready;
     size_t define_count;
     FrontendDefine defines[16];
 } Options;
@@ -238,6 +239,8 @@ static bool check_pipeline(Run *r, Arena *unit, DiagList *diags, IrModule *m) {
     if (!ctx.target) return false;
     Target target = *ctx.target;
     if (r->options->blocks) target.sms = strtoll(r->options->blocks, NULL, 10), target.blocks_sm = 1;
+    if (r->options->slow) target.copy_gb_s = target.read_gb_s = target.fill_gb_s = 1, target.l2_bytes = 1024;
+    if (r->options->ready) target.launch_ns = target.latency_ns = 1;
     ctx.target = &target;
     if (!r->options->passes)
         passes = pipeline_for(ctx.target->kind, &count);
@@ -330,6 +333,10 @@ int main(int argc, char **argv) {
             o.exact = true;
         else if (strcmp(a, "-v") == 0)
             o.verbose = true;
+        else if (strcmp(a, "--slow") == 0)
+            o.slow = true;
+        else if (strcmp(a, "--ready") == 0)
+            o.ready = true;
         else if (!o.file)
             o.file = a;
         else

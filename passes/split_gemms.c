@@ -1,0 +1,375 @@
+/* Pass split_gemms: long K of a product of few tiles is divided among blocks.
+ *
+ * what:   a kernel of parallel loops around one serial loop of gemms, whose carried tiles are sums that begin at 0, becomes four steps:
+ *           part      the loop's iterations in `parts` pieces, each a block; its sums go to a workspace
+ *           sum       of the parts, in their order
+ *           finish    the kernel with the workspace's sums in place of the loop
+ *           as it was
+ *         Of either the first three or the last the grid is empty, by the sizes of the launch: split is what has so few tiles that two
+ *         or more parts of each are resident at once, with LEAST_TRIPS iterations a part, and what the cost model says to be
+ *         MARGIN_PERCENT faster than one block a tile, two more launches and the workspace's bytes counted. Where no case
+ *         asks for it all is left as it was. What has to be computed for that is derived symbols: once a launch.
+ * needs:  tile functions in state open, after spread_folds; target cuda
+ * keeps:  values but for the order in which floats are summed; names
+ * breaks: steps are numbered anew
+ * source: split K
+ *
+ *     parallel(0, I) (%i) {                            parallel(0, parts) (%p) { parallel(0, I) (%i) {
+ *       %c = for(0, n, 1, 0) (%k, %s) {          =>      %c = for(p L, min(p L + L, n), 1, 0) (%k, %s) { ... }
+ *         yield(tile.gemm(%a, %b, %s)) }                 tile.store(%c, %W, %p, i BM, i BM + BM, 0, BN) } }
+ *       tile.store(f(%c), %C, ...) }                   parallel(0, I BM) (%r) { sum of %W[:, r, :] into %S[r, :] }
+ *                                                      parallel(0, I) (%i) { tile.store(f(%S[i BM : i BM + BM, :]), %C, ...) }
+ */
+#include <math.h>
+#include <string.h>
+
+#include "gemm_cost.h"
+#include "passes_internal.h"
+
+enum { MOST_SUMS = 3, LEAST_TRIPS = 4, MARGIN_PERCENT = 20, PARTS_AT_ONCE = 16, MOST_PICOSECONDS = 1 << 30 };
+
+/* A derived symbol. */
+typedef struct {
+    const Aff *name, *formula;
+} Symbol;
+
+typedef struct {
+    PassContext *ctx;
+    IrFunc *func;
+    OpList ops;
+    size_t at; /* the loop's place among them */
+    IrOp *loop;
+    int64_t rows, columns;        /* of each sum */
+    const Aff *tiles, *trips;     /* iterations of the parallel loops; of the serial one */
+    int64_t step;                 /* of the serial loop's variable */
+    const Aff *saved;             /* over sizes: picoseconds that are saved beyond the margin, or below 1 */
+    Symbol most, used, span, parts; /* parts there may be; 1 where it is split, else 0; iterations of a part; parts */
+    const char *pieces[MOST_SUMS], *sums[MOST_SUMS]; /* workspaces */
+} Split;
+
+/* ---- Which kernels ---- */
+
+/* Does the loop only add to the carried tile: through gemms and sums up to its yield? */
+static bool is_only_added_to(const IrOp *loop, unsigned which) {
+    const IrValue *v = loop->regions[0]->args[1 + which];
+    for (;;) {
+        const IrUse *use = v->uses;
+        if (!use || use->next) return false;
+        const IrOp *op = use->op;
+        if (op->block != loop->regions[0]) return false;
+        if (is_terminator(op)) return use->index == which;
+        bool sum = op->opcode == IR_ADD || (op->opcode == IR_TILE_GEMM && use->index == 2);
+        if (!sum || op->results[0].type != v->type) return false;
+        v = &op->results[0];
+    }
+}
+
+static bool begins_at_zero(const IrValue *v) {
+    const IrAttr *value = v->def && v->def->opcode == IR_CONST ? ir_attr(v->def, "value") : NULL;
+    if (!value) return false;
+    if (value->kind == IR_ATTR_INT) return value->integer == 0;
+    return value->kind == IR_ATTR_FLOAT && value->number == 0 && !signbit(value->number);
+}
+
+/* Sums of one shape, wide enough to be added in memory. */
+static bool carries_sums(Split *s) {
+    const IrOp *loop = s->loop;
+    if (!loop->result_count || loop->result_count > MOST_SUMS) return false;
+    for (unsigned i = 0; i < loop->result_count; i++) {
+        const IrType *t = loop->results[i].type;
+        if (t->kind != IR_TYPE_TILE || t->rank != 2 || dtype_size(t->dtype) < 4 || (i && t != loop->results[0].type)) return false;
+        if (ir_type_extent(t, 0) < 1 || ir_type_extent(t, 1) < 1) return false;
+        if (!begins_at_zero(loop->operands[3 + i]) || !is_only_added_to(loop, i)) return false;
+    }
+    s->rows = ir_type_extent(loop->results[0].type, 0), s->columns = ir_type_extent(loop->results[0].type, 1);
+    return true;
+}
+
+/* Nothing but parallel loops around the loop's block, which stores behind it. */
+static bool is_plain(const Split *s) {
+    for (size_t i = 0; i < s->ops.len; i++) {
+        const IrOp *op = s->ops.data[i];
+        bool around = op->opcode == IR_PARALLEL && is_inside_op(s->loop->block, op);
+        if (op->region_count && op != s->loop && !around) return false;
+        if (op->region_count || is_terminator(op)) continue;
+        if (op->opcode == IR_TILE_LOAD && is_stored_to(op->operands[0])) return false;
+        if (is_repeatable(op)) continue;
+        if (op->opcode != IR_TILE_STORE || op->block != s->loop->block || i < s->at) return false;
+        if (strcmp(ir_attr_str(op, "mode", "set"), "set") != 0) return false;
+    }
+    return true;
+}
+
+static bool counts(Split *s) {
+    IrModule *m = s->ctx->module;
+    s->tiles = aff_const(m->affs, 1);
+    for (size_t i = 0; i < s->ops.len; i++) {
+        const IrOp *loop = s->ops.data[i];
+        if (loop->opcode != IR_PARALLEL) continue;
+        const Aff *trips = loop_trips(m, loop);
+        if (!aff_over_symbols(trips) || !aff_over_symbols(ir_aff_of(m, loop->operands[0]))) return false;
+        s->tiles = aff_mul(m->affs, s->tiles, trips);
+    }
+    s->trips = loop_trips(m, s->loop);
+    return aff_over_symbols(s->trips) && aff_over_symbols(ir_aff_of(m, s->loop->operands[0])) &&
+           aff_is_const(ir_aff_of(m, s->loop->operands[2]), &s->step) && s->step > 0;
+}
+
+/* ---- What it saves ---- */
+
+static int64_t picoseconds(double seconds) {
+    double ps = ceil(seconds * 1e12);
+    return ps < MOST_PICOSECONDS ? (int64_t)ps : MOST_PICOSECONDS;
+}
+
+static const Aff *most_parts(const Split *s, int64_t resident) {
+    AffCtx *c = s->ctx->module->affs;
+    const Aff *room = aff_floordiv(c, aff_const(c, resident), aff_max(c, aff_const(c, 1), s->tiles));
+    return aff_min(c, room, aff_floordiv(c, s->trips, aff_const(c, LEAST_TRIPS)));
+}
+
+/* Bytes that an iteration of all tiles takes from memory: what several of them load counts once. */
+static const Aff *bytes_of_all(const Split *s) {
+    IrModule *m = s->ctx->module;
+    const Aff *all = aff_const(m->affs, 0);
+    for (const IrOp *load = s->loop->regions[0]->first; load; load = load->next) {
+        if (load->opcode != IR_TILE_LOAD) continue;
+        const Aff *bytes = aff_const(m->affs, gemm_cost_tile_bytes(load->results[0].type));
+        for (size_t i = 0; i < s->at; i++)
+            if (s->ops.data[i]->opcode == IR_PARALLEL && gemm_cost_moves_with(s->ctx, load, s->ops.data[i]))
+                bytes = aff_mul(m->affs, bytes, loop_trips(m, s->ops.data[i]));
+        all = aff_add(m->affs, all, bytes);
+    }
+    return all;
+}
+
+/* Of one block a tile, less the margin, what parts and their sums do not take. `most`: parts of a tile. */
+static const Aff *saving(const Split *s, const GemmCost *cost, const CostMachine *m, double beside, const Aff *most) {
+    AffCtx *c = s->ctx->module->affs;
+    double products = gemm_cost_seconds(cost, s->ctx->target, m), brought = (double)cost->bytes / m->sm;
+    double alone = products > brought ? products : brought, sums = 2.0 * 4 * (double)(s->rows * s->columns) * s->loop->result_count;
+    const Aff *before = aff_mul(c, s->trips, aff_const(c, picoseconds(alone * (100 - MARGIN_PERCENT) / 100)));
+    const Aff *longest = aff_ceildiv(c, s->trips, aff_max(c, aff_const(c, 1), most));
+    const Aff *after = aff_mul(c, longest, aff_const(c, picoseconds(alone * beside)));
+    int64_t rate = (int64_t)(m->read * 256e-12); /* bytes in 256 picoseconds */
+    const Aff *moved = aff_floordiv(c, aff_mul(c, bytes_of_all(s), aff_const(c, 256)), aff_const(c, rate > 1 ? rate : 1));
+    after = aff_add(c, after, aff_mul(c, s->trips, moved));
+    after = aff_add(c, after, aff_mul(c, aff_mul(c, s->tiles, most), aff_const(c, picoseconds(sums / m->copy))));
+    return aff_sub(c, before, aff_add(c, after, aff_const(c, picoseconds(2 * (m->launch + 2 * m->latency)))));
+}
+
+/* 1 where two parts are resident and something is saved, else 0. */
+static const Aff *used_with(const Split *s, const Aff *most, const Aff *saved) {
+    AffCtx *c = s->ctx->module->affs;
+    const Aff *worth = aff_min(c, aff_sub(c, most, aff_const(c, 1)), saved);
+    return aff_max(c, aff_const(c, 0), aff_min(c, aff_const(c, 1), worth));
+}
+
+static bool is_asked_for(const Split *s, const Aff *used) {
+    const IrModule *m = s->ctx->module;
+    int64_t value;
+    if (aff_is_const(used, &value)) return value == 1;
+    for (size_t i = 0; i < m->case_count; i++)
+        if (aff_eval(used, case_symbol, &m->cases[i], &value) && value == 1) return true;
+    return false;
+}
+
+static Symbol symbol(const Split *s, const char *stem, const Aff *formula) {
+    IrModule *m = s->ctx->module;
+    return (Symbol){aff_sym(m->affs, param_new_name(m, stem)), formula};
+}
+
+static bool is_worth_it(Split *s) {
+    AffCtx *c = s->ctx->module->affs;
+    GemmCost cost;
+    CostMachine machine;
+    if (!gemm_cost(s->ctx, s->func, &cost) || cost.block != s->loop->regions[0]) return false;
+    if (!cost_machine(s->ctx->target, &machine) || machine.products <= 0) return false;
+    int64_t beside = gemm_cost_beside(&cost, s->ctx, s->func);
+    const Aff *most = most_parts(s, beside * machine.sms);
+    if (!is_asked_for(s, used_with(s, most, saving(s, &cost, &machine, (double)beside, most)))) return false;
+    const Aff *one = aff_const(c, 1);
+    s->most = symbol(s, "most", aff_max(c, aff_const(c, 0), most));
+    s->used = symbol(s, "split", used_with(s, s->most.name, saving(s, &cost, &machine, (double)beside, s->most.name)));
+    s->span = symbol(s, "span", aff_max(c, one, aff_ceildiv(c, s->trips, aff_max(c, one, s->most.name))));
+    s->parts = symbol(s, "parts", aff_mul(c, s->used.name, aff_ceildiv(c, s->trips, s->span.name)));
+    return true;
+}
+
+/* What is absent of a sum is left out when it is loaded: from a lane on. */
+static bool ends_are_known(const Split *s) {
+    for (unsigned i = 0; i < s->loop->result_count; i++) {
+        Presence p = presence_of(s->ctx, &s->loop->results[i]);
+        for (unsigned a = 0; a < p.rank; a++) {
+            int64_t lo;
+            if (p.axes[a].hi && !(aff_is_const(p.axes[a].lo, &lo) && lo == 0)) return false;
+        }
+    }
+    return true;
+}
+
+static bool find(Split *s) {
+    s->ops = ops_collect(s->ctx->scratch, s->func->body);
+    for (s->at = 0; s->at < s->ops.len && s->ops.data[s->at]->opcode != IR_FOR; s->at++) {}
+    if (s->at == s->ops.len || !s->ctx->target->sms) return false;
+    s->loop = s->ops.data[s->at];
+    return carries_sums(s) && is_plain(s) && counts(s) && ends_are_known(s) && is_worth_it(s);
+}
+
+/* ---- The steps ---- */
+
+static void add_symbol(IrFunc *func, Symbol symbol) {
+    IrValue *arg = ir_func_add_param(func, IR_PARAM_SYMBOL, symbol.name->name, ir_type_index(func->module), IR_DIR_IN);
+    func->params[arg->index].derived = symbol.formula;
+}
+
+/* The workspaces, as matrices of `rows` rows of a tile's columns for each iteration of the parallel loops, of each part or summed. */
+static void add_workspaces(const Split *s, IrFunc *func, bool pieces, bool sums) {
+    IrModule *m = s->ctx->module;
+    AffCtx *c = m->affs;
+    const Aff *rows = aff_mul(c, s->tiles, aff_const(c, s->rows)), *columns = aff_const(c, s->columns);
+    const Aff *elements = aff_mul(c, s->used.name, aff_mul(c, rows, columns));
+    for (unsigned i = 0; i < s->loop->result_count; i++) {
+        Dtype dtype = s->loop->results[i].type->dtype;
+        const IrType *summed = ir_type_tensor(m, dtype, 2, (const Aff *[]){rows, columns});
+        const IrType *parted = ir_type_tensor(m, dtype, 3, (const Aff *[]){s->parts.name, rows, columns});
+        if (pieces) func_add_workspace(func, s->pieces[i], parted, aff_mul(c, elements, s->most.name));
+        if (sums) func_add_workspace(func, s->sums[i], summed, elements);
+    }
+}
+
+static void make_step(const Split *s, IrFunc *func, bool pieces, bool sums) {
+    add_symbol(func, s->most);
+    add_symbol(func, s->used);
+    if (!pieces && !sums) return;
+    add_symbol(func, s->span);
+    add_symbol(func, s->parts);
+    add_workspaces(s, func, pieces, sums);
+}
+
+/* The first row of this iteration of the parallel loops in a workspace. */
+static IrValue *first_row(const Split *s, IrBuilder *b, const OpList *ops) {
+    IrValue *number = ir_const_index(b, 0);
+    for (size_t i = 0; i < ops->len; i++) {
+        const IrOp *loop = ops->data[i];
+        if (loop->opcode != IR_PARALLEL) continue;
+        IrValue *turn = ir_binary(b, IR_FLOORDIV, ir_binary(b, IR_SUB, loop->regions[0]->args[0], loop->operands[0]), loop->operands[2]);
+        number = ir_binary(b, IR_ADD, ir_binary(b, IR_MUL, number, ir_aff_emit(b, loop_trips(b->module, loop))), turn);
+    }
+    return ir_binary(b, IR_MUL, number, ir_const_index(b, s->rows));
+}
+
+static void make_part(const Split *s, IrFunc *func) {
+    OpList ops = ops_collect(s->ctx->scratch, func->body);
+    IrOp *loop = ops.data[s->at];
+    AffCtx *c = s->ctx->module->affs;
+    while (loop->block->last->prev != loop) ir_op_erase(loop->block->last->prev); /* what is done with the sums */
+    IrOp *around = step_repeat(func, s->parts.name, "part");
+    IrBuilder b = ir_builder_before(loop);
+    IrValue *part = around->regions[0]->args[0], *length = ir_aff_emit(&b, aff_mul(c, s->span.name, aff_const(c, s->step)));
+    IrValue *begin = ir_binary(&b, IR_ADD, loop->operands[0], ir_binary(&b, IR_MUL, part, length));
+    IrValue *end = ir_binary(&b, IR_MIN, ir_binary(&b, IR_ADD, begin, length), loop->operands[1]);
+    ir_set_operand(loop, 0, begin);
+    ir_set_operand(loop, 1, end);
+    b = ir_builder_after(loop);
+    b.span = loop->span;
+    IrValue *row = first_row(s, &b, &ops), *last = ir_binary(&b, IR_ADD, row, ir_const_index(&b, s->rows));
+    for (unsigned i = 0; i < loop->result_count; i++) {
+        IrOp *fill = ir_op_create(&b, IR_TILE_FILL, 1, (IrValue *[]){&loop->results[i]}, 1, &loop->results[i].type);
+        if (dtype_is_float(loop->results[i].type->dtype)) ir_attr_set_float(fill, "value", 0);
+        else ir_attr_set_int(fill, "value", 0);
+        IrValue *zero = ir_const_index(&b, 0), *columns = ir_const_index(&b, s->columns);
+        IrValue *operands[] = {ir_result(fill, 0), param_named(func, s->pieces[i]), part, row, last, zero, columns};
+        ir_attr_set_str(ir_op_create(&b, IR_TILE_STORE, COUNT_OF(operands), operands, 0, NULL), "axes", "prr");
+    }
+    remove_unused(s->ctx->scratch, func->body);
+}
+
+/* Sums of `row` over the parts, several of them at once: a row of S. */
+static void sum_parts(const Split *s, IrFunc *func, IrBuilder *b, IrValue *row, unsigned i) {
+    IrModule *m = s->ctx->module;
+    const Aff *extents[] = {aff_const(m->affs, PARTS_AT_ONCE), aff_const(m->affs, s->columns)};
+    Dtype dtype = s->loop->results[i].type->dtype;
+    const IrType *several = ir_type_tile(m, dtype, 2, extents, NULL), *one = ir_type_tile(m, dtype, 1, extents + 1, NULL);
+    IrValue *zero = ir_const_index(b, 0), *columns = ir_const_index(b, s->columns), *at_once = ir_const_index(b, PARTS_AT_ONCE);
+    IrValue *parts = ir_aff_emit(b, s->parts.name), *none = tile_splat(b, one, 0);
+    IrOp *loop = ir_for(b, zero, parts, at_once, 1, &none, "first");
+    IrBuilder in = ir_builder_at_end(loop->regions[0]);
+    IrValue *first = loop->regions[0]->args[0];
+    IrValue *from[] = {param_named(func, s->pieces[i]), first, ir_binary(&in, IR_ADD, first, at_once), row, zero, columns};
+    IrOp *load = ir_op_create(&in, IR_TILE_LOAD, COUNT_OF(from), from, 1, &several);
+    ir_attr_set_str(load, "axes", "rpr");
+    IrValue *sum = ir_binary(&in, IR_ADD, loop->regions[0]->args[1], tile_reduced(&in, ir_result(load, 0), "add", 0, false, one));
+    ir_yield(&in, 1, &sum);
+    IrValue *to[] = {ir_result(loop, 0), param_named(func, s->sums[i]), row, zero, columns};
+    ir_attr_set_str(ir_op_create(b, IR_TILE_STORE, COUNT_OF(to), to, 0, NULL), "axes", "pr");
+}
+
+static void make_sum(const Split *s, IrFunc *func) {
+    AffCtx *c = s->ctx->module->affs;
+    while (func->body->last->prev) ir_op_erase(func->body->last->prev);
+    const Aff *rows = aff_mul(c, s->used.name, aff_mul(c, s->tiles, aff_const(c, s->rows)));
+    IrOp *loop = step_repeat(func, rows, "row");
+    IrBuilder b = ir_builder_before(loop->regions[0]->last);
+    for (unsigned i = 0; i < s->loop->result_count; i++) sum_parts(s, func, &b, loop->regions[0]->args[0], i);
+}
+
+static void make_finish(const Split *s, IrFunc *func) {
+    AffCtx *c = s->ctx->module->affs;
+    OpList ops = ops_collect(s->ctx->scratch, func->body);
+    IrOp *loop = ops.data[s->at];
+    IrBuilder b = ir_builder_before(loop);
+    b.span = loop->span;
+    IrValue *row = first_row(s, &b, &ops);
+    for (unsigned i = 0; i < loop->result_count; i++) {
+        IrValue *sum = &loop->results[i];
+        Presence p = presence_of(s->ctx, sum);
+        const Aff *rows = aff_const(c, s->rows), *columns = aff_const(c, s->columns);
+        IrValue *height = ir_aff_emit(&b, p.axes[0].hi ? aff_min(c, p.axes[0].hi, rows) : rows);
+        IrValue *width = ir_aff_emit(&b, p.axes[1].hi ? aff_min(c, p.axes[1].hi, columns) : columns);
+        IrValue *from[] = {param_named(func, s->sums[i]), row, ir_binary(&b, IR_ADD, row, height), ir_const_index(&b, 0), width};
+        IrOp *load = ir_op_create(&b, IR_TILE_LOAD, COUNT_OF(from), from, 1, &sum->type);
+        ir_attr_set_str(load, "axes", "rr");
+        ir_result(load, 0)->name = sum->name;
+        ir_replace_uses(sum, ir_result(load, 0));
+    }
+    ir_op_erase(loop);
+    remove_unused(s->ctx->scratch, func->body);
+    step_repeat(func, s->used.name, "used");
+}
+
+static void split(Split *s) {
+    IrModule *m = s->ctx->module;
+    AffCtx *c = m->affs;
+    const char *name = s->func->name;
+    int64_t step = ir_func_attr_int(s->func, "step", 0);
+    for (unsigned i = 0; i < s->loop->result_count; i++) {
+        s->pieces[i] = arena_printf(m->arena, "%s_%u", param_new_name(m, "pieces"), i);
+        s->sums[i] = arena_printf(m->arena, "%s_%u", param_new_name(m, "sums"), i);
+    }
+    steps_make_room(m, step, 3);
+    IrFunc *as_it_was = ir_func_clone(s->func, name); /* clones follow the function at once: the steps stand in order */
+    IrFunc *finish = ir_func_clone(s->func, name), *sum = ir_func_clone(s->func, name);
+    step_name(as_it_was, name, step + 3);
+    step_name(s->func, step_new_name(m, name, "part"), step);
+    step_name(sum, step_new_name(m, name, "sum"), step + 1);
+    step_name(finish, step_new_name(m, name, "finish"), step + 2);
+    make_step(s, as_it_was, false, false);
+    step_repeat(as_it_was, aff_sub(c, aff_const(c, 1), s->used.name), "alone");
+    make_step(s, sum, true, true);
+    make_sum(s, sum);
+    make_step(s, finish, false, true);
+    make_finish(s, finish);
+    make_step(s, s->func, true, false);
+    make_part(s, s->func);
+}
+
+bool pass_split_gemms(PassContext *ctx) {
+    for (IrFunc *f = ctx->module->first, *next; f; f = next) {
+        next = f->next;
+        if (f->level != IR_LEVEL_TILE || f->state != IR_STATE_OPEN) continue;
+        Split found = {.ctx = ctx, .func = f};
+        if (find(&found)) split(&found);
+    }
+    return true;
+}
