@@ -245,7 +245,7 @@ static bool check_pipeline(Run *r, Arena *unit, DiagList *diags, IrModule *m) {
     ctx.target = target_find(unit, diags, r->options->arch);
     if (!ctx.target) return false;
     Target target = *ctx.target;
-    if (r->options->blocks) target.sms = strtoll(r->options->blocks, NULL, 10), target.blocks_sm = 1;
+    if (r->options->blocks) target.sms = strtoll(r->options->blocks, NULL, 10), target.blocks_sm = 1, target.l2_bytes = 1;
     ctx.target = &target;
     if (!r->options->passes)
         passes = pipeline_for(ctx.target->kind, &count);
