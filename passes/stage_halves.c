@@ -193,7 +193,7 @@ static bool is_present_alike(PresenceCache *cache, const IrBlock *body, IrValue 
     return true;
 }
 
-enum { MAX_REGISTERS = 176 /* of a thread, of 256 */, FEW = 8 /* numbers of rows */ };
+enum { MAX_REGISTERS = 224 /* of a thread, of 256: addresses and what softmax keeps take the others */ };
 
 static int64_t registers_of(const IrValue *v, int64_t threads) {
     int64_t lanes = 1;
@@ -201,19 +201,17 @@ static int64_t registers_of(const IrValue *v, int64_t threads) {
     return (lanes + threads - 1) / threads;
 }
 
-/* Sums, factors and what crosses: the lanes that a first product's sums become lie where these were. */
+/* Sums, factors and what crosses: ptxas does not let the first products' sums begin where what was made of the last ones lay. */
 static bool has_registers(const Target *target, const Cut *c, IrOp *const *gemms, size_t count) {
-    int64_t sums = 0, first = 0, factors = 0, crossing = 0, threads = 2 * gemm_shape(gemms[0]).m;
+    int64_t registers = 0, threads = 2 * gemm_shape(gemms[0]).m;
     for (size_t i = 0; i < count; i++) {
         GemmShape s = gemm_shape(gemms[i]);
         const IrOp *before = gemms[i]->operands[2]->def;
-        bool begins = !before || !is_product(before) || before->block != c->body;
-        if (begins) sums += s.n / 2, first += half_of(c, gemms[i]) == FIRST ? s.n / 2 : 0;
-        if (stage_from_registers(target, gemms[i])) factors += s.k / 4;
+        if (!before || !is_product(before) || before->block != c->body) registers += s.n / 2;
+        if (stage_from_registers(target, gemms[i])) registers += s.k / 4;
     }
-    for (size_t i = 0; i < c->crossing.len; i++) crossing += registers_of(c->crossing.data[i], threads);
-    int64_t most = threads > 256 ? MAX_REGISTERS / 2 : MAX_REGISTERS, more = crossing > first ? crossing - first : 0;
-    return sums + factors + more <= most + FEW;
+    for (size_t i = 0; i < c->crossing.len; i++) registers += registers_of(c->crossing.data[i], threads);
+    return registers <= (threads > 256 ? MAX_REGISTERS / 2 : MAX_REGISTERS);
 }
 
 bool stage_halves_fit(const Staging *s, const Ring *ring, IrOp *const *gemms, size_t count) {
