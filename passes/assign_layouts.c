@@ -29,6 +29,7 @@ typedef struct {
     unsigned widest; /* bytes of the widest element in memory, of the largest tiles there ... */
     int64_t widest_elements; /* ... which have so many */
     bool changed, failed;
+    bool paired, crowded; /* some products leave registers for a second block; some of warpgroups do not */
     WindowAxes windows; /* of the tiles that windows are loaded into */
     /* search for the next seed */
     IrValue *largest;
@@ -226,7 +227,8 @@ static void seed_gemm(void *ctx, IrOp *op) {
      * leave no room for a second block's either. */
     int64_t sums = gemm_plan_is_wgmma(&plan) ? sums_in_flight(op->block) : plan.pad_m * plan.pad_n;
     bool fits = plan.warps == 8 && sums <= 64 * 32 * plan.warps && dtype_size(op->operands[0]->type->dtype) < 4;
-    if (gemm_plan_is_mma(&plan) && fits && s->vector_bytes == 16) ir_func_attr_set_int(s->func, "min_blocks", 2);
+    s->crowded = s->crowded || (gemm_plan_is_wgmma(&plan) && !fits);
+    s->paired = s->paired || (gemm_plan_is_mma(&plan) && fits && s->vector_bytes == 16);
 }
 
 static void consider(Assign *s, IrValue *v) {
@@ -503,6 +505,7 @@ static bool assign_func(PassContext *ctx, IrFunc *f) {
     if (!s.warps) s.warps = choose_warps(&s);
     ir_func_attr_set_int(f, "num_warps", s.warps);
     ir_walk(f->body, seed_gemm, &s);
+    if (s.paired && !s.crowded) ir_func_attr_set_int(f, "min_blocks", 2);
     for (;;) {
         settle(&s);
         s.largest = NULL;

@@ -409,13 +409,20 @@ static void walk_phase(Races *r, State *s, const IrOp *op) {
 
 enum { GROUP = 4 * WARP, ROWS = 64, STEP_BYTES = 32 };
 
-/* Places of a factor of which a product reads some, of the warpgroup that begins with thread `first`. */
+/* Places of a factor of which a product reads some, of the warpgroup that begins with thread `first`; where they are not known, but the
+ * same for all threads: all of the array. */
 static void add_factor(Races *r, const IrOp *op, unsigned which, int64_t along, int64_t first, size_t *count) {
     const IrValue *rank;
     const IrOp *array = array_of(op->operands[2 * which], &rank);
     const Value *at = races_value(r, op->operands[2 * which + 1]);
-    if (!array || rank || at->kind != VALUE_LINEAR || at->rest) {
+    bool known = at->kind == VALUE_LINEAR && !at->rest;
+    if (!array || rank || (!known && !races_uniform(r, op->operands[2 * which + 1]))) {
         races_fail(r, op, NULL, "where the product's factor lies is not known");
+        return;
+    }
+    if (!known) {
+        int64_t from = ir_attr_int(array, "offset", 0), to = from + ir_attr_int(array, "bytes", 0);
+        r->reaches[(*count)++] = (Reach){from / r->grain, (to + r->grain - 1) / r->grain, BLOCK_SET};
         return;
     }
     int64_t size = (int64_t)dtype_size(op->operands[2 * which]->type->dtype), swizzle = ir_attr(op, "swizzle")->ints[which];

@@ -295,19 +295,36 @@ static IrOp *place_waits(Ring *ring, IrOp *const *gemms, size_t count) {
     return done->def;
 }
 
+void stage_boxes_waits(IrBlock *block, IrOp *const *gemms, size_t count) {
+    for (size_t g = 0; g < count; g++)
+        if (!is_chained(gemms[g])) wait_before_use(block, gemms[g]);
+}
+
+void stage_boxes_arrived(IrBuilder *b, const Ring *ring, IrValue *i) {
+    IrValue *round = ir_binary(b, IR_FLOORDIV, stage_number(b, ring, i), ir_const_index(b, ring->stages));
+    IrValue *operands[3] = {ring->full, stage_of(b, ring, i, 0), ir_binary(b, IR_MOD, round, ir_const_index(b, 2))};
+    ir_op_create(b, IR_MBAR_WAIT, 3, operands, 0, NULL);
+}
+
+void stage_boxes_refill(Staging *s, IrBuilder *b, Ring *ring, IrValue *i) {
+    int64_t ahead = ring->stages - 1;
+    barrier(b);
+    StageFetch fetch = ring->turns.loop ? stage_turns_ahead(b, ring, i) : fetch_behind(b, ring, i, ahead);
+    emit_copies(s, b, ring, fetch, stage_of(b, ring, i, ahead));
+}
+
 void stage_boxes_iteration(Staging *s, Ring *ring, IrOp *const *gemms, size_t count) {
     IrValue *i = ring->loop->regions[0]->args[0];
     /* A remainder loop's registers meet those in flight: ptxas would wait for each instruction. */
     ir_attr_set_int(ring->loop, "unroll", 1);
+    if (ring->halves) {
+        stage_halves_turn(s, ring);
+        return;
+    }
     IrBuilder before = ir_builder_before(ring->loop->regions[0]->first);
-    IrValue *round = ir_binary(&before, IR_FLOORDIV, stage_number(&before, ring, i), ir_const_index(&before, ring->stages));
-    IrValue *operands[3] = {ring->full, stage_of(&before, ring, i, 0), ir_binary(&before, IR_MOD, round, ir_const_index(&before, 2))};
-    ir_op_create(&before, IR_MBAR_WAIT, 3, operands, 0, NULL);
+    stage_boxes_arrived(&before, ring, i);
     IrBuilder behind = ir_builder_after(place_waits(ring, gemms, count));
-    int64_t ahead = ring->stages - 1;
-    barrier(&behind);
-    StageFetch fetch = ring->turns.loop ? stage_turns_ahead(&behind, ring, i) : fetch_behind(&behind, ring, i, ahead);
-    emit_copies(s, &behind, ring, fetch, stage_of(&behind, ring, i, ahead));
+    stage_boxes_refill(s, &behind, ring, i);
 }
 
 /* Where the ring is made anew, its barriers' memory must be given back first. */

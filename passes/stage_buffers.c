@@ -233,6 +233,24 @@ static void report_depth(Staging *s, const Ring *ring, int64_t stage_bytes) {
     report_hint(s->ctx, ring->loop->span, "pipeline", reason);
 }
 
+static IrValue *zeros_along_k(IrValue *v, IrBuilder b) {
+    IrOp *fill = ir_op_create(&b, IR_TILE_FILL, 1, &v, 1, &v->type);
+    ir_attr_set_float(fill, "value", 0);
+    ir_attr_set_int(fill, "axis", 1);
+    ir_result(fill, 0)->name = v->name;
+    return ir_result(fill, 0);
+}
+
+/* A factor that stays in registers: zeros where it is absent along K, as the other one has them; in front of a conversion for it alone. */
+static IrValue *present_along_k(Staging *s, IrValue *factor) {
+    if (!presence_of(s->ctx, factor).axes[1].hi) return factor;
+    IrOp *cast = factor->def && factor->def->opcode == IR_CAST && !factor->uses->next ? factor->def : NULL;
+    if (cast && dtype_is_float(cast->operands[0]->type->dtype) && dtype_is_float(factor->type->dtype)) {
+        ir_set_operand(cast, 0, zeros_along_k(cast->operands[0], ir_builder_before(cast)));
+        return factor;
+    }
+    return zeros_along_k(factor, factor->def ? ir_builder_after(factor->def) : ir_builder_before(factor->block->first));
+}
 static void plan_ring(Staging *s, Ring *ring, IrBlock *block, IrOp *const *gemms, size_t count) {
     int64_t ahead = 0, once = 0;
     for (size_t g = 0; g < count; g++) {
@@ -240,34 +258,28 @@ static void plan_ring(Staging *s, Ring *ring, IrBlock *block, IrOp *const *gemms
         for (unsigned i = 0; i < 2; i++) {
             Operand *o = &ring->operands[ring->count++];
             *o = operand_of(s->ctx->target, ring, block, gemms[0], gemms[g], &plan, i);
-            if (o->fill != FILL_NEVER) share_operand(ring, o);
+            if (o->fill == FILL_NEVER) o->buf = present_along_k(s, o->value);
+            else share_operand(ring, o);
             if (o->fill == FILL_DONE || o->fill == FILL_NEVER) continue;
             *(o->fill == FILL_AHEAD ? &ahead : &once) += operand_bytes(o, s->warps.wgmma ? 0 : ROW_PADDING);
         }
     }
     int64_t room = (s->ctx->target->shared_bytes_block * 9 / 10 - once) / (ahead ? ahead : 1);
     ring->stages = stage_count_wanted(ring->loop);
+    if (s->warps.wgmma && stage_halves_stages(ring->stages) <= room && stage_halves_fit(s, ring, gemms, count)) {
+        ring->halves = true;
+        ring->stages = stage_halves_stages(ring->stages);
+    }
     if (ring->stages > room) ring->stages = room > 1 ? room : 1;
     report_depth(s, ring, ahead);
-}
-
-/* A factor that stays in registers: zeros where it is absent along K, as the other one has them. */
-static IrValue *present_along_k(Staging *s, IrValue *factor) {
-    if (!presence_of(s->ctx, factor).axes[1].hi) return factor;
-    IrBuilder b = factor->def ? ir_builder_after(factor->def) : ir_builder_before(factor->block->first);
-    IrOp *fill = ir_op_create(&b, IR_TILE_FILL, 1, &factor, 1, &factor->type);
-    ir_attr_set_float(fill, "value", 0);
-    ir_attr_set_int(fill, "axis", 1);
-    ir_result(fill, 0)->name = factor->name;
-    return ir_result(fill, 0);
 }
 
 static void alloc_ring(Staging *s, IrBuilder *b, Ring *ring, IrOp *const *gemms) {
     for (size_t k = 0; k < ring->count; k++) {
         GemmPlan plan = plan_of(s, gemms[k / 2]);
         Operand *o = &ring->operands[k];
-        if (o->fill == FILL_NEVER) o->buf = present_along_k(s, o->value);
-        else if (o->twin) o->buf = o->twin->buf;
+        if (o->fill == FILL_NEVER) continue;
+        if (o->twin) o->buf = o->twin->buf;
         else if (s->warps.wgmma) stage_alloc_boxes(s, b, o, ring->stages);
         else stage_alloc(s, b, o, o->fill == FILL_AHEAD ? ring->stages : 1, gemm_plan_is_mma(&plan));
     }
@@ -303,7 +315,7 @@ static void stage_block(Staging *s, IrBlock *block) {
         gemms[g] = replace_gemm(s, gemms[g], &ring.operands[2 * g], stage_of(&at, &ring, i, 0));
     }
     if (boxes) stage_boxes_iteration(s, &ring, gemms, count);
-    for (size_t k = 0; k < ring.count; k++)
+    for (size_t k = 0; k < ring.count && !ring.halves; k++)
         if (ring.operands[k].fill == FILL_AHEAD) erase_load(&ring, k);
     if (!ring.loop) return;
     IrBuilder after = ir_builder_after(ring.loop);

@@ -55,6 +55,7 @@ typedef struct {
     IrOp *loop; /* null: the gemm is in no loop */
     IrValue *full; /* barriers on which the copy engine's copies arrive; null: cp.async */
     int64_t stages;
+    bool halves; /* the first half of an iteration stands beside the second one of the iteration before */
     IrOp *behind; /* the last op that belongs to the loop; null: itself */
     IrValue *lower, *upper, *step;
     Turns turns;
@@ -100,6 +101,16 @@ void stage_boxes_guard(PassContext *ctx, IrFunc *f);
 void stage_boxes_prologue(Staging *s, IrBuilder *b, Ring *ring);
 void stage_boxes_iteration(Staging *s, Ring *ring, IrOp *const *gemms, size_t count);
 void stage_boxes_epilogue(const Ring *ring);
+/* Its parts: waits for the block's products in front of their first uses; for the stage of iteration `i`; the barrier behind which the
+ * stage that was read before `i` is filled anew. */
+void stage_boxes_waits(IrBlock *block, IrOp *const *gemms, size_t count);
+void stage_boxes_arrived(IrBuilder *b, const Ring *ring, IrValue *i);
+void stage_boxes_refill(Staging *s, IrBuilder *b, Ring *ring, IrValue *i);
+/* The turn by half an iteration (stage_halves.c): whether the ring's loop can be turned; how many stages it takes at least; the turn, once
+ * the loop's gemms stand in their buffers. The old loop, with the loads of its factors, is gone then. */
+bool stage_halves_fit(const Staging *s, const Ring *ring, IrOp *const *gemms, size_t count);
+int64_t stage_halves_stages(int64_t wanted);
+void stage_halves_turn(Staging *s, Ring *ring);
 /* The number of an iteration, from 0, modulo the stages `ahead` of it. */
 IrValue *stage_number(IrBuilder *b, const Ring *ring, IrValue *iteration);
 IrValue *stage_of(IrBuilder *b, const Ring *ring, IrValue *iteration, int64_t ahead);
