@@ -14,6 +14,7 @@ from matrix import SPREAD, lines, nest
 
 LEAST, MOST = "5.9604645e-08", 63  # what f16 keeps to 11 bits once multiplied by 2^10
 MOST_PRODUCTS = 7  # in flight at once
+SPREAD = 8  # blocks among which neighbouring rows of the last launch are dealt
 TOGETHER = 128  # columns of a tile in which phases of more axes than the last lie side by side; 0: each phase has tiles of its own
 TWO_BLOCKS = 112 << 10  # bytes of shared memory of one of two blocks on a multiprocessor
 LETTERS = {1: "x", 2: "yx", 3: "zyx"}
@@ -329,7 +330,7 @@ class Convolution:
 sketch {self.name}_product implements {self.name} {{
     symbols: {self.symbols()};
     tensors: {self.tensors(self.flat)}
-    constexpr: BM = {self.tile}, BN = {self.positions}, BK = {self.depth}, ST = {self.stages}, CB = {next(d for d in (8, 16, 32, 64) if d >= min(self.channels, 64))}, T = {self.columns()}, {wide}FM = 64, FN = 64, FK = 32, RG = {self.group};
+    constexpr: BM = {self.tile}, BN = {self.positions}, BK = {self.depth}, ST = {self.stages}, CB = {next(d for d in (8, 16, 32, 64) if d >= min(self.channels, 64))}, T = {self.columns()}, {wide}FM = 64, FN = 64, FK = 32, RG = {self.group}, RS = {SPREAD};
 {lines(views, 1)}
     XH = alloc([B, {', '.join(self.kept())}, {phases}{channels}], dtype=f16)
     XW = alloc([{self.marks()}], dtype=i32)
@@ -493,12 +494,13 @@ lined = reshape(transpose(apart, [{"".join(f"{i}, " for i in range(n))}{n + 1}, 
 store(lined -> {"YL" if self.dim > 1 else "Y"}[n, o*{results}:(o+1)*{results}, {at}x*BN*{last}:(x+1)*BN*{last}])"""
 
     def rest(self):
-        """The tiles of which f16 does not keep enough. A block looks at RG rows' marks (in one dimension at RG tiles') at once, and at each alone only where one is set."""
+        """The tiles of which f16 does not keep enough. RS blocks look at the marks of RS*RG rows (in one dimension, tiles) at once, and only where one is set each
+        looks at its own: every RS-th, as one number marks neighbours."""
         loops, phase = self.tiles("FN", "FM")
         grouped = self.axes[-2 if self.dim > 1 else -1]
         at = next(i for i, loop in enumerate(loops) if loop.startswith(f"{grouped.letter} in"))
         extent = loops[at][loops[at].index("range(") + 6:-1].removeprefix("0, ")
-        loops[at] = f"g in range(ceil({extent}, RG))"
+        loops[at:at + 1] = [f"g in range(ceil({extent}, RS*RG))", "i in range(RS)"]
 
         def marks(first, many, name):
             """Of `many` rows or tiles from `first` on: the largest, as `wide`."""
@@ -515,7 +517,7 @@ store(lined -> {"YL" if self.dim > 1 else "Y"}[n, o*{results}:(o+1)*{results}, {
             where = ", ".join(f"{begin}:{begin} + {count}" for begin, count in low)
             return f"{name} = alloc([{shape}], dtype=i32)\nload(XW[n, {where}] -> {name}, pad=0)\nwide = " + "max(" * len(low) + name + "".join(f", axis={i})" for i in range(len(low) - 1, -1, -1)) + "\n"
 
-        place = {a: "(g*RG+j)" if a is grouped else a.letter for a in self.axes}
+        place = {a: "(g*RS*RG+i+j*RS)" if a is grouped else a.letter for a in self.axes}
         row = [place[a] for a in self.outer]
         x = place[self.last]
         rows = self.rows_of(phase, "k", row + [f"{x}*FN"])
@@ -545,7 +547,7 @@ store(lined -> {"YL" if self.dim > 1 else "Y"}[n, o*{results}:(o+1)*{results}, {
             gemm(f, v, acc, precision="bf16x3")
 {bias}    store(acc -> {self.result("FN", "FM", "YP" if self.flat else "Y", place)})
 """
-        return nest(loops, f"""{marks("(g*RG)", self.group, "ws")}wf = alloc([FM], dtype=i32)
+        return nest(loops, f"""{marks("(g*RS*RG)", SPREAD * self.group, "ws")}wf = alloc([FM], dtype=i32)
 load(FW[o*FM:(o+1)*FM] -> wf, pad=0)
 worst = max(wf, axis=0)
 if max(wide, worst) > 0:
@@ -557,7 +559,7 @@ DEPTHWISE = """
 sketch {name}_windows implements {name} {{
     symbols: {symbols};
     tensors: X[B*C, H, W]: f32; F[C, {kh}, {kw}]: f32; Y[B*C, OH, OW]: f32;
-    constexpr: R = {rows}, T = 64;
+    constexpr: R = {rows}, T = 128;
 
     @llm_hint("parallel", "coreidx")
     for p in range(B*C):
@@ -696,7 +698,7 @@ ALONE = """
 sketch {name}_tiled implements {name} {{
     symbols: B, C, H, W, O, C <= 64;
     tensors: X[B, C, H*W]: f32; F[O, C]: f32; Y[B, O, H*W]: f32;
-    constexpr: BM = 128, BN = 128, BK = 64, R = 8, ST = 2;
+    constexpr: BM = 128, BN = 128, BK = 64, R = 1, ST = 1;
 
     @llm_hint("parallel", "coreidx")
     for n in range(B):
