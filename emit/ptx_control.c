@@ -252,6 +252,37 @@ static void map_level(Ptx *p, const IrOp *op, const IrAttr *extents, unsigned di
     loop_close(p, &l, ptx_index(p, 1), -1);
 }
 
+enum { COPIES = 8, MANY = 16, COPIED_BYTES = 4 /* the least that cp.async takes */ };
+
+/* Copies into shared memory of elements that cp.async does not take, of which a thread has many? Expanded, each has an address of its own,
+ * which LLVM computes ahead of the loop around and keeps in registers. */
+static bool copies_elements(const IrOp *op, int64_t outer) {
+    bool loads = false, stores = false;
+    if (op->result_count || outer <= MANY || outer % COPIES) return false;
+    for (const IrOp *inner = op->regions[0]->first; inner; inner = inner->next) {
+        const IrType *t = inner->opcode == IR_MEM_LOAD ? inner->results[0].type : NULL;
+        if (inner->region_count) return false;
+        for (unsigned i = 0; i < inner->operand_count; i++)
+            if (inner->operands[i]->type->kind == IR_TYPE_FRAG) return false;
+        if (t) loads = inner->operands[0]->type->space == IR_SPACE_GLOBAL && t->width <= 1 && dtype_size(t->dtype) < COPIED_BYTES;
+        stores |= inner->opcode == IR_MEM_STORE && inner->operands[1]->type->space == IR_SPACE_SHARED;
+    }
+    return loads && stores;
+}
+
+/* A loop over the outermost index, a few of it at a time. */
+static void map_in_groups(Ptx *p, const IrOp *op, const IrAttr *extents) {
+    const IrValue *arg = op->regions[0]->args[0];
+    Loop l = loop_open(p, ptx_index(p, 0));
+    loop_test(p, &l, ptx_index(p, extents->ints[0]));
+    for (int64_t i = 0; i < COPIES && !p->failed; i++) {
+        ptx_bind(p, arg, LLVMBuildNSWAdd(p->b, l.counter, ptx_index(p, i), ""));
+        ptx_value(p, arg)->range = (Range){i, extents->ints[0] - COPIES + i};
+        map_level(p, op, extents, 1, true);
+    }
+    loop_close(p, &l, ptx_index(p, COPIES), 1);
+}
+
 static void map(Ptx *p, const IrOp *op) {
     const IrAttr *a = ir_attr(op, "extents");
     if (!a || a->count != op->regions[0]->arg_count || a->count > 8) {
@@ -267,7 +298,8 @@ static void map(Ptx *p, const IrOp *op) {
         }
         ptx_bind(p, &op->results[r], ptx_frag_new(p, op->results[r].type));
     }
-    map_level(p, op, a, 0, total <= PTX_EXPAND_LIMIT);
+    if (a->count && copies_elements(op, a->ints[0])) map_in_groups(p, op, a);
+    else map_level(p, op, a, 0, total <= PTX_EXPAND_LIMIT);
 }
 
 /* ---- Registers and barriers ---- */
