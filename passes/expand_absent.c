@@ -159,6 +159,16 @@ static bool value_at(Expand *x, const IrValue *tile, uint32_t axes, int depth, d
         return value_at(x, op->operands[0], axes, depth + 1, value) && (*value = fabs(*value), true);
     case IR_MUL:
         return op->operands[0] == op->operands[1] && value_at(x, op->operands[0], axes, depth + 1, value) && (*value *= *value, true);
+    case IR_SQRT:
+    case IR_SIN:
+    case IR_TAN:
+    case IR_ATAN:
+    case IR_SINH:
+    case IR_TANH:
+    case IR_ERF:
+    case IR_EXPM1:
+    case IR_LOG1P: /* zeros stay what they are */
+        return value_at(x, op->operands[0], axes, depth + 1, value) && *value == 0;
     case IR_EXP: {
         const IrOp *fold = own_maximum(op);
         if (!fold || !value_at(x, fold->operands[0], axes, depth + 1, &a) || a != -INFINITY || !has_present(x, fold, axes)) return false;

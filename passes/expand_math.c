@@ -52,14 +52,9 @@ static IrValue *operand(Math *m, IrValue *x) {
     return ir_result(ir_op_create(&m->b, IR_PACK, m->width, lanes, 1, &m->f), 0);
 }
 
-typedef struct {
-    const PassContext *ctx;
-    MathTurned turned;
-} Walk;
-
 static void expand_op(void *context, IrOp *op) {
-    Walk *walk = context;
-    IrModule *module = walk->ctx->module;
+    const PassContext *ctx = context;
+    IrModule *module = ctx->module;
     MathExpansion unary = unary_expansion(op->opcode);
     BinaryExpansion binary = binary_expansion(op->opcode);
     if ((!unary && !binary) || ir_attr_bool(op, "machine")) return;
@@ -69,8 +64,7 @@ static void expand_op(void *context, IrOp *op) {
     Math m = math_begin(module, op, narrow ? DTYPE_F32 : type->dtype, type->width);
     m.not_positive = ir_attr_bool(op, "not_positive");
     m.bits = (int)ir_attr_int(op, "bits", 0);
-    m.machine = walk->ctx->target->kind == TARGET_CUDA && type->width == 1;
-    m.turned = &walk->turned;
+    m.machine = ctx->target->kind == TARGET_CUDA && type->width == 1;
     IrValue *x = operand(&m, op->operands[0]);
     IrValue *result = unary ? unary(&m, x) : binary(&m, x, operand(&m, op->operands[1]));
     if (narrow) result = ir_cast(&m.b, result, type);
@@ -93,17 +87,16 @@ static void expand_share(IrModule *module, IrOp *op) {
 
 /* Logarithms and sigmoids come first: where an exponential is still one, its range is known. */
 static void expand_first(void *context, IrOp *op) {
-    const Walk *walk = context;
+    const PassContext *ctx = context;
     if (op->opcode == IR_LOG1P) expand_op(context, op);
-    if (op->opcode == IR_DIV) expand_share(walk->ctx->module, op);
+    if (op->opcode == IR_DIV) expand_share(ctx->module, op);
 }
 
 bool pass_expand_math(PassContext *ctx) {
     for (IrFunc *f = ctx->module->first; f; f = f->next) {
         if (f->level != IR_LEVEL_KERNEL) continue;
-        Walk walk = {.ctx = ctx};
-        ir_walk(f->body, expand_first, &walk);
-        ir_walk(f->body, expand_op, &walk);
+        ir_walk(f->body, expand_first, ctx);
+        ir_walk(f->body, expand_op, ctx);
     }
     return true;
 }

@@ -2,7 +2,7 @@
  *
  * what:   two maps of a block with equal extents and only pure ops between them are merged when the
  *         second reads the first's results at its own index alone; a fragment that nothing else reads
- *         disappears. On a GPU not where a few loads of global memory would stand between stores under masks.
+ *         disappears. On a GPU not where a few loads of global memory would stand between stores under masks, or sines.
  * needs:  kernel level.
  * keeps:  values; the order of effects per index. Accesses of one pointer are not interleaved.
  * breaks: nothing.
@@ -110,19 +110,30 @@ enum { LOADED = 32 };
 static bool accesses_global(const IrOp *map, IrOpcode access, bool masked) {
     for (const IrOp *op = map->regions[0]->first; op; op = op->next) {
         unsigned pointer = access == IR_MEM_STORE;
-        if (op->opcode == access && op->operands[pointer]->type->space == IR_SPACE_GLOBAL && (!masked || op->operand_count > pointer + 2)) return true;
+        if (op->opcode == access && op->operands[pointer]->type->space == IR_SPACE_GLOBAL && (!masked || op->operand_count > pointer + 2))
+            return true;
     }
     return false;
 }
 
-/* A branch around each store, as compilers write a mask, and each load would wait for the one before: loads that a thread's registers
- * hold stay ahead. */
+/* Sines, which branch where an argument is large (math_trig.c). */
+static bool turns_angles(const IrOp *map) {
+    for (const IrOp *op = map->regions[0]->first; op; op = op->next) {
+        bool angle = op->opcode == IR_SIN || op->opcode == IR_COS || op->opcode == IR_TAN;
+        if (angle && dtype_bits(op->results[0].type->dtype) <= 32) return true;
+    }
+    return false;
+}
+
+/* A branch around each store, as compilers write a mask, or in each sine, and each load would wait for the one before: loads that a
+ * thread's registers hold stay ahead. */
 static bool branches_between_loads(const Fuse *f, const IrOp *first, const IrOp *second) {
     const IrAttr *extents = ir_attr(first, "extents");
     int64_t iterations = 1;
     for (size_t i = 0; i < extents->count; i++) iterations *= extents->ints[i];
-    return f->ctx->target->kind == TARGET_CUDA && iterations > 1 && iterations <= LOADED && accesses_global(first, IR_MEM_LOAD, false) &&
-           accesses_global(second, IR_MEM_STORE, true);
+    if (f->ctx->target->kind != TARGET_CUDA || iterations <= 1 || iterations > LOADED) return false;
+    if (turns_angles(first) && accesses_global(second, IR_MEM_LOAD, false)) return true;
+    return accesses_global(first, IR_MEM_LOAD, false) && (accesses_global(second, IR_MEM_STORE, true) || turns_angles(second));
 }
 
 static bool fusible(const Fuse *f, const IrOp *first, const IrOp *second) {

@@ -5,23 +5,9 @@
 
 #include "passes.h"
 
-/* An argument of sine, cosine or tangent less the quadrant's multiple of pi/2 is hi - over. */
-typedef struct {
-    IrValue *quadrant; /* modulo 4; of f64 u64, of f32 i32 */
-    IrValue *hi, *over;
-} MathTurn;
-
-/* The last argument that a branch reduced, and where. */
-typedef struct {
-    const IrValue *x;
-    const IrBlock *block;
-    MathTurn turn;
-} MathTurned;
-
 typedef struct {
     IrBuilder b;
     IrModule *module;
-    MathTurned *turned;
     unsigned width;
     bool wide;             /* f64 */
     int bits;              /* a relative error below 2^-bits is all that is asked; 0: what ir/math.def says */

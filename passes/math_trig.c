@@ -19,6 +19,13 @@ typedef struct {
     const IrType *u32, *u64, *i64;
 } Types;
 
+typedef struct {
+    IrValue *quadrant;  /* modulo 4; of f64 u64, of f32 i32 */
+    IrValue *hi, *over; /* the argument less the quadrant's multiple of pi/2 is hi - over */
+} Turn;
+
+typedef IrValue *(*OfTurn)(Math *m, Turn r);
+
 static Types types_of(const Math *m) {
     return (Types){math_type(m, DTYPE_U32), math_type(m, DTYPE_U64), math_type(m, DTYPE_I64)};
 }
@@ -99,7 +106,7 @@ static IrValue *take_quadrant(Math *m, Types t, IrValue *fraction, IrValue **qua
 }
 
 /* x signed, from FEW on; of what is not finite hi is NaN. */
-static MathTurn reduce_many(Math *m, IrValue *x) {
+static Turn reduce_many(Math *m, IrValue *x) {
     Types t = types_of(m);
     IrValue *a = math_abs(m, x), *negative = math_lt(m, x, math_num(m, 0));
     IrValue *bits = ir_cast(&m->b, math_bits(m, a), t.u32), *words[F32_WINDOW];
@@ -108,7 +115,7 @@ static MathTurn reduce_many(Math *m, IrValue *x) {
     IrValue *factor = math_op(m, IR_OR, masked(m, bits, 0x7FFFFF), whole(m, t.u32, 0x800000));
     IrValue *digits[F32_WINDOW] = {0};
     add_product(m, t, ir_cast(&m->b, factor, t.u64), words, F32_WINDOW, 0, digits);
-    MathTurn r;
+    Turn r;
     IrValue *turn = take_quadrant(m, t, join(m, digits[0], digits[1]), &r.quadrant);
     Math w = math_as(m, DTYPE_F64);
     IrValue *angle = math_mul(&w, ir_cast(&w.b, turn, w.f), math_num(&w, 0x1.921fb54442d18p-62));
@@ -125,8 +132,8 @@ static MathTurn reduce_many(Math *m, IrValue *x) {
 
 /* |x| < FEW. pi/2 = c1 + c2 + c3 + 2^-71, each rounded down to 24 bits so that zeros keep their sign. x - k c1 is exact: below 1, and
  * a multiple of 2^-24; so is hi less it, as what is taken off is a float. */
-static MathTurn reduce_few(Math *m, IrValue *x) {
-    MathTurn r;
+static Turn reduce_few(Math *m, IrValue *x) {
+    Turn r;
     IrValue *k = math_nearest(m, x, 0x1.45f306dc9c883p-1, 0, &r.quadrant), *c2 = math_num(m, 0x1.4442dp-24);
     IrValue *t = math_fma(m, k, math_num(m, -0x1.921fb4p+0), x);
     r.hi = math_sub(m, t, math_mul(m, k, c2));
@@ -135,31 +142,8 @@ static MathTurn reduce_few(Math *m, IrValue *x) {
     return r;
 }
 
-static MathTurn chosen(Math *m, IrValue *c, MathTurn a, MathTurn b) {
-    return (MathTurn){math_select(m, c, a.quadrant, b.quadrant), math_select(m, c, a.hi, b.hi), math_select(m, c, a.over, b.over)};
-}
-
-/* The other way by a branch, unless one has just reduced x: sine and cosine of an angle share it. */
-static MathTurn reduce_by_branch(Math *m, IrValue *x, IrValue *is_few, MathTurn few) {
-    if (m->turned->x == x && m->turned->block == m->b.block) return m->turned->turn;
-    const IrType *types[3] = {m->i, m->f, m->f};
-    IrOp *branch = ir_op_create(&m->b, IR_IF, 1, &is_few, 3, types);
-    IrBuilder then = ir_builder_at_end(branch->regions[0]);
-    ir_yield(&then, 3, (IrValue *[]){few.quadrant, few.hi, few.over});
-    Math rare = *m;
-    rare.b = ir_builder_at_end(branch->regions[1]);
-    rare.b.span = m->b.span;
-    MathTurn many = reduce_many(&rare, x);
-    ir_yield(&rare.b, 3, (IrValue *[]){many.quadrant, many.hi, many.over});
-    MathTurn turn = {ir_result(branch, 0), ir_result(branch, 1), ir_result(branch, 2)};
-    *m->turned = (MathTurned){x, m->b.block, turn};
-    return turn;
-}
-
-static MathTurn reduce_f32(Math *m, IrValue *x) {
-    IrValue *is_few = math_lt(m, math_abs(m, x), math_num(m, FEW));
-    MathTurn few = reduce_few(m, x);
-    return m->machine ? reduce_by_branch(m, x, is_few, few) : chosen(m, is_few, few, reduce_many(m, x));
+static Turn chosen(Math *m, IrValue *c, Turn a, Turn b) {
+    return (Turn){math_select(m, c, a.quadrant, b.quadrant), math_select(m, c, a.hi, b.hi), math_select(m, c, a.over, b.over)};
 }
 
 /* hi 2^64 + lo >= 0 as a sum of two floats, times 2^-64. */
@@ -171,7 +155,7 @@ static MathPair wide_to_float(Math *m, Types t, IrValue *hi, IrValue *lo) {
     return math_sum(m, first, math_add(m, ir_cast(&m->b, rest, m->f), low));
 }
 
-static MathTurn reduce_f64(Math *m, IrValue *a) {
+static Turn reduce_f64(Math *m, IrValue *a) {
     Types t = types_of(m);
     IrValue *bits = ir_cast(&m->b, math_bits(m, a), t.u64), *words[F64_WINDOW];
     IrValue *exponent = ir_cast(&m->b, shifted(m, IR_SHR, bits, 52), t.u32);
@@ -181,7 +165,7 @@ static MathTurn reduce_f64(Math *m, IrValue *a) {
     IrValue *digits[F64_WINDOW] = {0};
     add_product(m, t, masked(m, factor, UINT32_MAX), words, F64_WINDOW, 0, digits);
     add_product(m, t, shifted(m, IR_SHR, factor, 32), words, F64_WINDOW, 1, digits);
-    MathTurn r;
+    Turn r;
     IrValue *hi = take_quadrant(m, t, join(m, digits[0], digits[1]), &r.quadrant);
     IrValue *sign = shifted(m, IR_SHR, hi, 63); /* all ones when negative */
     IrValue *lo = math_op(m, IR_XOR, join(m, digits[2], digits[3]), ir_cast(&m->b, sign, t.u64));
@@ -196,21 +180,20 @@ static MathTurn reduce_f64(Math *m, IrValue *a) {
     return r;
 }
 
-/* a >= 0; arguments below pi/4 are their own remainder, to the last denormal. */
-static MathTurn reduce(Math *m, IrValue *a) {
-    if (!m->wide) return reduce_f32(m, a);
+/* a >= 0, f64; arguments below pi/4 are their own remainder, to the last denormal. */
+static Turn reduce(Math *m, IrValue *a) {
     IrValue *small = math_lt(m, a, math_num(m, 0.785)), *zero = whole(m, math_type(m, DTYPE_U64), 0);
-    return chosen(m, small, (MathTurn){zero, a, math_num(m, 0)}, reduce_f64(m, a));
+    return chosen(m, small, (Turn){zero, a, math_num(m, 0)}, reduce_f64(m, a));
 }
 
-static IrValue *sine(Math *m, MathTurn r) {
+static IrValue *sine(Math *m, Turn r) {
     IrValue *z = math_mul(m, r.hi, r.hi), *cube = math_mul(m, r.hi, z);
     IrValue *p = MATH_POLYNOMIAL(m, z, sin);
     IrValue *slope = math_fma(m, z, math_num(m, 0.5), math_num(m, -1));
     return math_add(m, r.hi, math_fma(m, cube, p, math_mul(m, r.over, slope)));
 }
 
-static IrValue *cosine(Math *m, MathTurn r) {
+static IrValue *cosine(Math *m, Turn r) {
     IrValue *z = math_mul(m, r.hi, r.hi), *half = math_mul(m, z, math_num(m, 0.5));
     IrValue *one = math_num(m, 1), *w = math_sub(m, one, half);
     IrValue *lost = math_sub(m, math_sub(m, one, w), half);
@@ -235,9 +218,9 @@ static IrValue *turn_sign(Math *m, IrValue *v, IrValue *quadrant) {
     return math_float(m, math_op(m, IR_XOR, bits, shifted(m, IR_SHL, turned, m->wide ? 62 : 30)));
 }
 
-/* Of f32, in fewer steps: z = (hi - over)^2 serves both; `over` is not multiplied by the sine's slope, and is what is taken off last, so that
- * -0 stays. */
-static void sine_and_cosine(Math *m, MathTurn r, IrValue **s, IrValue **c) {
+/* Of f32, in fewer steps: z = (hi - over)^2 serves both; `over` is not multiplied by the sine's slope, and is what is taken off last, so
+ * that -0 stays. */
+static void sine_and_cosine(Math *m, Turn r, IrValue **s, IrValue **c) {
     IrValue *twice = math_mul(m, r.hi, math_add(m, r.over, r.over)), *z = math_fma(m, r.hi, r.hi, math_neg(m, twice));
     double minus[COUNT_OF(math_sin_f32)];
     for (size_t i = 0; i < COUNT_OF(minus); i++) minus[i] = -math_sin_f32[i];
@@ -247,9 +230,7 @@ static void sine_and_cosine(Math *m, MathTurn r, IrValue **s, IrValue **c) {
     *c = math_fma(m, z, p, math_num(m, 1));
 }
 
-/* sin(x + turns pi/2); f64: x >= 0 */
-static IrValue *turned_sine(Math *m, IrValue *x, unsigned turns) {
-    MathTurn r = reduce(m, x);
+static IrValue *quarter(Math *m, Turn r, unsigned turns) {
     IrValue *q = math_add(m, r.quadrant, whole(m, r.quadrant->type, turns)), *s, *c;
     if (m->wide)
         s = sine(m, r), c = cosine(m, r);
@@ -258,29 +239,56 @@ static IrValue *turned_sine(Math *m, IrValue *x, unsigned turns) {
     return turn_sign(m, math_select(m, has_bit(m, q, 1), c, s), q);
 }
 
+static IrValue *sine_of(Math *m, Turn r) {
+    return quarter(m, r, 0);
+}
+
+static IrValue *cosine_of(Math *m, Turn r) {
+    return quarter(m, r, 1);
+}
+
+static IrValue *tangent_of(Math *m, Turn r) {
+    IrValue *s = sine(m, r), *c = cosine(m, r), *turn = has_bit(m, r.quadrant, 1);
+    IrValue *top = math_select(m, turn, math_neg(m, c), s);
+    return math_div(m, top, math_select(m, turn, s, c));
+}
+
+/* f of x, f32. The branch's result is the function's, so that a tile's lanes hold one number each behind their branches. */
+static IrValue *of_f32(Math *m, IrValue *x, OfTurn f) {
+    IrValue *is_few = math_lt(m, math_abs(m, x), math_num(m, FEW));
+    Turn few = reduce_few(m, x);
+    if (!m->machine) return f(m, chosen(m, is_few, few, reduce_many(m, x)));
+    IrValue *near = f(m, few);
+    IrOp *branch = ir_op_create(&m->b, IR_IF, 1, &is_few, 1, &m->f);
+    IrBuilder then = ir_builder_at_end(branch->regions[0]);
+    ir_yield(&then, 1, &near);
+    Math rare = *m;
+    rare.b = ir_builder_at_end(branch->regions[1]);
+    rare.b.span = m->b.span;
+    IrValue *far = f(&rare, reduce_many(&rare, x));
+    ir_yield(&rare.b, 1, &far);
+    return ir_result(branch, 0);
+}
+
 static IrValue *odd(Math *m, IrValue *x, IrValue *result) {
     IrValue *negative = math_lt(m, math_bits(m, x), math_int(m, 0));
     return math_select(m, negative, math_neg(m, result), result);
 }
 
 IrValue *math_sin(Math *m, IrValue *x) {
-    if (!m->wide) return turned_sine(m, x, 0);
+    if (!m->wide) return of_f32(m, x, sine_of);
     IrValue *a = math_abs(m, x);
-    return finite_only(m, a, odd(m, x, turned_sine(m, a, 0)));
+    return finite_only(m, a, odd(m, x, sine_of(m, reduce(m, a))));
 }
 
 IrValue *math_cos(Math *m, IrValue *x) {
-    if (!m->wide) return turned_sine(m, x, 1);
+    if (!m->wide) return of_f32(m, x, cosine_of);
     IrValue *a = math_abs(m, x);
-    return finite_only(m, a, turned_sine(m, a, 1));
+    return finite_only(m, a, cosine_of(m, reduce(m, a)));
 }
 
 IrValue *math_tan(Math *m, IrValue *x) {
-    IrValue *a = math_abs(m, x);
-    MathTurn r = reduce(m, a);
-    IrValue *s = sine(m, r), *c = cosine(m, r), *turn = has_bit(m, r.quadrant, 1);
-    IrValue *top = math_select(m, turn, math_neg(m, c), s);
-    IrValue *t = math_div(m, top, math_select(m, turn, s, c));
+    IrValue *a = math_abs(m, x), *t = m->wide ? tangent_of(m, reduce(m, a)) : of_f32(m, a, tangent_of);
     return finite_only(m, a, odd(m, x, t));
 }
 
