@@ -535,7 +535,7 @@ def window_problem(number, name, reduce, rank, k, stride, padding, dilation, cas
     words["xs"] = across("x", "T", windows["x"])
     if rank == 2:
         # A block walks down the rows; what it reads in front of its first row should be few of its rows.
-        words |= {"ys": at("(t*Z + y)" if stride > 1 else "t*Z + y", "r"), "chunk": max(16, 64 // stride), "tile": 128 if stride == 1 else 64}
+        words |= {"ys": at("(t*Z + y)" if stride > 1 else "t*Z + y", "r"), "chunk": max(4, 64 // stride), "tile": 128 if stride == 1 else 64}
     if rank > 2:
         words["ys"] = across("y", "R", windows["y"])
         # A block walks along z; what it reads in front of its first plane should be few of its planes. Tiles as wide as a warp stick out of

@@ -28,10 +28,12 @@ rows() { # folder Z42 T42 Z45 T45
   sed "s/Z = [0-9]*, T = [0-9]*/Z = $4, T = $5/" "$bench/kernelbench/level1/045_avg_pool2d.sketch" >"$out/$1/s/045_avg_pool2d.sketch"
   ARCH=sm_90a bash "$bench/gpu_artifacts.sh" "$SK" "$out/$1/a" "$out/$1"/s/*.sketch
 }
-rows rows 64 128 16 64
+rows rows 64 128 5 64
 rows long 512 128 32 64
-rows wide 64 256 16 128
-for variant in rows long wide; do timed "$variant" --only 42,45; done
+rows short 32 128 2 64
+rows wide 64 256 5 128
+for variant in rows long short wide; do timed "$variant" --only 42,45; done
+for variant in rows short; do timed "$variant" --only 42,45 --case ragged; done
 mkdir -p "$out/drawn"
 python3 "$bench/kernelbench/drawn.py" --seed 20261123 "$SK" "$out/drawn/s" >/dev/null
 ARCH=sm_90a bash "$bench/gpu_artifacts.sh" "$SK" "$out/drawn/a" "$out"/drawn/s/1003_* "$out"/drawn/s/1010_* "$out"/drawn/s/1014_*
