@@ -307,7 +307,8 @@ static IrValue *combine_line(const Roll *r, IrBuilder *b, Place p, IrValue *box,
     Window w;
     int64_t unrolled;
     /* It was a window before it was cloned; else it reads the tensor itself. */
-    if (window_find(r->ctx, map, window_load_of(map), r->w.loop_count - 1, &w, &unrolled)) window_take(&w, window_stage_read(r->stage, &w, box, slot));
+    if (window_find(r->ctx, map, window_load_of(map), r->w.loop_count - 1, &w, &unrolled))
+        window_take(&w, window_stage_read(r->stage, &w, box, slot));
     return ir_value_map_get(values, body->last->operands[0]);
 }
 
@@ -438,10 +439,12 @@ static void nest(Roll *r) {
     ir_yield(&in, count, results);
     IrBlock *from = old->regions[0], *to = loop->regions[0];
     IrBuilder body = ir_builder_at_end(to);
-    IrValue *first = ir_binary(&body, IR_ADD, old->operands[0], ir_binary(&body, IR_MUL, k, size)), *z = ir_binary(&body, IR_ADD, first, to->args[0]);
+    IrValue *first = ir_binary(&body, IR_ADD, old->operands[0], ir_binary(&body, IR_MUL, k, size));
+    IrValue *z = ir_binary(&body, IR_ADD, first, to->args[0]);
     while (from->first) ir_op_move_to_end(from->first, to);
     ir_replace_uses(from->args[0], z);
-    for (unsigned i = 0; i < count; i++) ir_replace_uses(from->args[1 + i], to->args[1 + i]), ir_replace_uses(&old->results[i], ir_result(r->groups, i));
+    for (unsigned i = 0; i < count; i++) ir_replace_uses(from->args[1 + i], to->args[1 + i]);
+    for (unsigned i = 0; i < count; i++) ir_replace_uses(&old->results[i], ir_result(r->groups, i));
     ir_op_erase(old);
     r->loop = loop;
 }

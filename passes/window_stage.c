@@ -483,7 +483,8 @@ enum {
 static void fill(const WindowStage *s, IrBuilder *b, bool masked) {
     Deal d = deal_of(s);
     int64_t extents[MAX_AXES + 1], threads = (int64_t)32 << s->warp_bits;
-    bool within = is_async(s) && s->w.outermost->block != s->w.outermost->block->func->body, down = within && d.steps_down > 1 && d.steps_down * d.steps_across > FEW_COPIES,
+    bool within = is_async(s) && s->w.outermost->block != s->w.outermost->block->func->body;
+    bool down = within && d.steps_down > 1 && d.steps_down * d.steps_across > FEW_COPIES,
          along = within && !down && d.steps_across > FEW_COPIES, looped = down || along;
     unsigned n = 0;
     IrBuilder outer = *b, around = *b;
@@ -493,7 +494,8 @@ static void fill(const WindowStage *s, IrBuilder *b, bool masked) {
     IrOp *loop = NULL;
     if (looped) {
         IrValue *one = ir_const_index(&outer, 1);
-        loop = ir_for(&outer, ir_const_index(&outer, 0), ir_const_index(&outer, down ? d.steps_down : d.steps_across), one, 0, NULL, "row");
+        IrValue *steps = ir_const_index(&outer, down ? d.steps_down : d.steps_across);
+        loop = ir_for(&outer, ir_const_index(&outer, 0), steps, one, 0, NULL, "row");
         ir_attr_set_int(loop, "unroll", UNROLLED);
         step = loop->regions[0]->args[0];
         around = ir_builder_at_end(loop->regions[0]);
