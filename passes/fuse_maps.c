@@ -236,7 +236,8 @@ static bool takes_rounds(const IrOp *map) {
     int64_t all = 1;
     bool shared = false;
     for (size_t i = 0; i < extents->count; i++) all *= extents->ints[i];
-    if (map->result_count || extents->count > MOST_AXES || all < LEAST_UNROLLED || extents->ints[0] <= ROUND || extents->ints[0] % ROUND) return false;
+    if (map->result_count || extents->count > MOST_AXES || all < LEAST_UNROLLED) return false;
+    if (extents->ints[0] <= ROUND || extents->ints[0] % ROUND) return false;
     for (const IrOp *op = map->regions[0]->first; op; op = op->next) {
         if (op->region_count || op->opcode == IR_FRAG_GET) return false;
         if (op->opcode == IR_MEM_LOAD) {
