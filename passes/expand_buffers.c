@@ -50,6 +50,9 @@ static IrValue *stage_offset(IrBuilder *b, const Buffer *buf, IrValue *stage) {
 
 /* ---- Copies ---- */
 
+/* Of a thread: for sums and single elements on their way, each of which takes REGISTERS_COPY, its address among them. */
+enum { MOST_REGISTERS = 208, REGISTERS_COPY = 2, STEPS_AT_ONCE = 16 };
+
 static int64_t power_of_two_part(int64_t n) { return n & -n; }
 
 /* Threads along the columns first, `vec` elements each, then along the rows; what is left repeats. */
@@ -129,6 +132,31 @@ static Dist copied_dist(const Expand *x, const Buffer *buf, const IrOp *op, int6
     return dist;
 }
 
+/* Sums that the products of a block, and of those around it, hold in a thread's registers. */
+static int64_t held_sums(const Expand *x, const IrBlock *block) {
+    int64_t held = block->parent ? held_sums(x, block->parent->block) : 0;
+    for (const IrOp *op = block->first; op; op = op->next) {
+        if (op->opcode != IR_BUF_GEMM) continue;
+        const IrOp *before = op->operands[4]->def;
+        GemmPlan plan = gemm_plan_get(op);
+        if (before && before->opcode == IR_BUF_GEMM && before->block == block) continue;
+        held += plan.pad_m * plan.pad_n / (32 * x->num_warps) * (before && before->opcode == IR_CONST ? 2 : 1);
+    }
+    return held;
+}
+
+/* Steps along the rows that are under way at once where single elements go through registers: all, or what divides them and leaves
+ * the block's copies, with an address each, beside its sums. */
+static int64_t steps_at_once(const Expand *x, const IrOp *op, const Dist *dist, int64_t width) {
+    int64_t steps = dist->dims[0].extent, across = 1, copies = 0;
+    for (unsigned i = 1; i < dist->dim_count; i++) across *= dist->dims[i].extent;
+    for (const IrOp *other = op->block->first; other; other = other->next) copies += other->opcode == IR_BUF_COPY;
+    int64_t room = (MOST_REGISTERS - held_sums(x, op->block)) / REGISTERS_COPY, most = STEPS_AT_ONCE;
+    if (steps * across / width * copies <= room) return steps;
+    while (most > 1 && steps % most) most--;
+    return most;
+}
+
 static void expand_copy(Expand *x, IrOp *op) {
     expand_order(x, op);
     Buffer buf = buffer_of(x, op->operands[1]);
@@ -141,11 +169,25 @@ static void expand_copy(Expand *x, IrOp *op) {
         width = plan.width;
         dist = copied_dist(x, &buf, op, width);
     }
-    IrBuilder inner, saved;
+    IrBuilder inner, saved = x->b;
     IrValue *index[DIST_MAX_DIMS], *mask;
-    IrOp *map = dist_map(x, &dist, width, DTYPE_NONE, &inner, index);
-    saved = x->b;
-    x->b = ir_builder_before(map);
+    Dist part = dist;
+    if (width * size < 4) part.dims[0].extent = steps_at_once(x, op, &dist, width);
+    int64_t rounds = dist.dims[0].extent / part.dims[0].extent;
+    IrOp *round = NULL;
+    if (rounds > 1) {
+        round = ir_for(&x->b, constant(&x->b, 0), constant(&x->b, rounds), constant(&x->b, 1), 0, NULL, "round");
+        ir_attr_set_int(round, "unroll", 1);
+        x->b = ir_builder_at_end(round->regions[0]);
+        x->b.span = saved.span;
+    }
+    IrOp *map = dist_map(x, &part, width, DTYPE_NONE, &inner, index);
+    if (round) {
+        IrValue *first = ir_binary(&inner, IR_MUL, round->regions[0]->args[0], constant(&inner, part.dims[0].extent));
+        index[0] = ir_binary(&inner, IR_ADD, first, index[0]);
+        ir_yield(&x->b, 0, NULL);
+    }
+    x->b = ir_builder_before(round ? round : map);
     x->b.span = saved.span;
     IrValue *source = access_offset(x, &inner, &plan, &dist, index, &mask);
     IrValue *place = stage_offset(&x->b, &buf, stage);

@@ -3,6 +3,8 @@
  * what:   two maps of a block with equal extents and only pure ops between them are merged when the
  *         second reads the first's results at its own index alone; a fragment that nothing else reads
  *         disappears. On a GPU not where a few loads of global memory would stand between stores under masks, or sines.
+ *         Where a kernel's registers are promised to several blocks, maps that bring many elements from shared to global memory take
+ *         rounds of ROUND rows: addresses of all at once would not fit.
  * needs:  kernel level.
  * keeps:  values; the order of effects per index. Accesses of one pointer are not interleaved.
  * breaks: nothing.
@@ -11,7 +13,7 @@
  *   %a = map [64] (%i) { yield(f(%i)) }                     %b = map [64] (%i) { yield(g(f(%i))) }
  *   %b = map [64] (%j) { yield(g(frag.get(%a, %j))) }  =>
  */
-#include "passes.h"
+#include "passes_internal.h"
 #include "plant.h"
 
 #include <string.h>
@@ -235,10 +237,67 @@ static void fuse_block(Fuse *f, IrBlock *block) {
     }
 }
 
+/* ---- Rounds ---- */
+
+enum { LEAST_UNROLLED = 64, ROUND = 16, MOST_AXES = 16 };
+
+/* Does the map only bring elements from shared memory to global memory, so many that addresses of all at once fill registers? */
+static bool takes_rounds(const IrOp *map) {
+    const IrAttr *extents = ir_attr(map, "extents");
+    int64_t all = 1;
+    bool shared = false;
+    for (size_t i = 0; i < extents->count; i++) all *= extents->ints[i];
+    if (map->result_count || extents->count > MOST_AXES || all < LEAST_UNROLLED) return false;
+    if (extents->ints[0] <= ROUND || extents->ints[0] % ROUND) return false;
+    for (const IrOp *op = map->regions[0]->first; op; op = op->next) {
+        if (op->region_count || op->opcode == IR_FRAG_GET) return false;
+        if (op->opcode == IR_MEM_LOAD) {
+            if (op->operands[0]->type->space != IR_SPACE_SHARED) return false;
+            shared = true;
+        } else if (op->opcode != IR_MEM_STORE && !ir_has_trait(op, IR_PURE)) {
+            return is_terminator(op) ? shared : false;
+        }
+    }
+    return shared;
+}
+
+/* map [32, 2] (%i, %j) { f(%i, %j) }  =>  for (%r < 2) { map [16, 2] (%i, %j) { f(16 %r + %i, %j) } } */
+static void roll(IrOp *map) {
+    const IrAttr *extents = ir_attr(map, "extents");
+    IrBuilder b = ir_builder_before(map);
+    b.span = map->span;
+    IrOp *loop = ir_for(&b, ir_const_index(&b, 0), ir_const_index(&b, extents->ints[0] / ROUND), ir_const_index(&b, 1), 0, NULL, "round");
+    ir_attr_set_int(loop, "unroll", 1);
+    IrBuilder in = ir_builder_at_end(loop->regions[0]);
+    ir_op_move_to_end(map, loop->regions[0]);
+    ir_yield(&in, 0, NULL);
+    IrBlock *body = map->regions[0];
+    IrBuilder inner = ir_builder_before(body->first);
+    inner.span = map->span;
+    IrValue *first = ir_binary(&inner, IR_MUL, loop->regions[0]->args[0], ir_const_index(&inner, ROUND));
+    IrValue *own = body->args[0], *index = ir_binary(&inner, IR_ADD, first, own);
+    ir_replace_uses(own, index);
+    ir_set_operand(index->def, index->def->operands[0] == first ? 1 : 0, own);
+    int64_t shorter[MOST_AXES];
+    for (size_t i = 0; i < extents->count; i++) shorter[i] = i ? extents->ints[i] : ROUND;
+    ir_attr_set_ints(map, "extents", extents->count, shorter);
+}
+
+static void roll_block(IrBlock *block) {
+    for (IrOp *op = block->first, *next; op; op = next) {
+        next = op->next;
+        for (unsigned r = 0; r < op->region_count; r++)
+            if (op->regions[r] && op->opcode != IR_MAP) roll_block(op->regions[r]);
+        if (op->opcode == IR_MAP && takes_rounds(op)) roll(op);
+    }
+}
+
 bool pass_fuse_maps(PassContext *ctx) {
     for (IrFunc *func = ctx->module->first; func; func = func->next) {
         Fuse f = {.ctx = ctx, .module = ctx->module};
-        if (func->level == IR_LEVEL_KERNEL) fuse_block(&f, func->body);
+        if (func->level != IR_LEVEL_KERNEL) continue;
+        fuse_block(&f, func->body);
+        if (ir_func_attr_int(func, "min_blocks", 1) > 1) roll_block(func->body);
     }
     return true;
 }

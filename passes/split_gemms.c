@@ -344,8 +344,8 @@ static void split(Split *s) {
     const char *name = s->func->name;
     int64_t step = ir_func_attr_int(s->func, "step", 0);
     for (unsigned i = 0; i < s->loop->result_count; i++) {
-        s->pieces[i] = arena_printf(m->arena, "%s_%u", param_new_name(m, "pieces"), i);
-        s->sums[i] = arena_printf(m->arena, "%s_%u", param_new_name(m, "sums"), i);
+        s->pieces[i] = param_new_name(m, arena_printf(m->arena, "pieces%u_", i));
+        s->sums[i] = param_new_name(m, arena_printf(m->arena, "sums%u_", i));
     }
     steps_make_room(m, step, 3);
     IrFunc *as_it_was = ir_func_clone(s->func, name); /* clones follow the function at once: the steps stand in order */
@@ -367,7 +367,7 @@ static void split(Split *s) {
 bool pass_split_gemms(PassContext *ctx) {
     for (IrFunc *f = ctx->module->first, *next; f; f = next) {
         next = f->next;
-        if (f->level != IR_LEVEL_TILE || f->state != IR_STATE_OPEN) continue;
+        if (f->level != IR_LEVEL_TILE || f->state != IR_STATE_OPEN || f->guard || count_versions(f) > 1) continue;
         Split found = {.ctx = ctx, .func = f};
         if (find(&found)) split(&found);
     }

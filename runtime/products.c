@@ -6,6 +6,13 @@
 /* The name up to the next point, blank or end. */
 static size_t word(const char *s) { return strcspn(s, ". \\\n\t{;\""); }
 
+/* Whole: "f16 into f32" is the end of "bf16 into f32". */
+static bool is_listed(const char *list, const char *name) {
+    for (const char *at = strstr(list, name); at; at = strstr(at + 1, name))
+        if (at == list || at[-1] == ' ') return true;
+    return false;
+}
+
 /* "f32.f16.f16": sums, left factor, right factor. */
 static void put_types(const char *types, const char *how, Str *out) {
     size_t sums = word(types);
@@ -13,7 +20,7 @@ static void put_types(const char *types, const char *how, Str *out) {
     char name[96];
     if (!sums || !word(factor) || sums > 8 || word(factor) > 8) return;
     snprintf(name, sizeof name, "%.*s into %.*s by %s", (int)word(factor), factor, (int)sums, types, how);
-    if (out->len && strstr(out->data, name)) return;
+    if (out->len && is_listed(out->data, name)) return;
     str_printf(out, "%s%s", out->len ? ", " : "", name);
 }
 
