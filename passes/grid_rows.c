@@ -624,6 +624,7 @@ static void make_zeros(const Rows *r, IrFunc *func) {
     IrValue *zero = tile_splat(&b, ir_type_tile(m, DTYPE_I32, 1, &lanes, NULL), 0);
     IrValue *operands[] = {zero, param_named(func, r->counters), begin, ir_binary(&b, IR_ADD, begin, ir_const_index(&b, ZEROS))};
     ir_attr_set_str(ir_op_create(&b, IR_TILE_STORE, 4, operands, 0, NULL), "axes", "r");
+    ir_func_attr_set_int(func, "vector_bytes", 1); /* too little for versions */
     for (size_t i = 0; i < ops.len; i++)
         if (ops.data[i]->opcode == IR_PARALLEL) {
             erase_loop(ops.data[i]);

@@ -59,6 +59,9 @@ bool aff_over_symbols(const Aff *e);
 /* A leaf of an expression at the sizes of a case (an IrCase), for aff_eval. */
 bool case_symbol(void *ctx, const Aff *leaf, int64_t *value);
 
+/* ... and an expression there, over derived symbols of the function, too; num_sms is the target's. */
+bool eval_at_case(const PassContext *ctx, const IrFunc *func, const IrCase *of, const Aff *e, int64_t *value);
+
 /* The block of the op or of the argument that the value is. */
 IrBlock *home_of(const IrValue *v);
 /* Is `block` that block, or nested in it? Nested in a region of that op? A null block is in nothing. */

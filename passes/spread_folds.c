@@ -189,7 +189,7 @@ static bool is_asked_for(const Spread *s) {
     const IrModule *m = s->ctx->module;
     int64_t value;
     for (size_t i = 0; i < m->case_count; i++)
-        if (aff_eval(s->used_here, case_symbol, &m->cases[i], &value) && value == 1) return true;
+        if (eval_at_case(s->ctx, s->func, &m->cases[i], s->used_here, &value) && value == 1) return true;
     return false;
 }
 
