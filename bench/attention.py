@@ -70,7 +70,7 @@ sketch {name}_online implements {name} {{
 MASKED = "    M = where(iota([S, S], axis=1) <= iota([S, S], axis=0), A, -inf)\n"
 MASK = """                row = iota([BM, BN], axis=0) + i * BM
                 column = iota([BM, BN], axis=1) + j * BN
-                s = where(column <= row, s, -1e30)
+                s = where(column <= row, s, -inf)
 """
 TILES = {128: ((128, 64, 2), (128, 64, 3), (128, 96, 3), (128, 128, 2), (64, 64, 3)), 64: ((128, 64, 3), (128, 128, 3))}
 PROBLEMS = [{"dtype": dtype, "head": head, "causal": causal, "tile": tile,

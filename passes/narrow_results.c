@@ -274,10 +274,26 @@ static void scale_maximum(IrOp *fold, IrOp *product) {
     ir_op_erase(fold);
 }
 
+enum { LARGE = 1 << 20 };
+
+/* Whether lanes are numbers of products or memory: none is a large constant, such as -1e30 in place of a score. If all of a row are, m is such
+ * a number, too, and what its rounding left out would be the argument. */
+static bool is_moderate_at(const IrValue *v, int depth) {
+    const IrOp *op = v->def;
+    const IrAttr *value = op && (op->opcode == IR_CONST || op->opcode == IR_TILE_FILL) ? ir_attr(op, "value") : NULL;
+    if (value && value->kind == IR_ATTR_FLOAT && isfinite(value->number) && fabs(value->number) >= LARGE) return false;
+    if (!op || op->opcode == IR_CONST || op->opcode == IR_TILE_GEMM || op->opcode == IR_TILE_LOAD) return true;
+    if (depth <= 0 || op->region_count) return false;
+    for (unsigned i = 0; i < op->operand_count; i++)
+        if (dtype_is_float(op->operands[i]->type->dtype) && !is_moderate_at(op->operands[i], depth - 1)) return false;
+    return true;
+}
+
 /* exp2(x c - m) of few bits: x c - m is rounded once. */
 static void join_argument(PassContext *ctx, IrOp *op) {
     IrOp *less = op->operands[0]->def, *product = less && less->opcode == IR_SUB ? less->operands[0]->def : NULL;
     if (!product || product->opcode != IR_MUL || !is_tile(product->operands[0]) || is_tile(product->operands[1])) return;
+    if (!is_moderate_at(product->operands[0], DEPTH)) return;
     IrBuilder b = ir_builder_before(less);
     b.span = less->span;
     IrValue *operands[3] = {product->operands[0], product->operands[1], ir_unary(&b, IR_NEG, less->operands[1])};

@@ -214,9 +214,15 @@ static bool has_registers(const Target *target, const Cut *c, IrOp *const *gemms
     return registers <= (threads > 256 ? MAX_REGISTERS / 2 : MAX_REGISTERS);
 }
 
+static bool runs_once(IrModule *m, const IrOp *loop) {
+    int64_t trips;
+    return aff_is_const(loop_trips(m, loop), &trips) && trips < 2;
+}
+
 bool stage_halves_fit(const Staging *s, const Ring *ring, IrOp *const *gemms, size_t count) {
     Cut c;
-    if (!HALVES || !ring->loop || ring->turns.loop || !cut_body(s->ctx->scratch, ring->loop->regions[0], &c)) return false;
+    if (!HALVES || !ring->loop || ring->turns.loop || runs_once(s->module, ring->loop)) return false;
+    if (!cut_body(s->ctx->scratch, ring->loop->regions[0], &c)) return false;
     PresenceCache *cache = presence_cache(s->ctx);
     for (size_t i = 0; i < c.crossing.len; i++)
         if (!is_present_alike(cache, c.body, c.crossing.data[i])) return false;
@@ -238,16 +244,15 @@ typedef struct {
 } Turn;
 
 static void clone(Turn *t, IrBuilder *b, const IrOp *op, IrValueMap *map) {
+    if (op->opcode == IR_TILE_LOAD && !op->results[0].uses) return; /* a factor, which is in shared memory */
     IrOp *copy = ir_op_clone(b, op, map);
     if (is_product(copy)) t->gemms[t->count++] = copy;
 }
 
 /* Copies of the body's ops of a half from `from` to before `to`. What is free is made for both halves. */
 static void clone_half(Turn *t, IrBuilder *b, Half half, const IrOp *from, const IrOp *to, IrValueMap *map) {
-    for (const IrOp *op = from; op != to; op = op->next) {
-        if (half_of(&t->cut, op) == half && op->opcode != IR_TILE_LOAD) clone(t, b, op, map);
-        else if (half_of(&t->cut, op) == half && op->results[0].uses) clone(t, b, op, map); /* else a factor in shared memory */
-    }
+    for (const IrOp *op = from; op != to; op = op->next)
+        if (half_of(&t->cut, op) == half) clone(t, b, op, map);
 }
 
 static void clone_free(Turn *t, IrBuilder *b, IrValueMap *map) {
