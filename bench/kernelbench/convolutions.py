@@ -14,7 +14,7 @@ from matrix import SPREAD, lines, nest
 
 LEAST, MOST = "5.9604645e-08", 63  # what f16 keeps to 11 bits once multiplied by 2^10
 MOST_PRODUCTS = 7  # in flight at once
-SPREAD = 8  # blocks among which neighbouring rows of the last launch are dealt
+DEALT = 8  # blocks among which neighbouring rows of the last launch are dealt
 TOGETHER = 128  # columns of a tile in which phases of more axes than the last lie side by side; 0: each phase has tiles of its own
 TWO_BLOCKS = 112 << 10  # bytes of shared memory of one of two blocks on a multiprocessor
 LETTERS = {1: "x", 2: "yx", 3: "zyx"}
@@ -330,7 +330,7 @@ class Convolution:
 sketch {self.name}_product implements {self.name} {{
     symbols: {self.symbols()};
     tensors: {self.tensors(self.flat)}
-    constexpr: BM = {self.tile}, BN = {self.positions}, BK = {self.depth}, ST = {self.stages}, CB = {next(d for d in (8, 16, 32, 64) if d >= min(self.channels, 64))}, T = {self.columns()}, {wide}FM = 64, FN = 64, FK = 32, RG = {self.group}, RS = {SPREAD};
+    constexpr: BM = {self.tile}, BN = {self.positions}, BK = {self.depth}, ST = {self.stages}, CB = {next(d for d in (8, 16, 32, 64) if d >= min(self.channels, 64))}, T = {self.columns()}, {wide}FM = 64, FN = 64, FK = 32, RG = {self.group}, RS = {DEALT};
 {lines(views, 1)}
     XH = alloc([B, {', '.join(self.kept())}, {phases}{channels}], dtype=f16)
     XW = alloc([{self.marks()}], dtype=i32)
@@ -547,7 +547,7 @@ store(lined -> {"YL" if self.dim > 1 else "Y"}[n, o*{results}:(o+1)*{results}, {
             gemm(f, v, acc, precision="bf16x3")
 {bias}    store(acc -> {self.result("FN", "FM", "YP" if self.flat else "Y", place)})
 """
-        return nest(loops, f"""{marks("(g*RS*RG)", SPREAD * self.group, "ws")}wf = alloc([FM], dtype=i32)
+        return nest(loops, f"""{marks("(g*RS*RG)", DEALT * self.group, "ws")}wf = alloc([FM], dtype=i32)
 load(FW[o*FM:(o+1)*FM] -> wf, pad=0)
 worst = max(wf, axis=0)
 if max(wide, worst) > 0:
