@@ -137,8 +137,7 @@ void wake_all(Waiting *list) {
 EXPORT void cpu_yield(void) {
     Thread *t = thread_self();
     make_ready(t);
-    /* Behind all others, which keep their order: two that wait like this do not change places for ever. */
-    memmove(machine.ready + 1, machine.ready, (machine.ready_count - 1) * sizeof *machine.ready);
+    machine.ready[machine.ready_count - 1] = machine.ready[0];
     machine.ready[0] = t;
     fiber_switch(&t->stack_pointer, scheduler);
 }
