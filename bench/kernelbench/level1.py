@@ -271,7 +271,7 @@ POOL_3D = """
 sketch {name}_windows implements {name} {{
     symbols: B, C, D, H, W, OD = {od}, OH = {oh}, OW = {ow}, D >= {least}, H >= {least}, W >= {least};
     tensors: X[B*C, D, H, W]: f32; Y[B*C, OD, OH, OW]: f32;
-    constexpr: Z = {chunk}, R = 16, T = 32;
+    constexpr: Z = {chunk}, R = 16, T = 64;
 
     @llm_hint("parallel", "coreidx")
     for p in range(B*C):
@@ -538,8 +538,7 @@ def window_problem(number, name, reduce, rank, k, stride, padding, dilation, cas
         words |= {"ys": at("(t*Z + y)" if stride > 1 else "t*Z + y", "r"), "chunk": max(4, 64 // stride), "tile": 128 if stride == 1 else 64}
     if rank > 2:
         words["ys"] = across("y", "R", windows["y"])
-        # A block walks along z; what it reads in front of its first plane should be few of its planes. Tiles as wide as a warp stick out of
-        # rows of any length by less than one.
+        # A block walks along z; what it reads in front of its first plane should be few of its planes.
         words["zs"] = at("(t*Z + z)", "q")
         words["chunk"] = 16 if dilation == 1 else 32
     words |= {f"o{a.lower()}": extent(a) for a in axes}

@@ -5,7 +5,8 @@
     report.py FOLDER --predict SKETCHC --predict-only         writes predictions.json alone
 
 FOLDER (under bench/results/) holds kernelbench.json, and when there are any convolutions.json (which counts as a part of it), compile.json (a run with
---compile, where kernelbench.json is of one without), part.json, ragged.json, drawn.json, drawn_matrix.json, precision.json, f16.json, bf16.json, dram.json,
+--compile, where kernelbench.json is of one without), part.json, ragged.json, drawn.json, drawn_matrix.json, precision.json, gemm.json, attention.json, f16.json,
+bf16.json, dram.json,
 before.json (an earlier state of the compiler) and
 predictions.json, which --predict writes: what the cost model says of every problem. What is not there is taken
 from the older folder; its kernelbench.json is `before`. The later folder holds some of these files of a later state,
@@ -240,6 +241,30 @@ def model_error(now, predicted):
           + ", ".join(f"{PROBLEMS[n]['name']} {r:.2f}" for r, n in worst) + ".")
 
 
+def library_tables(folder):
+    """What bench/gemm.py and bench/attention.py measured beside cuBLAS and scaled_dot_product_attention."""
+    path = folder / "gemm.json"
+    if path.exists():
+        print("\n## Products beside cuBLAS\n\nSquare matrices, in turn with cuBLAS (f8: cuBLASLt with fast accumulation) in one process (`bench/gemm.py`); TFLOP/s and, in brackets, "
+              "cuBLAS's time over the kernel's, medians. Every element of both results was compared.\n")
+        print("| side | product | tile, stages | cuBLAS | PTX | CUDA C | error against float64: kernel, cuBLAS |\n| --- | --- | --- | --- | --- | --- | --- |")
+        for p in json.loads(path.read_text())["products"]:
+            rate, share, error = p["tflop_per_s"], p["share"], p["error"]
+            wrong = "" if all(k["equal"] for k in p["kernels"].values()) else " **not verified**"
+            print(f"| {p['side']} | {p['name']}{wrong} | {'x'.join(map(str, p['tile']))}, {p['stages']} | {rate['baseline']:.0f} | "
+                  + " | ".join(f"{rate[f]:.0f} ({share[f]:.3f})" for f in FORMS) + f" | {error['ptx']:.1e}, {error['baseline']:.1e} |")
+    path = folder / "attention.json"
+    if path.exists():
+        print("\n## Attention beside scaled_dot_product_attention\n\nBatch 4, 32 heads, 4,096 rows, in turn with its backends in one process (`bench/attention.py`); TFLOP/s and, in brackets, of the "
+              "fastest's.\n")
+        print("| type, head, rows | tile, stages | cuDNN | flash | efficient | PTX | CUDA C |\n| --- | --- | --- | --- | --- | --- | --- |")
+        for p in json.loads(path.read_text())["problems"]:
+            rate, share = p["tflop_per_s"], p["share"]
+            wrong = "" if all(k["right"] for k in p["kernels"].values()) else " **not verified**"
+            print(f"| {p['dtype']}, {p['head']}, {'causal' if p['causal'] else 'all'}{wrong} | {p['tile'][0]} x {p['tile'][1]}, {p['tile'][2]} | "
+                  + " | ".join(text(rate.get(b), "{:.0f}") for b in ("cudnn", "flash", "efficient")) + " | " + " | ".join(f"{rate[f]:.0f} ({share[f]:.3f})" for f in FORMS) + " |")
+
+
 def later_table(folder, later):
     """What a later run measured, each problem against this page's."""
     readme = later / "README.md"
@@ -311,6 +336,7 @@ def main():
     other_table("Drawn shapes and operators", f"Twelve shapes and four operators that a seed ({drawn.raw.get('drawn')}) drew after the passes froze (`bench/kernelbench/drawn.py`); floors from bytes.", drawn, now)
     matrix_table(Results(options.folder, "drawn_matrix.json"), now)
     precision_table(options.folder)
+    library_tables(options.folder)
     for dtype in ("f16", "bf16"):
         other_table(f"Ten problems in {dtype}", "Tensors of that type, computed in f32, full sizes; results against PyTorch's in f32, rounded once.", Results(options.folder, f"{dtype}.json"), now)
     if options.later:
