@@ -276,13 +276,14 @@ static void scale_maximum(IrOp *fold, IrOp *product) {
 
 enum { LARGE = 1 << 20 };
 
-/* Whether lanes are numbers of products or memory: none is a large constant, such as -1e30 in place of a score. If all of a row are, m is such
- * a number, too, and what its rounding left out would be the argument. */
+/* Whether lanes are numbers of products, or of memory whose type has no large ones: none stands in place of a score, such as -1e30. If all of
+ * a row are such numbers, m is, too, and what its rounding left out would be the argument. */
 static bool is_moderate_at(const IrValue *v, int depth) {
     const IrOp *op = v->def;
     const IrAttr *value = op && (op->opcode == IR_CONST || op->opcode == IR_TILE_FILL) ? ir_attr(op, "value") : NULL;
     if (value && value->kind == IR_ATTR_FLOAT && isfinite(value->number) && fabs(value->number) >= LARGE) return false;
-    if (!op || op->opcode == IR_CONST || op->opcode == IR_TILE_GEMM || op->opcode == IR_TILE_LOAD) return true;
+    if (op && op->opcode == IR_TILE_LOAD) return dtype_max(v->type->dtype) < LARGE;
+    if (!op || op->opcode == IR_CONST || op->opcode == IR_TILE_GEMM) return true;
     if (depth <= 0 || op->region_count) return false;
     for (unsigned i = 0; i < op->operand_count; i++)
         if (dtype_is_float(op->operands[i]->type->dtype) && !is_moderate_at(op->operands[i], depth - 1)) return false;
