@@ -237,7 +237,7 @@ static bool is_one(const IrValue *v) {
     return value && value->kind == IR_ATTR_FLOAT && value->number == 1;
 }
 
-/* 1 + erf(x), the only use of that erf: erfc(-x), which takes nothing from a result's bits where erf is near -1. */
+/* 1 + erf(x), the only use of that erf: erfc(-x), which keeps bits of a result where erf is near -1, down to 2^-22.5. */
 static void complement(PassContext *ctx, IrOp *op) {
     unsigned one = is_one(op->operands[0]) ? 0 : 1;
     IrOp *erf = op->operands[1 - one]->def;

@@ -314,6 +314,20 @@ static void make_sum(const Split *s, IrFunc *func) {
     for (unsigned i = 0; i < s->loop->result_count; i++) sum_parts(s, func, &b, loop->regions[0]->args[0], i);
 }
 
+/* No block of the new steps goes on to another tile: the parts are few, and the finish has no ring. */
+static void drop_persistent(const Split *s, IrFunc *func) {
+    OpList ops = ops_collect(s->ctx->scratch, func->body);
+    for (size_t i = 0; i < ops.len; i++) {
+        const IrAttr *hints = ir_attr(ops.data[i], "hints");
+        if (!hints) continue;
+        const char **kept = ARENA_ARRAY(s->ctx->scratch, const char *, hints->count);
+        size_t count = 0;
+        for (size_t h = 0; h < hints->count; h++)
+            if (strcmp(hints->strs[h], "persistent") != 0) kept[count++] = hints->strs[h];
+        if (count < hints->count) ir_attr_set_strs(ops.data[i], "hints", count, kept);
+    }
+}
+
 static void make_finish(const Split *s, IrFunc *func) {
     AffCtx *c = s->ctx->module->affs;
     OpList ops = ops_collect(s->ctx->scratch, func->body);
@@ -360,7 +374,9 @@ static void split(Split *s) {
     make_sum(s, sum);
     make_step(s, finish, false, true);
     make_finish(s, finish);
+    drop_persistent(s, finish);
     make_step(s, s->func, true, false);
+    drop_persistent(s, s->func);
     make_part(s, s->func);
 }
 
