@@ -222,7 +222,7 @@ def problem_table(now, compiled, predicted):
         print(f"| {number} | {problem['name']} | {p['floor_s'] * 1e3:.4g} | {text(p['seconds'].get('ptx', 0) * 1e3, '{:.4g}')} | {text(now.ratio(number, 'ptx'))} "
               f"| {text(now.ratio(number, 'cu'))} | {text(now.ratio(number, 'eager'))} | {text(now.ratio(number, 'eager_benchmark'))} | {text(compiled.ratio(number, 'compile'))} "
               f"| {text(better[0])} | {text(better[1])} | {kernel.get('worst', 0):.1e}{'' if verified else ' **not verified**'} "
-              f"| {', '.join(str(l.get('registers')) for l in launches)}; {max((l.get('local_bytes', 0) for l in launches), default=0)} | {cost} |" + f" {kernel.get('products', '')} |" * told)
+              f"| {', '.join(text(l.get('registers'), '{}') for l in launches)}; {max((l.get('local_bytes', 0) for l in launches), default=0)} | {cost} |" + f" {kernel.get('products', '')} |" * told)
 
 
 def model_error(now, predicted):
