@@ -92,13 +92,18 @@ static double longer(double a, double b) {
     return most > 0 ? most * pow(1 + pow(least / most, 8), 0.125) : 0;
 }
 
+/* Whether multiprocessors that have no block add nothing to a roof's rate. */
+static bool is_own(int roof) { return roof == COST_SHARED || roof == COST_ISSUE || roof == COST_PRODUCTS; }
+
+/* How many times as long such a roof holds up `resident` blocks. */
+static double idle_factor(const CostMachine *m, double resident) { return resident < (double)m->sms ? (double)m->sms / resident : 1; }
+
 /* Seconds of `share` of the launch's blocks while `resident` of them run at a time. */
 static double wave_seconds(const CostMachine *m, const CostLaunch *l, const CostEstimate *e,
                            double resident, double share) {
-    double roof = 0, idle = resident < (double)m->sms ? (double)m->sms / resident : 1;
+    double roof = 0;
     for (int i = 0; i < COST_LATENCY; i++) {
-        bool own = i == COST_SHARED || i == COST_ISSUE || i == COST_PRODUCTS; /* of multiprocessors that have a block */
-        double seconds = e->roofs[i] * share * (own ? idle : 1);
+        double seconds = e->roofs[i] * share * (is_own(i) ? idle_factor(m, resident) : 1);
         if (seconds > roof) roof = seconds;
     }
     /* One block alone: round trips in a row, as many as its dependences or its loads in flight ask
@@ -148,7 +153,9 @@ CostEstimate cost_estimate(const CostMachine *m, const CostLaunch *l) {
     double whole = floor(e.waves), rest = l->blocks - whole * slots, seconds = 0;
     if (whole > 0) seconds += whole * wave_seconds(m, l, &e, slots, slots / l->blocks);
     if (rest > 0) seconds += wave_seconds(m, l, &e, rest, rest / l->blocks);
-    double roof = 0;
+    double share = rest / l->blocks, idle = 1 - share + (rest > 0 ? share * idle_factor(m, rest) : 0), roof = 0;
+    for (int i = 0; i < COST_LATENCY; i++)
+        if (is_own(i)) e.roofs[i] *= idle;
     for (int i = 0; i < COST_LATENCY; i++)
         if (e.roofs[i] > roof) roof = e.roofs[i], e.roof = (CostRoof)i;
     e.roofs[COST_LATENCY] = seconds > roof ? seconds - roof : 0;

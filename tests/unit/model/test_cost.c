@@ -65,6 +65,8 @@ static void check_roofs(void) {
     CostMachine unknown = machine; /* no rate of tensor cores: another roof binds */
     unknown.products = 0;
     CHECK(cost_estimate(&unknown, &l).roof == COST_ISSUE);
+    l = (CostLaunch){.blocks = 1, .threads = 256, .read = 1e5, .instructions = 1e6, .bytes_in_flight = 64, .waits = 1};
+    CHECK(cost_estimate(&machine, &l).roof == COST_ISSUE); /* of the one multiprocessor that has a block */
     l = (CostLaunch){.blocks = 4, .threads = 64, .read = 4e7, .bytes_in_flight = 4, .waits = 1};
     CostEstimate e = cost_estimate(&machine, &l);
     CHECK(e.roof == COST_LATENCY); /* four small blocks cannot ask for enough at a time */
