@@ -246,6 +246,16 @@ template <class T> static inline T atomicAdd(T *p, typename CpuSame<T>::type x) 
     *p = (T)(old + x);
     return old;
 }
+static inline __half atomicAdd(__half *p, __half x) {
+    const __half old = *p;
+    *p = __float2half_rn(__half2float(old) + __half2float(x));
+    return old;
+}
+static inline __nv_bfloat16 atomicAdd(__nv_bfloat16 *p, __nv_bfloat16 x) {
+    const __nv_bfloat16 old = *p;
+    *p = __float2bfloat16_rn(__bfloat162float(old) + __bfloat162float(x));
+    return old;
+}
 template <class T> static inline T atomicMax(T *p, typename CpuSame<T>::type x) {
     const T old = *p;
     if (x > old) *p = x;
