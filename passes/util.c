@@ -59,6 +59,7 @@ bool case_symbol(void *ctx, const Aff *leaf, int64_t *value) {
 
 bool step_is_asked_for(const PassContext *ctx, const Aff *used) {
     int64_t value;
+    if (aff_is_const(used, &value)) return value == 1;
     for (size_t i = 0; i < ctx->module->case_count; i++)
         if (aff_eval(used, case_symbol, &ctx->module->cases[i], &value) && value == 1) return true;
     return false;
