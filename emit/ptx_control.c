@@ -170,9 +170,59 @@ static void for_loop(Ptx *p, const IrOp *op) {
 
 /* ---- if ---- */
 
+/* Indices that a region has as values of its own. */
+typedef struct {
+    const IrValue *value;
+    LLVMValueRef outside;
+} Hiding;
+typedef VEC(Hiding) Hidden;
+
+/* The region in which a thread issues copies for a loop that multiplies from registers. */
+static bool issues_copies(const IrBlock *region) {
+    bool copies = false;
+    for (const IrOp *op = region->first; op && !copies; op = op->next) copies = op->opcode == IR_TMA_LOAD;
+    const IrOp *loop = copies ? region->parent : NULL;
+    while (loop && loop->opcode != IR_FOR) loop = loop->block->parent;
+    if (!loop) return false;
+    for (const IrOp *op = loop->regions[0]->first; op; op = op->next)
+        if (op->opcode == IR_WGMMA && op->operands[0]->type->kind == IR_TYPE_FRAG) return true;
+    return false;
+}
+
+static bool is_hidden(const Hidden *hidden, const IrValue *v) {
+    for (size_t i = 0; i < hidden->len; i++)
+        if (hidden->data[i].value == v) return true;
+    return false;
+}
+
+/* Sums that the copying thread makes are those of a later iteration's products. LLVM would make them in the other way of its branch, too, and
+ * keep them: ptxas no longer sees then that all threads have one address, moves every descriptor from vector registers, and the arithmetic
+ * that stands beside the products in front of them. So LLVM knows nothing of the indices that the copies' are made of. */
+static void hide_indices(Ptx *p, const IrBlock *region, Hidden *hidden) {
+    if (!issues_copies(region)) return;
+    for (const IrOp *op = region->first; op; op = op->next)
+        for (unsigned i = 0; i < op->operand_count; i++) {
+            const IrValue *v = op->operands[i];
+            if (!v->type->is_index || (v->def && v->def->block == region) || is_hidden(hidden, v)) continue;
+            LLVMValueRef x = ptx_use(p, v);
+            if (LLVMIsConstant(x)) continue;
+            VEC_PUSH(p->arena, hidden, ((Hiding){v, x}));
+            ptx_bind(p, v, ptx_asm(p, LLVMTypeOf(x), 1, &x, "mov.b64 $0, $1;", "=l,l", true));
+        }
+}
+
+static void show_indices(Ptx *p, const Hidden *hidden) {
+    for (size_t i = hidden->len; i-- > 0;) ptx_bind(p, hidden->data[i].value, hidden->data[i].outside);
+}
+
 static void branch(Ptx *p, const IrOp *op, const IrBlock *region, LLVMValueRef *frags,
                    LLVMValueRef *values, LLVMBasicBlockRef *end, LLVMBasicBlockRef join) {
-    if (region) ptx_block(p, region);
+    Hidden hidden = {0};
+    if (region) {
+        hide_indices(p, region, &hidden);
+        ptx_block(p, region);
+        show_indices(p, &hidden);
+    }
     const IrOp *yield = op->result_count ? yield_of(p, op, region, op->result_count) : NULL;
     for (unsigned k = 0; yield && k < op->result_count; k++) {
         const IrType *t = op->results[k].type;

@@ -267,9 +267,11 @@ static void plan_ring(Staging *s, Ring *ring, IrBlock *block, IrOp *const *gemms
     }
     int64_t room = (s->ctx->target->shared_bytes_block * 9 / 10 - once) / (ahead ? ahead : 1);
     ring->stages = stage_count_wanted(ring->loop);
-    if (s->warps.wgmma && stage_halves_stages(ring->stages) <= room && stage_halves_fit(s, ring, gemms, count)) {
+    int64_t blocks = s->warps.wgmma && stage_halves_stages(ring->stages) <= room ? stage_halves_fit(s, ring, gemms, count, ahead) : 0;
+    if (blocks) {
         ring->halves = true;
         ring->stages = stage_halves_stages(ring->stages);
+        if (blocks > 1) ir_func_attr_set_int(block->func, "min_blocks", blocks);
     }
     if (ring->stages > room) ring->stages = room > 1 ? room : 1;
     report_depth(s, ring, ahead);

@@ -135,9 +135,11 @@ static bool is_read_by_second_alone(const Cut *c, const IrOp *op) {
     return op->results[0].uses;
 }
 
-/* Conversions and broadcasts are made where they are read, and loaded there: 16-bit lanes would be carried in a register each. */
+/* Broadcasts and conversions are made where they are read, and loaded there, but for conversions to fewer bytes, which take fewer
+ * registers: two 16-bit lanes are carried as a word. */
 static bool is_sunk(const IrOp *op) {
-    return op->opcode == IR_CAST || op->opcode == IR_TILE_BROADCAST || op->opcode == IR_TILE_LOAD;
+    bool narrows = op->opcode == IR_CAST && dtype_size(op->results[0].type->dtype) < dtype_size(op->operands[0]->type->dtype);
+    return (op->opcode == IR_CAST && !narrows) || op->opcode == IR_TILE_BROADCAST || op->opcode == IR_TILE_LOAD;
 }
 
 static void sink(Cut *c) {
@@ -146,11 +148,15 @@ static void sink(Cut *c) {
     }
 }
 
+static bool is_crossing(const Cut *c, const IrValue *v) {
+    for (size_t i = 0; i < c->crossing.len; i++)
+        if (c->crossing.data[i] == v) return true;
+    return false;
+}
+
 static bool note_crossing(void *context, IrValue *v) {
     Cut *c = context;
-    if (!is_bound(c, v) || is_second(c, v)) return false;
-    for (size_t i = 0; i < c->crossing.len; i++)
-        if (c->crossing.data[i] == v) return false;
+    if (!is_bound(c, v) || is_second(c, v) || is_crossing(c, v)) return false;
     VEC_PUSH(c->half.arena, &c->crossing, v);
     return false;
 }
@@ -193,25 +199,40 @@ static bool is_present_alike(PresenceCache *cache, const IrBlock *body, IrValue 
     return true;
 }
 
-enum { MAX_REGISTERS = 224 /* of a thread, of 256: addresses and what softmax keeps take the others */ };
+enum { OTHER_REGISTERS = 28 /* addresses and what softmax keeps */, MOST_OTHERS = 46 /* of one that may have all */ };
 
 static int64_t registers_of(const IrValue *v, int64_t threads) {
     int64_t lanes = 1;
     for (unsigned a = 0; is_tile(v) && a < v->type->rank; a++) lanes *= ir_type_extent(v->type, a);
-    return (lanes + threads - 1) / threads;
+    lanes = (lanes + threads - 1) / threads;
+    return dtype_size(v->type->dtype) == 2 ? (lanes + 1) / 2 : lanes;
 }
 
-/* Sums, factors and what crosses: ptxas does not let the first products' sums begin where what was made of the last ones lay. */
-static bool has_registers(const Target *target, const Cut *c, IrOp *const *gemms, size_t count) {
-    int64_t registers = 0, threads = 2 * gemm_shape(gemms[0]).m;
+/* Registers of a thread for sums and factors; what crosses is told apart from what is made in the iteration. */
+typedef struct {
+    int64_t threads, before, turned;
+} Registers;
+
+/* ptxas does not let the first products' sums begin where what was made of the last ones lay. */
+static Registers count_registers(const Target *target, const Cut *c, IrOp *const *gemms, size_t count) {
+    Registers r = {.threads = 2 * gemm_shape(gemms[0]).m};
     for (size_t i = 0; i < count; i++) {
         GemmShape s = gemm_shape(gemms[i]);
         const IrOp *before = gemms[i]->operands[2]->def;
-        if (!before || !is_product(before) || before->block != c->body) registers += s.n / 2;
-        if (stage_from_registers(target, gemms[i])) registers += s.k / 4;
+        int64_t sums = before && is_product(before) && before->block == c->body ? 0 : s.n / 2;
+        int64_t factor = stage_from_registers(target, gemms[i]) ? s.k / 4 : 0;
+        r.before += sums + factor;
+        r.turned += sums + (is_crossing(c, gemms[i]->operands[0]) ? 0 : factor);
     }
-    for (size_t i = 0; i < c->crossing.len; i++) registers += registers_of(c->crossing.data[i], threads);
-    return registers <= (threads > 256 ? MAX_REGISTERS / 2 : MAX_REGISTERS);
+    for (size_t i = 0; i < c->crossing.len; i++) r.turned += registers_of(c->crossing.data[i], r.threads);
+    return r;
+}
+
+/* Blocks that a multiprocessor would hold without the turn. */
+static int64_t blocks_beside(const Target *t, const Registers *r, int64_t bytes) {
+    int64_t by_registers = t->registers_sm / (r->threads * (r->before + OTHER_REGISTERS)), by_bytes = t->shared_bytes_sm / bytes;
+    int64_t least = by_registers < by_bytes ? by_registers : by_bytes;
+    return least > 1 ? least : 1;
 }
 
 static bool runs_once(IrModule *m, const IrOp *loop) {
@@ -219,16 +240,20 @@ static bool runs_once(IrModule *m, const IrOp *loop) {
     return aff_is_const(loop_trips(m, loop), &trips) && trips < 2;
 }
 
-bool stage_halves_fit(const Staging *s, const Ring *ring, IrOp *const *gemms, size_t count) {
+int64_t stage_halves_fit(const Staging *s, const Ring *ring, IrOp *const *gemms, size_t count, int64_t stage_bytes) {
     Cut c;
-    if (!HALVES || !ring->loop || ring->turns.loop || runs_once(s->module, ring->loop)) return false;
-    if (!cut_body(s->ctx->scratch, ring->loop->regions[0], &c)) return false;
+    const Target *target = s->ctx->target;
+    if (!HALVES || !ring->loop || ring->turns.loop || runs_once(s->module, ring->loop)) return 0;
+    if (!cut_body(s->ctx->scratch, ring->loop->regions[0], &c)) return 0;
     PresenceCache *cache = presence_cache(s->ctx);
     for (size_t i = 0; i < c.crossing.len; i++)
-        if (!is_present_alike(cache, c.body, c.crossing.data[i])) return false;
+        if (!is_present_alike(cache, c.body, c.crossing.data[i])) return 0;
     for (unsigned i = 1; i < c.body->arg_count; i++)
-        if (!is_present_alike(cache, c.body, c.body->args[i])) return false;
-    return has_registers(s->ctx->target, &c, gemms, count);
+        if (!is_present_alike(cache, c.body, c.body->args[i])) return 0;
+    Registers r = count_registers(target, &c, gemms, count);
+    int64_t blocks = blocks_beside(target, &r, ring->stages * stage_bytes), all = target->registers_sm / (r.threads * blocks);
+    bool few = all < target->registers_thread;
+    return r.turned + (few ? OTHER_REGISTERS : MOST_OTHERS) <= (few ? all : target->registers_thread) ? blocks : 0;
 }
 
 int64_t stage_halves_stages(int64_t wanted) { return wanted < FEWEST_STAGES ? FEWEST_STAGES : wanted; }
@@ -276,15 +301,13 @@ static const IrOp *behind_first(const Cut *c) {
 
 static bool is_carried_second(const Turn *t, unsigned i) { return half_of(&t->cut, t->cut.body->args[1 + i]) == SECOND; }
 
-/* The second half's conversions of what is carried, which free its registers for the first products' sums. */
-static bool is_early(const Turn *t, const IrOp *op) {
-    return op->opcode == IR_CAST && half_of(&t->cut, op) == SECOND && is_of_body(&t->cut, op->operands[0]) &&
-           !is_second((void *)(uintptr_t)&t->cut, op->operands[0]);
-}
-
-static void clone_second(Turn *t, IrBuilder *b, bool early, IrValueMap *map) {
-    for (const IrOp *op = t->cut.body->first; op != t->cut.body->last; op = op->next)
-        if (half_of(&t->cut, op) == SECOND && is_early(t, op) == early) clone(t, b, op, map);
+/* What crosses as a conversion that nothing else reads is made behind the wait for the second products, whose factor lies in the same
+ * registers: ptxas serialises products between which a factor's registers are written. */
+static void move_late(Turn *t, IrBlock *block, IrValueMap *first) {
+    for (size_t k = 0; k < t->cut.crossing.len; k++) {
+        IrOp *op = ir_value_map_get(first, t->cut.crossing.data[k])->def;
+        if (op->opcode == IR_CAST && op->block == block && !op->results[0].uses->next) ir_op_move_before(op, block->last);
+    }
 }
 
 /* One iteration: the second half of i, the first half of i + 1. */
@@ -303,9 +326,8 @@ static void fill_loop(Turn *t, IrOp *loop) {
     for (size_t k = 0; k < t->cut.crossing.len; k++) ir_value_map_set(second, t->cut.crossing.data[k], block->args[1 + carried + k]);
     const IrOp *behind = behind_first(&t->cut);
     t->count = 0;
-    clone_second(t, &b, true, second);
     clone_half(t, &b, FIRST, body->first, behind, first);
-    clone_second(t, &b, false, second);
+    clone_half(t, &b, SECOND, body->first, body->last, second);
     clone_half(t, &b, FIRST, behind, body->last, first);
     IrValue **left = ARENA_ARRAY(t->s->module->arena, IrValue *, total);
     for (unsigned k = 0; k < carried; k++)
@@ -313,6 +335,7 @@ static void fill_loop(Turn *t, IrOp *loop) {
     for (size_t k = 0; k < t->cut.crossing.len; k++) left[carried + k] = ir_value_map_get(first, t->cut.crossing.data[k]);
     ir_yield(&b, total, left);
     stage_boxes_waits(block, t->gemms, t->count);
+    move_late(t, block, first);
 }
 
 /* The loop behind the first half of its first iteration; what it carries begins with what that left. */
@@ -346,8 +369,7 @@ static void end_loop(Turn *t, IrBuilder *b, IrOp *loop) {
     for (size_t k = 0; k < t->cut.crossing.len; k++)
         ir_value_map_set(second, t->cut.crossing.data[k], ir_result(loop, carried + (unsigned)k));
     t->count = 0;
-    clone_second(t, b, true, second);
-    clone_second(t, b, false, second);
+    clone_half(t, b, SECOND, body->first, body->last, second);
     IrValue **left = ARENA_ARRAY(t->s->module->arena, IrValue *, carried);
     for (unsigned k = 0; k < carried; k++)
         left[k] = is_carried_second(t, k) ? ir_value_map_get(second, body->last->operands[k]) : ir_result(loop, k);

@@ -106,9 +106,10 @@ void stage_boxes_epilogue(const Ring *ring);
 void stage_boxes_waits(IrBlock *block, IrOp *const *gemms, size_t count);
 void stage_boxes_arrived(IrBuilder *b, const Ring *ring, IrValue *i);
 void stage_boxes_refill(Staging *s, IrBuilder *b, Ring *ring, IrValue *i);
-/* The turn by half an iteration (stage_halves.c): whether the ring's loop can be turned; how many stages it takes at least; the turn, once
- * the loop's gemms stand in their buffers. The old loop, with the loads of its factors, is gone then. */
-bool stage_halves_fit(const Staging *s, const Ring *ring, IrOp *const *gemms, size_t count);
+/* The turn by half an iteration (stage_halves.c): how many blocks a multiprocessor is to hold if the ring's loop is turned, 0 where it is not
+ * to be; how many stages it takes at least; the turn, once the loop's gemms stand in their buffers. The old loop, with the loads of its
+ * factors, is gone then. */
+int64_t stage_halves_fit(const Staging *s, const Ring *ring, IrOp *const *gemms, size_t count, int64_t stage_bytes);
 int64_t stage_halves_stages(int64_t wanted);
 void stage_halves_turn(Staging *s, Ring *ring);
 /* The number of an iteration, from 0, modulo the stages `ahead` of it. */
