@@ -146,13 +146,14 @@ static int64_t held_sums(const Expand *x, const IrBlock *block) {
 }
 
 /* Steps along the rows that are under way at once where single elements go through registers: all, or what divides them and leaves
- * the block's copies, with an address each, beside its sums. */
+ * the block's copies, with an address each, beside its sums; at most half, so that the copies are loops and stay one behind the other. */
 static int64_t steps_at_once(const Expand *x, const IrOp *op, const Dist *dist, int64_t width) {
     int64_t steps = dist->dims[0].extent, across = 1, copies = 0;
     for (unsigned i = 1; i < dist->dim_count; i++) across *= dist->dims[i].extent;
     for (const IrOp *other = op->block->first; other; other = other->next) copies += other->opcode == IR_BUF_COPY;
     int64_t room = (MOST_REGISTERS - held_sums(x, op->block)) / REGISTERS_COPY, most = STEPS_AT_ONCE;
     if (steps * across / width * copies <= room) return steps;
+    if (steps > 1 && most > steps / 2) most = steps / 2;
     while (most > 1 && steps % most) most--;
     return most;
 }

@@ -2,12 +2,14 @@
 
 PyTorch multiplies them in f32. Here each factor is split first: x = s (h + l / 2048) with h and l in f16 and s a power of two
 for each row of the left factor and each column of the right one, so that h is at most 2^15; 22 bits of every x above 2^-28 of
-its row's largest are kept. Three of the four products of the parts run on tensor cores: h h' of 64 steps along K into a sum of
-its own that is added in f32, the two small ones into another. A row or column with an infinity, a NaN or numbers further apart
+its row's largest are kept. Three of the four products of the parts run on tensor cores: h h' of 32 steps along K into a sum of
+its own that is added in f32 (what tensor cores cut off of it grows with the sum), the two small ones into another. A row or column with an infinity, a NaN or numbers further apart
 than 2^25 sqrt(K), and K below 64, go by f32 in a last launch that has nothing to do otherwise.
 
 An |x| of 2^-s of its row's largest, s from 28 on, is off by 2^(s-26) units of 2^-24; f32's bound is 2 sqrt(K) of them, of which both
 factors together take at most half."""
+
+import copy
 
 SPREAD = 2 ** 28  # of sums whose length is not known
 SPREAD_ROOT = 2 ** 25  # times sqrt(K)
@@ -63,9 +65,9 @@ l = cast((x - cast(h, f32)) * 2048, f16)
 store(h -> {self.name}H[{self.at}{at}])
 store(l -> {self.name}L[{self.at}{at}])"""
 
-    def made_f32(self, variable):
+    def made_f32(self, variable, tile):
         """What the factor of a sum in f32 is made of its loaded tile by."""
-        kept = self.kept(self.tile_of("F", "G").split(", "), "k * G", f"{self.index} * F")
+        kept = self.kept(self.tile_of(tile, "G").split(", "), "k * G", f"{self.index} * {tile}")
         return kept.replace("x = ", f"{variable} = ").replace(", x, 0)", f", {variable}, 0)")
 
     def split(self):
@@ -127,13 +129,13 @@ x = alloc([CK, T])
 
 
 def product(name, a, b, symbols, result, steps=("0", "ceil(K, {})")):
-    """The whole sketch. steps: the first of K's tiles and the last one's successor, by the depth of a tile."""
+    """The whole sketch. steps: the first of K's tiles and the last one's successor, by the depth of a tile and the tile."""
     main, rest = products(a, b, a.loops, "C", steps)
     return f"""
 sketch {name}_split implements {name} {{
     symbols: {symbols};
     tensors: A[{a.shape()}]: f32; B[{b.shape()}]: f32; C[{result}]: f32;
-    constexpr: BM = 128, BN = 128, BK = 64, F = 128, G = 16, CK = 128, T = 32;
+    constexpr: BM = 128, BN = 128, BK = 32, ST = 6, F = 128, FN = 64, G = 16, GB = 8, CK = 128, T = 32;
 
 {lines(a.workspaces() + b.workspaces(), 1)}{a.split()}{b.split()}{main}{rest}}}
 """
@@ -147,11 +149,11 @@ def products(a, b, loops, result, steps, done=""):
     hints = ["grididx.z"] * len(loops) + ["grididx.y", "grididx.x"]
     loads = "".join(f"    {v} = alloc([{f.tile_of(t, 'BK')}])\n    load({f.cut(p, t, 'BK')} -> {v})\n"
                     for f, t, v, p in ((a, "BM", "ah", "H"), (a, "BM", "al", "L"), (b, "BN", "bh", "H"), (b, "BN", "bl", "L")))
-    begin, end = (s.format("BK") for s in steps)
+    begin, end = (s.format("BK", "BM") for s in steps)
     scales = each_scaled(a, b, a.at, "S", "s", "BM", "BN")
     main = nest(tiles("BM", "BN"), f"""acc = alloc([BM, BN], init=0)
 low = alloc([BM, BN], init=0)
-@llm_hint("pipeline", stages=3)
+@llm_hint("pipeline", stages=ST)
 for k in range({begin}, {end}):
 {loads}    high = alloc([BM, BN], init=0)
     gemm(ah, bh, high{flags})
@@ -171,20 +173,28 @@ def each_scaled(a, b, lead, kind, variable, rows, columns):
 
 
 def by_f32(a, b, at, flags, tiles, hints, steps, result, done):
-    """The tiles that have to go by f32."""
-    begin, end = (s.format("G") for s in steps)
+    """The tiles that have to go by f32. Sums of GB G products each are added, which is more exact than one long sum; FN columns at a
+    time, so that both sums fit into the registers of half a multiprocessor: most blocks only read their marks."""
+    begin, end = (s.format("G", "F") for s in steps)
     wide = "max(max(wa, axis=0), max(wb, axis=0))" if b.scaled else "max(wa, axis=0)"
-    return nest(tiles("F", "F"), f"""{each_scaled(a, b, a.at, "W", "w", "F", "F")}wide = {wide}
+    marks = each_scaled(a, b, a.at, "W", "w", "F", "F")
+    b = copy.copy(b)
+    b.index = f"({b.index}*(F//FN)+h)"
+    return nest(tiles("F", "F"), f"""{marks}wide = {wide}
 if wide > 0 or {a.k} < {LEAST_K}:
-    acc = alloc([F, F], init=0)
-{lines(a.before_f32, 1)}    @llm_hint("pipeline", stages=3)
-    for k in range({begin}, {end}):
-        a = alloc([{a.tile_of("F", "G")}])
-        b = alloc([{b.tile_of("F", "G")}])
-        load({a.cut("", "F", "G")} -> a)
-        load({b.cut("", "F", "G")} -> b)
-{lines(a.made_f32("a") + b.made_f32("b"), 2)}        gemm(a, b, acc{flags})
-{lines(a.after_f32 + done, 1)}    store(acc -> {result}[{at}i*F:(i+1)*F, j*F:(j+1)*F])""", hints)
+{lines(a.before_f32, 1)}    for h in range(F // FN):
+        acc = alloc([F, FN], init=0)
+        for q in range({begin}, {end}, GB):
+            part = alloc([F, FN], init=0)
+            @llm_hint("pipeline", stages=3)
+            for k in range(q, min(q + GB, {end})):
+                a = alloc([{a.tile_of("F", "G")}])
+                b = alloc([{b.tile_of("FN", "G")}])
+                load({a.cut("", "F", "G")} -> a)
+                load({b.cut("", "FN", "G")} -> b)
+{lines(a.made_f32("a", "F") + b.made_f32("b", "FN"), 4)}                gemm(a, b, part{flags})
+            acc += part
+{lines(a.after_f32 + done, 2)}        store(acc -> {result}[{at}i*F:(i+1)*F, {b.index}*FN:({b.index}+1)*FN])""", hints)
 
 
 def plain(name):
@@ -215,7 +225,7 @@ def deep(name):
 sketch {name}_split implements {name} {{
     symbols: M, N, K;
     tensors: A[M, K]: f32; B[K, N]: f32; C[M, N]: f32;
-    constexpr: BM = 128, BN = 128, BK = 64, F = 128, G = 16, KC = 4096, CK = 128, T = 32, R = 64;
+    constexpr: BM = 128, BN = 128, BK = 32, ST = 6, F = 128, FN = 64, G = 16, GB = 8, KC = 2048, CK = 128, T = 32, R = 64;
 
     AH = alloc([M, {even}], dtype=f16)
     AL = alloc([M, {even}], dtype=f16)
@@ -278,11 +288,8 @@ def fill(add, dims):
 
     def triangle(number, name, below, cases):
         a, b = Factor("A", "N", "BM", "i", True, keep="<=" if below else ">=", k="N"), Factor("B", "N", "BN", "j", False, keep=">=" if below else "<=", k="N")
-        steps = ("j * (128 // {})", "min(ceil(N, {0}), (i + 1) * (128 // {0}))") if below else ("i * (128 // {})", "min(ceil(N, {0}), (j + 1) * (128 // {0}))")
+        steps = ("j * ({1} // {0})", "min(ceil(N, {0}), (i + 1) * ({1} // {0}))") if below else ("i * ({1} // {0})", "min(ceil(N, {0}), (j + 1) * ({1} // {0}))")
         text = product(name, a, b, "N", "N, N", steps)
-        last, first = text.rsplit("@llm_hint(\"pipeline\"", 1)
-        text = last + '@llm_hint("pipeline"' + first.replace("128 //", "F //")
-        text = text.replace("(128 // BK)", "(BM // BK)")
         keep = "<=" if below else ">="
         one(number, name, "    symbols: N;\n    tensors: A[N, N]: f32; B[N, N]: f32; C[N, N]: f32;",
             f"    L = iota([N, N], axis=1) {keep} iota([N, N], axis=0)\n    C = matmul(where(L, A, 0), where(L, B, 0))",

@@ -19,8 +19,8 @@ class Exponentials(Factor):
     def cut(self, part, tile, depth):
         return super().cut(part, tile, depth).replace("P[", "scores[")
 
-    def made_f32(self, variable):
-        return f"{variable} = exp({variable} - reshape(peak, [F, 1]))\n"
+    def made_f32(self, variable, tile):
+        return f"{variable} = exp({variable} - reshape(peak, [{tile}, 1]))\n"
 
     def workspaces(self):
         kept = "".join(f"{name} = alloc([{self.extents}{EVEN(self.rows)}])\n" for name in ("peaks", "totals"))
@@ -76,7 +76,7 @@ def sketch(name):
 sketch {name}_split implements {name} {{
     symbols: B, H, L, D;
     tensors: {" ".join(f"{t}[B*H, L, D]: f32;" for t in "QKVO")}
-    constexpr: BM = 128, BN = 128, BK = 64, F = 128, G = 16;
+    constexpr: BM = 128, BN = 128, BK = 64, ST = 3, F = 128, FN = 64, G = 16, GB = 8;
 
 {lines("".join(f.workspaces() for f in (q, k, e, v)), 1)}{q.split()}{k.split()}{v.split()}{"".join(scores)}{e.split()}{"".join(results)}}}
 """
