@@ -4,7 +4,8 @@
  *         tiles have one axis more, in front: a row each. What all of them share is repeated along it. assign_layouts
  *         gives each row to a warp or to a part of one (attribute rows_apart), so that reductions along a row
  *         need no barrier. How many rows: so many that each thread has several loads in flight, but not so many that the cases leave
- *         multiprocessors without blocks.
+ *         multiprocessors without blocks. Where loops of the iteration walk (over a window's rows) and a row leaves half a warp
+ *         without work, it may be an outer loop whose iterations become one, as that over images.
  * needs:  tile functions in state static, before grid; target cuda
  * keeps:  values; order within an iteration
  * breaks: nothing
@@ -21,15 +22,18 @@
 #include "passes_internal.h"
 
 enum { LANES = 4096 /* of a block */, SHORT = 1024 /* a row, at most */, MOST_WARPS = 8, BLOCKS_SM = 4 };
+/* Of rows that loops of the iteration walk over, one lane a thread: what is in flight is left to window_loads. */
+enum { WALK_LANES = 256, WALK_SHORT = 16 };
 
 typedef struct {
     PassContext *ctx;
     IrFunc *func;
-    IrOp *loop;
+    IrOp *loop, *innermost; /* of which iterations become one; of the parallel loops, one that it is or has in it */
     IrValue *number;       /* of the row */
     PointerTable varies;   /* values that are not the same for all rows */
     int64_t lanes;         /* of the longest tile */
     int64_t rows;
+    bool walks;            /* the loop has loops in it */
 } Group;
 
 static bool varies(const Group *g, const IrValue *v) {
@@ -39,19 +43,24 @@ static bool varies(const Group *g, const IrValue *v) {
 
 /* ---- Which loops ---- */
 
-/* The innermost of the loops around all that the kernel does; null: there is control of another kind. */
+/* The innermost of the parallel loops around all that the kernel does; null: there is control of another kind than loops in it. */
 static IrOp *innermost_loop(Group *g) {
     OpList ops = ops_collect(g->ctx->scratch, g->func->body);
     IrOp *loop = NULL;
     for (size_t i = 0; i < ops.len; i++) {
-        if (!ops.data[i]->region_count || ops.data[i]->opcode == IR_VIEW) continue;
-        if (ops.data[i]->opcode != IR_PARALLEL || (loop && !is_inside_op(ops.data[i]->block, loop))) return NULL;
+        const IrOp *op = ops.data[i];
+        if (!op->region_count || op->opcode == IR_VIEW) continue;
+        g->walks |= op->opcode == IR_FOR;
+        if (op->opcode == IR_FOR && loop && is_inside_op(op->block, loop)) continue;
+        if (op->opcode != IR_PARALLEL || (loop && !is_inside_op(op->block, loop))) return NULL;
         loop = ops.data[i];
     }
     for (size_t i = 0; loop && i < ops.len; i++) {
         const IrOp *op = ops.data[i];
-        if (!op->region_count && !is_terminator(op) && !is_repeatable(op) && op->block != loop->regions[0]) return NULL;
+        if (!op->region_count && !is_terminator(op) && !is_repeatable(op) && !is_inside_op(op->block, loop)) return NULL;
     }
+    for (const IrOp *op = loop; op; op = op->block->parent)
+        if (op->opcode != IR_PARALLEL) return NULL;
     return loop;
 }
 
@@ -96,12 +105,22 @@ static bool takes_alike(const Group *g, const IrOp *op) {
     return true;
 }
 
+static bool is_loop(const IrOp *op) { return op->opcode == IR_FOR || op->opcode == IR_PARALLEL; }
+
+/* A loop of as many iterations for each row, that carries tiles alone. */
+static bool loops_alike(const Group *g, const IrOp *loop) {
+    for (unsigned i = 0; i < loop->operand_count; i++)
+        if (i < 3 ? varies(g, loop->operands[i]) : !is_tile(loop->operands[i])) return false;
+    return true;
+}
+
 /* Can the op work on several rows at once? */
 static bool can_group(const Group *g, IrOp *op) {
     unsigned at;
     if (is_terminator(op) || is_scalar_arithmetic(op)) return true;
     for (unsigned i = 0; i < op->operand_count; i++)
         if (is_tile(op->operands[i]) && op->operands[i]->type->rank > 1) return false;
+    if (is_loop(op)) return loops_alike(g, op);
     switch (op->opcode) {
     case IR_TILE_LOAD: return is_tile(&op->results[0]) && follows(g, op, &at) && lies_inside(g, op, at);
     case IR_TILE_STORE:
@@ -127,36 +146,43 @@ static void note_lanes(Group *g, const IrValue *v) {
     g->lanes = lanes > g->lanes ? lanes : g->lanes;
 }
 
-/* Marks what varies from row to row, in program order; false where an op cannot work on several rows. */
-static bool read_body(Group *g) {
-    g->varies = pointer_table(g->ctx->scratch);
-    for (IrOp *op = g->loop->regions[0]->first; op; op = op->next) {
-        bool some = false;
+/* Marks it where it varies; false: a tile that has no room for an axis more. */
+static bool read_value(Group *g, const IrValue *v, bool some) {
+    if (some) pointer_table_set(&g->varies, v, 1);
+    if (!is_tile(v)) return true;
+    if (v->type->rank > 1) return false;
+    note_lanes(g, v);
+    return true;
+}
+
+/* Marks what varies from row to row, in program order; what loops carry always does. False where an op cannot work on several rows. */
+static bool read_body(Group *g, const IrBlock *body) {
+    for (IrOp *op = body->first; op; op = op->next) {
+        bool some = is_loop(op);
         for (unsigned i = 0; i < op->operand_count; i++) {
             some |= varies(g, op->operands[i]);
             if (is_tile(op->operands[i])) note_lanes(g, op->operands[i]); /* from outside of the loop, too */
         }
-        for (unsigned r = 0; r < op->result_count; r++) {
-            const IrValue *v = &op->results[r];
-            if (some) pointer_table_set(&g->varies, v, 1);
-            if (!is_tile(v)) continue;
-            if (v->type->rank > 1) return false;
-            note_lanes(g, v);
-        }
         if (!can_group(g, op)) return false;
+        for (unsigned r = 0; r < op->result_count; r++)
+            if (!read_value(g, &op->results[r], some)) return false;
+        if (!is_loop(op)) continue;
+        for (unsigned i = 1; i < op->regions[0]->arg_count; i++)
+            if (!read_value(g, op->regions[0]->args[i], true)) return false;
+        if (!read_body(g, op->regions[0])) return false;
     }
     return true;
 }
 
 /* ---- How many ---- */
 
-/* Iterations of all the loops in the largest of the cases; 0: no case tells. */
+/* Iterations of all the parallel loops in the largest of the cases; 0: no case tells. */
 static int64_t most_iterations(const Group *g) {
     IrModule *m = g->ctx->module;
     int64_t most = 0;
     for (size_t i = 0; i < m->case_count; i++) {
         int64_t all = 1, lb, ub, step;
-        for (const IrOp *loop = g->loop; loop && all; loop = loop->block->parent) {
+        for (const IrOp *loop = g->innermost; loop && all; loop = loop->block->parent) {
             bool told = aff_eval(ir_aff_of(m, loop->operands[0]), case_symbol, &m->cases[i], &lb) &&
                         aff_eval(ir_aff_of(m, loop->operands[1]), case_symbol, &m->cases[i], &ub) &&
                         aff_eval(ir_aff_of(m, loop->operands[2]), case_symbol, &m->cases[i], &step);
@@ -170,7 +196,8 @@ static int64_t most_iterations(const Group *g) {
 
 static int64_t rows_for(const Group *g) {
     int64_t rows = 1, most = most_iterations(g), blocks = (int64_t)BLOCKS_SM * g->ctx->target->sms;
-    while (2 * rows * g->lanes <= LANES && (!most || 2 * rows * blocks <= most)) rows *= 2;
+    int64_t lanes = g->walks ? WALK_LANES : LANES;
+    while (2 * rows * g->lanes <= lanes && (!most || 2 * rows * blocks <= most)) rows *= 2;
     return rows;
 }
 
@@ -268,8 +295,23 @@ static void group_extract(Group *g, IrOp *op) {
     ir_op_erase(op);
 }
 
+static void group_body(Group *g, IrBlock *body);
+
+static void group_loop(Group *g, IrOp *loop) {
+    for (unsigned i = 3; i < loop->operand_count; i++) ir_set_operand(loop, i, for_all(g, loop, loop->operands[i]));
+    for (unsigned i = 1; i < loop->regions[0]->arg_count; i++) loop->regions[0]->args[i]->type = grouped_type(g, loop->regions[0]->args[i]->type);
+    for (unsigned r = 0; r < loop->result_count; r++) loop->results[r].type = grouped_type(g, loop->results[r].type);
+    group_body(g, loop->regions[0]);
+    IrOp *yield = loop->regions[0]->last;
+    for (unsigned i = 0; i < yield->operand_count; i++) ir_set_operand(yield, i, for_all(g, yield, yield->operands[i]));
+}
+
 static void group_op(Group *g, IrOp *op) {
     if (is_terminator(op) || is_scalar_arithmetic(op)) return;
+    if (is_loop(op)) {
+        group_loop(g, op);
+        return;
+    }
     if (op->opcode == IR_TILE_STORE) {
         group_access(g, op);
         return;
@@ -289,29 +331,45 @@ static void group_op(Group *g, IrOp *op) {
     for (unsigned r = 0; r < op->result_count; r++) op->results[r].type = grouped_type(g, op->results[r].type);
 }
 
-static void group(Group *g) {
-    IrBuilder b = ir_builder_before(g->loop);
-    for (IrOp *op = g->loop->regions[0]->first, *next; op; op = next) {
+static void group_body(Group *g, IrBlock *body) {
+    for (IrOp *op = body->first, *next; op; op = next) {
         next = op->next;
         group_op(g, op);
     }
+}
+
+static void group(Group *g) {
+    IrBuilder b = ir_builder_before(g->loop);
+    group_body(g, g->loop->regions[0]);
     ir_set_operand(g->loop, 2, ir_const_index(&b, g->rows));
     int64_t warps = 1;
     while (2 * warps <= MOST_WARPS && 2 * warps <= g->rows) warps *= 2;
     ir_func_attr_set_int(g->func, "num_warps", warps);
-    ir_func_attr_set_int(g->func, "rows_apart", 1);
+    if (!g->walks) ir_func_attr_set_int(g->func, "rows_apart", 1);
 }
 
+/* Can iterations of that loop become one? */
+static bool may_group(Group *g, IrOp *loop) {
+    int64_t step;
+    if (!aff_is_const(ir_aff_of(g->ctx->module, loop->operands[2]), &step) || step != 1) return false;
+    g->loop = loop;
+    g->number = loop->regions[0]->args[0];
+    g->varies = pointer_table(g->ctx->scratch);
+    g->lanes = 0;
+    return read_body(g, loop->regions[0]) && g->lanes <= (g->walks ? WALK_SHORT : SHORT);
+}
+
+/* Where loops walk from row to row, it may be a loop around the innermost one whose iterations are alike. */
 static void group_rows(PassContext *ctx, IrFunc *f) {
     Group g = {.ctx = ctx, .func = f};
-    int64_t step;
     if (ir_func_cluster(f) > 1 || ir_func_attr(f, "resident") || ir_func_attr(f, "turned") || ir_func_attr_int(f, "num_warps", 1) > 1) return;
-    g.loop = innermost_loop(&g);
-    if (!g.loop || !aff_is_const(ir_aff_of(ctx->module, g.loop->operands[2]), &step) || step != 1) return;
-    g.number = g.loop->regions[0]->args[0];
-    if (!read_body(&g) || g.lanes > SHORT) return;
-    g.rows = rows_for(&g);
-    if (g.rows > 1) group(&g);
+    g.innermost = innermost_loop(&g);
+    for (IrOp *loop = g.innermost; loop; loop = g.walks ? loop->block->parent : NULL) {
+        if (!may_group(&g, loop)) continue;
+        g.rows = rows_for(&g);
+        if (g.rows > 1) group(&g);
+        return;
+    }
 }
 
 bool pass_group_rows(PassContext *ctx) {

@@ -442,12 +442,19 @@ static void read_window(const Window *w, IrValue *held) {
 
 /* ---- Sums and maxima axis by axis ---- */
 
-static bool is_own_element(const IrOp *get, const IrOp *map, const IrValue *frag) {
+/* Is it the map's index of that axis? Of the one element of an axis it may be 0. */
+static bool is_own_index(const Window *w, const IrOp *map, IrValue *index, unsigned axis) {
+    int64_t at;
+    return index == map->regions[0]->args[axis] ||
+           (ir_attr(map, "extents")->ints[axis] == 1 && aff_is_const(ir_aff_of(w->m, index), &at) && at == 0);
+}
+
+static bool is_own_element(const Window *w, const IrOp *get, const IrOp *map, const IrValue *frag) {
     if (!get || get->opcode != IR_FRAG_GET || get->block != map->regions[0] || get->operands[0] != frag ||
         get->operand_count != map->regions[0]->arg_count + 1)
         return false;
     for (unsigned i = 1; i < get->operand_count; i++)
-        if (get->operands[i] != map->regions[0]->args[i - 1]) return false;
+        if (!is_own_index(w, map, get->operands[i], i - 1)) return false;
     return true;
 }
 
@@ -482,7 +489,7 @@ IrOp *window_combining(const Window *w) {
     }
     if (does_more(w, map)) return NULL;
     for (unsigned i = 0; i < 2; i++)
-        if (is_own_element(op->operands[i]->def, map, body->args[1]) && is_own_element(op->operands[1 - i]->def, map, ir_result(w->map, 0)))
+        if (is_own_element(w, op->operands[i]->def, map, body->args[1]) && is_own_element(w, op->operands[1 - i]->def, map, ir_result(w->map, 0)))
             return op;
     return NULL;
 }

@@ -17,11 +17,12 @@
 #include "window_internal.h"
 
 enum {
-    MAX_LINES = 8,          /* carried */
+    MAX_LINES = 16,         /* carried */
     MAX_CARRIED = 64,       /* registers */
     MAX_RING_BYTES = 72 << 10, /* of MAX_BOXES: three blocks on a multiprocessor ... */
     RING_WARPS = 8,            /* ... of so many warps */
     MAX_GROUP = 16,            /* iterations */
+    MAX_FRONT = 3,
     MAX_BOXES = 3,
     HELD = 56,          /* elements of a line, results and what is carried, for which a thread has ... */
     REGISTERS = 80,     /* ... that many registers */
@@ -38,6 +39,7 @@ typedef struct {
     int64_t lines, kept, fresh; /* of an iteration; those that earlier ones had, and had not */
     int64_t boxes, held, unrolled;
     int64_t group; /* iterations whose new lines are one box; 0: each line has a box of its own */
+    int64_t front; /* such boxes with the lines in front of the loop */
     IrOp *groups;  /* the loop over groups around `loop`, null: none */
     IrValue *total, *box; /* of groups: iterations of all, the box that is read */
     WindowStage *stage;
@@ -161,17 +163,29 @@ static IrValue *neutral_of(IrBuilder *b, const IrOp *by) {
     return ir_const_float(b, type, by->opcode == IR_ADD && dtype_is_float(type->dtype) ? -0.0 : reduce_identity(kind, type->dtype));
 }
 
+/* Do the new lines of successive iterations lie at one distance, and those in front of the loop at that distance, too? It is D where an
+ * iteration moves by lines, else, where each has one new line, S. */
+static bool is_even(const Roll *r) { return r->later == 1 ? r->forward <= r->lines : r->forward == 1; }
+
+/* Gives the window an axis of the new lines of a group. */
+static void add_group(const Roll *r, Window *w, int64_t group) {
+    unsigned i = w->var_count++;
+    w->vars[i] = (WindowVar){.stride = r->later == 1 ? r->w.vars[i].stride : growth(r, r->w.base), .count = group * r->fresh, .axis = -1};
+    for (unsigned a = 0; a < w->atom_count; a++) w->atoms[a].slope[i] /= r->later;
+}
+
 static bool plan_boxes(Roll *r, const Window *line, int64_t group) {
     Window w = *line;
     WindowMemory *memory = ARENA_NEW(r->ctx->scratch, WindowMemory);
     *memory = (WindowMemory){.ahead = true};
-    if (group) w.vars[w.var_count++] = (WindowVar){.stride = r->w.vars[r->w.var_count - 1].stride, .count = group * r->fresh, .axis = -1};
+    if (group) add_group(r, &w, group);
     r->stage = window_stage_plan(&w, 0, memory);
     if (!r->stage || !window_stage_is_async(r->stage) || (group && !window_stage_has_lines(r->stage))) return false;
     int64_t bytes = window_stage_bytes(r->stage), used = ir_func_attr_int(r->func, "shared_bytes", 0);
     int64_t warps = group ? ir_func_attr_int(r->func, "num_warps", 1) : RING_WARPS;
     bool three = MAX_BOXES * bytes * RING_WARPS <= MAX_RING_BYTES * warps;
     r->group = group;
+    r->front = group ? (r->kept * r->later + group * r->fresh - 1) / (group * r->fresh) : 0;
     r->boxes = three ? MAX_BOXES : 2;
     return (three || !group) && used + 128 + r->boxes * bytes <= r->ctx->target->shared_bytes_block;
 }
@@ -185,11 +199,10 @@ static bool plan(Roll *r) {
     r->held = 1;
     for (unsigned a = 0; a < line.axis_count; a++) r->held *= line.axes[a].extent;
     r->held += results_of(&line) * (1 + r->kept * r->later);
-    bool even = r->later == 1 && r->forward <= r->lines;
     if (r->groups) return plan_boxes(r, &line, r->group);
-    for (int64_t group = MAX_GROUP; even && group > 0; group--) {
+    for (int64_t group = MAX_GROUP; is_even(r) && group > 0; group--) {
         int64_t lines = group * r->fresh;
-        if (lines > 1 && lines >= r->kept && plan_boxes(r, &line, group)) return true;
+        if (lines > 1 && lines * MAX_FRONT >= r->kept * r->later && plan_boxes(r, &line, group)) return true;
     }
     return plan_boxes(r, &line, 0);
 }
@@ -276,17 +289,33 @@ static void copy_line(const Roll *r, IrBuilder *b, Place p, IrValue *box) {
     ir_yield(&in, 0, NULL);
 }
 
-/* Copies the new lines of that group, as many as there are, into that box; k null: the lines in front of the loop. */
-static void copy_group(const Roll *r, IrBuilder *b, IrValue *k, IrValue *box) {
+/* Lines of a box of groups. */
+static int64_t room_of(const Roll *r) { return r->group * r->fresh; }
+
+/* In box `front` of those with the lines in front of the loop. */
+static int64_t lines_in_front(const Roll *r, int64_t front) {
+    int64_t left = r->kept * r->later - front * room_of(r);
+    return left < room_of(r) ? left : room_of(r);
+}
+
+/* Line n in front of the loop, as they lie in memory. */
+static Place place_at_distance(const Roll *r, IrBuilder *b, IrValue *n) {
+    IrValue *later = ir_const_index(b, r->later);
+    return (Place){ir_binary(b, IR_MOD, n, later), ir_binary(b, IR_FLOORDIV, n, later)};
+}
+
+/* Copies the new lines of that group, as many as there are, into that box; k null: lines in front of the loop. */
+static void copy_group(const Roll *r, IrBuilder *b, IrValue *k, int64_t front, IrValue *box) {
     IrValue *zero = ir_const_index(b, 0), *lines;
     if (k) lines = ir_binary(b, IR_MUL, iterations_left(r, b, k), ir_const_index(b, r->fresh));
-    else lines = ir_select(b, ir_binary(b, IR_LT, zero, r->total), ir_const_index(b, r->kept), zero);
+    else lines = ir_select(b, ir_binary(b, IR_LT, zero, r->total), ir_const_index(b, lines_in_front(r, front)), zero);
     IrValue *exists = ir_binary(b, IR_LT, zero, lines);
     IrOp *branch = ir_op_create(b, IR_IF, 1, &exists, 0, NULL);
     IrBuilder in = ir_builder_at_end(branch->regions[0]);
     in.span = b->span;
-    IrValue *first = number_of(r, &in, ir_const_index(&in, k ? r->kept : 0));
-    WindowTurn turns[3] = {{variable_of(r->groups), k ? k : zero}, {variable_of(r->loop), zero}, {variable_of(r->w.outermost), first}};
+    Place p = {zero, ir_const_index(&in, r->kept)};
+    if (!k) p = place_at_distance(r, &in, ir_const_index(&in, front * room_of(r)));
+    WindowTurn turns[3] = {{variable_of(r->groups), k ? k : zero}, {variable_of(r->loop), p.z}, {variable_of(r->w.outermost), number_of(r, &in, p.line)}};
     window_stage_copy(r->stage, &in, 3, turns, box, lines);
     ir_yield(&in, 0, NULL);
 }
@@ -331,7 +360,7 @@ static IrValue *combine(const Roll *r, IrBuilder *b, IrValue *x, IrValue *y) {
 /* Lines are numbered in the order in which they are read: those in front of the loop, then those of its iterations. */
 
 static Place place_in_front(const Roll *r, IrBuilder *b, IrValue *n) {
-    if (r->groups) return (Place){ir_const_index(b, 0), n};
+    if (r->groups) return place_at_distance(r, b, n);
     IrValue *kept = ir_const_index(b, r->kept);
     return (Place){ir_binary(b, IR_ADD, r->loop->operands[0], ir_binary(b, IR_FLOORDIV, n, kept)), ir_binary(b, IR_MOD, n, kept)};
 }
@@ -362,8 +391,8 @@ static void copy_ahead(const Roll *r, IrBuilder *b, IrValue *number, IrValue *n,
 
 /* A loop that takes lines from their boxes, one after the other, so that the elements of one at a time are held: `count`
  * of them, the first of which has number `number`, of groups: in the box. z: the iteration that they belong to; null: they stand in front of the
- * loop. In values[0] they are combined, null: they are not; behind it come the last `last` of them. */
-static void take_lines(const Roll *r, IrBuilder *b, int64_t count, IrValue *number, IrValue *z, unsigned last, IrValue **values) {
+ * loop, behind `first` others. In values[0] they are combined, null: they are not; behind it come the last `last` of them. */
+static void take_lines(const Roll *r, IrBuilder *b, int64_t count, int64_t first, IrValue *number, IrValue *z, unsigned last, IrValue **values) {
     unsigned from = values[0] ? 0 : 1;
     for (unsigned i = 0; i < last; i++) values[1 + i] = neutral_fragment(r, b);
     IrOp *loop = ir_for(b, ir_const_index(b, 0), ir_const_index(b, count), ir_const_index(b, 1), 1 - from + last, values + from, "line");
@@ -373,7 +402,7 @@ static void take_lines(const Roll *r, IrBuilder *b, int64_t count, IrValue *numb
     IrValue *n = variable_of(loop), **args = &loop->regions[0]->args[1], *results[MAX_LINES + 1];
     if (!r->groups) copy_ahead(r, &in, number, n, z);
     IrValue *at = ir_binary(&in, IR_ADD, number, n), *box = r->groups ? r->box : box_of(r, &in, at);
-    Place own = z ? (Place){NULL, add(&in, n, r->kept)} : place_in_front(r, &in, n);
+    Place own = z ? (Place){NULL, add(&in, n, r->kept)} : place_in_front(r, &in, first ? add(&in, n, first) : n);
     IrValue *line = combine_line(r, &in, own, box, at);
     if (!from) results[0] = combine(r, &in, args[0], line);
     for (unsigned i = 0; i < last; i++) results[1 + i] = i + 1 < last ? args[2 - from + i] : line;
@@ -381,30 +410,48 @@ static void take_lines(const Roll *r, IrBuilder *b, int64_t count, IrValue *numb
     for (unsigned i = from; i <= last; i++) values[i] = ir_result(loop, i - from);
 }
 
-/* Waits for the box with that number; copies group k into the one that is free then. */
-static void next_group(Roll *r, IrBuilder *b, IrValue *number, IrValue *k) {
+/* Box n of the first ones, those with the lines in front of the loop before those of the first groups. */
+static void copy_first(const Roll *r, IrBuilder *b, int64_t n) {
+    copy_group(r, b, n < r->front ? NULL : ir_const_index(b, n - r->front), n, box_of(r, b, ir_const_index(b, n)));
+    commit(b);
+}
+
+/* Waits for the next box; behind it the one before is free. */
+static void next_box(const Roll *r, IrBuilder *b) {
     wait(b, r->boxes - 2);
     barrier(b);
-    copy_group(r, b, k, box_of(r, b, add(b, number, r->boxes - 1)));
-    commit(b);
-    r->box = box_of(r, b, number);
+}
+
+/* The lines in front of the loop, box by box, as they lie in memory, into the places that they are carried in. */
+static void take_front(Roll *r, IrBuilder *b, IrValue **carried) {
+    for (int64_t front = 0; front < r->front; front++) {
+        int64_t first = front * room_of(r), count = lines_in_front(r, front);
+        IrValue *values[MAX_LINES + 1] = {NULL};
+        next_box(r, b);
+        copy_first(r, b, front + r->boxes - 1);
+        r->box = box_of(r, b, ir_const_index(b, front));
+        take_lines(r, b, count, first, ir_const_index(b, 0), NULL, (unsigned)count, values);
+        for (int64_t n = first; n < first + count; n++) carried[n % r->later * r->kept + n / r->later] = values[1 + n - first];
+    }
 }
 
 /* The first boxes; what the first iterations would have of earlier ones. */
 static void begin(Roll *r, IrBuilder *b, IrValue **carried) {
     IrValue *values[MAX_LINES + 1] = {NULL};
     unsigned count = (unsigned)(r->kept * r->later);
-    int64_t front = r->kept > 0;
     if (b->before->block != r->func->body) barrier(b); /* who reads what was there before is done */
     for (int64_t n = 0; n + 1 < r->boxes; n++) {
+        if (r->groups) {
+            copy_first(r, b, n);
+            continue;
+        }
         IrValue *number = ir_const_index(b, n);
-        if (r->groups) copy_group(r, b, n < front ? NULL : ir_const_index(b, n - front), number);
-        else copy_line(r, b, place_of(r, b, number), number);
+        copy_line(r, b, place_of(r, b, number), number);
         commit(b);
     }
-    if (!count) return;
-    if (r->groups) next_group(r, b, ir_const_index(b, 0), ir_const_index(b, r->boxes - 1 - front));
-    take_lines(r, b, count, ir_const_index(b, 0), NULL, count, values);
+    if (r->groups) take_front(r, b, carried);
+    if (r->groups || !count) return;
+    take_lines(r, b, count, 0, ir_const_index(b, 0), NULL, count, values);
     for (unsigned i = 0; i < count; i++) carried[i] = values[1 + i];
 }
 
@@ -473,8 +520,11 @@ static void roll(Roll *r) {
     if (r->groups) {
         IrBuilder ahead = ir_builder_before(r->loop);
         ahead.span = b.span;
-        IrValue *k = variable_of(top);
-        next_group(r, &ahead, add(&ahead, k, r->kept > 0), add(&ahead, k, r->boxes - 1));
+        IrValue *k = variable_of(top), *number = add(&ahead, k, r->front);
+        next_box(r, &ahead);
+        copy_group(r, &ahead, add(&ahead, k, r->boxes - 1), 0, box_of(r, &ahead, add(&ahead, number, r->boxes - 1)));
+        commit(&ahead);
+        r->box = box_of(r, &ahead, number);
     }
     IrBuilder in = ir_builder_before(r->w.outermost);
     in.span = b.span;
@@ -483,7 +533,7 @@ static void roll(Roll *r) {
     taken[0] = r->w.outermost->operands[3];
     for (int64_t k = 0; k < r->kept; k++) taken[0] = combine(r, &in, taken[0], args[k]);
     IrValue *number = ir_binary(&in, IR_MUL, ir_binary(&in, IR_SUB, z, r->loop->operands[0]), ir_const_index(&in, r->fresh));
-    take_lines(r, &in, r->fresh, add(&in, number, r->groups ? 0 : count), z, (unsigned)again, taken);
+    take_lines(r, &in, r->fresh, 0, add(&in, number, r->groups ? 0 : count), z, (unsigned)again, taken);
     ir_replace_uses(ir_result(r->w.outermost, 0), taken[0]);
     IrOp *yield = r->loop->regions[0]->last;
     for (int64_t j = 0; j < r->later; j++)

@@ -253,6 +253,38 @@ static bool is_async(const WindowStage *s) { return s->piece * element_size(s) >
 
 bool window_stage_is_async(const WindowStage *s) { return is_async(s); }
 
+static void set_pitches(WindowStage *s, int64_t row) {
+    s->axes[0].pitch = 1;
+    for (unsigned i = 1; i < s->axis_count; i++) s->axes[i].pitch = row, row *= s->axes[i].extent;
+}
+
+/* The most words that lanes of a warp read in one bank at a time. */
+static int64_t bank_conflicts(const WindowStage *s) {
+    int64_t words[32], most = 0;
+    for (unsigned lane = 0; lane < 32; lane++) {
+        int64_t at = 0, count = 1;
+        for (unsigned i = 0; i < LANE_BITS; i++) {
+            const Member *m = &s->members[s->w.var_count + i];
+            if (lane >> i & 1 && m->axis >= 0) at += m->scale * s->axes[m->axis].pitch;
+        }
+        words[lane] = at * element_size(s) / 4;
+        for (unsigned k = 0; k < lane; k++) count += words[k] != words[lane] && (words[k] - words[lane]) % 32 == 0;
+        most = count > most ? count : most;
+    }
+    return most;
+}
+
+/* Where lanes read several rows, these are so far apart that they lie in different banks, by at most a quarter more. */
+static void choose_pitch(WindowStage *s) {
+    int64_t row = s->pieces * s->piece, best = row, least = INT64_MAX;
+    for (int64_t pitch = row; s->axis_count > 1 && pitch <= row + row / 4; pitch += s->piece) {
+        set_pitches(s, pitch);
+        int64_t conflicts = bank_conflicts(s);
+        if (conflicts < least) best = pitch, least = conflicts;
+    }
+    set_pitches(s, best);
+}
+
 static void choose_piece(WindowStage *s) {
     const IrFunc *f = s->w.outermost->block->func;
     AffFacts *facts = ir_facts_at(s->w.ctx->scratch, s->w.outermost);
@@ -264,9 +296,7 @@ static void choose_piece(WindowStage *s) {
     if (!is_async(s)) s->piece = 1; /* too narrow for cp.async: element by element */
     if (s->piece <= 1) s->piece = 1, s->shift = 0;
     s->pieces = (s->axes[0].extent + s->shift + s->piece - 1) / s->piece;
-    int64_t pitch = s->pieces * s->piece;
-    s->axes[0].pitch = 1;
-    for (unsigned i = 1; i < s->axis_count; i++) s->axes[i].pitch = pitch, pitch *= s->axes[i].extent;
+    choose_pitch(s);
 }
 
 /* How the block's threads share a row's pieces and the rows along the longest axis; other axes are a thread's own. */
