@@ -133,12 +133,14 @@ class Convolution:
         if self.merged:
             self.inner = 1
         self.flat = transposed and dim > 1 and all(a.stride == 1 and a.padding == 0 for a in self.axes)
+        # Rows of the prepared input are as long as the result's: positions are those of a plane, a tap along the last outer axis is rows further on.
+        self.plane = self.merged and dim > 1 and (self.outer[-1] in self.joined or self.outer[-1].stride == 1)
         self.pack(results)
         self.phases = [a.stride if transposed and not a.packed else 1 for a in self.axes]
         self.phased = transposed and any(a.stride > 1 for a in self.axes)
         self.depth = next(d for d in (16, 32, 64) if d >= min(64, channels * self.inner_taps))
         self.tile = self.columns_of_tile(results * self.side)
-        self.positions = 64 if dim > 1 and not self.flat and sizes and self.last.extent_at(sizes[-1]) <= 64 else 128
+        self.positions = 64 if dim > 1 and not self.flat and not self.plane and sizes and self.last.extent_at(sizes[-1]) <= 64 else 128
         self.letters = [a.letter for a in self.axes]
         self.taps = [a.most for a in self.axes] if transposed else [a.taps for a in self.axes]
         self.taps = [1 if a in self.joined else t for a, t in zip(self.axes, self.taps)]
@@ -203,10 +205,17 @@ class Convolution:
     def tensors(self, flat=False):
         shape = ", ".join([a.size for a in self.axes])
         taps = ", ".join(str(a.taps) for a in self.axes)
-        out = " * ".join(a.out for a in self.axes) if flat else ", ".join(a.out for a in self.axes)
+        out = [a.out for a in self.axes]
+        if flat:
+            out = [" * ".join(out)] if self.flat else out[:-2] + self.of_plane(*out[-2:])
+        out = ", ".join(out)
         weights = f"{self.all_channels()}, O" if self.transposed else "O, C"
         bias = " Z[O]: f32;" if self.bias else ""
         return f"X[B, {self.all_channels()}, {shape}]: f32; F[{weights}, {taps}]: f32;{bias} Y[B, {self.all_results()}, {out}]: f32;"
+
+    def of_plane(self, row, column):
+        """Both axes, or what they are where planes are taken as one."""
+        return [f"{row} * {column}"] if self.plane else [row, column]
 
     def head(self):
         return f"    symbols: {self.symbols()};\n    tensors: {self.tensors()}\n    precision: tf32;"
@@ -286,7 +295,8 @@ class Convolution:
         if self.flat:
             return [" * ".join([self.axes[0].size] + [a.out for a in self.axes[1:]])]
         width = self.last.out if self.merged else f"ceil({self.last.size}, {self.inner})" if self.inner > 1 else self.last.size
-        return [a.out if a in self.joined else a.size for a in self.outer] + [width]
+        rows = [a.out if a in self.joined else a.size for a in self.outer]
+        return rows[:-1] + self.of_plane(rows[-1], width) if rows else [width]
 
     def marks(self):
         return ", ".join(["B"] + [a.size for a in self.outer] + (["ceil(L, MT)"] if self.dim == 1 else []))
@@ -318,10 +328,15 @@ class Convolution:
                 at.append(f"{a.letter} * {a.stride} + p{a.letter}" if a.stride > 1 else a.letter)
             views += f"view YL[n: B, o: {self.all_results()}{axes}, x: {self.last.out}] = Y[n, o, {', '.join(at)}, x];\n"
         if self.merged:
-            rest = ", ".join(f"{a.letter}: {e}" for a, e in zip(self.axes, self.kept()))
+            extents = [a.out if a in self.joined else a.size for a in self.outer] + [self.last.out]
+            rest = ", ".join(f"{a.letter}: {e}" for a, e in zip(self.axes, extents))
             at = [a.letter for a in self.axes[:self.dim - len(self.joined)]]
             at += [f"{a.letter} * {a.stride} + {t} * {a.pace} - {a.padding}".replace(" * 1 ", " ").replace(" - 0", "") for a, t in zip(self.joined, self.joined_taps())]
             views += f"view XP[n: B, {rest}, c: {channels}] = X[n, c % C, {', '.join(at)}] pad 0;\n"
+            if self.plane:
+                place = "".join(f"{a.letter}, " for a in self.outer[:-1]) + f"{self.outer[-1].letter} * {self.last.out} + x"
+                shape = ", ".join(f"{a.letter}: {a.out}" for a in self.axes)
+                views += f"view YL[n: B, o: {self.all_results()}, {shape}] = Y[n, o, {place}];\n"
         elif self.inner > 1:
             views += f"view XP[n: B, {'' .join(f'{a.letter}: {a.size}, ' for a in self.outer)}x: ceil({self.last.size}, {self.inner}) * {self.inner}, c: {channels}] = "
             views += f"XH[n, {''.join(f'{a.letter}, ' for a in self.outer)}x // {self.inner}, x % {self.inner} * {channels} + c];\n"
@@ -329,7 +344,7 @@ class Convolution:
         text = f"""
 sketch {self.name}_product implements {self.name} {{
     symbols: {self.symbols()};
-    tensors: {self.tensors(self.flat)}
+    tensors: {self.tensors(self.flat or self.plane)}
     constexpr: BM = {self.tile}, BN = {self.positions}, BK = {self.depth}, ST = {self.stages}, CB = {next(d for d in (8, 16, 32, 64) if d >= min(self.channels, 64))}, T = {self.columns()}, {wide}FM = 64, FN = 64, FK = 32, RG = {self.group}, RS = {DEALT};
 {lines(views, 1)}
     XH = alloc([B, {', '.join(self.kept())}, {phases}{channels}], dtype=f16)
@@ -370,7 +385,7 @@ store(h -> FH[:, o, 0:{width}])""" + f"\nstore(f -> FF[:, o, 0:{width}])" * (sel
     def prepare_input(self):
         """Channels last, by tiles of 64 bytes along the columns: each access of a warp takes whole sectors on both sides. Channels last, so that a tap's shift moves whole rows of the factor: where a box begins along its rows is a multiple of 16 bytes."""
         a = self.last
-        columns = a.out if self.flat else self.kept()[-1]
+        columns = a.out if self.flat or self.merged else self.kept()[-1]
         outer = [f"{o.letter} in range({o.out if self.flat and o is not self.axes[0] or o in self.joined else o.size})" for o in self.outer]
         loops = ["n in range(B)"] + outer + [f"t in range(0, ceil({columns}, T))"]
         at = "".join(f"{o.letter}, " for o in self.outer)
@@ -381,6 +396,9 @@ store(h -> FH[:, o, 0:{width}])""" + f"\nstore(f -> FF[:, o, 0:{width}])" * (sel
         target = f"{'XP' if self.flat or self.inner > 1 else 'XH'}[n, {at}t*T:(t+1)*T, q*CB:(q+1)*CB]"
         if self.merged:
             x, turned, target, tile = f"XP[n, {at}t*T:(t+1)*T, 0:BK]", "x", f"XH[n, {at}t*T:(t+1)*T, 0:BK]", "T, BK"
+            if self.plane:  # rows lie one behind the other; that stores keep to theirs is plain but not proved
+                row = f"{self.outer[-1].letter}*{a.out}"
+                target = f"XH[n, {at[:-3]}{row}+t*T:min({row}+(t+1)*T, {row}+{a.out}), 0:BK], unique=true"
         if not self.merged:
             loops.insert(1, f"q in range(0, ceil({self.all_channels()}, CB))")
         mark = ("t*T" + f"*{a.stride}" * (self.merged and a.stride > 1) + "//MT") if self.dim == 1 else ""  # by places of the input
@@ -436,6 +454,10 @@ store(h -> {target})"""
         at = self.rows_of(phase, tap, [a.letter for a in self.outer] + ["x*BN"])
         rows = "".join(f"{r}, " for r in at[:-1])
         begin, end = at[-1], at[-1].replace("x*BN", "(x+1)*BN", 1)
+        if self.plane:
+            rows = "".join(f"{r}, " for r in at[:-2])
+            further = "" if self.outer[-1] in self.joined else f" + ({at[-2].removeprefix(self.outer[-1].letter + ' + ')}) * {self.last.out}"
+            begin, end = begin + further, end + further
         if self.inner > 1:
             first = f"({self.last.dilation} * ({digits(tap, self.taps)[-1]}) - {self.last.padding}) % {self.inner} * ceil({self.all_channels()}, 8) * 8"
             channel = ":".join(f"{first} + {c}" for c in channel.split(":"))
@@ -451,6 +473,9 @@ store(h -> {target})"""
             loops, phase = ["n in range(B)", f"x in range(0, ceil({total}, BN))", f"o in range(0, ceil({self.all_results()}, BM))"], ["0"] * self.dim
         else:
             loops, phase = self.tiles("BN", "BM")
+        if self.plane:
+            row = next(i for i, loop in enumerate(loops) if loop.startswith(f"{self.outer[-1].letter} in"))
+            loops[row:row + 2] = [f"x in range(0, ceil({self.outer[-1].out} * {self.last.out}, BN))"]
         trips, tap, channel = self.trips(phase), "k", "0:BK"
         if whole:
             trips, tap, channel = f"{trips} * {whole}", f"k % {self.count}", f"k // {self.count} * BK:(k // {self.count} + 1) * BK"
@@ -483,7 +508,9 @@ for k in range({trips}):
     def stored(self):
         """What is stored of a tile; of phases side by side a row of each result, in which they take turns."""
         if self.side == 1:
-            return f"turned = transpose(acc, [1, 0])\nstore(turned -> {'Y[n, o*BM:(o+1)*BM, x*BN:(x+1)*BN]' if self.flat else self.result('BN', 'BM')})"
+            place = "Y[n, o*BM:(o+1)*BM, x*BN:(x+1)*BN]" if self.flat else self.result("BN", "BM")
+            place = place.replace(f"{self.outer[-1].letter}, x*", "x*") if self.plane else place
+            return f"turned = transpose(acc, [1, 0])\nstore(turned -> {place})"
         results, last = self.tile // self.side, self.last.stride
         some = "".join(f"{a.stride}, " for a in self.outer if a.packed and a.stride > 1)
         n = some.count(",") + 1
@@ -545,7 +572,7 @@ store(lined -> {"YL" if self.dim > 1 else "Y"}[n, o*{results}:(o+1)*{results}, {
             v = alloc([FK, FN])
             load(X[n, c*FK:(c+1)*FK, {lead}{begin}:{end}] -> v, pad=0)
             gemm(f, v, acc, precision="bf16x3")
-{bias}    store(acc -> {self.result("FN", "FM", "YP" if self.flat else "Y", place)})
+{bias}    store(acc -> {self.result("FN", "FM", "YP" if self.flat else "YL" if self.plane else "Y", place)})
 """
         return nest(loops, f"""{marks("(g*RS*RG)", DEALT * self.group, "ws")}wf = alloc([FM], dtype=i32)
 load(FW[o*FM:(o+1)*FM] -> wf, pad=0)
@@ -793,7 +820,7 @@ def with_inner_axis(add, dims):
     c = Convolution(name, 2, 3, 3, dilation=(1, 2), results=64)
     for a, size, out in zip(c.axes, ("D", "(H*W)"), ("OD", "(OH*W)")):
         a.size, a.out = size, out
-    c.last.pace = "W"
+    c.last.pace, c.plane = "W", False  # rows are long
     c.symbols = operator.symbols
     c.tensors = lambda flat=False: "X[B, C, D, H*W]: f32; F[O, C, 3, 3]: f32; Y[B, O, OD, OH*W]: f32;"
     text = c.sketch().replace("OW = W, ", "")

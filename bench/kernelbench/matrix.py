@@ -13,6 +13,7 @@ import copy
 
 SPREAD = 2 ** 28  # of sums whose length is not known
 SPREAD_ROOT = 2 ** 25  # times sqrt(K)
+TILES = "BM = 128, BN = 128, BK = 32, ST = 5, F = 128, FN = 64, G = 16, GB = 8, CK = 128, T = 32"
 LEAST_K = 64  # below, what the parts leave out may be more than f32's bound: 12 units against 2 sqrt(K)
 
 
@@ -26,6 +27,10 @@ def nest(loops, body, hint="coreidx"):
     for depth, (loop, kind) in enumerate(zip(loops, hints), 1):
         text += lines(f'@llm_hint("parallel", "{kind}")\nfor {loop}:', depth)
     return text + lines(body, len(loops) + 1)
+
+
+def deeper(text):
+    return "".join("    " + line + "\n" if line else "\n" for line in text.rstrip("\n").split("\n"))
 
 
 class Factor:
@@ -135,7 +140,7 @@ def product(name, a, b, symbols, result, steps=("0", "ceil(K, {})")):
 sketch {name}_split implements {name} {{
     symbols: {symbols};
     tensors: A[{a.shape()}]: f32; B[{b.shape()}]: f32; C[{result}]: f32;
-    constexpr: BM = 128, BN = 128, BK = 32, ST = 6, F = 128, FN = 64, G = 16, GB = 8, CK = 128, T = 32;
+    constexpr: {TILES};
 
 {lines(a.workspaces() + b.workspaces(), 1)}{a.split()}{b.split()}{main}{rest}}}
 """
@@ -197,24 +202,30 @@ if wide > 0 or {a.k} < {LEAST_K}:
 {lines(a.after_f32 + done, 2)}        store(acc -> {result}[{at}i*F:(i+1)*F, {b.index}*FN:({b.index}+1)*FN])""", hints)
 
 
-def plain(name):
-    """K is so short that f32 has little to do beside writing the result, and what the parts leave out is more than its bound (LEAST_K). One step
-    takes all of it; 32 sums a thread leave room for two blocks, of which one multiplies while the other stores."""
+def short(name):
+    """K may be so short that f32 has little to do beside writing the result, and what the parts leave out is more than its bound (LEAST_K): one
+    step takes all of it then, and 32 sums a thread leave room for two blocks, of which one multiplies while the other stores. Else as the others."""
+    a, b = Factor("A", "M", "BM", "i", True), Factor("B", "N", "BN", "j", False)
+    text = nest(["i in range(0, ceil(M, BM))", "j in range(0, ceil(N, SN))"], """acc = alloc([BM, SN], init=0)
+@llm_hint("pipeline", stages=2)
+for k in range(0, ceil(K, SK)):
+    a = alloc([BM, SK])
+    b = alloc([SK, SN])
+    load(A[i*BM:(i+1)*BM, k*SK:(k+1)*SK] -> a)
+    load(B[k*SK:(k+1)*SK, j*SN:(j+1)*SN] -> b)
+    gemm(a, b, acc)
+store(acc -> C[i*BM:(i+1)*BM, j*SN:(j+1)*SN])""", ["grididx.y", "grididx.x"])
+    main, rest = products(a, b, a.loops, "C", ("0", "ceil(K, {})"))
     return f"""
-sketch {name}_tiled implements {name} {{
+sketch {name}_split implements {name} {{
     symbols: M, N, K;
     tensors: A[M, K]: f32; B[K, N]: f32; C[M, N]: f32;
-    constexpr: BM = 128, BN = 64, BK = 32;
+    constexpr: {TILES}, SN = 64, SK = 32;
 
-""" + nest(["i in range(0, ceil(M, BM))", "j in range(0, ceil(N, BN))"], """acc = alloc([BM, BN], init=0)
-@llm_hint("pipeline", stages=2)
-for k in range(0, ceil(K, BK)):
-    a = alloc([BM, BK])
-    b = alloc([BK, BN])
-    load(A[i*BM:(i+1)*BM, k*BK:(k+1)*BK] -> a)
-    load(B[k*BK:(k+1)*BK, j*BN:(j+1)*BN] -> b)
-    gemm(a, b, acc)
-store(acc -> C[i*BM:(i+1)*BM, j*BN:(j+1)*BN])""", ["grididx.y", "grididx.x"]) + "}\n"
+{lines(a.workspaces() + b.workspaces(), 1)}    if K < {LEAST_K}:
+{deeper(text)}    else:
+{deeper(a.split() + b.split() + main + rest.replace(f" or K < {LEAST_K}", ""))}}}
+"""
 
 
 def deep(name):
@@ -225,7 +236,7 @@ def deep(name):
 sketch {name}_split implements {name} {{
     symbols: M, N, K;
     tensors: A[M, K]: f32; B[K, N]: f32; C[M, N]: f32;
-    constexpr: BM = 128, BN = 128, BK = 32, ST = 6, F = 128, FN = 64, G = 16, GB = 8, KC = 2048, CK = 128, T = 32, R = 64;
+    constexpr: {TILES}, KC = 2048, R = 64;
 
     AH = alloc([M, {even}], dtype=f16)
     AL = alloc([M, {even}], dtype=f16)
@@ -302,7 +313,7 @@ def fill(add, dims):
     matrix(7, "small_k_matmul", dims("M N K", (32768, 32768, 64), (4096, 4096, 64), (517, 521, 64), (41, 37, 64)))
     matrix(8, "irregular_matmul", dims("M N K", (8205, 5921, 2949), (2051, 1481, 737), (333, 421, 517), (37, 45, 133)))
     one(9, "tall_skinny_matmul", "    symbols: M, N, K;\n    tensors: A[M, K]: f32; B[K, N]: f32; C[M, N]: f32;", "    C = A @ B",
-        plain("tall_skinny_matmul"), dims("M N K", (32768, 32768, 32), (4096, 4096, 32), (517, 521, 31), (41, 37, 32)), kind="tiled")
+        short("tall_skinny_matmul"), dims("M N K", (32768, 32768, 32), (4096, 4096, 32), (517, 521, 67), (41, 37, 32)))
     matrix(13, "symmetric_matmul", dims("M N K", (4096, 4096, 4096), (1024, 1024, 1024), (421, 421, 421), (73, 73, 73)))
     matrix(16, "transposed_a_matmul", dims("M N K", (2048, 4096, 8192), (512, 1024, 2048), (131, 259, 1031), (37, 45, 133)), a_last=False)
     matrix(17, "transposed_b_matmul", dims("M N K", (2048, 4096, 8192), (512, 1024, 2048), (131, 259, 1031), (37, 45, 133)), b_last=True)

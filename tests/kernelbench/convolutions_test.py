@@ -19,18 +19,22 @@ def main():
     grouped = Convolution("grouped", 2, 5, 3, padding=1, results=32)
     sixteen = Convolution("sixteen", 2, 16, (3, 5), results=32)
     joined = Convolution("joined", 3, 3, 3, results=16, sizes=(8, 8, 8))
+    # Tiles of positions that cross rows, of planes: padded ones, and of rows that are none of a column's taps.
+    crossing = Convolution("crossing", 3, 3, (3, 5, 7), padding=(0, 2, 1), results=16, sizes=(8, 56, 16))
+    short = Convolution("short", 2, 32, 3, results=32, sizes=(8, 8))
     # More rows and tiles than the blocks of the last launch that stand together look at; phases of a transposed one; two outer axes.
     dealt = Convolution("dealt", 2, 4, 3, results=32)
     phased = Convolution("phased", 1, 4, 3, stride=2, transposed=True, results=32)
     deep = Convolution("deep", 3, 4, (2, 3, 3), stride=2, transposed=True, results=16, sizes=(8, 8, 8))
     forms = {"products of an iteration": sixteen.at_once == 3, "joined axes": len(joined.joined) == 2 and len(grouped.joined) == 1,
-             "positions": joined.positions == 64 and sixteen.positions == 128}
+             "positions": short.positions == 64 and sixteen.positions == 128, "planes": joined.plane and crossing.plane and not short.plane}
     bad = [what for what, right in forms.items() if not right]
     bad += [] if "load(G[o, :, 0:104] -> f, pad=0)" in uneven.sketch() else ["columns that nothing sets"]
     with tempfile.TemporaryDirectory() as name:
         for c, sizes, data in ((marked, "B=1, C=4, L=4200, O=5", "X: normal(0, 20)"), (uneven, "B=1, C=100, H=5, W=7, O=3", "X: uniform(0, 1)"),
                                (grouped, "B=1, C=3, H=70, W=9, O=3", "X: normal(0, 20)"), (sixteen, "B=1, C=13, H=5, W=9, O=3", "X: uniform(0, 1)"),
-                               (joined, "B=1, C=3, D=4, H=5, W=9, O=3", "X: normal(0, 20)"), (dealt, "B=1, C=3, H=280, W=5, O=3", "X: normal(0, 20)"),
+                               (joined, "B=1, C=3, D=4, H=5, W=9, O=3", "X: normal(0, 20)"), (crossing, "B=1, C=3, D=4, H=30, W=11, O=3", "X: normal(0, 20)"),
+                               (crossing, "B=2, C=2, D=3, H=9, W=5, O=3", "X: uniform(0, 1)"), (short, "B=1, C=30, H=9, W=7, O=3", "X: uniform(0, 1)"), (dealt, "B=1, C=3, H=280, W=5, O=3", "X: normal(0, 20)"),
                                (phased, "B=1, C=4, L=9000, O=5", "X: normal(0, 20)"), (deep, "B=1, C=3, D=3, H=140, W=5, O=3", "X: normal(0, 20)")):
             file = pathlib.Path(name) / f"{c.name}.sketch"
             file.write_text(f"operator {c.name} {{\n{c.head()}\n\n{c.equation()}\n\n    case small {{ {sizes}; {data}; F: uniform(-1, 1) }}\n}}\n{c.sketch()}")
