@@ -3,6 +3,8 @@
  * what:   two maps of a block with equal extents and only pure ops between them are merged when the
  *         second reads the first's results at its own index alone; a fragment that nothing else reads
  *         disappears. On a GPU not where a few loads of global memory would stand between stores under masks, or sines.
+ *         What is computed element by element and then stored by pieces, under masks, so much that it fills registers, is computed piece by
+ *         piece, each in front of its store: the first store does not wait for the last element.
  *         Where a kernel's registers are promised to several blocks, maps that bring many elements from shared to global memory take
  *         rounds of ROUND rows: addresses of all at once would not fit.
  * needs:  kernel level.
@@ -292,11 +294,86 @@ static void roll_block(IrBlock *block) {
     }
 }
 
+/* ---- Piece by piece ---- */
+
+/* The store of a map that does nothing else, under a mask, to global memory; null: there is more. */
+static IrOp *masked_store_of(const IrOp *map) {
+    IrOp *store = NULL;
+    if (map->result_count) return NULL;
+    for (IrOp *op = map->regions[0]->first; op; op = op->next) {
+        if (is_terminator(op)) continue;
+        if (op->opcode == IR_MEM_STORE && !store) store = op;
+        else if (!ir_has_trait(op, IR_PURE) || op->region_count) return NULL;
+    }
+    return store && store->operand_count > 3 && store->operands[1]->type->space == IR_SPACE_GLOBAL ? store : NULL;
+}
+
+static bool is_arithmetic(const IrOp *map) {
+    for (const IrOp *op = map->regions[0]->first; op; op = op->next)
+        if (!is_terminator(op) && (!ir_has_trait(op, IR_PURE) || op->region_count)) return false;
+    return map->result_count == 1;
+}
+
+/* Does `second` store by rows of more elements than one what `first` makes for it alone, so many that they fill registers? */
+static bool stores_rows_of(const IrOp *first, const IrOp *second) {
+    const IrOp *store = masked_store_of(second);
+    const IrAttr *made = ir_attr(first, "extents"), *stored = ir_attr(second, "extents");
+    if (!store || !is_arithmetic(first) || made->count < 2 || stored->count < 1 || made->ints[0] != stored->ints[0] || made->ints[0] < 2) return false;
+    int64_t elements = 1;
+    for (size_t i = 0; i < made->count; i++) elements *= made->ints[i];
+    const IrUse *use = first->results[0].uses;
+    if (elements < LEAST_UNROLLED || !use || use->next || use->index) return false;
+    const IrOp *get = use->op;
+    return get->opcode == IR_FRAG_GET && get->block == second->regions[0] && store->operands[0] == &get->results[0] &&
+           get->operands[1] == second->regions[0]->args[0];
+}
+
+/* The map's first index becomes the loop's number. */
+static void take_row(IrOp *map, IrOp *loop) {
+    const IrAttr *extents = ir_attr(map, "extents");
+    int64_t one[MOST_AXES] = {1};
+    ir_op_move_to_end(map, loop->regions[0]);
+    ir_replace_uses(map->regions[0]->args[0], loop->regions[0]->args[0]);
+    for (size_t i = 1; i < extents->count; i++) one[i] = extents->ints[i];
+    ir_attr_set_ints(map, "extents", extents->count, one);
+}
+
+/* map [24, 4] (%i, %j) { yield(f(%i, %j)) }; map [24] (%i) { store(row %i) }  =>  for (%r < 24) { map [1, 4] ...; map [1] { store(row 0) } } */
+static void store_row_by_row(Fuse *f, IrOp *first, IrOp *second) {
+    while (first->next != second) ir_op_move_before(first->next, first);
+    const IrAttr *extents = ir_attr(first, "extents");
+    const IrType *old = first->results[0].type;
+    IrBuilder b = ir_builder_after(second);
+    b.span = second->span;
+    IrOp *get = first->results[0].uses->op;
+    IrOp *loop = ir_for(&b, ir_const_index(&b, 0), ir_const_index(&b, extents->ints[0]), ir_const_index(&b, 1), 0, NULL, "row");
+    ir_attr_set_int(loop, "unroll", -1);
+    take_row(first, loop);
+    take_row(second, loop);
+    first->results[0].type = ir_type_frag(f->module, old->dtype, (unsigned)extents->count, ir_attr(first, "extents")->ints);
+    IrBuilder in = ir_builder_before(get), end = ir_builder_at_end(loop->regions[0]);
+    ir_set_operand(get, 1, ir_const_index(&in, 0));
+    ir_yield(&end, 0, NULL);
+}
+
+static void sink_block(Fuse *f, IrBlock *block) {
+    for (IrOp *op = block->first, *next; op; op = next) {
+        for (unsigned r = 0; r < op->region_count; r++)
+            if (op->regions[r] && op->opcode != IR_MAP) sink_block(f, op->regions[r]);
+        next = op->next;
+        IrOp *second = op->opcode == IR_MAP ? next_map(op) : NULL;
+        if (!second || ir_attr(op, "extents")->count > MOST_AXES || !stores_rows_of(op, second) || !hoistable(op, second)) continue;
+        next = second->next;
+        store_row_by_row(f, op, second);
+    }
+}
+
 bool pass_fuse_maps(PassContext *ctx) {
     for (IrFunc *func = ctx->module->first; func; func = func->next) {
         Fuse f = {.ctx = ctx, .module = ctx->module};
         if (func->level != IR_LEVEL_KERNEL) continue;
         fuse_block(&f, func->body);
+        if (ctx->target->kind == TARGET_CUDA) sink_block(&f, func->body);
         if (ir_func_attr_int(func, "min_blocks", 1) > 1) roll_block(func->body);
     }
     return true;

@@ -3,8 +3,8 @@
  * what:   a fragment that a loop over turns carries, loaded at the end of each turn for the next one, leaves the
  *         registers: each thread copies its own lanes, asynchronously, to places of its own in shared memory, and reads
  *         them back at the next turn's begin. As nobody else touches these places no barrier is needed; the copies are
- *         issued behind the turn's first reduction, where what was read is in registers, if there is a next turn. Absent
- *         lanes are stored as what the load put there.
+ *         issued if there is a next turn: behind the turn's first reduction where functions of many elements are computed, else as
+ *         soon as the row is read back. Absent lanes are stored as what the load put there.
  * needs:  kernel level, before fuse_maps, target cuda with cp.async; a kernel with the attribute `resident` (one block
  *         fills a multiprocessor); room in the block's shared memory
  * keeps:  values, order of effects within a turn
@@ -292,12 +292,28 @@ static bool is_barrier(const IrOp *op, const char *scope) {
 
 /* Behind the first reduction, whose last barrier is the cluster's where there is one, and the map that combines its partials: copies
  * that wait for memory hold up no access of shared memory that all blocks wait for, and what a thread has read back is in registers. */
-static IrBuilder behind_reduction(const Ahead *a, IrBlock *body) {
+static IrOp *behind_reduction(const Ahead *a, IrBlock *body) {
     const char *scope = ir_func_cluster(a->func) > 1 ? "cluster" : "block";
     IrOp *op = body->first;
     while (op && !is_barrier(op, scope)) op = op->next;
     while (op && op->opcode != IR_MAP) op = op->next;
-    return op ? ir_builder_after(op) : ir_builder_before(body->first);
+    return op ? op->next : body->first;
+}
+
+/* Of many elements, not of what is reduced alone? */
+static void look_for_functions(void *context, IrOp *op) {
+    bool *some = context;
+    const IrOp *map = op->block->parent;
+    const IrAttr *extents = map && map->opcode == IR_MAP && ir_math_info(op->opcode) ? ir_attr(map, "extents") : NULL;
+    for (size_t i = 0; extents && i < extents->count; i++) *some |= extents->ints[i] > 1;
+}
+
+/* Where the copies of a turn are issued. Elements whose exponentials are made keep multiprocessors busy behind the reduction, so that
+ * copies come in time from there; else as soon as the row is read back: memory is to have work while the reduction waits. */
+static IrOp *copies_before(const Ahead *a, IrBlock *body, IrOp *read) {
+    bool functions = false;
+    ir_walk(body, look_for_functions, &functions);
+    return functions ? behind_reduction(a, body) : read;
 }
 
 /* Where there is a next turn. */
@@ -314,10 +330,6 @@ static void copy_ahead(Ahead *a) {
         copy_row(a, &a->rows[i], &b, a->rows[i].first, true);
     }
     ir_op_create(&before, IR_ASYNC_COMMIT, 0, NULL, 0, NULL);
-    IrBuilder issue = behind_reduction(a, a->loop->regions[0]), inside = if_next(a, &issue);
-    for (unsigned i = 0; i < a->count; i++) copy_row(a, &a->rows[i], &inside, a->rows[i].next, !a->rows[i].alike);
-    ir_yield(&inside, 0, NULL);
-    ir_op_create(&issue, IR_ASYNC_COMMIT, 0, NULL, 0, NULL);
     IrOp *begin = a->loop->regions[0]->first;
     IrBuilder head = ir_builder_before(begin);
     head.span = a->loop->span;
@@ -327,6 +339,10 @@ static void copy_ahead(Ahead *a) {
         row->name = carried->name;
         ir_replace_uses(carried, row);
     }
+    IrBuilder issue = ir_builder_before(copies_before(a, a->loop->regions[0], begin)), inside = if_next(a, &issue);
+    for (unsigned i = 0; i < a->count; i++) copy_row(a, &a->rows[i], &inside, a->rows[i].next, !a->rows[i].alike);
+    ir_yield(&inside, 0, NULL);
+    ir_op_create(&issue, IR_ASYNC_COMMIT, 0, NULL, 0, NULL);
     IrOp *loop = shorter_loop(a);
     ir_op_erase(a->loop->regions[0]->last);
     ir_op_erase(a->loop);
