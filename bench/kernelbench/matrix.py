@@ -2,8 +2,8 @@
 
 PyTorch multiplies them in f32. Here each factor is split first: x = s (h + l / 2048) with h and l in f16 and s a power of two
 for each row of the left factor and each column of the right one, so that h is at most 2^15; 22 bits of every x above 2^-28 of
-its row's largest are kept. Three of the four products of the parts run on tensor cores: h h' of 32 steps along K into a sum of
-its own that is added in f32 (what tensor cores cut off of it grows with the sum), the two small ones into another. A row or column with an infinity, a NaN or numbers further apart
+its row's largest are kept. Three of the four products of the parts run on tensor cores: h h' of 64 steps along K (32 where K is short)
+into a sum of its own that is added in f32 (what tensor cores cut off of it grows with the sum), the two small ones into another. A row or column with an infinity, a NaN or numbers further apart
 than 2^25 sqrt(K), and K below 64, go by f32 in a last launch that has nothing to do otherwise.
 
 An |x| of 2^-s of its row's largest, s from 28 on, is off by 2^(s-26) units of 2^-24; f32's bound is 2 sqrt(K) of them, of which both
@@ -13,7 +13,8 @@ import copy
 
 SPREAD = 2 ** 28  # of sums whose length is not known
 SPREAD_ROOT = 2 ** 25  # times sqrt(K)
-TILES = "BM = 128, BN = 128, BK = 32, ST = 5, F = 128, FN = 64, G = 16, GB = 8, CK = 128, T = 32"
+TILES = "BM = 128, BN = 128, BK = 64, ST = 3, BS = 32, SS = 5, F = 128, FN = 64, G = 16, GB = 8, CK = 128, T = 32"
+LEAST_DEEP = 256  # below, SGEMM's sums are so short that those of 64 products are less exact on tensor cores
 LEAST_K = 64  # below, what the parts leave out may be more than f32's bound: 12 units against 2 sqrt(K)
 
 
@@ -135,7 +136,7 @@ x = alloc([CK, T])
 
 def product(name, a, b, symbols, result, steps=("0", "ceil(K, {})")):
     """The whole sketch. steps: the first of K's tiles and the last one's successor, by the depth of a tile and the tile."""
-    main, rest = products(a, b, a.loops, "C", steps)
+    main, rest = products(a, b, a.loops, "C", steps, depths=by_length(a.k))
     return f"""
 sketch {name}_split implements {name} {{
     symbols: {symbols};
@@ -146,19 +147,29 @@ sketch {name}_split implements {name} {{
 """
 
 
-def products(a, b, loops, result, steps, done=""):
-    """The loops over tiles that multiply the parts, and those that multiply in f32 what has to be. done: a line that finishes the sums."""
+def by_length(k, least=None):
+    """Where K is what: a tile's depth and stages. least: what K is at least, when that is not known."""
+    if least is None:
+        return [(f"if {k} < {LEAST_DEEP}", "BS", "SS"), ("else", "BK", "ST")]
+    return [(f"if {k} >= {least} and {k} < {LEAST_DEEP}", "BS", "SS"), (f"if {k} >= {LEAST_DEEP}", "BK", "ST")]
+
+
+def products(a, b, loops, result, steps, done="", depths=((None, "BK", "ST"),)):
+    """The loops over tiles that multiply the parts, and those that multiply in f32 what has to be. done: a line that finishes the sums. depths: of the
+    tiles along K, and their stages, each behind the condition on sizes under which it runs."""
     flags = ("" if a.k_last else ", trans_a=true") + (", trans_b=true" if b.k_last else "")
     at = a.at
     tiles = lambda m, n: loops + [f"i in range(0, ceil({a.rows}, {m}))", f"j in range(0, ceil({b.rows}, {n}))"]  # noqa: E731
     hints = ["grididx.z"] * len(loops) + ["grididx.y", "grididx.x"]
-    loads = "".join(f"    {v} = alloc([{f.tile_of(t, 'BK')}])\n    load({f.cut(p, t, 'BK')} -> {v})\n"
-                    for f, t, v, p in ((a, "BM", "ah", "H"), (a, "BM", "al", "L"), (b, "BN", "bh", "H"), (b, "BN", "bl", "L")))
-    begin, end = (s.format("BK", "BM") for s in steps)
     scales = each_scaled(a, b, a.at, "S", "s", "BM", "BN")
-    main = nest(tiles("BM", "BN"), f"""acc = alloc([BM, BN], init=0)
+
+    def main(depth, stages):
+        loads = "".join(f"    {v} = alloc([{f.tile_of(t, depth)}])\n    load({f.cut(p, t, depth)} -> {v})\n"
+                        for f, t, v, p in ((a, "BM", "ah", "H"), (a, "BM", "al", "L"), (b, "BN", "bh", "H"), (b, "BN", "bl", "L")))
+        begin, end = (s.format(depth, "BM") for s in steps)
+        return nest(tiles("BM", "BN"), f"""acc = alloc([BM, BN], init=0)
 low = alloc([BM, BN], init=0)
-@llm_hint("pipeline", stages=ST)
+@llm_hint("pipeline", stages={stages})
 for k in range({begin}, {end}):
 {loads}    high = alloc([BM, BN], init=0)
     gemm(ah, bh, high{flags})
@@ -168,7 +179,9 @@ for k in range({begin}, {end}):
 {scales}acc += low / 2048
 acc = acc * reshape(sa, [BM, 1]){" * sb" if b.scaled else ""}
 {done}store(acc -> {result}[{at}i*BM:(i+1)*BM, j*BN:(j+1)*BN])""", hints)
-    return main, by_f32(a, b, at, flags, tiles, hints, steps, result, done)
+
+    each = "".join(f"    {where}:\n{deeper(main(*depth))}" if where else main(*depth) for where, *depth in depths)
+    return each, by_f32(a, b, at, flags, tiles, hints, steps, result, done)
 
 
 def each_scaled(a, b, lead, kind, variable, rows, columns):
@@ -215,7 +228,7 @@ for k in range(0, ceil(K, SK)):
     load(B[k*SK:(k+1)*SK, j*SN:(j+1)*SN] -> b)
     gemm(a, b, acc)
 store(acc -> C[i*BM:(i+1)*BM, j*SN:(j+1)*SN])""", ["grididx.y", "grididx.x"])
-    main, rest = products(a, b, a.loops, "C", ("0", "ceil(K, {})"))
+    main, rest = products(a, b, a.loops, "C", ("0", "ceil(K, {})"), depths=by_length("K", LEAST_K))
     return f"""
 sketch {name}_split implements {name} {{
     symbols: M, N, K;
@@ -224,7 +237,8 @@ sketch {name}_split implements {name} {{
 
 {lines(a.workspaces() + b.workspaces(), 1)}    if K < {LEAST_K}:
 {deeper(text)}    else:
-{deeper(a.split() + b.split() + main + rest.replace(f" or K < {LEAST_K}", ""))}}}
+{deeper(a.split() + b.split())}{main}    if K >= {LEAST_K}:
+{deeper(rest.replace(f" or K < {LEAST_K}", ""))}}}
 """
 
 
@@ -274,7 +288,7 @@ x /= s
 {b.parts("q*CK:(q+1)*CK, n*T:(n+1)*T")}""")
     a.at = b.at = "c, "
     steps = ("c*(KC//{0})", "min((c+1)*(KC//{0}), ceil(K, {0}))")
-    main, rest = products(a, b, [f"c in range({chunks})"], "sums", steps)
+    main, rest = products(a, b, [f"c in range({chunks})"], "sums", steps, depths=[(None, "BS", "SS")])  # SGEMM's sums are short here, too
     text += (main + rest).replace("AH[c, ", "AH[").replace("AL[c, ", "AL[").replace("BH[c, ", "BH[").replace("BL[c, ", "BL[")
     text = text.replace("load(A[c, ", "load(A[").replace("load(B[c, ", "load(B[")
     text += nest(["m in range(M)", "t in range(0, ceil(N, R))"], f"""x = alloc([{chunks}, R])
