@@ -146,10 +146,10 @@ static const Aff *saving(const Split *s, const GemmCost *cost, const CostMachine
     return aff_sub(c, before, aff_add(c, after, aff_const(c, picoseconds(2 * (m->launch + 2 * m->latency)))));
 }
 
-/* 1 where two parts are resident and something is saved, else 0. */
+/* 1 where there are tiles, two parts of each are resident and something is saved, else 0. */
 static const Aff *used_with(const Split *s, const Aff *most, const Aff *saved) {
     AffCtx *c = s->ctx->module->affs;
-    const Aff *worth = aff_min(c, aff_sub(c, most, aff_const(c, 1)), saved);
+    const Aff *worth = aff_min(c, s->tiles, aff_min(c, aff_sub(c, most, aff_const(c, 1)), saved));
     return aff_max(c, aff_const(c, 0), aff_min(c, aff_const(c, 1), worth));
 }
 
