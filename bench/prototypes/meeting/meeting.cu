@@ -293,9 +293,13 @@ template <int T, int V, int K, bool LAG, bool PIN, int MODE> __global__ void __l
                     for (int j = 0; j < K; j++) add(s, from[j * T], k);
                 }
                 in.go(1, slots);
+                if (PIN && i == P / 2 - 1) { // the ring is shorter than a row
+                    sync<3, T>();
+                    if (t == 32) issue(i + 1);
+                }
             }
         publish<1, T>(p, r, b, s, warps, turn);
-        if (t == 32 && (!LAG || turn)) issue(n); // all threads have taken the row, or the one before
+        if (t == 32 && (!LAG || turn)) issue(PIN ? n - P / 2 : n); // all threads have taken the row, or the one before
         if (!LAG) map(r, turn, k, false);
         else if (before >= 0) map(before, turn - 1, last, true);
         else {
@@ -418,7 +422,8 @@ static bool time(const Variant &v, int mode, bool sentinel, bool keep, size_t el
         smem = (slots + (pinned ? n : 0)) * bytes;
         if (slots > 128 || slots < 2 || (v.vectors && n * bytes > v.threads * v.vectors * 16)) return printf("%-44s does not fit\n", v.name), true;
         if (strstr(v.name, "LAGGED") && slots < 2 * n) return printf("%-44s %d slots for rows of %d pieces\n", v.name, slots, n), true;
-        if ((strstr(v.name, "true") || strstr(v.name, "MEET")) && mode != BATCH && slots < n) return printf("%-44s %d slots for rows of %d pieces\n", v.name, slots, n), true;
+        if (((v.kind == 1 && slots < (strstr(v.name, "true") ? 2 * n : n)) || (v.kind == 3 && (slots < n - v.vectors * v.threads * 4 / v.piece / 2 || n < v.vectors * v.threads * 4 / v.piece / 2)) ||
+             (strstr(v.name, "MEET") && mode != BATCH && slots < n))) return printf("%-44s %d slots for rows of %d pieces\n", v.name, slots, n), true;
     }
     const int grid = p.blocks * p.teams, all = v.threads + (v.kind ? 0 : 32);
     CK(cudaFuncSetAttribute((const void *)v.kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, smem));
