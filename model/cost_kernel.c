@@ -721,6 +721,9 @@ static bool walk_op(Count *c, const IrOp *op) {
     case IR_ATOM:
         run_atom(c, op);
         return true;
+    case IR_MEET: /* an arrival, a look at the counter, and the last of the others */
+        c->out->waits += 3 * c->times;
+        /* fallthrough */
     case IR_BARRIER:
     case IR_ASYNC_WAIT:
     case IR_MBAR_WAIT:

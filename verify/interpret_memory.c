@@ -244,6 +244,25 @@ static void run_barrier(Machine *m, Inst *inst, const uint8_t *active) {
     m->cluster_barriers += cluster;
 }
 
+/* All blocks of the launch run in lockstep: those that are to meet have all come (interpret.c). */
+static void run_meet(Machine *m, Inst *inst, const uint8_t *active) {
+    const Slot *counters = inst->operands[0];
+    for (unsigned round = 0; round < 2; round++)
+        for (size_t t = 0; t < m->threads; t += m->block_threads) {
+            for (size_t k = t; k < t + m->block_threads; k++)
+                if (active[k] != active[t]) machine_trap(m, "a meeting under divergent control");
+            if (!active[t]) continue;
+            int64_t at = counters->offset + inst->operands[1]->cells[t].i * 4, count;
+            memory_check(m, counters->memory, at, 4, 4);
+            count = cell_load(DTYPE_I32, counters->memory->data + at).i + (round == 0);
+            if (round == 0) cell_store(DTYPE_I32, counters->memory->data + at, (Cell){.i = count});
+            if (round == 0) m->block_barriers[t / m->block_threads]++;
+            if (round && count != inst->operands[2]->cells[t].i)
+                machine_trap(m, "%lld blocks have come where %lld are to meet", (long long)count, (long long)inst->operands[2]->cells[t].i);
+        }
+    m->cluster_barriers++;
+}
+
 static void run_cluster_ptr(Machine *m, Inst *inst, const uint8_t *active) {
     const Slot *from = inst->operands[0], *rank = inst->operands[1];
     Slot *r = inst->results[0];
@@ -273,6 +292,8 @@ InstRun interpret_memory_op(IrOpcode op) {
         return run_wait;
     case IR_BARRIER:
         return run_barrier;
+    case IR_MEET:
+        return run_meet;
     case IR_SHARED_PTR:
         return run_decoded;
     case IR_CLUSTER_PTR:
