@@ -840,7 +840,7 @@ bool cost_kernel(const CostMachine *machine, IrFunc *f, CostSymbol symbol, void 
                                           : 1};
     if (warps < 1 || warps > 32 || !attr_value(&c, "grid_x", 1, &grid[0]) ||
         !attr_value(&c, "grid_y", 1, &grid[1]) || !attr_value(&c, "grid_z", 1, &grid[2]) ||
-        !attr_value(&c, "shared_bytes", 0, &shared))
+        !attr_value(&c, "shared_bytes", 0, &shared) || !attr_value(&c, "meeting", 0, &launch->meeting))
         return false;
     c.blocks = (double)grid[0] * (double)grid[1] * (double)grid[2];
     c.threads = (size_t)warps * WARP;

@@ -7,9 +7,9 @@
  *           shares    A for a chunk of a row in place of X[r, i, :], into a workspace of all chunks' partial results
  *           kept      F and B for the same chunk: each block finishes the row for itself, in the order of the chunks
  *         Both have the same grid, row by row, so that meet_steps can join them: the chunk is then read once.
- *         They are used where the blocks of a row (at most BLOCKS a multiprocessor) can all be resident, there are rows for more
- *         than all of them, partial results are a small part of what is read, and X is larger than the L2, which would
- *         keep it for the second reading; and only where a case asks for such a size.
+ *         They are used where the blocks of a row can all be resident (at most BLOCKS a multiprocessor, fewer where functions need
+ *         registers), chunks are half full at least, there are rows for more than all of these, partial results are a small part of
+ *         what is read, and X is larger than the L2, which would keep it for the second reading; only where a case asks for such a size.
  * needs:  tile functions in state open, before spread_folds; target cuda
  * keeps:  values but for the order in which floats are summed; names
  * breaks: steps are numbered anew
@@ -20,7 +20,7 @@
 #include "passes_internal.h"
 
 /* Rows are cut so that a thread holds LANES of them. */
-enum { MOST_FOLDS = 3, THREADS = 256, LANES = 32, CHUNK = THREADS * LANES, BLOCKS = 4, LITTLE = 4, LOOPS = 3 };
+enum { MOST_FOLDS = 3, THREADS = 256, LANES = 32, CHUNK = THREADS * LANES, BLOCKS = 4, HEAVY_BLOCKS = 3, LITTLE = 4, LOOPS = 3 };
 
 typedef struct {
     IrFunc *func;
@@ -45,6 +45,7 @@ typedef struct {
     const Aff *rows, *inner, *extent, *chunks; /* chunks: of a row */
     const Aff *used;                   /* the symbol */
     const char *counters;
+    int64_t blocks;                    /* that a multiprocessor is asked to hold */
 } Rows;
 
 /* ---- What the steps are ---- */
@@ -197,7 +198,8 @@ static bool read_finish(Rows *r, IrFunc *func) {
         bool store = op->opcode == IR_TILE_STORE;
         if (store || op->opcode == IR_TILE_LOAD) {
             const char *name = workspace_of(func, op->operands[store]);
-            if (store && (!name || strcmp(ir_attr_str(op, "axes", ""), "p") != 0 || op->operands[2] != row || op->operands[0]->type->rank)) return false;
+            if (store && (!name || strcmp(ir_attr_str(op, "axes", ""), "p") != 0)) return false;
+            if (store && (op->operands[2] != row || op->operands[0]->type->rank)) return false;
             if (store && op->operands[0]->type->dtype != op->operands[1]->type->dtype) return false;
             if (!store && is_stored_to(op->operands[0])) return false;
             if (!store && !is_partial(r, name) && op->results[0].type->rank) return false;
@@ -227,12 +229,15 @@ static bool is_of_chunk(Rows *r, const IrOp *op, unsigned axis, unsigned *operan
     IrModule *m = r->ctx->module;
     unsigned tensor_axis;
     int64_t tile = axes_class(r->map_axes, r->map_class)->constant;
-    if (strchr(ir_attr_str(op, "axes", ""), 'g') || slice_step(op, axis) != 1 || !slice_operand(op, axis, operand, &tensor_axis)) return false;
+    if (strchr(ir_attr_str(op, "axes", ""), 'g') || slice_step(op, axis) != 1) return false;
+    if (!slice_operand(op, axis, operand, &tensor_axis)) return false;
     const Aff *begin = ir_aff_of(m, op->operands[*operand]), *end = ir_aff_of(m, op->operands[*operand + 1]);
     if (begin->kind == AFF_CONST || end != aff_add(m->affs, begin, aff_const(m->affs, tile))) return false;
     for (unsigned i = 0; i < r->map.depth; i++) {
         IrValue *v = r->map.loops[i]->regions[0]->args[0];
-        if (begin == aff_mul(m->affs, ir_aff_of(m, v), aff_const(m->affs, tile))) return !r->map_chunk || r->map_chunk == v ? (r->map_chunk = v, true) : false;
+        if (begin != aff_mul(m->affs, ir_aff_of(m, v), aff_const(m->affs, tile))) continue;
+        if (!r->map_chunk) r->map_chunk = v;
+        return r->map_chunk == v;
     }
     return false;
 }
@@ -264,6 +269,7 @@ static bool read_map_lanes(Rows *r) {
         bool access = op->opcode == IR_TILE_STORE || op->opcode == IR_TILE_LOAD;
         if (op->region_count || !axes_touch(r->map_axes, op, r->map_class)) continue;
         if (!access && !is_lane_by_lane(op)) return false;
+        if (op->opcode == IR_TILE_LOAD && op != r->again) return false; /* weights: from the L2 for each row, and beside the chunk */
         const IrValue *tile = op->opcode == IR_TILE_STORE ? op->operands[0] : &op->results[0];
         unsigned operand;
         if (tile->type->rank != 1 || (access && !is_of_chunk(r, op, 0, &operand))) return false;
@@ -318,7 +324,8 @@ static bool read_map(Rows *r, IrFunc *func) {
     r->map_axes = axes_analyse(r->ctx->scratch, func);
     r->map_class = axes_of(r->map_axes, &r->again->results[0], 0);
     const AxisClass *c = axes_class(r->map_axes, r->map_class);
-    if (c->constant < 1 || CHUNK % c->constant || !is_kept_alive(c) || c->reduced || !read_map_lanes(r) || !reads_again(r, r->again)) return false;
+    if (c->constant < 1 || CHUNK % c->constant || !is_kept_alive(c) || c->reduced) return false;
+    if (!read_map_lanes(r) || !reads_again(r, r->again)) return false;
     return r->map_inner && r->map_inner != r->map_chunk && r->map_row != r->map_chunk;
 }
 
@@ -363,8 +370,9 @@ static const Aff *chunks_of_part(const Rows *r) {
     return aff_ceildiv(c, r->extent, aff_const(c, CHUNK));
 }
 
-static int64_t resident_on(const Target *t, int64_t sms) {
-    int64_t most = BLOCKS;
+static int64_t resident_on(const Rows *r, int64_t sms) {
+    const Target *t = r->ctx->target;
+    int64_t most = r->blocks;
     if (most * THREADS > t->threads_sm) most = t->threads_sm / THREADS;
     return sms * most;
 }
@@ -372,7 +380,7 @@ static int64_t resident_on(const Target *t, int64_t sms) {
 /* So many lanes hold the partial results of a row. */
 static int64_t most_chunks(const Rows *r) {
     int64_t lanes = 32, bytes = CHUNK * (int64_t)dtype_size(r->load->operands[0]->type->dtype);
-    while (lanes < resident_on(r->ctx->target, r->ctx->target->sms)) lanes *= 2;
+    while (lanes < resident_on(r, r->ctx->target->sms)) lanes *= 2;
     int64_t few = bytes / LITTLE / (int64_t)(r->fold_count * dtype_size(r->folds[0]->results[0].type->dtype));
     return lanes < few ? lanes : few;
 }
@@ -381,13 +389,24 @@ static int64_t most_chunks(const Rows *r) {
 static const Aff *used_with(const Rows *r, const Aff *sms) {
     AffCtx *c = r->ctx->module->affs;
     const Target *t = r->ctx->target;
-    const Aff *one = aff_const(c, 1), *room = aff_mul(c, sms, aff_const(c, resident_on(t, 1))), *blocks = aff_mul(c, r->rows, r->chunks);
-    const Aff *bytes = aff_mul(c, aff_mul(c, blocks, aff_const(c, CHUNK)), aff_const(c, (int64_t)dtype_size(r->load->operands[0]->type->dtype)));
+    const Aff *one = aff_const(c, 1), *room = aff_mul(c, sms, aff_const(c, resident_on(r, 1))), *blocks = aff_mul(c, r->rows, r->chunks);
+    const Aff *size = aff_const(c, (int64_t)dtype_size(r->load->operands[0]->type->dtype));
+    const Aff *bytes = aff_mul(c, aff_mul(c, aff_mul(c, r->rows, r->inner), r->extent), size);
     const Aff *all = aff_min(c, one, aff_sub(c, r->chunks, one));                               /* more blocks than one */
     all = aff_min(c, all, aff_sub(c, aff_add(c, aff_min(c, room, aff_const(c, most_chunks(r))), one), r->chunks)); /* they are resident */
     all = aff_min(c, all, aff_sub(c, blocks, room));                                            /* more rows than these */
+    all = aff_min(c, all, aff_sub(c, r->extent, aff_const(c, CHUNK / 2)));                      /* chunks are half full */
     all = aff_min(c, all, aff_sub(c, bytes, aff_const(c, t->l2_bytes)));
     return aff_max(c, aff_const(c, 0), all);
+}
+
+/* Beside the chunk a function's terms need registers. */
+static int64_t blocks_for(const Rows *r) {
+    for (size_t i = 0; i < r->part.ops.len; i++)
+        if (ir_math_info(r->part.ops.data[i]->opcode)) return HEAVY_BLOCKS;
+    for (size_t i = 0; i < r->map.ops.len; i++)
+        if (ir_math_info(r->map.ops.data[i]->opcode)) return HEAVY_BLOCKS;
+    return BLOCKS;
 }
 
 static bool is_asked_for(Rows *r) {
@@ -411,6 +430,7 @@ static bool find(Rows *r, IrFunc *a) {
     r->part_inner = r->stores[0]->operands[3 - r->row_axis];
     if (!read_map(r, b) || !is_alone(r) || !have_same_sizes(r)) return false;
     r->chunks = aff_mul(r->ctx->module->affs, r->inner, chunks_of_part(r));
+    r->blocks = blocks_for(r);
     return is_asked_for(r);
 }
 
@@ -474,7 +494,7 @@ static void drop_old(const Rows *r, IrFunc *func, IrOp *loop) {
     erase_loop(loop);
     remove_unused(r->ctx->scratch, func->body);
     ir_func_attr_set_int(func, "num_warps", THREADS / 32);
-    ir_func_attr_set_int(func, "min_blocks", resident_on(r->ctx->target, 1));
+    ir_func_attr_set_int(func, "min_blocks", resident_on(r, 1));
 }
 
 /* Clones an op of the class for a chunk in place of what it was made for. */
@@ -523,7 +543,8 @@ static void make_shares(const Rows *r, IrFunc *func) {
         IrOp *op = ops.data[i];
         if (op->opcode == IR_PARALLEL) { /* in the order in which the loops of A were found */
             if (!outer) outer = op;
-            ir_value_map_set(map, op->regions[0]->args[0], variables[r->part.loops[loop++]->regions[0]->args[0] == r->part_row ? ROW : INNER]);
+            const IrValue *old = r->part.loops[loop++]->regions[0]->args[0];
+            ir_value_map_set(map, op->regions[0]->args[0], variables[old == r->part_row ? ROW : INNER]);
         }
         if (r->part.ops.data[i] == r->load) index = axes_of(axes, &op->results[0], 0);
     }
@@ -537,7 +558,8 @@ static void make_shares(const Rows *r, IrFunc *func) {
         unsigned k = 0;
         while (r->stores[k] != r->part.ops.data[i]) k++;
         b.span = op->span;
-        IrValue *operands[] = {ir_value_map_get(map, op->operands[0]), param_named(func, r->sums[k]), variables[ROW], number_of(r, &b, variables)};
+        IrValue *fold = ir_value_map_get(map, op->operands[0]), *number = number_of(r, &b, variables);
+        IrValue *operands[] = {fold, param_named(func, r->sums[k]), variables[ROW], number};
         ir_attr_set_str(ir_op_create(&b, IR_TILE_STORE, 4, operands, 0, NULL), "axes", "pp");
     }
     drop_old(r, func, outer);
@@ -624,6 +646,7 @@ static void make_zeros(const Rows *r, IrFunc *func) {
     IrValue *zero = tile_splat(&b, ir_type_tile(m, DTYPE_I32, 1, &lanes, NULL), 0);
     IrValue *operands[] = {zero, param_named(func, r->counters), begin, ir_binary(&b, IR_ADD, begin, ir_const_index(&b, ZEROS))};
     ir_attr_set_str(ir_op_create(&b, IR_TILE_STORE, 4, operands, 0, NULL), "axes", "r");
+    ir_func_attr_set_int(func, "vector_bytes", 1); /* too little for versions */
     for (size_t i = 0; i < ops.len; i++)
         if (ops.data[i]->opcode == IR_PARALLEL) {
             erase_loop(ops.data[i]);

@@ -100,7 +100,8 @@ static bool is_same_map(PassContext *ctx, const IrOp *a, const IrOp *b) {
     const IrOp *p = past_constants(in->first), *q = past_constants(other->first);
     for (; p && q; p = past_constants(p->next), q = past_constants(q->next)) {
         bool fine = ir_has_trait(p, IR_PURE) || is_terminator(p) || (p->opcode == IR_MEM_LOAD && is_only_read(p->operands[0]));
-        if (!fine || p->region_count || p->opcode != q->opcode || p->operand_count != q->operand_count || !ir_attrs_equal(p, q)) return false;
+        if (!fine || p->region_count || p->opcode != q->opcode || p->operand_count != q->operand_count) return false;
+        if (!ir_attrs_equal(p, q)) return false;
         for (unsigned i = 0; i < p->operand_count; i++)
             if (!is_same_value(map, p->operands[i], q->operands[i])) return false;
         for (unsigned i = 0; i < p->result_count; i++) {
