@@ -10,14 +10,14 @@
 typedef unsigned long long u64;
 enum Mode { GROUP, LAYER, BATCH };
 static constexpr int PLANE = 512 * 512; // elements of a channel
-// A row is `count` elements; piece q of row r, `piece` elements, begins at (q / per) * outer + r * row + q % per * piece.
+// A row is `count` elements; piece q of row r, `piece` elements, begins at (q >> shift) * outer + r * row + (q & ((1 << shift) - 1)) * piece.
 struct Problem {
     const float *X, *S, *Z;
     float *Y;
     float2 *part;      // [rows][blocks of a team]
     unsigned *counter; // [rows]
     size_t outer, row;
-    int rows, pieces, per, blocks, teams;
+    int rows, pieces, shift, blocks, teams; // 1 << shift pieces lie side by side
     float count;
     bool sentinel; // partial results are awaited themselves (no counter): 0xff bytes say that one is not there yet
     bool keep;     // weights are the last that the L2 gives up
@@ -60,7 +60,7 @@ struct Place {
     }
 };
 __device__ __forceinline__ size_t where(const Problem &p, int r, int q, int piece) {
-    return (size_t)(q / p.per) * p.outer + (size_t)r * p.row + (size_t)(q % p.per) * piece;
+    return (size_t)(q >> p.shift) * p.outer + (size_t)r * p.row + (size_t)(q & ((1 << p.shift) - 1)) * piece;
 }
 __device__ __forceinline__ void add(float2 &s, float4 v, float k) {
     const float a = v.x - k, b = v.y - k, c = v.z - k, d = v.w - k;
@@ -91,34 +91,37 @@ __device__ __forceinline__ u64 relaxed(const float2 *p) {
     asm volatile("ld.relaxed.gpu.global.b64 %0, [%1];" : "=l"(v) : "l"(p) : "memory");
     return v;
 }
-// Centre and scale of row r, for all T threads; the first warp waits for them.
-template <int ID, int T> __device__ __forceinline__ float2 meet(const Problem &p, int r, float k, float2 *result, int turn) {
-    const int t = threadIdx.x % T;
-    if (t < 32) {
-        const float2 *from = p.part + (size_t)r * p.blocks;
-        float2 s = make_float2(0, 0);
-        if (!p.sentinel) {
-            unsigned n, tries = 0;
-            if (t == 0)
-                do {
-                    asm volatile("ld.acquire.gpu.global.u32 %0, [%1];" : "=r"(n) : "l"(p.counter + r) : "memory");
-                    if (++tries > 1 << 24) __trap();
-                } while (n < p.blocks);
-            __syncwarp();
-        }
-        for (int i = t; i < p.blocks; i += 32) {
-            u64 v = relaxed(from + i);
-            for (unsigned tries = 0; p.sentinel && v == ~0ull; v = relaxed(from + i))
+// Centre and scale of row r, for all T threads; each waits for the partial result of a block (one after the other they cost a trip to the L2 each).
+template <int ID, int T> __device__ __forceinline__ float2 meet(const Problem &p, int r, float k, float2 (*result)[32], int turn) {
+    const int t = threadIdx.x % T, used = (min(p.blocks, T) + 31) / 32;
+    const float2 *from = p.part + (size_t)r * p.blocks;
+    if (!p.sentinel) {
+        unsigned n, tries = 0;
+        if (t == 0)
+            do {
+                asm volatile("ld.acquire.gpu.global.u32 %0, [%1];" : "=r"(n) : "l"(p.counter + r) : "memory");
                 if (++tries > 1 << 24) __trap();
+            } while (n < p.blocks);
+        sync<ID, T>();
+    }
+    if (t / 32 < used) {
+        float2 s = make_float2(0, 0);
+        for (int i = t; i < p.blocks; i += T) {
+            u64 v = relaxed(from + i);
+            if (p.sentinel)
+                for (unsigned tries = 0; v == ~0ull; v = relaxed(from + i))
+                    if (++tries > 1 << 24) __trap();
             const float2 o = *(float2 *)&v;
             s.x += o.x, s.y += o.y;
         }
         s = over_warp(s);
-        const float m = s.x / p.count;
-        if (t == 0) result[turn & 1] = make_float2(k + m, 1 / sqrtf(fmaxf(s.y / p.count - m * m, 0) + 1e-5f));
+        if (t % 32 == 0) result[turn & 1][t / 32] = s;
     }
     sync<ID, T>();
-    return result[turn & 1];
+    float2 s = result[turn & 1][0];
+    for (int i = 1; i < used; i++) s.x += result[turn & 1][i].x, s.y += result[turn & 1][i].y;
+    const float m = s.x / p.count;
+    return make_float2(k + m, 1 / sqrtf(fmaxf(s.y / p.count - m * m, 0) + 1e-5f));
 }
 __device__ __forceinline__ float4 mapped(float4 v, float2 c, float4 g, float4 z) {
     return make_float4(fmaf((v.x - c.x) * c.y, g.x, z.x), fmaf((v.y - c.x) * c.y, g.y, z.y), fmaf((v.z - c.x) * c.y, g.z, z.z), fmaf((v.w - c.x) * c.y, g.w, z.w));
@@ -158,7 +161,7 @@ template <int T, int K, int HOW, int MODE> __global__ void __launch_bounds__((HO
     constexpr int piece = T * K * 4, BUSY = HOW == SPLIT ? 2 * T : T;
     extern __shared__ __align__(128) float4 data[];
     __shared__ u64 bars[2][128];
-    __shared__ float2 warps[2][32], result[2];
+    __shared__ float2 warps[2][32], result[2][32];
     const unsigned full = at(bars[0]), empty = at(bars[1]);
     const int b = blockIdx.x % p.blocks, team = blockIdx.x / p.blocks, t = threadIdx.x % T, n = (p.pieces - b + p.blocks - 1) / p.blocks, m = max(0, n - (slots - ahead));
     if (threadIdx.x == 0) {
@@ -226,7 +229,7 @@ template <int T, int V, int K, bool LAG, bool PIN, int MODE> __global__ void __l
     constexpr int piece = T * K * 4, P = V / K;
     extern __shared__ __align__(128) float4 data[];
     __shared__ u64 bars[128];
-    __shared__ float2 warps[2][32], result[2];
+    __shared__ float2 warps[2][32], result[2][32];
     const unsigned full = at(bars);
     const int b = blockIdx.x % p.blocks, team = blockIdx.x / p.blocks, t = threadIdx.x, n = (p.pieces - b + p.blocks - 1) / p.blocks;
     float4 *const pinned = data + slots * (T * K) + t;
@@ -257,6 +260,8 @@ template <int T, int V, int K, bool LAG, bool PIN, int MODE> __global__ void __l
         out.go(1, slots);
     };
     auto map = [&](int r, int turn, float k, bool refill) {
+        float4 coming_z;
+        if (PIN) coming_z = weight(p.Z + (size_t)opaque(b) * piece + t * 4, how);
         const float2 c = meet<2, T>(p, r, k, result, turn);
 #pragma unroll
         for (int i = 0; i < P; i++)
@@ -266,8 +271,10 @@ template <int T, int V, int K, bool LAG, bool PIN, int MODE> __global__ void __l
 #pragma unroll
                 for (int j = 0; j < K; j++) {
                     float4 g, z;
-                    if (PIN) g = pinned[(i * K + j) * T], z = weight(p.Z + (size_t)q * piece + (j * T + t) * 4, how);
-                    else weights<MODE, 1, T>(p, r, q, piece, j * T + t, how, &g, &z);
+                    if (PIN) {
+                        g = pinned[(i * K + j) * T], z = coming_z;
+                        if (i + 1 < n) coming_z = weight(p.Z + (size_t)opaque(b + (i + 1) * p.blocks) * piece + (j * T + t) * 4, how); // K is 1
+                    } else weights<MODE, 1, T>(p, r, q, piece, j * T + t, how, &g, &z);
                     y[j * T] = mapped(x[i * K + j], c, g, z);
                 }
                 if (LAG && refill) take(i);
@@ -316,7 +323,7 @@ template <int T, int V, int K, bool LAG, bool PIN, int MODE> __global__ void __l
 template <int T, int V, int B, bool AHEAD, int MODE> __global__ void __launch_bounds__(T, B) own(const Problem p, int, int) {
     constexpr int piece = T * 4;
     extern __shared__ __align__(128) float4 data[];
-    __shared__ float2 warps[2][32], result[2];
+    __shared__ float2 warps[2][32], result[2][32];
     const int b = blockIdx.x % p.blocks, team = blockIdx.x / p.blocks, t = threadIdx.x, q0 = b * V;
     const u64 how = policy(p.keep);
     const unsigned mine = at(data + t);
@@ -410,7 +417,9 @@ static bool time(const Variant &v, int mode, bool sentinel, bool keep, size_t el
     Problem p = problem;
     const int limit = 232448 - 4096, bytes = v.piece * 4;
     int slots = v.slots, smem;
-    p.per = p.per * 4096 / v.piece, p.pieces = (int)(elements / v.piece), p.sentinel = sentinel, p.keep = keep;
+    for (int i = v.piece; i > 4096; i /= 2) p.shift--;
+    for (int i = v.piece; i < 4096; i *= 2) p.shift++;
+    p.pieces = (int)(elements / v.piece), p.sentinel = sentinel, p.keep = keep;
     const bool pinned = v.kind == 3;
     if (v.kind == 2) { // own: a block's chunk is a part of the row that divides it
         p.blocks = p.pieces / v.vectors, p.teams = processors * v.blocks_each / p.blocks, smem = slots ? v.vectors * bytes : 0;
@@ -456,20 +465,18 @@ static bool time(const Variant &v, int mode, bool sentinel, bool keep, size_t el
 #define PINS(T, V, K, LAG, M) {"regs T" #T " V" #V " K" #K " " #LAG " pinned", regs<T, V, K, LAG, true, M>, T, T * K * 4, 3, 1, V, 0, 0}
 #define OWN(T, V, B, AHEAD, M) {"own T" #T " V" #V " B" #B " ahead " #AHEAD, own<T, V, B, AHEAD, M>, T, T * 4, 2, B, V, AHEAD, 0}
 static const Variant group[] = {
-    OWN(256, 8, 4, false, GROUP), OWN(256, 8, 3, true, GROUP), OWN(256, 8, 4, true, GROUP), OWN(512, 8, 1, true, GROUP), OWN(512, 8, 2, true, GROUP), OWN(256, 16, 2, true, GROUP),
+    OWN(256, 8, 4, false, GROUP), OWN(256, 8, 4, true, GROUP), OWN(512, 8, 2, true, GROUP), OWN(256, 16, 2, true, GROUP), OWN(1024, 8, 1, true, GROUP),
     OWN(512, 16, 1, true, GROUP),
     REGS(512, 8, 2, false, GROUP), REGS(512, 8, 2, true, GROUP), REGS(1024, 4, 1, true, GROUP),
-    RING(512, 2, MEET, GROUP, 2, 0), RING(512, 2, MEET, GROUP, 0, 0), RING(512, 2, LAGGED, GROUP, 2, 0), RING(512, 2, LAGGED, GROUP, 3, 0), RING(512, 2, LAGGED, GROUP, 0, 0),
-    RING(1024, 1, LAGGED, GROUP, 0, 0), RING(512, 2, SPLIT, GROUP, 2, 0), RING(512, 2, SPLIT, GROUP, 3, 0), RING(512, 2, SPLIT, GROUP, 0, 0), RING(256, 4, SPLIT, GROUP, 0, 0),
-    RING(256, 2, SPLIT, GROUP, 0, 0), RING(512, 4, SPLIT, GROUP, 0, 0),
+    RING(512, 2, MEET, GROUP, 0, 0), RING(512, 2, LAGGED, GROUP, 2, 0), RING(512, 2, LAGGED, GROUP, 3, 0), RING(512, 2, LAGGED, GROUP, 0, 0), RING(512, 4, LAGGED, GROUP, 3, 0),
+    RING(256, 4, LAGGED, GROUP, 0, 0), RING(256, 4, SPLIT, GROUP, 2, 0), RING(256, 4, SPLIT, GROUP, 3, 0), RING(256, 4, SPLIT, GROUP, 0, 0), RING(256, 2, SPLIT, GROUP, 0, 0),
 };
 static const Variant layer[] = {
-    OWN(512, 16, 1, true, LAYER), REGS(512, 16, 2, false, LAYER), REGS(512, 16, 1, false, LAYER), PINS(512, 16, 1, false, LAYER), RING(512, 2, MEET, LAYER, 0, 0),
-    RING(512, 2, SPLIT, LAYER, 0, 0), RING(512, 1, SPLIT, LAYER, 0, 0), RING(256, 4, SPLIT, LAYER, 0, 0), RING(256, 2, SPLIT, LAYER, 0, 0),
+    OWN(512, 16, 1, true, LAYER), OWN(1024, 8, 1, true, LAYER), REGS(512, 16, 2, false, LAYER), PINS(512, 16, 1, false, LAYER), RING(512, 2, MEET, LAYER, 0, 0), RING(512, 4, MEET, LAYER, 0, 0),
+    RING(256, 4, SPLIT, LAYER, 0, 0), RING(256, 2, SPLIT, LAYER, 0, 0),
 };
 static const Variant batch[] = {
-    RING(512, 2, MEET, BATCH, 0, 3), RING(512, 2, SPLIT, BATCH, 0, 2), RING(512, 2, SPLIT, BATCH, 0, 4), RING(512, 2, SPLIT, BATCH, 0, 6), RING(256, 2, SPLIT, BATCH, 0, 4),
-    RING(256, 2, SPLIT, BATCH, 0, 10),
+    RING(512, 2, MEET, BATCH, 0, 3), RING(512, 2, MEET, BATCH, 0, 6), RING(256, 4, SPLIT, BATCH, 0, 2), RING(256, 4, SPLIT, BATCH, 0, 4), RING(256, 4, SPLIT, BATCH, 0, 6), RING(256, 2, SPLIT, BATCH, 0, 10),
 };
 int main(int argc, char **argv) {
     const char *name = argc > 1 ? argv[1] : "group";
@@ -487,7 +494,7 @@ int main(int argc, char **argv) {
         CK(cudaMalloc(&p.counter, rows * 4)); CK(cudaMalloc(&reference, rows * 16)); CK(cudaMalloc(&flushed, 256 << 20)); CK(cudaMalloc(&worst, 4)); CK(cudaMemset(reference, 0, rows * 16));
         fill<<<2048, 512>>>(X, total, 1), fill<<<256, 512>>>(S, small, 2), fill<<<256, 512>>>(Z, small, 3);
         p.X = X, p.S = S, p.Z = Z, p.rows = rows, p.count = (float)elements, p.pieces = (int)(elements / 4096);
-        p.per = mode == BATCH ? PLANE / 4096 : p.pieces, p.outer = mode == BATCH ? 64ull * PLANE : 0, p.row = mode == BATCH ? PLANE : elements;
+        p.shift = mode == BATCH ? 6 : 28, p.outer = mode == BATCH ? 64ull * PLANE : 0, p.row = mode == BATCH ? PLANE : elements;
         sums<<<dim3(16, rows), 256>>>(p, reference);
         CK(cudaDeviceSynchronize());
         return true;
@@ -504,5 +511,5 @@ int main(int argc, char **argv) {
     if (mode == BATCH) all.assign(std::begin(batch), std::end(batch));
     for (const Variant &v : all)
         for (int how = 0; how < 2; how++) // the meeting by counter and by sentinel; layer norm by counter and with its weights kept in the L2
-            if (!time(v, mode, mode == LAYER ? false : how, mode == LAYER && how, elements, (float)floor, samples)) return 1;
+            if (v.threads + (v.kind ? 0 : 32) <= 1024 && !time(v, mode, mode == LAYER ? false : how, mode == LAYER && how, elements, (float)floor, samples)) return 1;
 }
