@@ -374,6 +374,9 @@ static void visit(Ptx *p, const IrOp *op) {
     case IR_BARRIER:
         barrier(p, op);
         return;
+    case IR_ARRIVE:
+        ptx_arrive(p, op);
+        return;
     case IR_MEET:
         ptx_meet(p, op);
         return;

@@ -433,10 +433,16 @@ void ptx_warpgroup_barrier(Ptx *p) {
 }
 
 /* One thread counts the block's arrival and waits for the others'; the block's barriers pass on what that orders. */
+void ptx_arrive(Ptx *p, const IrOp *op) {
+    static const char text[] = "{ .reg .pred p; .reg .u32 %t; bar.sync 0; mov.u32 %t, %tid.x; setp.ne.u32 p, %t, 0; @p bra ARRIVED; "
+                               "fence.acq_rel.gpu; red.relaxed.gpu.global.add.s32 [$0], 1; ARRIVED: }";
+    LLVMValueRef counter = ptx_address(p, op->operands[0], op->operands[1]);
+    call_attribute(p, ptx_asm(p, LLVMVoidTypeInContext(p->context), 1, &counter, text, "l,~{memory}", true), "convergent");
+}
+
 void ptx_meet(Ptx *p, const IrOp *op) {
     static const char text[] =
-        "{ .reg .pred p; .reg .u32 %t; .reg .s32 %n; bar.sync 0; mov.u32 %t, %tid.x; setp.ne.u32 p, %t, 0; @p bra MET; "
-        "fence.acq_rel.gpu; red.relaxed.gpu.global.add.s32 [$0], 1; "
+        "{ .reg .pred p; .reg .u32 %t; .reg .s32 %n; mov.u32 %t, %tid.x; setp.ne.u32 p, %t, 0; @p bra MET; "
         "AGAIN: ld.relaxed.gpu.global.s32 %n, [$0]; setp.lt.s32 p, %n, $1; @!p bra COME; nanosleep.u32 32; bra AGAIN; "
         "COME: fence.acq_rel.gpu; MET: bar.sync 0; }";
     LLVMValueRef args[2] = {ptx_address(p, op->operands[0], op->operands[1]),

@@ -315,7 +315,7 @@ static bool check_atom(Verifier *v, const IrOp *op) {
 static bool check_meet(Verifier *v, const IrOp *op) {
     const IrType *t = op->operands[0]->type;
     NEED(v, op, t->kind == IR_TYPE_PTR && t->space == IR_SPACE_GLOBAL && t->dtype == DTYPE_I32, "the counters are i32 of global memory");
-    NEED(v, op, ir_type_is_index(op->operands[1]->type) && ir_type_is_index(op->operands[2]->type), "index and count are indices");
+    for (unsigned i = 1; i < op->operand_count; i++) NEED(v, op, ir_type_is_index(op->operands[i]->type), "index and count are indices");
     NEED(v, op, ir_func_attr_int(v->func, "cooperative", 0), "blocks wait for each other in cooperative launches only");
     return true;
 }
@@ -330,7 +330,7 @@ IrCheck ir_kernel_check(IrOpcode opcode) {
         [IR_CLUSTER_PTR] = check_cluster_ptr,
         [IR_EXTRACT] = check_extract,       [IR_MEM_ATOMIC] = check_mem_atomic,
         [IR_TMA_LOAD] = check_tma_load,     [IR_WGMMA] = check_wgmma,
-        [IR_MEET] = check_meet,
+        [IR_MEET] = check_meet,             [IR_ARRIVE] = check_meet,
     };
     return checks[opcode];
 }

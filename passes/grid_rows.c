@@ -7,9 +7,10 @@
  *           shares    A for a chunk of a row in place of X[r, i, :], into a workspace of all chunks' partial results
  *           kept      F and B for the same chunk: each block finishes the row for itself, in the order of the chunks
  *         Both have the same grid, row by row, so that meet_steps can join them: the chunk is then read once.
- *         They are used where the blocks of a row can all be resident (at most BLOCKS a multiprocessor, fewer where functions need
- *         registers), chunks are half full at least, there are rows for more than all of these, partial results are a small part of
- *         what is read, and X is larger than the L2, which would keep it for the second reading; only where a case asks for such a size.
+ *         They are used where the blocks of TEAMS rows are resident, one a multiprocessor (while those of one row wait for each other
+ *         the others load and store), chunks are half full at least, there are rows for more than all of these, partial results are a
+ *         small part of what is read, and X is larger than the L2, which would keep it for the second reading; only where a case asks
+ *         for such a size.
  * needs:  tile functions in state open, before spread_folds; target cuda
  * keeps:  values but for the order in which floats are summed; names
  * breaks: steps are numbered anew
@@ -19,8 +20,8 @@
 
 #include "passes_internal.h"
 
-/* Rows are cut so that a thread holds LANES of them. */
-enum { MOST_FOLDS = 3, THREADS = 256, LANES = 32, CHUNK = THREADS * LANES, BLOCKS = 4, HEAVY_BLOCKS = 3, LITTLE = 4, LOOPS = 3 };
+/* Rows are cut so that a thread holds LANES of them, which fills half of its registers; as much again is under way to the shared memory. */
+enum { MOST_FOLDS = 3, THREADS = 512, LANES = 64, CHUNK = THREADS * LANES, ELEMENT_BYTES = 4, TEAMS = 2, LITTLE = 4, LOOPS = 3 };
 
 typedef struct {
     IrFunc *func;
@@ -45,7 +46,6 @@ typedef struct {
     const Aff *rows, *inner, *extent, *chunks; /* chunks: of a row */
     const Aff *used;                   /* the symbol */
     const char *counters;
-    int64_t blocks;                    /* that a multiprocessor is asked to hold */
 } Rows;
 
 /* ---- What the steps are ---- */
@@ -165,6 +165,7 @@ static bool read_part(Rows *r, IrFunc *func) {
     r->extent = c->extent;
     for (unsigned i = 0; i < r->fold_count; i++)
         if (!is_plain_fold(r->part_axes, r->part_class, r->folds[i])) return false;
+    if (dtype_size(r->load->operands[0]->type->dtype) > ELEMENT_BYTES) return false;
     return is_whole(r, r->load, 0) && !is_stored_to(r->load->operands[0]) && !is_view(r->load->operands[0]);
 }
 
@@ -370,17 +371,10 @@ static const Aff *chunks_of_part(const Rows *r) {
     return aff_ceildiv(c, r->extent, aff_const(c, CHUNK));
 }
 
-static int64_t resident_on(const Rows *r, int64_t sms) {
-    const Target *t = r->ctx->target;
-    int64_t most = r->blocks;
-    if (most * THREADS > t->threads_sm) most = t->threads_sm / THREADS;
-    return sms * most;
-}
-
 /* So many lanes hold the partial results of a row. */
 static int64_t most_chunks(const Rows *r) {
     int64_t lanes = 32, bytes = CHUNK * (int64_t)dtype_size(r->load->operands[0]->type->dtype);
-    while (lanes < resident_on(r, r->ctx->target->sms)) lanes *= 2;
+    while (lanes < r->ctx->target->sms / TEAMS) lanes *= 2;
     int64_t few = bytes / LITTLE / (int64_t)(r->fold_count * dtype_size(r->folds[0]->results[0].type->dtype));
     return lanes < few ? lanes : few;
 }
@@ -389,24 +383,15 @@ static int64_t most_chunks(const Rows *r) {
 static const Aff *used_with(const Rows *r, const Aff *sms) {
     AffCtx *c = r->ctx->module->affs;
     const Target *t = r->ctx->target;
-    const Aff *one = aff_const(c, 1), *room = aff_mul(c, sms, aff_const(c, resident_on(r, 1))), *blocks = aff_mul(c, r->rows, r->chunks);
+    const Aff *one = aff_const(c, 1), *blocks = aff_mul(c, r->rows, r->chunks), *of_row = aff_floordiv(c, sms, aff_const(c, TEAMS));
     const Aff *size = aff_const(c, (int64_t)dtype_size(r->load->operands[0]->type->dtype));
     const Aff *bytes = aff_mul(c, aff_mul(c, aff_mul(c, r->rows, r->inner), r->extent), size);
     const Aff *all = aff_min(c, one, aff_sub(c, r->chunks, one));                               /* more blocks than one */
-    all = aff_min(c, all, aff_sub(c, aff_add(c, aff_min(c, room, aff_const(c, most_chunks(r))), one), r->chunks)); /* they are resident */
-    all = aff_min(c, all, aff_sub(c, blocks, room));                                            /* more rows than these */
+    all = aff_min(c, all, aff_sub(c, aff_add(c, aff_min(c, of_row, aff_const(c, most_chunks(r))), one), r->chunks)); /* several rows at a time */
+    all = aff_min(c, all, aff_sub(c, blocks, sms));                                             /* more rows than these */
     all = aff_min(c, all, aff_sub(c, r->extent, aff_const(c, CHUNK / 2)));                      /* chunks are half full */
     all = aff_min(c, all, aff_sub(c, bytes, aff_const(c, t->l2_bytes)));
     return aff_max(c, aff_const(c, 0), all);
-}
-
-/* Beside the chunk a function's terms need registers. */
-static int64_t blocks_for(const Rows *r) {
-    for (size_t i = 0; i < r->part.ops.len; i++)
-        if (ir_math_info(r->part.ops.data[i]->opcode)) return HEAVY_BLOCKS;
-    for (size_t i = 0; i < r->map.ops.len; i++)
-        if (ir_math_info(r->map.ops.data[i]->opcode)) return HEAVY_BLOCKS;
-    return BLOCKS;
 }
 
 static bool is_asked_for(Rows *r) {
@@ -421,7 +406,7 @@ static bool is_asked_for(Rows *r) {
 static bool find(Rows *r, IrFunc *a) {
     IrFunc *f = a->next, *b = f ? f->next : NULL;
     const Target *t = r->ctx->target;
-    if (!b || f->level != IR_LEVEL_TILE || b->level != IR_LEVEL_TILE || !t->sms || !t->l2_bytes || !t->threads_sm) return false;
+    if (!b || f->level != IR_LEVEL_TILE || b->level != IR_LEVEL_TILE || !t->sms || !t->l2_bytes || t->threads_sm < THREADS) return false;
     if (param_named(a, "num_sms")) return false; /* a size that is called so */
     int64_t step = ir_func_attr_int(a, "step", 0);
     if (ir_func_attr_int(f, "step", 0) != step + 1 || ir_func_attr_int(b, "step", 0) != step + 2) return false;
@@ -430,7 +415,6 @@ static bool find(Rows *r, IrFunc *a) {
     r->part_inner = r->stores[0]->operands[3 - r->row_axis];
     if (!read_map(r, b) || !is_alone(r) || !have_same_sizes(r)) return false;
     r->chunks = aff_mul(r->ctx->module->affs, r->inner, chunks_of_part(r));
-    r->blocks = blocks_for(r);
     return is_asked_for(r);
 }
 
@@ -494,7 +478,7 @@ static void drop_old(const Rows *r, IrFunc *func, IrOp *loop) {
     erase_loop(loop);
     remove_unused(r->ctx->scratch, func->body);
     ir_func_attr_set_int(func, "num_warps", THREADS / 32);
-    ir_func_attr_set_int(func, "min_blocks", resident_on(r, 1));
+    ir_func_attr_set_int(func, "min_blocks", 1);
 }
 
 /* Clones an op of the class for a chunk in place of what it was made for. */

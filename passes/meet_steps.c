@@ -14,7 +14,7 @@
  *
  *     @shares grid N: A(ctaid.x)               @kept grid min(N, resident), cooperative:
  *     @kept   grid N: B(ctaid.x)          =>     for(ctaid.x, N, nctaid.x) (%item) {
- *                                                  A(%item); meet(%counters, %item // K, K); B(%item); barrier() }
+ *                                                  A(%item); arrive(%counters, %item // K); meet(%counters, %item // K, K); B(%item); barrier() }
  */
 #include <string.h>
 
@@ -152,6 +152,7 @@ static void join(PassContext *ctx, IrFunc *f, const IrFunc *before, const char *
     place(ctx, &in, before, f, item);
     IrValue *count = ir_aff_emit(&in, row);
     IrValue *operands[] = {param_named(f, ir_func_attr(f, "counters")->string), ir_binary(&in, IR_FLOORDIV, item, count), count};
+    ir_op_create(&in, IR_ARRIVE, 2, operands, 0, NULL);
     ir_op_create(&in, IR_MEET, 3, operands, 0, NULL);
     for (IrOp *op = old, *next; op != end; op = next) {
         next = op->next;

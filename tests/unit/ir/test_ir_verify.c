@@ -205,7 +205,9 @@ static void test_meet(void) {
     static const char together[] = "kernel (symbol %M: index, workspace %C: ptr<i32, global> of tensor<[M] x i32> elements M, "
                                    "workspace %W: ptr<f32, global> of tensor<[M] x f32> elements M) {num_warps = 1, cooperative = 1}";
     static const char apart[] = "kernel (symbol %M: index, workspace %C: ptr<i32, global> of tensor<[M] x i32> elements M) {num_warps = 1}";
-    accepts(together, "meet(%C, %M, %M)");
+    accepts(together, "arrive(%C, %M)\nmeet(%C, %M, %M)");
+    rejects(together, "arrive(%W, %M)", "the counters are i32 of global memory");
+    rejects(apart, "arrive(%C, %M)", "blocks wait for each other in cooperative launches only");
     rejects(together, "meet(%W, %M, %M)", "the counters are i32 of global memory");
     rejects(together, "%o = const() {value = 1.0} : f32\nmeet(%C, %M, %o)", "index and count are indices");
     rejects(apart, "meet(%C, %M, %M)", "blocks wait for each other in cooperative launches only");
