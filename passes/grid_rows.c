@@ -7,7 +7,7 @@
  *           shares    A for a chunk of a row in place of X[r, i, :], into a workspace of all chunks' partial results
  *           kept      F and B for the same chunk: each block finishes the row for itself, in the order of the chunks
  *         Both have the same grid, row by row, so that meet_steps can join them: the chunk is then read once.
- *         They are used where the blocks of TEAMS rows are resident, one a multiprocessor (while those of one row wait for each other
+ *         They are used where the blocks of TEAMS rows are resident, BLOCKS a multiprocessor (while those of one row wait for each other
  *         the others load and store), chunks are half full at least, there are rows for more than all of these, partial results are a
  *         small part of what is read, and X is larger than the L2, which would keep it for the second reading; only where a case asks
  *         for such a size.
@@ -21,7 +21,7 @@
 #include "passes_internal.h"
 
 /* Rows are cut so that a thread holds LANES of them, which fills half of its registers; as much again is under way to the shared memory. */
-enum { MOST_FOLDS = 3, THREADS = 512, LANES = 64, CHUNK = THREADS * LANES, ELEMENT_BYTES = 4, TEAMS = 2, LITTLE = 4, LOOPS = 3 };
+enum { MOST_FOLDS = 3, THREADS = 512, LANES = 64, BLOCKS = 1, CHUNK = THREADS * LANES, ELEMENT_BYTES = 4, TEAMS = 2, LITTLE = 4, LOOPS = 3 };
 
 typedef struct {
     IrFunc *func;
@@ -374,7 +374,7 @@ static const Aff *chunks_of_part(const Rows *r) {
 /* So many lanes hold the partial results of a row. */
 static int64_t most_chunks(const Rows *r) {
     int64_t lanes = 32, bytes = CHUNK * (int64_t)dtype_size(r->load->operands[0]->type->dtype);
-    while (lanes < r->ctx->target->sms / TEAMS) lanes *= 2;
+    while (lanes < r->ctx->target->sms * BLOCKS / TEAMS) lanes *= 2;
     int64_t few = bytes / LITTLE / (int64_t)(r->fold_count * dtype_size(r->folds[0]->results[0].type->dtype));
     return lanes < few ? lanes : few;
 }
@@ -383,12 +383,13 @@ static int64_t most_chunks(const Rows *r) {
 static const Aff *used_with(const Rows *r, const Aff *sms) {
     AffCtx *c = r->ctx->module->affs;
     const Target *t = r->ctx->target;
-    const Aff *one = aff_const(c, 1), *blocks = aff_mul(c, r->rows, r->chunks), *of_row = aff_floordiv(c, sms, aff_const(c, TEAMS));
+    const Aff *one = aff_const(c, 1), *blocks = aff_mul(c, r->rows, r->chunks), *room = aff_mul(c, sms, aff_const(c, BLOCKS));
+    const Aff *of_row = aff_floordiv(c, room, aff_const(c, TEAMS));
     const Aff *size = aff_const(c, (int64_t)dtype_size(r->load->operands[0]->type->dtype));
     const Aff *bytes = aff_mul(c, aff_mul(c, aff_mul(c, r->rows, r->inner), r->extent), size);
     const Aff *all = aff_min(c, one, aff_sub(c, r->chunks, one));                               /* more blocks than one */
     all = aff_min(c, all, aff_sub(c, aff_add(c, aff_min(c, of_row, aff_const(c, most_chunks(r))), one), r->chunks)); /* several rows at a time */
-    all = aff_min(c, all, aff_sub(c, blocks, sms));                                             /* more rows than these */
+    all = aff_min(c, all, aff_sub(c, blocks, room));                                            /* more rows than these */
     all = aff_min(c, all, aff_sub(c, r->extent, aff_const(c, CHUNK / 2)));                      /* chunks are half full */
     all = aff_min(c, all, aff_sub(c, bytes, aff_const(c, t->l2_bytes)));
     return aff_max(c, aff_const(c, 0), all);
@@ -478,7 +479,7 @@ static void drop_old(const Rows *r, IrFunc *func, IrOp *loop) {
     erase_loop(loop);
     remove_unused(r->ctx->scratch, func->body);
     ir_func_attr_set_int(func, "num_warps", THREADS / 32);
-    ir_func_attr_set_int(func, "min_blocks", 1);
+    ir_func_attr_set_int(func, "min_blocks", BLOCKS);
 }
 
 /* Clones an op of the class for a chunk in place of what it was made for. */
