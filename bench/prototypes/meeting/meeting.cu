@@ -189,7 +189,8 @@ template <int T, int K, int HOW, int MODE> __global__ void __launch_bounds__((HO
             }
             in.go(1, slots);
         }
-        in.go(m, slots);
+        for (int i = 0; i < m; i++, in.go(1, slots)) // a parity says nothing of the fill after the next
+            if (HOW == SPLIT) await(full + in.slot * 8, in.parity);
         publish<1, T>(p, r, b, s, warps, turn);
     };
     auto map = [&](int r, int turn, float k) {
