@@ -44,7 +44,7 @@ typedef struct {
     const Axes *part_axes, *finish_axes, *map_axes;
     size_t part_class, map_class;
     const Aff *rows, *inner, *extent, *chunks; /* chunks: of a row */
-    const Aff *used;                   /* the symbol */
+    DerivedSymbol used;
     const char *counters;
 } Rows;
 
@@ -395,15 +395,6 @@ static const Aff *used_with(const Rows *r, const Aff *sms) {
     return aff_max(c, aff_const(c, 0), all);
 }
 
-static bool is_asked_for(Rows *r) {
-    const IrModule *m = r->ctx->module;
-    const Aff *used = used_with(r, aff_const(m->affs, r->ctx->target->sms));
-    int64_t value;
-    for (size_t i = 0; i < m->case_count; i++)
-        if (aff_eval(used, case_symbol, &m->cases[i], &value) && value == 1) return true;
-    return false;
-}
-
 static bool find(Rows *r, IrFunc *a) {
     IrFunc *f = a->next, *b = f ? f->next : NULL;
     const Target *t = r->ctx->target;
@@ -416,18 +407,15 @@ static bool find(Rows *r, IrFunc *a) {
     r->part_inner = r->stores[0]->operands[3 - r->row_axis];
     if (!read_map(r, b) || !is_alone(r) || !have_same_sizes(r)) return false;
     r->chunks = aff_mul(r->ctx->module->affs, r->inner, chunks_of_part(r));
-    return is_asked_for(r);
+    return step_is_asked_for(r->ctx, a, used_with(r, aff_const(r->ctx->module->affs, t->sms)));
 }
 
 /* ---- The new steps ---- */
 
 static void add_symbols(const Rows *r, IrFunc *func) {
-    IrModule *m = r->ctx->module;
-    const Aff *sms = aff_sym(m->affs, "num_sms");
-    IrValue *arg = ir_func_add_param(func, IR_PARAM_SYMBOL, "num_sms", ir_type_index(m), IR_DIR_IN);
-    func->params[arg->index].derived = sms;
-    arg = ir_func_add_param(func, IR_PARAM_SYMBOL, r->used->name, ir_type_index(m), IR_DIR_IN);
-    func->params[arg->index].derived = used_with(r, sms);
+    const Aff *sms = aff_sym(r->ctx->module->affs, "num_sms");
+    func_add_symbol(func, (DerivedSymbol){sms, sms});
+    func_add_symbol(func, r->used);
 }
 
 /* Rows of whole pieces of 16 bytes. */
@@ -435,7 +423,7 @@ static void add_workspaces(const Rows *r, IrFunc *func) {
     enum { PIECE_ELEMENTS = 4 };
     IrModule *m = r->ctx->module;
     const Aff *piece = aff_const(m->affs, PIECE_ELEMENTS), *pitch = aff_mul(m->affs, piece, aff_ceildiv(m->affs, r->chunks, piece));
-    const Aff *extents[] = {r->rows, pitch}, *elements = aff_mul(m->affs, r->used, r->rows);
+    const Aff *extents[] = {r->rows, pitch}, *elements = aff_mul(m->affs, r->used.name, r->rows);
     for (unsigned i = 0; i < r->fold_count; i++) {
         Dtype dtype = r->folds[i]->results[0].type->dtype;
         func_add_workspace(func, r->sums[i], ir_type_tensor(m, dtype, 2, extents), aff_mul(m->affs, elements, pitch));
@@ -460,7 +448,7 @@ static IrBuilder make_nest(IrFunc *func, unsigned depth, const Aff *const *trips
 enum { USED, ROW, INNER, PIECE, NEST };
 
 static IrBuilder make_grid(const Rows *r, IrFunc *func, IrValue **variables) {
-    const Aff *trips[] = {r->used, r->rows, r->inner, chunks_of_part(r)};
+    const Aff *trips[] = {r->used.name, r->rows, r->inner, chunks_of_part(r)};
     static const char *const names[] = {"used", "row", "inner", "chunk"};
     return make_nest(func, NEST, trips, names, variables);
 }
@@ -623,7 +611,7 @@ static void make_zeros(const Rows *r, IrFunc *func) {
     enum { ZEROS = 1024 };
     IrModule *m = r->ctx->module;
     OpList ops = ops_collect(r->ctx->scratch, func->body);
-    const Aff *lanes = aff_const(m->affs, ZEROS), *trips[] = {r->used, aff_ceildiv(m->affs, r->rows, lanes)};
+    const Aff *lanes = aff_const(m->affs, ZEROS), *trips[] = {r->used.name, aff_ceildiv(m->affs, r->rows, lanes)};
     static const char *const names[] = {"used", "some"};
     IrValue *variables[2];
     IrBuilder b = make_nest(func, 2, trips, names, variables);
@@ -653,7 +641,7 @@ static void keep(Rows *r) {
     IrModule *m = r->ctx->module;
     IrFunc *old[] = {r->part.func, r->finish.func, r->map.func};
     int64_t step = ir_func_attr_int(old[0], "step", 0);
-    r->used = aff_sym(m->affs, param_new_name(m, "kept"));
+    r->used = derived_symbol(m, "kept", used_with(r, aff_sym(m->affs, "num_sms")));
     r->counters = param_new_name(m, "arrived");
     for (unsigned i = 0; i < r->fold_count; i++) r->sums[i] = param_new_name(m, arena_printf(m->arena, "%s_all", r->partials[i]));
     steps_make_room(m, step + 2, 3);
@@ -666,7 +654,7 @@ static void keep(Rows *r) {
     ir_func_attr_set_aff(kept, "of_row", r->chunks);
     for (unsigned i = 0; i < COUNT_OF(old); i++) {
         add_symbols(r, old[i]);
-        step_repeat(old[i], aff_sub(m->affs, aff_const(m->affs, 1), r->used), "alone");
+        step_repeat(old[i], aff_sub(m->affs, aff_const(m->affs, 1), r->used.name), "alone");
     }
     IrFunc *all[] = {old[0], zeros, shares, old[1], old[2], kept}; /* as they stand in the module */
     for (unsigned i = 0; i < COUNT_OF(all); i++) ir_func_attr_set_int(all[i], "step", step + (int64_t)i);

@@ -54,13 +54,24 @@ void step_name(IrFunc *func, const char *name, int64_t step);
 bool is_plain_nest(const OpList *ops, const IrBlock *inner);
 /* How many iterations a loop has. */
 const Aff *loop_trips(IrModule *m, const IrOp *loop);
+/* Of all parallel loops among the ops together; null where a bound is not over symbols. */
+const Aff *parallel_iterations(IrModule *m, const OpList *ops);
 bool aff_over_symbols(const Aff *e);
+
+/* A parameter that is computed from others once a launch. */
+typedef struct {
+    const Aff *name, *formula;
+} DerivedSymbol;
+/* One with a new name, as `stem` or near it, which no function has yet. */
+DerivedSymbol derived_symbol(const IrModule *m, const char *stem, const Aff *formula);
+/* Gives it to a function that may have it. */
+void func_add_symbol(IrFunc *func, DerivedSymbol symbol);
 
 /* A leaf of an expression at the sizes of a case (an IrCase), for aff_eval. */
 bool case_symbol(void *ctx, const Aff *leaf, int64_t *value);
 /* An expression there, over derived symbols of the function, too; num_sms is the target's. */
 bool eval_at_case(const PassContext *ctx, const IrFunc *func, const IrCase *of, const Aff *e, int64_t *value);
-/* Does a case ask for a step of the plan, by sizes at which `used` is 1? */
+/* Does a case ask for a step of the plan, by sizes at which `used` is 1, or is it 1 whatever the sizes are? */
 bool step_is_asked_for(const PassContext *ctx, const IrFunc *func, const Aff *used);
 
 /* The block of the op or of the argument that the value is. */

@@ -28,11 +28,6 @@
 
 enum { MOST_SUMS = 3, LEAST_TRIPS = 4, MARGIN_PERCENT = 20, PARTS_AT_ONCE = 16, MOST_PICOSECONDS = 1 << 30 };
 
-/* A derived symbol. */
-typedef struct {
-    const Aff *name, *formula;
-} Symbol;
-
 typedef struct {
     PassContext *ctx;
     IrFunc *func;
@@ -42,8 +37,7 @@ typedef struct {
     int64_t rows, columns;        /* of each sum */
     const Aff *tiles, *trips;     /* iterations of the parallel loops; of the serial one */
     int64_t step;                 /* of the serial loop's variable */
-    const Aff *saved;             /* over sizes: picoseconds that are saved beyond the margin, or below 1 */
-    Symbol most, used, span, parts; /* parts there may be; 1 where it is split, else 0; iterations of a part; parts */
+    DerivedSymbol most, used, span, parts; /* parts there may be; 1 where it is split, else 0; iterations of a part; parts */
     const char *pieces[MOST_SUMS], *sums[MOST_SUMS]; /* workspaces */
 } Split;
 
@@ -102,14 +96,8 @@ static bool is_plain(const Split *s) {
 
 static bool counts(Split *s) {
     IrModule *m = s->ctx->module;
-    s->tiles = aff_const(m->affs, 1);
-    for (size_t i = 0; i < s->ops.len; i++) {
-        const IrOp *loop = s->ops.data[i];
-        if (loop->opcode != IR_PARALLEL) continue;
-        const Aff *trips = loop_trips(m, loop);
-        if (!aff_over_symbols(trips) || !aff_over_symbols(ir_aff_of(m, loop->operands[0]))) return false;
-        s->tiles = aff_mul(m->affs, s->tiles, trips);
-    }
+    s->tiles = parallel_iterations(m, &s->ops);
+    if (!s->tiles) return false;
     s->trips = loop_trips(m, s->loop);
     return aff_over_symbols(s->trips) && aff_over_symbols(ir_aff_of(m, s->loop->operands[0])) &&
            aff_is_const(ir_aff_of(m, s->loop->operands[2]), &s->step) && s->step > 0;
@@ -165,20 +153,6 @@ static const Aff *used_with(const Split *s, const Aff *most, const Aff *saved) {
     return aff_max(c, aff_const(c, 0), aff_min(c, aff_const(c, 1), worth));
 }
 
-static bool is_asked_for(const Split *s, const Aff *used) {
-    const IrModule *m = s->ctx->module;
-    int64_t value;
-    if (aff_is_const(used, &value)) return value == 1;
-    for (size_t i = 0; i < m->case_count; i++)
-        if (aff_eval(used, case_symbol, &m->cases[i], &value) && value == 1) return true;
-    return false;
-}
-
-static Symbol symbol(const Split *s, const char *stem, const Aff *formula) {
-    IrModule *m = s->ctx->module;
-    return (Symbol){aff_sym(m->affs, param_new_name(m, stem)), formula};
-}
-
 static bool is_worth_it(Split *s) {
     AffCtx *c = s->ctx->module->affs;
     GemmCost cost;
@@ -187,12 +161,12 @@ static bool is_worth_it(Split *s) {
     if (!cost_machine(s->ctx->target, &machine) || machine.products <= 0) return false;
     int64_t beside = gemm_cost_beside(&cost, s->ctx, s->func);
     const Aff *most = most_parts(s, beside * machine.sms);
-    if (!is_asked_for(s, used_with(s, most, saving(s, &cost, &machine, (double)beside, most)))) return false;
+    if (!step_is_asked_for(s->ctx, s->func, used_with(s, most, saving(s, &cost, &machine, (double)beside, most)))) return false;
     const Aff *one = aff_const(c, 1);
-    s->most = symbol(s, "most", aff_max(c, aff_const(c, 0), most));
-    s->used = symbol(s, "split", used_with(s, s->most.name, saving(s, &cost, &machine, (double)beside, s->most.name)));
-    s->span = symbol(s, "span", aff_max(c, one, aff_ceildiv(c, s->trips, aff_max(c, one, s->most.name))));
-    s->parts = symbol(s, "parts", aff_mul(c, s->used.name, aff_ceildiv(c, s->trips, s->span.name)));
+    s->most = derived_symbol(s->ctx->module, "most", aff_max(c, aff_const(c, 0), most));
+    s->used = derived_symbol(s->ctx->module, "split", used_with(s, s->most.name, saving(s, &cost, &machine, (double)beside, s->most.name)));
+    s->span = derived_symbol(s->ctx->module, "span", aff_max(c, one, aff_ceildiv(c, s->trips, aff_max(c, one, s->most.name))));
+    s->parts = derived_symbol(s->ctx->module, "parts", aff_mul(c, s->used.name, aff_ceildiv(c, s->trips, s->span.name)));
     return true;
 }
 
@@ -218,11 +192,6 @@ static bool find(Split *s) {
 
 /* ---- The steps ---- */
 
-static void add_symbol(IrFunc *func, Symbol symbol) {
-    IrValue *arg = ir_func_add_param(func, IR_PARAM_SYMBOL, symbol.name->name, ir_type_index(func->module), IR_DIR_IN);
-    func->params[arg->index].derived = symbol.formula;
-}
-
 /* The workspaces, as matrices of `rows` rows of a tile's columns for each iteration of the parallel loops, of each part or summed. */
 static void add_workspaces(const Split *s, IrFunc *func, bool pieces, bool sums) {
     IrModule *m = s->ctx->module;
@@ -239,11 +208,11 @@ static void add_workspaces(const Split *s, IrFunc *func, bool pieces, bool sums)
 }
 
 static void make_step(const Split *s, IrFunc *func, bool pieces, bool sums) {
-    add_symbol(func, s->most);
-    add_symbol(func, s->used);
+    func_add_symbol(func, s->most);
+    func_add_symbol(func, s->used);
     if (!pieces && !sums) return;
-    add_symbol(func, s->span);
-    add_symbol(func, s->parts);
+    func_add_symbol(func, s->span);
+    func_add_symbol(func, s->parts);
     add_workspaces(s, func, pieces, sums);
 }
 

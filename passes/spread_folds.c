@@ -28,11 +28,6 @@
 /* BLOCKS a multiprocessor are aimed at; a part reads PART_BYTES, a transcendental function counting as so many. */
 enum { MOST_FOLDS = 3, BLOCKS = 8, LEAST_PARTS = 3, PART_BYTES = 1 << 16, FUNCTION_BYTES = 16, LEAST_UNIT = 32 };
 
-/* A derived symbol. */
-typedef struct {
-    const Aff *name, *formula;
-} Symbol;
-
 typedef struct {
     PassContext *ctx;
     IrFunc *func;
@@ -44,25 +39,12 @@ typedef struct {
     const Aff *iterations;               /* of the kernel, all loops together */
     int64_t unit;                        /* parts are multiples of so many lanes */
     const Aff *used_here;                /* over the sizes of a case: 1 or 0 */
-    Symbol most, used, pieces, parts;
+    DerivedSymbol most, used, pieces, parts;
     const char *workspaces[MOST_FOLDS];
     unsigned axis[MOST_FOLDS]; /* in place: which axis of the workspace holds the parts */
 } Spread;
 
 /* ---- Which kernels ---- */
-
-static bool counts_iterations(Spread *s) {
-    IrModule *m = s->ctx->module;
-    s->iterations = aff_const(m->affs, 1);
-    for (size_t i = 0; i < s->ops.len; i++) {
-        const IrOp *loop = s->ops.data[i];
-        if (loop->opcode != IR_PARALLEL) continue;
-        const Aff *trips = loop_trips(m, loop);
-        if (!aff_over_symbols(trips) || !aff_over_symbols(ir_aff_of(m, loop->operands[0]))) return false;
-        s->iterations = aff_mul(m->affs, s->iterations, trips);
-    }
-    return true;
-}
 
 static bool is_whole_load(const Spread *s, const IrOp *load) {
     IrModule *m = s->ctx->module;
@@ -169,20 +151,15 @@ static const Aff *used_with(const Spread *s, const Aff *most) {
     return aff_max(c, aff_const(c, 0), aff_min(c, aff_const(c, 1), aff_min(c, enough, s->iterations)));
 }
 
-static Symbol symbol(const Spread *s, const char *stem, const Aff *formula) {
-    IrModule *m = s->ctx->module;
-    return (Symbol){aff_sym(m->affs, param_new_name(m, stem)), formula};
-}
-
 /* The most parts that there may be; 1 where the kernel is spread, else 0; units in a part; parts, of which there is 1 where it is not. */
 static void name_symbols(Spread *s) {
     AffCtx *c = s->ctx->module->affs;
     const Aff *one = aff_const(c, 1);
-    s->most = symbol(s, "most", aff_min(c, room(s), units_of(s)));
-    s->used = symbol(s, "spread", used_with(s, s->most.name));
-    s->pieces = symbol(s, "pieces", aff_max(c, one, aff_ceildiv(c, units_of(s), aff_max(c, one, s->most.name))));
+    s->most = derived_symbol(s->ctx->module, "most", aff_min(c, room(s), units_of(s)));
+    s->used = derived_symbol(s->ctx->module, "spread", used_with(s, s->most.name));
+    s->pieces = derived_symbol(s->ctx->module, "pieces", aff_max(c, one, aff_ceildiv(c, units_of(s), aff_max(c, one, s->most.name))));
     const Aff *parts = aff_ceildiv(c, units_of(s), s->pieces.name);
-    s->parts = symbol(s, "parts", aff_add(c, one, aff_mul(c, s->used.name, aff_sub(c, parts, one))));
+    s->parts = derived_symbol(s->ctx->module, "parts", aff_add(c, one, aff_mul(c, s->used.name, aff_sub(c, parts, one))));
 }
 
 /* In the finish, what was absent along other axes is what the loads of the workspace leave out: from a lane on. */
@@ -215,7 +192,8 @@ static bool find_along(Spread *s, size_t index) {
 static bool find(Spread *s) {
     s->ops = ops_collect(s->ctx->scratch, s->func->body);
     s->axes = axes_analyse(s->ctx->scratch, s->func);
-    if (!s->ctx->target->sms || !counts_iterations(s)) return false;
+    s->iterations = parallel_iterations(s->ctx->module, &s->ops);
+    if (!s->ctx->target->sms || !s->iterations) return false;
     for (size_t i = 0; i < axes_count(s->axes); i++)
         if (find_along(s, i)) return true;
     return false;
@@ -310,17 +288,11 @@ static void widen(const Spread *s, IrFunc *func, const char *workspace, unsigned
 
 /* ---- The steps ---- */
 
-static void add_symbol(IrFunc *func, Symbol symbol) {
-    if (param_named(func, symbol.name->name)) return;
-    IrValue *arg = ir_func_add_param(func, IR_PARAM_SYMBOL, symbol.name->name, ir_type_index(func->module), IR_DIR_IN);
-    func->params[arg->index].derived = symbol.formula;
-}
-
 static void add_symbols(const Spread *s, IrFunc *func) {
-    add_symbol(func, s->most);
-    add_symbol(func, s->used);
-    add_symbol(func, s->pieces);
-    add_symbol(func, s->parts);
+    func_add_symbol(func, s->most);
+    func_add_symbol(func, s->used);
+    func_add_symbol(func, s->pieces);
+    func_add_symbol(func, s->parts);
 }
 
 /* Which of the kernel's iterations it is, in a builder of one of them. */
@@ -484,8 +456,8 @@ static void spread(Spread *s) {
     IrFunc *finish = in_place ? NULL : ir_func_clone(s->func, name);
     step_name(as_it_was, name, step + (in_place ? 1 : 2));
     step_name(s->func, step_new_name(m, name, "part"), step);
-    add_symbol(as_it_was, s->most);
-    add_symbol(as_it_was, s->used);
+    func_add_symbol(as_it_was, s->most);
+    func_add_symbol(as_it_was, s->used);
     step_repeat(as_it_was, aff_sub(m->affs, aff_const(m->affs, 1), s->used.name), "alone");
     add_symbols(s, s->func);
     if (finish) {

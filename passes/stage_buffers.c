@@ -251,6 +251,7 @@ static IrValue *present_along_k(Staging *s, IrValue *factor) {
     }
     return zeros_along_k(factor, factor->def ? ir_builder_after(factor->def) : ir_builder_before(factor->block->first));
 }
+
 static void plan_ring(Staging *s, Ring *ring, IrBlock *block, IrOp *const *gemms, size_t count) {
     int64_t ahead = 0, once = 0;
     for (size_t g = 0; g < count; g++) {

@@ -33,6 +33,16 @@ void func_add_workspace(IrFunc *func, const char *name, const IrType *type, cons
     func->params[arg->index].elements = elements;
 }
 
+DerivedSymbol derived_symbol(const IrModule *m, const char *stem, const Aff *formula) {
+    return (DerivedSymbol){aff_sym(m->affs, param_new_name(m, stem)), formula};
+}
+
+void func_add_symbol(IrFunc *func, DerivedSymbol symbol) {
+    if (param_named(func, symbol.name->name)) return;
+    IrValue *arg = ir_func_add_param(func, IR_PARAM_SYMBOL, symbol.name->name, ir_type_index(func->module), IR_DIR_IN);
+    func->params[arg->index].derived = symbol.formula;
+}
+
 IrOp *step_repeat(IrFunc *func, const Aff *times, const char *name) {
     IrOp *first = func->body->first, *last = func->body->last;
     IrBuilder b = ir_builder_before(first);
@@ -89,4 +99,16 @@ bool aff_over_symbols(const Aff *e) {
 const Aff *loop_trips(IrModule *m, const IrOp *loop) {
     const Aff *length = aff_sub(m->affs, ir_aff_of(m, loop->operands[1]), ir_aff_of(m, loop->operands[0]));
     return aff_ceildiv(m->affs, length, ir_aff_of(m, loop->operands[2]));
+}
+
+const Aff *parallel_iterations(IrModule *m, const OpList *ops) {
+    const Aff *iterations = aff_const(m->affs, 1);
+    for (size_t i = 0; i < ops->len; i++) {
+        const IrOp *loop = ops->data[i];
+        if (loop->opcode != IR_PARALLEL) continue;
+        const Aff *trips = loop_trips(m, loop);
+        if (!aff_over_symbols(trips) || !aff_over_symbols(ir_aff_of(m, loop->operands[0]))) return NULL;
+        iterations = aff_mul(m->affs, iterations, trips);
+    }
+    return iterations;
 }

@@ -78,10 +78,9 @@ static int64_t best_group(const Tiles *t, double resident) {
 static const Aff *once_a_launch(IrFunc *f, const char *stem, const Aff *formula) {
     int64_t value;
     if (aff_is_const(formula, &value)) return formula;
-    const char *name = param_new_name(f->module, stem);
-    IrValue *arg = ir_func_add_param(f, IR_PARAM_SYMBOL, name, ir_type_index(f->module), IR_DIR_IN);
-    f->params[arg->index].derived = formula;
-    return aff_sym(f->module->affs, name);
+    DerivedSymbol symbol = derived_symbol(f->module, stem, formula);
+    func_add_symbol(f, symbol);
+    return symbol.name;
 }
 
 /* 1 where groups are worth it, else 0: enough columns, whose factor is larger than its share. */
@@ -101,14 +100,6 @@ static const Aff *group_formula(const Tiles *t, const Aff *trips, const Aff *wor
     return aff_add(c, one, aff_mul(c, worth, aff_sub(c, group, one)));
 }
 
-static bool is_asked_for(const IrModule *m, const Aff *worth) {
-    int64_t value;
-    if (aff_is_const(worth, &value)) return value == 1;
-    for (size_t i = 0; i < m->case_count; i++)
-        if (aff_eval(worth, case_symbol, &m->cases[i], &value) && value == 1) return true;
-    return false;
-}
-
 const Aff *tile_order_group(PassContext *ctx, IrFunc *f, IrOp *row, IrOp *column, const Aff *rows, const Aff *columns) {
     Tiles t = {.ctx = ctx, .func = f, .row = row, .column = column, .rows = rows, .columns = columns};
     CostMachine machine;
@@ -120,7 +111,7 @@ const Aff *tile_order_group(PassContext *ctx, IrFunc *f, IrOp *row, IrOp *column
     double resident = (double)(gemm_cost_beside(&t.cost, ctx, f) * ctx->target->sms);
     int64_t too_many = columns_too_many(&t, &machine, resident);
     const Aff *worth = too_many ? worth_formula(&t, trips, too_many) : NULL;
-    if (!worth || !is_asked_for(ctx->module, worth)) return NULL;
+    if (!worth || !step_is_asked_for(ctx, f, worth)) return NULL;
     worth = once_a_launch(f, "grouped", worth);
     return once_a_launch(f, "order", group_formula(&t, trips, worth, best_group(&t, resident)));
 }

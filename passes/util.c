@@ -85,6 +85,7 @@ bool eval_at_case(const PassContext *ctx, const IrFunc *func, const IrCase *of, 
 
 bool step_is_asked_for(const PassContext *ctx, const IrFunc *func, const Aff *used) {
     int64_t value;
+    if (aff_is_const(used, &value)) return value == 1;
     for (size_t i = 0; i < ctx->module->case_count; i++)
         if (eval_at_case(ctx, func, &ctx->module->cases[i], used, &value) && value == 1) return true;
     return false;

@@ -10,9 +10,10 @@
  *   %k = line at 0
  *   for(0, Z, %k) (%z, %k) { %a = line at 2 z + 1; %b = line at 2 z + 2; %w = %i + %k + %a + %b; ... yield(%b) }
  *
+ * Where an iteration's new lines are few, those of a group of iterations are one box: the loop becomes one over groups
+ * (`%group`) around one over a group's iterations.
+ *
  * A sketch's sums may be added in any order (0003). */
-
-
 #include "window_internal.h"
 
 enum {

@@ -112,8 +112,8 @@ static int64_t byte_of(const Slot *s, size_t thread, unsigned reg, unsigned byte
 }
 
 /* The same of 16x8x32 bytes, with sums that wrap. */
-static void multiply_bytes(Inst *inst, size_t first, bool is_signed) {
-    int64_t a[16][32], b[32][8];
+/* Rows and columns of bytes as a warp's threads hold them. */
+static void factors_of_bytes(const Inst *inst, size_t first, bool is_signed, int64_t a[16][32], int64_t b[32][8]) {
     for (size_t l = 0; l < WARP; l++)
         for (unsigned byte = 0; byte < 4; byte++) {
             size_t group = l / 4, k = l % 4 * 4 + byte, t = first + l;
@@ -122,6 +122,11 @@ static void multiply_bytes(Inst *inst, size_t first, bool is_signed) {
             for (unsigned reg = 0; reg < 2; reg++)
                 b[k + reg * 16][group] = byte_of(inst->operands[1], t, reg, byte, is_signed);
         }
+}
+
+static void multiply_bytes(Inst *inst, size_t first, bool is_signed) {
+    int64_t a[16][32], b[32][8];
+    factors_of_bytes(inst, first, is_signed, a, b);
     const Slot *c = inst->operands[2];
     Slot *d = inst->results[0];
     for (size_t l = 0; l < WARP; l++)
@@ -133,29 +138,22 @@ static void multiply_bytes(Inst *inst, size_t first, bool is_signed) {
         }
 }
 
-static double small_float_of(const Slot *s, size_t thread, unsigned reg, unsigned byte, Dtype dtype) {
-    uint8_t bits = (uint8_t)byte_of(s, thread, reg, byte, false);
-    return dtype_read(dtype, &bits);
+static double float_of_byte(Dtype dtype, int64_t byte) {
+    return dtype_read(dtype, &(uint8_t){(uint8_t)byte});
 }
 
 /* The same of 8-bit floats: terms are cut as sums of tensor cores cut them at worst. */
 static void multiply_f8(Inst *inst, size_t first, Dtype dtype) {
-    double a[16][32], b[32][8], terms[33];
-    for (size_t l = 0; l < WARP; l++)
-        for (unsigned byte = 0; byte < 4; byte++) {
-            size_t group = l / 4, k = l % 4 * 4 + byte, t = first + l;
-            for (unsigned reg = 0; reg < 4; reg++)
-                a[group + reg % 2 * 8][k + reg / 2 * 16] = small_float_of(inst->operands[0], t, reg, byte, dtype);
-            for (unsigned reg = 0; reg < 2; reg++)
-                b[k + reg * 16][group] = small_float_of(inst->operands[1], t, reg, byte, dtype);
-        }
+    int64_t a[16][32], b[32][8];
+    double terms[33];
+    factors_of_bytes(inst, first, false, a, b);
     const Slot *c = inst->operands[2];
     Slot *d = inst->results[0];
     for (size_t l = 0; l < WARP; l++)
         for (size_t e = 0; e < 4; e++) {
             size_t row = l / 4 + e / 2 * 8, column = l % 4 * 2 + e % 2;
             terms[32] = c->cells[(first + l) * c->n + e].f;
-            for (size_t k = 0; k < 32; k++) terms[k] = a[row][k] * b[k][column];
+            for (size_t k = 0; k < 32; k++) terms[k] = float_of_byte(dtype, a[row][k]) * float_of_byte(dtype, b[k][column]);
             d->cells[(first + l) * d->n + e].f = (float)interpret_cut_sum(terms, COUNT_OF(terms), F8_SUM_BITS);
         }
 }
