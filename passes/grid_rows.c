@@ -468,6 +468,7 @@ static void drop_old(const Rows *r, IrFunc *func, IrOp *loop) {
     remove_unused(r->ctx->scratch, func->body);
     ir_func_attr_set_int(func, "num_warps", THREADS / 32);
     ir_func_attr_set_int(func, "min_blocks", BLOCKS);
+    ir_func_attr_set_int(func, "row_lanes", CHUNK); /* no passes over a chunk */
 }
 
 /* Clones an op of the class for a chunk in place of what it was made for. */
