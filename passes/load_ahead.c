@@ -4,9 +4,10 @@
  *         registers: each thread copies its own lanes, asynchronously, to places of its own in shared memory, and reads
  *         them back at the next turn's begin. As nobody else touches these places no barrier is needed; the copies are
  *         issued behind the turn's first reduction, where what was read is in registers, if there is a next turn. Absent
- *         lanes are stored as what the load put there.
+ *         lanes are stored as what the load put there. Of blocks that meet others, what a turn loads by its number alone is copied
+ *         ahead likewise, behind the arrival: nobody waits for these copies, and they are under way while the block waits.
  * needs:  kernel level, before fuse_maps, target cuda with cp.async; a kernel with the attribute `resident` (one block
- *         fills a multiprocessor); room in the block's shared memory
+ *         fills a multiprocessor) or `meeting`; room in the block's shared memory
  * keeps:  values, order of effects within a turn
  * breaks: shared_bytes
  * source: double buffering; docs/decisions/0022-rows-ahead.md
