@@ -21,7 +21,7 @@ static const char *param_type(CPrinter *p, const IrFunc *f, unsigned i, bool res
     if (v->type->kind != IR_TYPE_PTR)
         return v->type->is_index ? p->dialect->index_type : c_type(p, v->type->dtype);
     return arena_printf(p->arena, "%s%s *%s", read_only_in_step(f, i) ? "const " : "",
-                        c_type(p, v->type->dtype), restricted ? p->dialect->restrict_word : "");
+                        c_type(p, v->type->dtype), restricted && !param_is_shared(f, i) ? p->dialect->restrict_word : "");
 }
 
 CList c_parameters(CPrinter *p, const IrFunc *f, bool restricted, const char *extra) {

@@ -190,6 +190,25 @@ static void print_maps(CPrinter *p, const IrFunc *f) {
             if (strcmp(f->params[t].name, f->params[i].map.tensor) == 0) print_map(p, f, i, t);
 }
 
+/* cudaLaunchKernelExC with the attribute that all blocks are resident at once, else an error. */
+static void print_cooperative(CPrinter *p, const IrFunc *f, const char *grid, const char *entry, const char *bytes) {
+    c_line(p, "cudaLaunchAttribute together = {};");
+    c_line(p, "together.id = cudaLaunchAttributeCooperative;");
+    c_line(p, "together.val.cooperative = 1;");
+    c_line(p, "cudaLaunchConfig_t config = {};");
+    c_line(p, "config.gridDim = %s;", grid);
+    c_line(p, "config.blockDim = %lld;", (long long)func_threads(f));
+    c_line(p, "config.dynamicSmemBytes = %s;", bytes);
+    c_line(p, "config.stream = stream;");
+    c_line(p, "config.attrs = &together;");
+    c_line(p, "config.numAttrs = 1;");
+    CList arguments = c_arguments(p, f);
+    const char **items = ARENA_ARRAY(p->arena, const char *, arguments.count + 2);
+    items[0] = "&config", items[1] = entry;
+    for (size_t i = 0; i < arguments.count; i++) items[i + 2] = arguments.items[i];
+    c_print_call(p, "return", "cudaLaunchKernelEx", (CList){items, arguments.count + 2}, ");", false);
+}
+
 static void print_launch(CPrinter *p, const IrFunc *f) {
     const char *grid = print_grid(p, f), *entry = emit_entry_name(p->arena, f);
     const Aff *shared = c_func_aff(p, f, "shared_bytes", 0);
@@ -198,6 +217,10 @@ static void print_launch(CPrinter *p, const IrFunc *f) {
     /* up to 48 KiB need no attribute */
     if (!aff_is_const(shared, &constant) || constant > 49152) print_shared(p, entry, bytes);
     print_maps(p, f);
+    if (ir_func_attr_int(f, "cooperative", 0)) {
+        print_cooperative(p, f, grid, entry, bytes);
+        return;
+    }
     const char *launch = arena_printf(p->arena, "%s<<<%s, %lld, %s, stream>>>", entry, grid,
                                       (long long)func_threads(f), bytes);
     c_print_call(p, "", launch, c_arguments(p, f), ");", false);

@@ -562,6 +562,13 @@ static void statement(CPrinter *p, const IrOp *op) {
     case IR_BARRIER:
         synchronise(p, op);
         return;
+    case IR_ARRIVE:
+        c_statement(p, "%s(&%s);", c_helper(p, C_HELPER_ARRIVE, DTYPE_NONE, DTYPE_NONE), c_element(p, op->operands[0], op->operands[1]));
+        return;
+    case IR_MEET:
+        c_statement(p, "%s(&%s, %s);", c_helper(p, C_HELPER_MEET, DTYPE_NONE, DTYPE_NONE), c_element(p, op->operands[0], op->operands[1]),
+                    c_use(p, op->operands[2]).text);
+        return;
     case IR_WGMMA:
     case IR_WGMMA_WAIT:
         c_wgmma(p, op);

@@ -149,6 +149,10 @@ bool param_is_read_only(const IrFunc *f, unsigned index) {
     return true;
 }
 
+bool param_is_shared(const IrFunc *f, unsigned index) {
+    return f->params[index].kind == IR_PARAM_WORKSPACE && ir_func_attr(f, "meeting");
+}
+
 size_t param_access_bytes(const IrFunc *f, unsigned index) {
     const IrValue *p = f->body->args[index];
     size_t widest = dtype_size(p->type->dtype);

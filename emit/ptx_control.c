@@ -424,6 +424,12 @@ static void visit(Ptx *p, const IrOp *op) {
     case IR_BARRIER:
         barrier(p, op);
         return;
+    case IR_ARRIVE:
+        ptx_arrive(p, op);
+        return;
+    case IR_MEET:
+        ptx_meet(p, op);
+        return;
     case IR_MEM_LOAD:
         ptx_load(p, op);
         return;
@@ -519,7 +525,7 @@ static void bind_params(Ptx *p, const IrFunc *f) {
             map_attributes(p, i + 1);
             continue;
         }
-        attribute(p, p->function, i + 1, "noalias");
+        if (!param_is_shared(f, i)) attribute(p, p->function, i + 1, "noalias");
         if (param_is_read_only(f, i)) attribute(p, p->function, i + 1, "readonly");
     }
 }

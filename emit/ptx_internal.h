@@ -69,6 +69,8 @@ void ptx_load(Ptx *p, const IrOp *op);
 void ptx_store(Ptx *p, const IrOp *op);
 void ptx_atomic(Ptx *p, const IrOp *op); /* ptx_atomic.c */
 /* Address of an element; memory holds bool as a byte. */
+void ptx_arrive(Ptx *p, const IrOp *op);
+void ptx_meet(Ptx *p, const IrOp *op);
 LLVMValueRef ptx_address(Ptx *p, const IrValue *ptr, const IrValue *offset);
 void ptx_frag_get(Ptx *p, const IrOp *op);
 /* Writes a scalar or vec into a frag at element indices. */

@@ -432,6 +432,24 @@ void ptx_warpgroup_barrier(Ptx *p) {
     call_attribute(p, ptx_asm(p, LLVMVoidTypeInContext(p->context), 0, NULL, text, "~{memory}", true), "convergent");
 }
 
+/* One thread counts the block's arrival and waits for the others'; the block's barriers pass on what that orders. */
+void ptx_arrive(Ptx *p, const IrOp *op) {
+    static const char text[] = "{ .reg .pred p; .reg .u32 %t; bar.sync 0; mov.u32 %t, %tid.x; setp.ne.u32 p, %t, 0; @p bra ARRIVED; "
+                               "fence.acq_rel.gpu; red.relaxed.gpu.global.add.s32 [$0], 1; ARRIVED: }";
+    LLVMValueRef counter = ptx_address(p, op->operands[0], op->operands[1]);
+    call_attribute(p, ptx_asm(p, LLVMVoidTypeInContext(p->context), 1, &counter, text, "l,~{memory}", true), "convergent");
+}
+
+void ptx_meet(Ptx *p, const IrOp *op) {
+    static const char text[] =
+        "{ .reg .pred p; .reg .u32 %t; .reg .s32 %n; mov.u32 %t, %tid.x; setp.ne.u32 p, %t, 0; @p bra MET; "
+        "AGAIN: ld.relaxed.gpu.global.s32 %n, [$0]; setp.lt.s32 p, %n, $1; @!p bra COME; nanosleep.u32 32; bra AGAIN; "
+        "COME: fence.acq_rel.gpu; MET: bar.sync 0; }";
+    LLVMValueRef args[2] = {ptx_address(p, op->operands[0], op->operands[1]),
+                            LLVMBuildTrunc(p->b, ptx_use(p, op->operands[2]), LLVMInt32TypeInContext(p->context), "")};
+    call_attribute(p, ptx_asm(p, LLVMVoidTypeInContext(p->context), 2, args, text, "l,r,~{memory}", true), "convergent");
+}
+
 void ptx_cluster_barrier(Ptx *p) {
     LLVMValueRef call = ptx_asm(p, LLVMVoidTypeInContext(p->context), 0, NULL,
                                 "barrier.cluster.arrive.aligned; barrier.cluster.wait.aligned;", "~{memory}", true);

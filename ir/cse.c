@@ -65,6 +65,8 @@ static bool ops_equal(const IrOp *a, const IrOp *b) {
     return attrs_equal(a->attrs, b->attrs);
 }
 
+bool ir_attrs_equal(const IrOp *a, const IrOp *b) { return attrs_equal(a->attrs, b->attrs); }
+
 static uint64_t op_hash(const IrOp *op) {
     uint64_t h = mix((uint64_t)op->opcode, op->operand_count);
     for (unsigned i = 0; i < op->operand_count; i++)

@@ -311,6 +311,7 @@ int64_t ir_attr_int(const IrOp *op, const char *key, int64_t fallback);
 const char *ir_attr_str(const IrOp *op, const char *key, const char *fallback);
 bool ir_attr_bool(const IrOp *op, const char *key);              /* absent: false */
 void ir_attr_remove(IrOp *op, const char *key);
+bool ir_attrs_equal(const IrOp *a, const IrOp *b);
 void ir_attr_copy(IrOp *to, const IrOp *from, const char *key);  /* nothing where it is absent */
 /* The same on functions. */
 void ir_func_attr_set_int(IrFunc *f, const char *key, int64_t value);

@@ -86,6 +86,8 @@ static bool check_address(Verifier *v, const IrOp *op, unsigned ptr, const IrTyp
 static bool check_mem_load(Verifier *v, const IrOp *op) {
     const IrType *t = op->results[0].type;
     NEED(v, op, op->operand_count != 3, "a mask comes with the other value");
+    for (const IrUse *use = op->operands[0]->uses; use && ir_attr_bool(op, "predicated"); use = use->next)
+        NEED(v, op, use->op->opcode != IR_MEM_STORE && use->op->opcode != IR_MEM_ATOMIC, "a predicated load is of memory that is only read");
     if (!check_address(v, op, 0, t)) return false;
     if (op->operand_count == 2) return true;
     NEED(v, op, ir_type_is_bool(op->operands[2]->type), "the mask is a bool scalar");
@@ -310,6 +312,14 @@ static bool check_atom(Verifier *v, const IrOp *op) {
     return check_atom_operands(v, op, atoms[row].operands);
 }
 
+static bool check_meet(Verifier *v, const IrOp *op) {
+    const IrType *t = op->operands[0]->type;
+    NEED(v, op, t->kind == IR_TYPE_PTR && t->space == IR_SPACE_GLOBAL && t->dtype == DTYPE_I32, "the counters are i32 of global memory");
+    for (unsigned i = 1; i < op->operand_count; i++) NEED(v, op, ir_type_is_index(op->operands[i]->type), "index and count are indices");
+    NEED(v, op, ir_func_attr_int(v->func, "cooperative", 0), "blocks wait for each other in cooperative launches only");
+    return true;
+}
+
 IrCheck ir_kernel_check(IrOpcode opcode) {
     static const IrCheck checks[IR_OP_COUNT] = {
         [IR_SPECIAL] = check_special,       [IR_MAP] = check_map,
@@ -320,6 +330,7 @@ IrCheck ir_kernel_check(IrOpcode opcode) {
         [IR_CLUSTER_PTR] = check_cluster_ptr,
         [IR_EXTRACT] = check_extract,       [IR_MEM_ATOMIC] = check_mem_atomic,
         [IR_TMA_LOAD] = check_tma_load,     [IR_WGMMA] = check_wgmma,
+        [IR_MEET] = check_meet,             [IR_ARRIVE] = check_meet,
     };
     return checks[opcode];
 }

@@ -129,7 +129,7 @@ static void fill_roofs(const CostMachine *m, const CostLaunch *l, CostEstimate *
 }
 
 CostEstimate cost_estimate(const CostMachine *m, const CostLaunch *l) {
-    CostEstimate e = {0};
+    CostEstimate e = {.meeting = l->meeting};
     occupancy(m, l, &e);
     fill_roofs(m, l, &e);
     double cluster = l->cluster > 1 ? (double)l->cluster : 1;
@@ -179,4 +179,5 @@ void cost_explain(const CostEstimate *e, double floor_seconds, Str *out) {
     double lost = e->roofs[COST_LATENCY] / e->seconds;
     if (isfinite(e->seconds) && lost > 0.03)
         str_printf(out, ", %.0f %% of the time waiting for it", 100 * lost);
+    if (e->meeting > 1) str_printf(out, ", %lld blocks keep a row together and wait for each other", (long long)e->meeting);
 }

@@ -44,6 +44,7 @@ typedef struct {
     int64_t registers;     /* of a thread; 0: not known, no limit */
     int64_t shared_bytes;  /* of a block, static and dynamic */
     int64_t cluster;       /* blocks that must be resident together; 0 is 1 */
+    int64_t meeting;       /* blocks that wait for each other; 0: none */
     double read, written;  /* device memory */
     double l2;             /* through L2, both directions; at least read + written */
     double shared;         /* through shared memory, a bank conflict counting as a second access */
@@ -67,6 +68,7 @@ typedef struct {
     CostRoof roof;
     int64_t blocks_per_sm; /* that fit at a time */
     const char *limit;     /* what keeps it from being more: "threads", "registers", ... */
+    int64_t meeting;       /* as the launch's */
     double waves;
     double bytes_in_flight, bytes_needed; /* of a multiprocessor: as planned; to fill the memory */
 } CostEstimate;

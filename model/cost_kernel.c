@@ -721,6 +721,10 @@ static bool walk_op(Count *c, const IrOp *op) {
     case IR_ATOM:
         run_atom(c, op);
         return true;
+    case IR_ARRIVE: /* a fence */
+    case IR_MEET:   /* a look at the counter, and the last of the others */
+        c->out->waits += (op->opcode == IR_ARRIVE ? 1 : 2) * c->times;
+        /* fallthrough */
     case IR_BARRIER:
     case IR_ASYNC_WAIT:
     case IR_MBAR_WAIT:
@@ -837,7 +841,7 @@ bool cost_kernel(const CostMachine *machine, IrFunc *f, CostSymbol symbol, void 
                                           : 1};
     if (warps < 1 || warps > 32 || !attr_value(&c, "grid_x", 1, &grid[0]) ||
         !attr_value(&c, "grid_y", 1, &grid[1]) || !attr_value(&c, "grid_z", 1, &grid[2]) ||
-        !attr_value(&c, "shared_bytes", 0, &shared))
+        !attr_value(&c, "shared_bytes", 0, &shared) || !attr_value(&c, "meeting", 0, &launch->meeting))
         return false;
     c.blocks = (double)grid[0] * (double)grid[1] * (double)grid[2];
     c.threads = (size_t)warps * WARP;

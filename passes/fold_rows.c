@@ -152,7 +152,7 @@ static bool find(Fold *f) {
         if (ops.data[i] == f->loop) f->loop_at = i;
         if (ops.data[i] == f->reduce) f->reduce_at = i;
     }
-    return f->group > 1 && step_is_asked_for(f->ctx, f->folds);
+    return f->group > 1 && step_is_asked_for(f->ctx, f->func, f->folds);
 }
 
 /* ---- The three steps ---- */

@@ -183,9 +183,9 @@ static int64_t most_iterations(const Group *g) {
     for (size_t i = 0; i < m->case_count; i++) {
         int64_t all = 1, lb, ub, step;
         for (const IrOp *loop = g->innermost; loop && all; loop = loop->block->parent) {
-            bool told = aff_eval(ir_aff_of(m, loop->operands[0]), case_symbol, &m->cases[i], &lb) &&
-                        aff_eval(ir_aff_of(m, loop->operands[1]), case_symbol, &m->cases[i], &ub) &&
-                        aff_eval(ir_aff_of(m, loop->operands[2]), case_symbol, &m->cases[i], &step);
+            bool told = eval_at_case(g->ctx, loop->block->func, &m->cases[i], ir_aff_of(m, loop->operands[0]), &lb) &&
+                        eval_at_case(g->ctx, loop->block->func, &m->cases[i], ir_aff_of(m, loop->operands[1]), &ub) &&
+                        eval_at_case(g->ctx, loop->block->func, &m->cases[i], ir_aff_of(m, loop->operands[2]), &step);
             int64_t trips = told && step > 0 && ub > lb ? (ub - lb + step - 1) / step : 0;
             all = trips && all > INT32_MAX / trips ? INT32_MAX : all * trips;
         }

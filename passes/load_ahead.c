@@ -4,9 +4,11 @@
  *         registers: each thread copies its own lanes, asynchronously, to places of its own in shared memory, and reads
  *         them back at the next turn's begin. As nobody else touches these places no barrier is needed; the copies are
  *         issued if there is a next turn: behind the turn's first reduction where functions of many elements are computed, else as
- *         soon as the row is read back. Absent lanes are stored as what the load put there.
+ *         soon as the row is read back. Absent lanes are stored as what the load put there. Of blocks that meet others, what a turn
+ *         loads by its number alone is copied ahead likewise, behind the arrival: nobody waits for these copies, and they are under
+ *         way while the block waits.
  * needs:  kernel level, before fuse_maps, target cuda with cp.async; a kernel with the attribute `resident` (one block
- *         fills a multiprocessor); room in the block's shared memory
+ *         fills a multiprocessor) or `meeting`; room in the block's shared memory
  * keeps:  values, order of effects within a turn
  * breaks: shared_bytes
  * source: double buffering; docs/decisions/0022-rows-ahead.md
@@ -25,10 +27,10 @@
 
 enum { WARP = 32, COPIED = 4 /* the least that cp.async takes, and twice and four times that */ };
 
-/* A carried fragment. */
+/* A carried fragment, or one that a turn loads. */
 typedef struct {
     unsigned index;     /* among what the loop carries */
-    IrOp *first, *next; /* the maps that load it */
+    IrOp *first, *next; /* the maps that load it; one map where the turn loads it itself */
     int64_t pieces, width, size; /* of a thread; elements of one access; bytes of an element */
     bool alike;         /* the same lanes are absent at every turn */
     IrValue *shared;
@@ -40,7 +42,8 @@ typedef struct {
     IrOp *loop;
     Row *rows;
     unsigned count;
-    int64_t threads, bytes;
+    int64_t threads;
+    IrOp *meets; /* where the block has told the others that it arrived; null: it tells nobody */
 } Ahead;
 
 /* ---- Which loops ---- */
@@ -108,6 +111,19 @@ static bool has_same_absent(const Ahead *a, const Row *row, const IrOp *load, co
     return same && is_same(a, row, load->operands[2], again->operands[2]);
 }
 
+static void measure(Row *row, const IrOp *load) {
+    const IrAttr *extents = ir_attr(row->first, "extents");
+    for (size_t i = 0; i < extents->count; i++) row->pieces *= extents->ints[i];
+    const IrType *type = load->results[0].type;
+    row->width = type->width > 1 ? type->width : 1;
+    row->size = (int64_t)dtype_size(type->dtype);
+}
+
+static bool is_copied(const Row *row) {
+    int64_t bytes = row->width * row->size;
+    return bytes == COPIED || bytes == 2 * COPIED || bytes == 4 * COPIED;
+}
+
 static bool read_row(const Ahead *a, unsigned index, Row *row) {
     const IrValue *first = a->loop->operands[3 + index], *next = a->loop->regions[0]->last->operands[index];
     *row = (Row){.index = index, .first = first->def, .next = next->def, .pieces = 1};
@@ -117,36 +133,52 @@ static bool read_row(const Ahead *a, unsigned index, Row *row) {
     if (load->results[0].type != again->results[0].type) return false;
     const IrAttr *extents = ir_attr(row->first, "extents"), *others = ir_attr(row->next, "extents");
     if (extents->count != others->count || memcmp(extents->ints, others->ints, extents->count * sizeof *extents->ints) != 0) return false;
-    for (size_t i = 0; i < extents->count; i++) row->pieces *= extents->ints[i];
-    const IrType *type = load->results[0].type;
-    row->width = type->width > 1 ? type->width : 1;
-    row->size = (int64_t)dtype_size(type->dtype);
+    measure(row, load);
     row->alike = has_same_absent(a, row, load, again);
-    int64_t bytes = row->width * row->size;
-    return bytes == COPIED || bytes == 2 * COPIED || bytes == 4 * COPIED;
+    return is_copied(row);
+}
+
+static bool is_carried(const Row *row) { return row->first != row->next; }
+
+/* What a turn loads by its number alone. */
+static bool read_own(const Ahead *a, IrOp *map, Row *row) {
+    const IrOp *load = load_of(map);
+    *row = (Row){.first = map, .next = map, .pieces = 1};
+    if (!load || !map_is_movable(a, map)) return false;
+    measure(row, load);
+    return is_copied(row);
 }
 
 static int64_t bytes_of(const Ahead *a, const Row *row) { return row->pieces * row->width * row->size * a->threads; }
 
+/* A place for the row, if the block's part of the shared memory has room. */
+static void keep_row(Ahead *a, Row row, int64_t *used) {
+    enum { LINE = 128, OWN = 1024 /* of the system, a block */ };
+    const Target *t = a->ctx->target;
+    int64_t bytes = bytes_of(a, &row), room = t->shared_bytes_sm / ir_func_attr_int(a->func, "min_blocks", 1) - OWN;
+    if (*used + bytes > (room < t->shared_bytes_block ? room : t->shared_bytes_block)) return;
+    const IrType *type = ir_type_ptr(a->func->module, row.first->results[0].type->dtype, IR_SPACE_SHARED);
+    IrBuilder b = ir_builder_before(is_carried(&row) ? row.first : a->loop);
+    IrOp *pointer = ir_op_create(&b, IR_SHARED_PTR, 0, NULL, 1, &type);
+    ir_attr_set_int(pointer, "offset", *used);
+    ir_attr_set_int(pointer, "bytes", bytes);
+    ir_attr_set_str(pointer, "name", "ahead");
+    row.shared = ir_result(pointer, 0);
+    *used += (bytes + LINE - 1) / LINE * LINE;
+    a->rows[a->count++] = row;
+}
+
 static void find_rows(Ahead *a) {
     enum { LINE = 128 };
     int64_t used = (ir_func_attr_int(a->func, "shared_bytes", 0) + LINE - 1) / LINE * LINE;
-    a->rows = ARENA_ARRAY(a->ctx->scratch, Row, a->loop->result_count + 1);
-    for (unsigned i = 0; i < a->loop->result_count; i++) {
-        Row *row = &a->rows[a->count];
-        if (!read_row(a, i, row)) continue;
-        int64_t bytes = bytes_of(a, row);
-        if (used + bytes > a->ctx->target->shared_bytes_block) continue;
-        const IrType *type = ir_type_ptr(a->func->module, row->first->results[0].type->dtype, IR_SPACE_SHARED);
-        IrBuilder b = ir_builder_before(row->first);
-        IrOp *pointer = ir_op_create(&b, IR_SHARED_PTR, 0, NULL, 1, &type);
-        ir_attr_set_int(pointer, "offset", used);
-        ir_attr_set_int(pointer, "bytes", bytes);
-        ir_attr_set_str(pointer, "name", "ahead");
-        row->shared = ir_result(pointer, 0);
-        used += (bytes + LINE - 1) / LINE * LINE;
-        a->count++;
-    }
+    size_t maps = 0;
+    Row row;
+    for (const IrOp *op = a->loop->regions[0]->first; op; op = op->next) maps += op->opcode == IR_MAP;
+    a->rows = ARENA_ARRAY(a->ctx->scratch, Row, a->loop->result_count + maps + 1);
+    for (unsigned i = 0; i < a->loop->result_count; i++)
+        if (read_row(a, i, &row)) keep_row(a, row, &used);
+    for (IrOp *op = a->loop->regions[0]->first; op && a->meets; op = op->next)
+        if (read_own(a, op, &row)) keep_row(a, row, &used);
     if (a->count) ir_func_attr_set_int(a->func, "shared_bytes", used);
 }
 
@@ -214,9 +246,10 @@ static void make_again(const Ahead *a, IrBuilder *b, IrValueMap *values, IrValue
     ir_op_clone(b, v->def, values);
 }
 
-/* What `map` loads, copied at `b`. */
-static void copy_row(const Ahead *a, const Row *row, IrBuilder *b, const IrOp *map, bool others) {
+/* What `map` loads, copied at `b`, in the turn of that number. */
+static void copy_row(const Ahead *a, const Row *row, IrBuilder *b, const IrOp *map, IrValue *number, bool others) {
     IrValueMap *values = ir_value_map_create(a->ctx->scratch);
+    ir_value_map_set(values, a->loop->regions[0]->args[0], number);
     const IrOp *load = load_of(map);
     b->span = map->span;
     for (const IrOp *op = map->regions[0]->first; op; op = op->next)
@@ -251,7 +284,7 @@ static void wait_for_all(IrBuilder *b) { ir_attr_set_int(ir_op_create(b, IR_ASYN
 
 static bool is_ahead(const Ahead *a, unsigned index) {
     for (unsigned i = 0; i < a->count; i++)
-        if (a->rows[i].index == index) return true;
+        if (is_carried(&a->rows[i]) && a->rows[i].index == index) return true;
     return false;
 }
 
@@ -311,44 +344,62 @@ static void look_for_functions(void *context, IrOp *op) {
 /* Where the copies of a turn are issued. Elements whose exponentials are made keep multiprocessors busy behind the reduction, so that
  * copies come in time from there; else as soon as the row is read back: memory is to have work while the reduction waits. */
 static IrOp *copies_before(const Ahead *a, IrBlock *body, IrOp *read) {
+    if (a->meets) return a->meets->next; /* nobody waits for the copies; they are under way while this block waits */
     bool functions = false;
     ir_walk(body, look_for_functions, &functions);
     return functions ? behind_reduction(a, body) : read;
 }
 
+static IrValue *next_turn(const Ahead *a, IrBuilder *b) { return ir_binary(b, IR_ADD, a->loop->regions[0]->args[0], a->loop->operands[2]); }
+
 /* Where there is a next turn. */
-static IrBuilder if_next(const Ahead *a, IrBuilder *b) {
-    IrValue *next = ir_binary(b, IR_ADD, a->loop->regions[0]->args[0], a->loop->operands[2]);
+static IrBuilder if_next(const Ahead *a, IrBuilder *b, IrValue *next) {
     IrValue *exists = ir_binary(b, IR_LT, next, a->loop->operands[1]);
     return ir_builder_at_end(ir_op_create(b, IR_IF, 1, &exists, 0, NULL)->regions[0]);
 }
 
-static void copy_ahead(Ahead *a) {
+/* The first turn's rows. */
+static void copy_first_rows(const Ahead *a) {
     IrBuilder before = ir_builder_before(a->loop);
+    IrValue *begin = a->loop->operands[0];
     for (unsigned i = 0; i < a->count; i++) {
-        IrBuilder b = ir_builder_before(a->rows[i].first);
-        copy_row(a, &a->rows[i], &b, a->rows[i].first, true);
+        bool carried = is_carried(&a->rows[i]);
+        IrBuilder b = ir_builder_before(carried ? a->rows[i].first : a->loop);
+        copy_row(a, &a->rows[i], &b, a->rows[i].first, begin, true);
     }
     ir_op_create(&before, IR_ASYNC_COMMIT, 0, NULL, 0, NULL);
+}
+
+/* In each turn the next one's rows. */
+static void copy_next_rows(const Ahead *a, IrOp *before) {
+    IrBuilder issue = ir_builder_before(before);
+    IrValue *number = a->loop->regions[0]->args[0], *next = next_turn(a, &issue);
+    IrBuilder inside = if_next(a, &issue, next);
+    for (unsigned i = 0; i < a->count; i++)
+        copy_row(a, &a->rows[i], &inside, a->rows[i].next, is_carried(&a->rows[i]) ? number : next, !a->rows[i].alike);
+    ir_yield(&inside, 0, NULL);
+    ir_op_create(&issue, IR_ASYNC_COMMIT, 0, NULL, 0, NULL);
+}
+
+static void copy_ahead(Ahead *a) {
+    copy_first_rows(a);
     IrOp *begin = a->loop->regions[0]->first;
     IrBuilder head = ir_builder_before(begin);
     head.span = a->loop->span;
     wait_for_all(&head);
     for (unsigned i = 0; i < a->count; i++) {
-        IrValue *carried = a->loop->regions[0]->args[1 + a->rows[i].index], *row = read_back(a, &a->rows[i], &head);
-        row->name = carried->name;
-        ir_replace_uses(carried, row);
+        const Row *r = &a->rows[i];
+        IrValue *old = is_carried(r) ? a->loop->regions[0]->args[1 + r->index] : &r->first->results[0], *row = read_back(a, r, &head);
+        row->name = old->name;
+        ir_replace_uses(old, row);
     }
-    IrBuilder issue = ir_builder_before(copies_before(a, a->loop->regions[0], begin)), inside = if_next(a, &issue);
-    for (unsigned i = 0; i < a->count; i++) copy_row(a, &a->rows[i], &inside, a->rows[i].next, !a->rows[i].alike);
-    ir_yield(&inside, 0, NULL);
-    ir_op_create(&issue, IR_ASYNC_COMMIT, 0, NULL, 0, NULL);
+    copy_next_rows(a, copies_before(a, a->loop->regions[0], begin));
     IrOp *loop = shorter_loop(a);
     ir_op_erase(a->loop->regions[0]->last);
     ir_op_erase(a->loop);
     for (unsigned i = 0; i < a->count; i++) {
         ir_op_erase(a->rows[i].first);
-        ir_op_erase(a->rows[i].next);
+        if (is_carried(&a->rows[i])) ir_op_erase(a->rows[i].next);
     }
     IrBuilder after = ir_builder_after(loop);
     wait_for_all(&after);
@@ -363,14 +414,22 @@ static void look(void *context, IrOp *op) {
     s->async |= op->opcode == IR_ASYNC_COMMIT || op->opcode == IR_ASYNC_WAIT;
 }
 
+static IrOp *arrival_in(const IrBlock *body) {
+    IrOp *op = body->first;
+    while (op && op->opcode != IR_ARRIVE) op = op->next;
+    return op;
+}
+
 static void load_ahead(PassContext *ctx, IrFunc *f) {
     Seen seen = {0};
-    if (!ir_func_attr_int(f, "resident", 0) || !target_has(ctx->target, TARGET_CP_ASYNC)) return;
+    bool meets = ir_func_attr(f, "meeting");
+    if ((!ir_func_attr_int(f, "resident", 0) && !meets) || !target_has(ctx->target, TARGET_CP_ASYNC)) return;
     ir_walk(f->body, look, &seen);
     if (seen.async) return; /* groups are counted there */
     for (IrOp *op = f->body->first; op; op = op->next) {
-        if (op->opcode != IR_FOR || !op->result_count) continue;
+        if (op->opcode != IR_FOR || (!op->result_count && !meets)) continue;
         Ahead a = {.ctx = ctx, .func = f, .loop = op, .threads = WARP * ir_func_attr_int(f, "num_warps", 1)};
+        if (meets) a.meets = arrival_in(op->regions[0]);
         find_rows(&a);
         if (a.count) copy_ahead(&a);
         return;

@@ -24,6 +24,8 @@ static bool matters(const IrOp *op) {
     case IR_ASYNC_COMMIT:
     case IR_ASYNC_WAIT:
     case IR_BARRIER:
+    case IR_ARRIVE:
+    case IR_MEET:
     case IR_MBAR_INIT:
     case IR_MBAR_DROP:
     case IR_MBAR_EXPECT:
@@ -910,6 +912,10 @@ static void walk_op(Races *r, const IrOp *op, State **s) {
         return;
     case IR_BARRIER:
         if (r->together) state_barrier(r, *s, ir_attr_str(op, "scope", "block"));
+        return;
+    case IR_ARRIVE: /* begins with a barrier of the block */
+    case IR_MEET:   /* ends with one */
+        if (r->together) state_barrier(r, *s, "block");
         return;
     case IR_MBAR_INIT: walk_init(r, *s, op); return;
     case IR_MBAR_DROP: walk_drop(r, *s, op); return;

@@ -161,7 +161,7 @@ static bool is_worth_it(Split *s) {
     if (!cost_machine(s->ctx->target, &machine) || machine.products <= 0) return false;
     int64_t beside = gemm_cost_beside(&cost, s->ctx, s->func);
     const Aff *most = most_parts(s, beside * machine.sms);
-    if (!step_is_asked_for(s->ctx, used_with(s, most, saving(s, &cost, &machine, (double)beside, most)))) return false;
+    if (!step_is_asked_for(s->ctx, s->func, used_with(s, most, saving(s, &cost, &machine, (double)beside, most)))) return false;
     const Aff *one = aff_const(c, 1);
     s->most = derived_symbol(s->ctx->module, "most", aff_max(c, aff_const(c, 0), most));
     s->used = derived_symbol(s->ctx->module, "split", used_with(s, s->most.name, saving(s, &cost, &machine, (double)beside, s->most.name)));

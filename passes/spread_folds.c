@@ -186,7 +186,7 @@ static bool find_along(Spread *s, size_t index) {
     if (!is_plain_nest(&s->ops, s->ops.data[s->folds[0]]->block)) return false;
     s->unit = lanes_of_unit(s, weight);
     s->used_here = used_with(s, aff_min(s->ctx->module->affs, room(s), units_of(s)));
-    return step_is_asked_for(s->ctx, s->used_here) && ends_are_known(s);
+    return step_is_asked_for(s->ctx, s->func, s->used_here) && ends_are_known(s);
 }
 
 static bool find(Spread *s) {

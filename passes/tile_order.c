@@ -111,7 +111,7 @@ const Aff *tile_order_group(PassContext *ctx, IrFunc *f, IrOp *row, IrOp *column
     double resident = (double)(gemm_cost_beside(&t.cost, ctx, f) * ctx->target->sms);
     int64_t too_many = columns_too_many(&t, &machine, resident);
     const Aff *worth = too_many ? worth_formula(&t, trips, too_many) : NULL;
-    if (!worth || !step_is_asked_for(ctx, worth)) return NULL;
+    if (!worth || !step_is_asked_for(ctx, f, worth)) return NULL;
     worth = once_a_launch(f, "grouped", worth);
     return once_a_launch(f, "order", group_formula(&t, trips, worth, best_group(&t, resident)));
 }

@@ -57,11 +57,37 @@ bool case_symbol(void *ctx, const Aff *leaf, int64_t *value) {
     return false;
 }
 
-bool step_is_asked_for(const PassContext *ctx, const Aff *used) {
+typedef struct {
+    const PassContext *ctx;
+    const IrFunc *func;
+    const IrCase *of;
+} CaseSizes;
+
+static bool size_at_case(void *context, const Aff *leaf, int64_t *value) {
+    const CaseSizes *s = context;
+    CaseSizes same = *s;
+    IrCase of = *s->of;
+    if (leaf->kind != AFF_SYM || case_symbol(&of, leaf, value)) return leaf->kind == AFF_SYM;
+    for (unsigned i = 0; i < s->func->param_count; i++) {
+        const IrParam *p = &s->func->params[i];
+        if (p->kind != IR_PARAM_SYMBOL || !p->derived || strcmp(p->name, leaf->name) != 0) continue;
+        if (p->derived->kind != AFF_SYM || strcmp(p->derived->name, p->name) != 0) return aff_eval(p->derived, size_at_case, &same, value);
+        *value = s->ctx->target->sms;
+        return strcmp(p->name, "num_sms") == 0;
+    }
+    return false;
+}
+
+bool eval_at_case(const PassContext *ctx, const IrFunc *func, const IrCase *of, const Aff *e, int64_t *value) {
+    CaseSizes sizes = {ctx, func, of};
+    return aff_eval(e, size_at_case, &sizes, value);
+}
+
+bool step_is_asked_for(const PassContext *ctx, const IrFunc *func, const Aff *used) {
     int64_t value;
     if (aff_is_const(used, &value)) return value == 1;
     for (size_t i = 0; i < ctx->module->case_count; i++)
-        if (aff_eval(used, case_symbol, &ctx->module->cases[i], &value) && value == 1) return true;
+        if (eval_at_case(ctx, func, &ctx->module->cases[i], used, &value) && value == 1) return true;
     return false;
 }
 

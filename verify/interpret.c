@@ -187,6 +187,15 @@ static void bind_params(Launch *l, Machine *m, Memory **memories, double *scalar
 
 /* ---- Running ---- */
 
+/* Blocks that meet run in lockstep, all of the launch, which may have any number of blocks that is enough: whole meetings. */
+static void gather_meeting(Machine *m) {
+    int64_t meeting = 0;
+    if (!sizes_eval(m->sizes, ir_func_attr(m->f, "meeting")->aff, &meeting)) machine_trap(m, "how many blocks meet has no value");
+    if (m->grid[0] > 0 && m->grid[0] < meeting) machine_trap(m, "fewer blocks than are to meet");
+    if (meeting > 0) m->grid[0] -= m->grid[0] % meeting;
+    m->blocks = m->grid[0] > 0 ? (size_t)m->grid[0] : 1;
+}
+
 static void set_machine(Machine *m) {
     static const char *const keys[] = {"grid_x", "grid_y", "grid_z"};
     const IrAttr *target = ir_func_attr(m->f, "target");
@@ -194,7 +203,6 @@ static void set_machine(Machine *m) {
                strcmp(target->string, "cuda") == 0;
     m->block_threads = gpu ? (size_t)ir_func_attr_int(m->f, "num_warps", 1) * WARP : 1;
     m->blocks = gpu ? (size_t)ir_func_cluster(m->f) : 1;
-    m->threads = m->block_threads * m->blocks;
     for (unsigned d = 0; d < 3; d++) {
         const IrAttr *grid = ir_func_attr(m->f, keys[d]);
         m->grid[d] = 1;
@@ -203,6 +211,8 @@ static void set_machine(Machine *m) {
         else if (grid && !sizes_eval(m->sizes, grid->aff, &m->grid[d]))
             machine_trap(m, "%s has no value at these sizes", keys[d]);
     }
+    if (ir_func_attr(m->f, "meeting")) gather_meeting(m);
+    m->threads = m->block_threads * m->blocks;
     if (m->grid[0] % (int64_t)m->blocks) machine_trap(m, "the grid is no multiple of its clusters");
     m->block_barriers = ARENA_ARRAY(m->arena, uint32_t, m->blocks);
     m->group_barriers = ARENA_ARRAY(m->arena, uint32_t, m->threads / WARPGROUP + 1);

@@ -244,6 +244,38 @@ static void run_barrier(Machine *m, Inst *inst, const uint8_t *active) {
     m->cluster_barriers += cluster;
 }
 
+/* A block's counter; its first thread has the operands. */
+static uint8_t *counter_of(Machine *m, Inst *inst, size_t first, const uint8_t *active) {
+    const Slot *counters = inst->operands[0];
+    for (size_t k = first; k < first + m->block_threads; k++)
+        if (active[k] != active[first]) machine_trap(m, "a meeting under divergent control");
+    if (!active[first]) return NULL;
+    int64_t at = counters->offset + inst->operands[1]->cells[first].i * 4;
+    memory_check(m, counters->memory, at, 4, 4);
+    return counters->memory->data + at;
+}
+
+static void run_arrive(Machine *m, Inst *inst, const uint8_t *active) {
+    for (size_t t = 0; t < m->threads; t += m->block_threads) {
+        uint8_t *counter = counter_of(m, inst, t, active);
+        if (!counter) continue;
+        cell_store(DTYPE_I32, counter, (Cell){.i = cell_load(DTYPE_I32, counter).i + 1});
+        m->block_barriers[t / m->block_threads]++;
+    }
+}
+
+/* All blocks of the launch run in lockstep: those that are to meet have all come (interpret.c). */
+static void run_meet(Machine *m, Inst *inst, const uint8_t *active) {
+    for (size_t t = 0; t < m->threads; t += m->block_threads) {
+        const uint8_t *counter = counter_of(m, inst, t, active);
+        if (!counter) continue;
+        long long count = (long long)cell_load(DTYPE_I32, counter).i, wanted = (long long)inst->operands[2]->cells[t].i;
+        if (count != wanted) machine_trap(m, "%lld blocks have come where %lld are to meet", count, wanted);
+        m->block_barriers[t / m->block_threads]++;
+    }
+    m->cluster_barriers++;
+}
+
 static void run_cluster_ptr(Machine *m, Inst *inst, const uint8_t *active) {
     const Slot *from = inst->operands[0], *rank = inst->operands[1];
     Slot *r = inst->results[0];
@@ -273,6 +305,10 @@ InstRun interpret_memory_op(IrOpcode op) {
         return run_wait;
     case IR_BARRIER:
         return run_barrier;
+    case IR_ARRIVE:
+        return run_arrive;
+    case IR_MEET:
+        return run_meet;
     case IR_SHARED_PTR:
         return run_decoded;
     case IR_CLUSTER_PTR:

@@ -19,7 +19,7 @@ bool sizes_eval(const Sizes *sizes, const Aff *e, int64_t *value) {
 }
 
 /* What num_sms and num_cores are in the interpreter: few, and no divisor of common sizes. */
-enum { LAUNCH_CONSTANT = 3 };
+enum { LAUNCH_CONSTANT = 5 };
 
 static const IrType *declared_type(const IrFunc *f, unsigned i) {
     return f->params[i].type ? f->params[i].type : f->body->args[i]->type;

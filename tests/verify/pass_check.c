@@ -238,7 +238,7 @@ static bool check_pipeline(Run *r, Arena *unit, DiagList *diags, IrModule *m) {
     ctx.target = target_find(unit, diags, r->options->arch);
     if (!ctx.target) return false;
     Target target = *ctx.target;
-    if (r->options->blocks) target.sms = strtoll(r->options->blocks, NULL, 10), target.blocks_sm = 1;
+    if (r->options->blocks) target.sms = strtoll(r->options->blocks, NULL, 10), target.blocks_sm = 1, target.l2_bytes = 1;
     if (r->options->slow) target.copy_gb_s = target.read_gb_s = target.fill_gb_s = 1, target.l2_bytes = 1024;
     if (r->options->ready) target.launch_ns = target.latency_ns = 1;
     ctx.target = &target;

@@ -201,6 +201,22 @@ static void engine_rejects(const char *body, const char *message) {
     rejects(engine, text, message);
 }
 
+static void test_meet(void) {
+    static const char together[] = "kernel (symbol %M: index, workspace %C: ptr<i32, global> of tensor<[M] x i32> elements M, "
+                                   "workspace %W: ptr<f32, global> of tensor<[M] x f32> elements M) {num_warps = 1, cooperative = 1}";
+    static const char apart[] = "kernel (symbol %M: index, workspace %C: ptr<i32, global> of tensor<[M] x i32> elements M) {num_warps = 1}";
+    accepts(together, "arrive(%C, %M)\nmeet(%C, %M, %M)");
+    rejects(together, "arrive(%W, %M)", "the counters are i32 of global memory");
+    rejects(apart, "arrive(%C, %M)", "blocks wait for each other in cooperative launches only");
+    rejects(together, "meet(%W, %M, %M)", "the counters are i32 of global memory");
+    rejects(together, "%o = const() {value = 1.0} : f32\nmeet(%C, %M, %o)", "index and count are indices");
+    rejects(apart, "meet(%C, %M, %M)", "blocks wait for each other in cooperative launches only");
+    rejects(together, "%l = special() {name = \"lane\"} : index\n%i = lt(%l, %M) : bool\nif(%i) {\nmeet(%C, %M, %M)\nyield()\n} {}",
+            "all threads of the block must reach this op, but an enclosing `if` depends on the lane");
+    rejects(together, "%i = lt(%M, %M) : bool\n%o = const() {value = 1.0} : f32\n%x = mem.load(%W, %M, %i, %o) {predicated = true} : f32\n"
+            "mem.store(%x, %W, %M)", "a predicated load is of memory that is only read");
+}
+
 static void test_engine(void) {
     char text[2048];
     snprintf(text, sizeof text, "%smbar.init(%%f, %%z) {arrivals = 1}\nmbar.expect(%%f, %%z) {bytes = 8192}\n"
@@ -258,6 +274,7 @@ int main(void) {
     test_axes();
     test_kernel();
     test_collectives();
+    test_meet();
     test_engine();
     test_damage();
     return 0;
