@@ -6,6 +6,7 @@
  *         need no barrier. How many rows: so many that each thread has several loads in flight, but not so many that the cases leave
  *         multiprocessors without blocks. Where loops of the iteration walk (over a window's rows) and a row leaves half a warp
  *         without work, it may be an outer loop whose iterations become one, as that over images.
+ *         Rows of any length that all read another tensor's row are taken by up to four, a thread holding the same lanes of each.
  * needs:  tile functions in state static, before grid; target cuda
  * keeps:  values; order within an iteration
  * breaks: nothing
@@ -24,6 +25,8 @@
 enum { LANES = 4096 /* of a block */, SHORT = 1024 /* a row, at most */, MOST_WARPS = 8, BLOCKS_SM = 4 };
 /* Of rows that loops of the iteration walk over, one lane a thread: what is in flight is left to window_loads. */
 enum { WALK_LANES = 256, WALK_SHORT = 16 };
+/* Of longer rows that all read another tensor's row, too, which comes from the L2 cache once for all of them. */
+enum { SHARE_ROWS = 4, SHARE_LANES = 8192 };
 
 typedef struct {
     PassContext *ctx;
@@ -32,6 +35,8 @@ typedef struct {
     IrValue *number;       /* of the row */
     PointerTable varies;   /* values that are not the same for all rows */
     int64_t lanes;         /* of the longest tile */
+    int64_t shared;        /* of the longest that is loaded for all rows alike */
+    bool scans;
     int64_t rows;
     bool walks;            /* the loop has loops in it */
 } Group;
@@ -146,6 +151,15 @@ static void note_lanes(Group *g, const IrValue *v) {
     g->lanes = lanes > g->lanes ? lanes : g->lanes;
 }
 
+static void note_shared(Group *g, const IrOp *op) {
+    g->scans |= ir_has_trait(op, IR_ALONG) || op->opcode == IR_TILE_ARG;
+    if (op->opcode != IR_TILE_LOAD || varies(g, ir_result((IrOp *)op, 0)) || !op->results[0].type->rank) return;
+    for (unsigned i = 1; i < op->operand_count; i++)
+        if (varies(g, op->operands[i])) return;
+    int64_t lanes = ir_type_extent(op->results[0].type, 0);
+    g->shared = lanes > g->shared ? lanes : g->shared;
+}
+
 /* Marks it where it varies; false: a tile that has no room for an axis more. */
 static bool read_value(Group *g, const IrValue *v, bool some) {
     if (some) pointer_table_set(&g->varies, v, 1);
@@ -164,6 +178,7 @@ static bool read_body(Group *g, const IrBlock *body) {
             if (is_tile(op->operands[i])) note_lanes(g, op->operands[i]); /* from outside of the loop, too */
         }
         if (!can_group(g, op)) return false;
+        note_shared(g, op);
         for (unsigned r = 0; r < op->result_count; r++)
             if (!read_value(g, &op->results[r], some)) return false;
         if (!is_loop(op)) continue;
@@ -176,16 +191,16 @@ static bool read_body(Group *g, const IrBlock *body) {
 
 /* ---- How many ---- */
 
-/* Iterations of all the parallel loops in the largest of the cases; 0: no case tells. */
-static int64_t most_iterations(const Group *g) {
-    IrModule *m = g->ctx->module;
+/* Iterations of the loop and those around it in the largest of the cases; 0: no case tells. */
+static int64_t most_iterations(const PassContext *ctx, const IrOp *innermost) {
+    IrModule *m = ctx->module;
     int64_t most = 0;
     for (size_t i = 0; i < m->case_count; i++) {
         int64_t all = 1, lb, ub, step;
-        for (const IrOp *loop = g->innermost; loop && all; loop = loop->block->parent) {
-            bool told = eval_at_case(g->ctx, loop->block->func, &m->cases[i], ir_aff_of(m, loop->operands[0]), &lb) &&
-                        eval_at_case(g->ctx, loop->block->func, &m->cases[i], ir_aff_of(m, loop->operands[1]), &ub) &&
-                        eval_at_case(g->ctx, loop->block->func, &m->cases[i], ir_aff_of(m, loop->operands[2]), &step);
+        for (const IrOp *loop = innermost; loop && all; loop = loop->block->parent) {
+            bool told = eval_at_case(ctx, loop->block->func, &m->cases[i], ir_aff_of(m, loop->operands[0]), &lb) &&
+                        eval_at_case(ctx, loop->block->func, &m->cases[i], ir_aff_of(m, loop->operands[1]), &ub) &&
+                        eval_at_case(ctx, loop->block->func, &m->cases[i], ir_aff_of(m, loop->operands[2]), &step);
             int64_t trips = told && step > 0 && ub > lb ? (ub - lb + step - 1) / step : 0;
             all = trips && all > INT32_MAX / trips ? INT32_MAX : all * trips;
         }
@@ -194,11 +209,21 @@ static int64_t most_iterations(const Group *g) {
     return most;
 }
 
-static int64_t rows_for(const Group *g) {
-    int64_t rows = 1, most = most_iterations(g), blocks = (int64_t)BLOCKS_SM * g->ctx->target->sms;
-    int64_t lanes = g->walks ? WALK_LANES : LANES;
-    while (2 * rows * g->lanes <= lanes && (!most || 2 * rows * blocks <= most)) rows *= 2;
+/* A power of two of at most `limit`, such that the largest case has blocks for all multiprocessors. */
+static int64_t rows_within(const PassContext *ctx, const IrOp *innermost, int64_t limit) {
+    int64_t rows = 1, most = most_iterations(ctx, innermost), blocks = (int64_t)BLOCKS_SM * ctx->target->sms;
+    while (2 * rows <= limit && (!most || 2 * rows * blocks <= most)) rows *= 2;
     return rows;
+}
+
+int64_t group_rows_that_share(const PassContext *ctx, const IrOp *innermost) { return rows_within(ctx, innermost, SHARE_ROWS); }
+
+/* Rows too long to be short that read one of another tensor alike. */
+static bool is_shared(const Group *g) { return g->lanes > (g->walks ? WALK_SHORT : SHORT) && g->shared == g->lanes && !g->scans; }
+
+static int64_t rows_for(const Group *g) {
+    int64_t lanes = is_shared(g) ? SHARE_LANES : g->walks ? WALK_LANES : LANES, limit = lanes / (g->lanes > 0 ? g->lanes : 1);
+    return rows_within(g->ctx, g->innermost, is_shared(g) && limit > SHARE_ROWS ? SHARE_ROWS : limit);
 }
 
 /* ---- The rewriting ---- */
@@ -342,6 +367,7 @@ static void group(Group *g) {
     IrBuilder b = ir_builder_before(g->loop);
     group_body(g, g->loop->regions[0]);
     ir_set_operand(g->loop, 2, ir_const_index(&b, g->rows));
+    if (is_shared(g)) return; /* a thread holds the same lanes of all rows */
     int64_t warps = 1;
     while (2 * warps <= MOST_WARPS && 2 * warps <= g->rows) warps *= 2;
     ir_func_attr_set_int(g->func, "num_warps", warps);
@@ -355,16 +381,18 @@ static bool may_group(Group *g, IrOp *loop) {
     g->loop = loop;
     g->number = loop->regions[0]->args[0];
     g->varies = pointer_table(g->ctx->scratch);
-    g->lanes = 0;
-    return read_body(g, loop->regions[0]) && g->lanes <= (g->walks ? WALK_SHORT : SHORT);
+    g->lanes = g->shared = 0;
+    g->scans = false;
+    if (!read_body(g, loop->regions[0])) return false;
+    return is_shared(g) || (g->lanes <= (g->walks ? WALK_SHORT : SHORT) && (g->walks || loop == g->innermost));
 }
 
-/* Where loops walk from row to row, it may be a loop around the innermost one whose iterations are alike. */
+/* It may be a loop around the innermost one whose iterations are alike. */
 static void group_rows(PassContext *ctx, IrFunc *f) {
     Group g = {.ctx = ctx, .func = f};
     if (ir_func_cluster(f) > 1 || ir_func_attr(f, "resident") || ir_func_attr(f, "turned") || ir_func_attr_int(f, "num_warps", 1) > 1) return;
     g.innermost = innermost_loop(&g);
-    for (IrOp *loop = g.innermost; loop; loop = g.walks ? loop->block->parent : NULL) {
+    for (IrOp *loop = g.innermost; loop; loop = loop->block->parent) {
         if (!may_group(&g, loop)) continue;
         g.rows = rows_for(&g);
         if (g.rows > 1) group(&g);

@@ -6,7 +6,7 @@
 
 #include "split_internal.h"
 
-enum { CLASS_LIMIT = 12, HELD = 96, HELD_ROW = 64, STEP_HELD = 16, MOST_WARPS = 16, BLOCKS = 8, WARP = 32, ROW_STEPS = 16, FEW = 4 };
+enum { CLASS_LIMIT = 12, HELD = 96, HELD_ROW = 64, HELD_TWICE = 72, STEP_HELD = 16, MOST_WARPS = 16, BLOCKS = 8, WARP = 32, ROW_STEPS = 16, FEW = 4 };
 
 /* ---- What a thread must hold ---- */
 
@@ -270,7 +270,7 @@ static size_t take(RowClass *taken, size_t n, const RowClass *c, bool aligned, s
 typedef struct {
     RowClass all[CLASS_LIMIT], brief;
     size_t count;
-    int64_t others, held;
+    int64_t others, held, align;
 } Classes;
 
 /* Of tiles of several axes: rows below the least class, in steps of a few lanes. */
@@ -281,11 +281,24 @@ static const RowClass *small_class(Classes *c, int64_t row) {
     return &c->brief;
 }
 
+/* Rows that fill less than three quarters of a block's class get one of their own length: lanes that are absent cost as much as others. By half the
+ * threads where these hold it: two blocks, of which one loads while the other computes. */
+static const RowClass *tightened(Classes *c, const RowClass *of, int64_t row) {
+    if (!of || of->cluster > 1 || c->others > 1 || 4 * row > 3 * of->cap) return of;
+    c->brief = *of;
+    for (int64_t warps = of->warps / 2; warps <= of->warps; warps *= 2) {
+        int64_t step = WARP * warps * c->align;
+        c->brief.cap = (row + step - 1) / step * step, c->brief.warps = warps, c->brief.held = c->brief.cap / (WARP * warps);
+        if (2 * warps == MOST_WARPS && c->brief.held * c->held <= HELD_TWICE) break;
+    }
+    return &c->brief;
+}
+
 /* The class for rows of that length: one warp's where it holds them, else the first that fits; null: none does. */
 static const RowClass *class_of(Classes *c, int64_t row, int64_t piece) {
     int64_t lanes = row_lanes_for(row, piece);
     if (c->others > 1 && row && row <= ROW_LEAST_CAP - FEW && c->others * c->held * ROW_LEAST_CAP <= WARP * HELD_ROW * MOST_WARPS) return small_class(c, row);
-    if (c->others > 1 || row > ROW_SHORT || lanes * c->held > ROW_SHORT) return class_for(c->all, c->count, row);
+    if (c->others > 1 || row > ROW_SHORT || lanes * c->held > ROW_SHORT) return tightened(c, class_for(c->all, c->count, row), row);
     c->brief = (RowClass){.cap = lanes, .warps = 1, .cluster = 1, .held = (lanes + WARP - 1) / WARP};
     return &c->brief;
 }
@@ -294,7 +307,7 @@ size_t row_plan(PassContext *ctx, IrFunc *f, const Axes *axes, size_t index, Row
     RowSize sizes[16];
     const Aff *extent = axes_class(axes, index)->extent;
     OpList ops = ops_collect(ctx->scratch, f->body);
-    Classes classes = {.others = axes_others(axes, index, 1, 1), .held = tiles_held(&ops, axes, index)};
+    Classes classes = {.others = axes_others(axes, index, 1, 1), .held = tiles_held(&ops, axes, index), .align = row_alignment(f)};
     const RowClass *all = classes.all;
     size_t count = classes.count = all_classes(ctx, f, axes, index, classes.all), n = 0;
     if (!count) return 0;
@@ -317,7 +330,11 @@ size_t row_plan(PassContext *ctx, IrFunc *f, const Axes *axes, size_t index, Row
     n = take(taken, n, longest, true, ROW_VERSIONS - 2);
     bool unaligned = case_sizes(ctx, f, extent, piece, false, sizes, COUNT_OF(sizes));
     if (unaligned && class_for(all, count, sizes[0].row)) odd = class_for(all, count, sizes[0].row);
-    if (heaviest && heaviest <= ROW_SHORT && (!unaligned || sizes[0].row == heaviest)) odd = class_of(&classes, heaviest, unaligned ? 1 : piece);
+    bool own = unaligned && sizes[0].row == heaviest;
+    if (heaviest && (own || (!unaligned && heaviest <= ROW_SHORT))) {
+        const RowClass *of = class_of(&classes, heaviest, own ? 1 : piece);
+        odd = of ? of : odd;
+    }
     RowClass any = odd ? *odd : *longest;
     if (any.cluster > 1 && 2 * any.warps <= MOST_WARPS && row_may_turn(ctx, f, axes, index)) any.warps *= 2, any.held /= 2;
     return take(taken, n, &any, false, ROW_VERSIONS - 1);

@@ -184,18 +184,49 @@ static void keep_blocks(PassContext *ctx, IrFunc *f, int64_t lanes) {
     if (threads >= 32) ir_func_attr_set_int(f, "min_blocks", ctx->target->registers_sm / (registers * threads));
 }
 
+static bool is_own(IrModule *m, const IrOp *load, const IrValue *row) {
+    for (unsigned i = 1; i < load->operand_count; i++)
+        if (aff_depends_on(ir_aff_of(m, load->operands[i]), row)) return true;
+    return false;
+}
+
+/* The innermost of the parallel loops around a kernel that only reduces rows of a tensor with one that all of them read; null: it is another.
+ * Several rows will be one iteration (group_rows). */
+static const IrOp *rows_that_share(PassContext *ctx, const OpList *ops, const Axes *axes, size_t index) {
+    const IrOp *loop = NULL;
+    bool own = false, shared = false;
+    for (size_t i = 0; i < ops->len; i++) {
+        const IrOp *op = ops->data[i];
+        if (op->region_count && op->opcode != IR_PARALLEL) return NULL;
+        if (op->region_count) loop = op;
+        if (ir_has_trait(op, IR_ALONG) || op->opcode == IR_TILE_ARG || op->opcode == IR_TILE_GEMM || op->opcode == IR_VIEW) return NULL;
+        for (unsigned r = 0; r < op->result_count; r++)
+            if (is_tile(&op->results[r]) && op->results[r].type->rank > 1) return NULL;
+    }
+    for (size_t i = 0; loop && i < ops->len; i++) {
+        const IrOp *op = ops->data[i];
+        if ((op->opcode != IR_TILE_LOAD && op->opcode != IR_TILE_STORE) || !axes_touch(axes, op, index)) continue;
+        if (op->opcode == IR_TILE_STORE || strchr(ir_attr_str(op, "axes", ""), 'g')) return NULL;
+        bool of_row = is_own(ctx->module, op, loop->regions[0]->args[0]);
+        own |= of_row, shared |= !of_row;
+    }
+    return own && shared ? loop : NULL;
+}
+
 static int split(PassContext *ctx, IrFunc *f, const Axes *axes, size_t index) {
     Slice s = {.ctx = ctx, .axes = axes, .index = index, .ok = true};
     const AxisClass *c = axes_class(axes, index);
+    OpList ops = ops_collect(ctx->scratch, f->body), served = {0};
     bool gemm = c->contracted || c->multiplied;
     int64_t others = axes_others(axes, index, 1, 1);
     int64_t chunk = power_of_two_below(ctx->target->row_chunk / others);
     s.chunk = gemm ? ctx->target->gemm_chunk : chunk > 32 ? chunk : 32;
     if (s.chunk > ctx->target->row_large) s.chunk = ctx->target->row_large;
     s.chunk *= ir_func_cluster(f); /* its blocks pass over the row together */
+    const IrOp *rows = ctx->target->kind == TARGET_CUDA && others == 1 && ir_func_cluster(f) == 1 ? rows_that_share(ctx, &ops, axes, index) : NULL;
+    if (rows) s.chunk /= group_rows_that_share(ctx, rows);
     if (ir_func_cluster(f) > 1) ir_func_attr_set_int(f, "row_lanes", s.chunk);
     int passes = 0;
-    OpList ops = ops_collect(ctx->scratch, f->body), served = {0};
     if (!loads_repeatable(ctx, &ops, axes, index)) return -1;
     IrOp *group[SPLIT_TOGETHER];
     size_t n;
