@@ -522,6 +522,7 @@ IrCheck ir_tensor_check(IrOpcode opcode) {
         [IR_MBAR_ALLOC] = check_mbar_alloc,     [IR_TMA_COPY] = check_tma_copy,
         [IR_MBAR_DROP] = check_mbar,            [IR_MBAR_EXPECT] = check_mbar,
         [IR_MBAR_WAIT] = check_mbar,            [IR_MBAR_INIT] = check_mbar,
+        [IR_MBAR_ARRIVE] = check_mbar,
         [IR_WGMMA_WAIT] = check_wgmma_wait,
     };
     return checks[opcode];

@@ -524,6 +524,7 @@ static void expand_op(Expand *x, IrOp *op) {
     case IR_MBAR_DROP:
     case IR_MBAR_EXPECT:
     case IR_MBAR_WAIT:
+    case IR_MBAR_ARRIVE:
     case IR_TMA_COPY:
     case IR_WGMMA_WAIT: expand_box_op(x, op); return;
     default: break;

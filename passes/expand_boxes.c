@@ -91,7 +91,23 @@ static void expect_bytes(Expand *x, IrOp *op) {
 static void wait_phase(Expand *x, IrOp *op) {
     IrValue *operands[3];
     for (unsigned i = 0; i < 3; i++) operands[i] = expand_scalar(x, op->operands[i]);
-    ir_op_create(&x->b, IR_MBAR_WAIT, 3, operands, 0, NULL);
+    if (!ir_attr_bool(op, "one")) {
+        ir_op_create(&x->b, IR_MBAR_WAIT, 3, operands, 0, NULL);
+        return;
+    }
+    IrBuilder b = elected(x);
+    ir_op_create(&b, IR_MBAR_WAIT, 3, operands, 0, NULL);
+    ir_yield(&b, 0, NULL);
+}
+
+/* The first lane of each warp. */
+static void arrive(Expand *x, IrOp *op) {
+    IrValue *operands[2] = {expand_scalar(x, op->operands[0]), expand_scalar(x, op->operands[1])};
+    IrValue *first = ir_binary(&x->b, IR_EQ, expand_lane(x), constant(&x->b, 0));
+    IrBuilder b = ir_builder_at_end(ir_op_create(&x->b, IR_IF, 1, &first, 0, NULL)->regions[0]);
+    b.span = x->b.span;
+    ir_op_create(&b, IR_MBAR_ARRIVE, 2, operands, 0, NULL);
+    ir_yield(&b, 0, NULL);
 }
 
 /* ---- Copies ---- */
@@ -250,6 +266,7 @@ void expand_box_op(Expand *x, IrOp *op) {
     case IR_MBAR_DROP: drop_barriers(x, op); return;
     case IR_MBAR_EXPECT: expect_bytes(x, op); return;
     case IR_MBAR_WAIT: wait_phase(x, op); return;
+    case IR_MBAR_ARRIVE: arrive(x, op); return;
     case IR_TMA_COPY: copy_boxes(x, op); return;
     default: wait_product(x, op); return;
     }

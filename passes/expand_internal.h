@@ -229,6 +229,8 @@ void expand_insert(Expand *x, IrOp *op);
 
 /* The number of this thread in its block; null on a CPU. */
 IrValue *expand_thread(Expand *x);
+/* And in its warp. */
+IrValue *expand_lane(Expand *x);
 /* The lane `lane ^ mask`'s value; of any type. */
 IrValue *expand_shuffle(Expand *x, IrBuilder *b, IrValue *v, int64_t mask);
 /* The neutral element of a reduction or scan kind, and what it combines by; null: no such kind. */

@@ -60,6 +60,10 @@ IrValue *expand_thread(Expand *x) {
     return thread_bits(x, 31, x->num_warps - 1);
 }
 
+IrValue *expand_lane(Expand *x) {
+    return thread_bits(x, 31, 0);
+}
+
 static IrValue *constant(IrBuilder *b, int64_t value) {
     return ir_const_index(b, value);
 }

@@ -37,10 +37,12 @@ enum { NOBODY = -1, ANYBODY = -2, WARP_SET = -16, GROUP_SET = -32768, BLOCK_SET 
 
 typedef struct {
     Threads who;
-    uint32_t past;  /* barriers since: PAST_WARP, PAST_GROUP, PAST_BLOCK */
+    uint32_t past;  /* what came since: PAST_... */
     const IrOp *op; /* one of those */
 } Touch;
-enum { PAST_WARP = 1, PAST_BLOCK = 2, PAST_GROUP = 4 };
+/* Barriers; TOGETHER: it was all threads' of its warps together, none went on before it was over; ARRIVED, one for each mbarrier of several
+ * arrivals: every warp has arrived there; COPIER: the thread that issues copies has waited for such arrivals. */
+enum { PAST_WARP = 1, PAST_BLOCK = 2, PAST_GROUP = 4, PAST_TOGETHER = 8, PAST_COPIER = 16, PAST_ARRIVED = 32, MOST_SLOTS = 26 };
 typedef struct {
     Touch write, read;
 } Cell;
@@ -79,6 +81,10 @@ typedef struct {
     const IrOp *loop;
     int64_t ahead;
     const Aff *guard;
+    bool several;       /* of one arrival a warp, none of bytes: */
+    unsigned slot;      /* its bit among PAST_ARRIVED */
+    int seen;           /* who knows that the phase before has ended: 0 nobody, 1 the copier, 2 all threads */
+    uint32_t told;      /* of one arrival, bits of slots: who waits for its phase knows that theirs before have ended */
 } Mbarrier;
 
 typedef struct {
@@ -122,6 +128,7 @@ struct Races {
     uint8_t *active;     /* a byte a thread */
     Reach *reaches;      /* of the access being looked at */
     bool together;       /* every thread is here */
+    Threads copier;      /* the one thread that waits for arrivals of warps */
     VEC(const Aff *) guards; /* each is >= 0 here */
     VEC(uint64_t) other_sides; /* walked before, of branches that some threads take one way and some the other */
     VEC(const IrOp *) loops; /* around here, whose iterations are not walked one by one */
@@ -157,7 +164,11 @@ void state_free(Races *r, State *s);
 bool state_join(Races *r, State *a, State *b);
 
 /* An access of `count` cells from `cell` by a thread (or by all of a set), checked and noted. */
-void state_touch(Races *r, State *s, const IrOp *op, int64_t cell, int64_t count, Threads who, bool writes);
+void state_touch(Races *r, State *s, const IrOp *op, int64_t cell, int64_t count, Threads who, bool writes, uint32_t past);
+/* Adds `past` to what was touched and has one of `before`. */
+void state_pass(Races *r, State *s, uint32_t before, uint32_t past);
+/* Takes `past` from all that was touched. */
+void state_forget(Races *r, State *s, uint32_t past);
 /* The same, checked only. */
 void state_check(Races *r, const State *s, const IrOp *op, int64_t cell, int64_t count, Threads who, bool writes);
 /* Against operations in flight: does [from, to) meet one that conflicts? */

@@ -43,6 +43,7 @@ static Threads join_threads(const Races *r, Threads a, Threads b) {
 /* Whether the earlier accesses come before one of `who` now. */
 static bool is_ordered(const Races *r, const Touch *t, Threads who) {
     if (t->who == NOBODY || (t->who == who && who >= 0)) return true;
+    if ((t->past & PAST_COPIER) && who >= 0 && who == r->copier) return true;
     if ((t->past & PAST_BLOCK) && block_of(r, t->who) >= 0 && block_of(r, t->who) == block_of(r, who)) return true;
     if ((t->past & PAST_GROUP) && group_of(r, t->who) >= 0 && group_of(r, t->who) == group_of(r, who)) return true;
     return (t->past & PAST_WARP) && warp_of(t->who) >= 0 && warp_of(t->who) == warp_of(who);
@@ -146,7 +147,14 @@ static bool join_mbarriers(State *a, const State *b) {
             changed = true;
             continue;
         }
+        if (x->several != y->several || x->slot != y->slot) {
+            changed = true;
+            continue;
+        }
         if (x->phase != y->phase && x->phase >= 0) x->phase = -1, changed = true;
+        if (x->seen > y->seen) x->seen = y->seen, changed = true;
+        uint32_t told = !y->armed ? x->told : !x->armed ? y->told : x->told & y->told;
+        if (x->told != told) x->told = told, changed = true;
         if (x->armed != y->armed && x->armed != 2) {
             if (y->armed) x->loop = y->loop, x->ahead = y->ahead, x->guard = y->guard, x->expected = y->expected, x->issued = y->issued;
             x->armed = 2, changed = true;
@@ -212,9 +220,9 @@ void state_check(Races *r, const State *s, const IrOp *op, int64_t cell, int64_t
     }
 }
 
-void state_touch(Races *r, State *s, const IrOp *op, int64_t cell, int64_t count, Threads who, bool writes) {
+void state_touch(Races *r, State *s, const IrOp *op, int64_t cell, int64_t count, Threads who, bool writes, uint32_t past) {
     state_check(r, s, op, cell, count, who, writes);
-    Touch mine = {.who = who, .op = op};
+    Touch mine = {.who = who, .past = past, .op = op};
     for (int64_t i = cell; i < cell + count; i++) {
         Cell **page = &s->pages[i / CELLS];
         if (!*page) *page = new_page(r);
@@ -223,6 +231,23 @@ void state_touch(Races *r, State *s, const IrOp *op, int64_t cell, int64_t count
         add_touch(r, t, &mine);
         t->op = op;
     }
+}
+
+void state_pass(Races *r, State *s, uint32_t before, uint32_t past) {
+    for (size_t i = 0; i < r->page_count; i++)
+        for (size_t k = 0; s->pages[i] && k < CELLS; k++) {
+            Touch *touches[2] = {&s->pages[i][k].write, &s->pages[i][k].read};
+            for (unsigned n = 0; n < 2; n++)
+                if (touches[n]->past & before) touches[n]->past |= past;
+        }
+}
+
+void state_forget(Races *r, State *s, uint32_t past) {
+    for (size_t i = 0; i < r->page_count; i++)
+        for (size_t k = 0; s->pages[i] && k < CELLS; k++) {
+            s->pages[i][k].write.past &= ~past;
+            s->pages[i][k].read.past &= ~past;
+        }
 }
 
 /* ---- Operations in flight ---- */
@@ -294,6 +319,7 @@ void state_barrier(Races *r, State *s, const char *scope) {
     bool block = strcmp(scope, "block") == 0, cluster = strcmp(scope, "cluster") == 0;
     uint32_t past = block ? PAST_BLOCK | PAST_GROUP | PAST_WARP : strcmp(scope, "warpgroup") == 0 ? PAST_GROUP | PAST_WARP : PAST_WARP;
     if (cluster) s->cluster = true;
+    for (size_t i = 0; i < s->mbarriers.len && block; i++) s->mbarriers.data[i].seen = 2; /* all have arrived, or none */
     for (size_t i = 0; i < r->page_count; i++) {
         if (!s->pages[i]) continue;
         if (cluster || (block && r->blocks == 1)) {

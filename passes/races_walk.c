@@ -30,6 +30,7 @@ static bool matters(const IrOp *op) {
     case IR_MBAR_DROP:
     case IR_MBAR_EXPECT:
     case IR_MBAR_WAIT:
+    case IR_MBAR_ARRIVE:
     case IR_TMA_LOAD:
     case IR_WGMMA:
     case IR_WGMMA_FENCE:
@@ -148,7 +149,7 @@ static void touch(Races *r, State *s, const IrOp *op, const Access *a, const Val
         state_check_flights(r, s, op, &record, writes);
     }
     for (size_t i = 0; i < count && !r->failed; i++)
-        state_touch(r, s, op, reaches[i].from, reaches[i].to - reaches[i].from, (Threads)reaches[i].who, writes);
+        state_touch(r, s, op, reaches[i].from, reaches[i].to - reaches[i].from, (Threads)reaches[i].who, writes, 0);
 }
 
 static int64_t bytes_of(const IrType *t) { return (int64_t)dtype_size(t->dtype) * (int64_t)t->width; }
@@ -187,7 +188,7 @@ static void walk_matrices(Races *r, State *s, const IrOp *op) {
     Record record = {.op = op, .count = kept, .reaches = r->reaches, .from = 0, .to = r->cells};
     if (s->flights.len && !r->failed) state_check_flights(r, s, op, &record, writes);
     for (size_t i = 0; i < kept && !r->failed; i++)
-        state_touch(r, s, op, r->reaches[i].from, r->reaches[i].to - r->reaches[i].from, (Threads)r->reaches[i].who, writes);
+        state_touch(r, s, op, r->reaches[i].from, r->reaches[i].to - r->reaches[i].from, (Threads)r->reaches[i].who, writes, 0);
 }
 
 /* ---- In flight ---- */
@@ -277,13 +278,19 @@ static void finish_groups(Races *r, State *s, FlightKind kind, int64_t pending) 
         }
         for (size_t k = 0; k < f.record->count && !r->failed; k++) {
             const Reach *reach = &f.record->reaches[k];
-            state_touch(r, s, f.record->op, reach->from, reach->to - reach->from, (Threads)reach->who, kind == FLIGHT_COPY);
+            state_touch(r, s, f.record->op, reach->from, reach->to - reach->from, (Threads)reach->who, kind == FLIGHT_COPY, kind == FLIGHT_PRODUCT ? PAST_TOGETHER : 0);
         }
     }
     s->flights.len = kept;
 }
 
 /* ---- The copy engine ---- */
+
+static int64_t count_active(const Races *r) {
+    int64_t count = 0;
+    for (int64_t t = 0; t < r->threads; t++) count += r->active[t];
+    return count;
+}
 
 /* The one thread that does it, and the place of its mbarrier. */
 static bool barrier_place(Races *r, const IrOp *op, unsigned operand, bool one, int64_t *place, Threads *who) {
@@ -315,7 +322,15 @@ static Mbarrier *mbarrier_at(State *s, int64_t place) {
 }
 
 static void touch_barrier(Races *r, State *s, const IrOp *op, int64_t place, Threads who, bool writes) {
-    state_touch(r, s, op, place / r->grain, 8 / r->grain, who, writes);
+    state_touch(r, s, op, place / r->grain, 8 / r->grain, who, writes, 0);
+}
+
+static uint32_t slot_bit(const Mbarrier *m) { return (uint32_t)PAST_ARRIVED << m->slot; }
+
+static bool slot_is_taken(const State *s, unsigned slot) {
+    for (size_t i = 0; i < s->mbarriers.len; i++)
+        if (s->mbarriers.data[i].several && s->mbarriers.data[i].slot == slot) return true;
+    return false;
 }
 
 static void walk_init(Races *r, State *s, const IrOp *op) {
@@ -323,9 +338,16 @@ static void walk_init(Races *r, State *s, const IrOp *op) {
     Threads who;
     if (!barrier_place(r, op, 0, true, &place, &who)) return;
     if (mbarrier_at(s, place)) races_fail(r, op, NULL, "an mbarrier is made where there is one");
-    if (ir_attr_int(op, "arrivals", 1) != 1) races_fail(r, op, NULL, "an mbarrier of several arrivals is not modelled");
+    Mbarrier m = {.place = place, .seen = 2, .several = ir_attr_int(op, "arrivals", 1) != 1};
+    if (m.several) {
+        while (m.slot < MOST_SLOTS && slot_is_taken(s, m.slot)) m.slot++;
+        if (ir_attr_int(op, "arrivals", 1) != r->threads / WARP) races_fail(r, op, NULL, "an mbarrier's arrivals are neither one nor one a warp");
+        if (m.slot == MOST_SLOTS) races_fail(r, op, NULL, "mbarriers of several arrivals are more than can be told apart");
+        if (r->failed) return;
+        state_forget(r, s, slot_bit(&m));
+    }
     touch_barrier(r, s, op, place, who, true);
-    VEC_PUSH(r->arena, &s->mbarriers, (Mbarrier){.place = place});
+    VEC_PUSH(r->arena, &s->mbarriers, m);
 }
 
 static void walk_drop(Races *r, State *s, const IrOp *op) {
@@ -341,16 +363,28 @@ static void walk_drop(Races *r, State *s, const IrOp *op) {
     *m = s->mbarriers.data[--s->mbarriers.len];
 }
 
+/* The slots of those whose phase before has ended as far as the thread knows. */
+static uint32_t known_to_have_ended(const Races *r, const State *s, Threads who) {
+    uint32_t slots = 0;
+    for (size_t i = 0; i < s->mbarriers.len; i++) {
+        const Mbarrier *m = &s->mbarriers.data[i];
+        if (m->several && (m->seen == 2 || (m->seen == 1 && who == r->copier))) slots |= slot_bit(m);
+    }
+    return slots;
+}
+
 static void walk_expect(Races *r, State *s, const IrOp *op) {
     int64_t place;
     Threads who;
     if (!barrier_place(r, op, 0, true, &place, &who)) return;
+    state_check(r, s, op, place / r->grain, 8 / r->grain, who, true); /* all have left the phase before */
     touch_barrier(r, s, op, place, who, false);
     Mbarrier *m = mbarrier_at(s, place);
-    if (!m || m->armed) {
+    if (!m || m->armed || m->several) {
         races_fail(r, op, NULL, m ? "the mbarrier's phase may have its arrival already" : "there is no mbarrier at this place");
         return;
     }
+    m->told = known_to_have_ended(r, s, who);
     m->armed = 1;
     m->expected = ir_attr_int(op, "bytes", 0);
     m->issued = 0;
@@ -383,6 +417,52 @@ static void walk_box(Races *r, State *s, const IrOp *op) {
     launch(r, s, record);
 }
 
+/* ---- Arrivals of warps ---- */
+
+static bool is_one_of_each_warp(const Races *r) {
+    for (int64_t warp = 0; warp < r->threads / WARP; warp++) {
+        int64_t lanes = 0;
+        for (int64_t t = warp * WARP; t < (warp + 1) * WARP; t++) lanes += r->active[t];
+        if (lanes != 1) return false;
+    }
+    return true;
+}
+
+/* The phase ends, for what all threads of the warps have done: what they did together, or a barrier stands behind. No warp may come here again
+ * before it has: two arrivals of one would end the phase without another one's. */
+static void walk_arrive(Races *r, State *s, const IrOp *op) {
+    int64_t place;
+    Threads who;
+    if (!barrier_place(r, op, 0, false, &place, &who)) return;
+    touch_barrier(r, s, op, place, BLOCK_SET, false);
+    Mbarrier *m = mbarrier_at(s, place);
+    if (!m || !m->several) races_fail(r, op, NULL, m ? "an arrival without bytes at an mbarrier that counts them" : "there is no mbarrier at this place");
+    else if (!is_one_of_each_warp(r)) races_fail(r, op, NULL, "an arrival that is not one thread's of each warp");
+    else if (m->phase < 0) races_fail(r, op, NULL, "which phase an arrival is of is not known");
+    else if (m->seen < 2) races_fail(r, op, NULL, "a warp may arrive before all know that the phase before has ended");
+    if (r->failed) return;
+    m->phase ^= 1;
+    m->seen = 0;
+    for (size_t i = 0; i < s->mbarriers.len; i++) s->mbarriers.data[i].told &= ~slot_bit(m);
+    state_pass(r, s, PAST_WARP | PAST_GROUP | PAST_BLOCK | PAST_TOGETHER, slot_bit(m));
+}
+
+/* By one thread, the same one everywhere: it comes behind what was done before the arrivals. */
+static void wait_for_warps(Races *r, State *s, const IrOp *op, Mbarrier *m, Threads who, int64_t parity) {
+    if (r->copier == NOBODY) r->copier = who;
+    if (r->copier != who || count_active(r) != 1) races_fail(r, op, NULL, "arrivals of warps are waited for by another thread than the one that copies");
+    if (parity == m->phase) races_fail(r, op, NULL, "a phase is waited for that nothing ends");
+    state_pass(r, s, slot_bit(m), PAST_COPIER);
+    if (!m->seen) m->seen = 1;
+}
+
+/* All have waited for what the copier did behind its own waits. */
+static void tell_all(State *s, Mbarrier *m) {
+    for (size_t i = 0; i < s->mbarriers.len; i++)
+        if (s->mbarriers.data[i].several && (m->told & slot_bit(&s->mbarriers.data[i]))) s->mbarriers.data[i].seen = 2;
+    m->told = 0;
+}
+
 static void walk_phase(Races *r, State *s, const IrOp *op) {
     int64_t place;
     Threads who;
@@ -392,7 +472,8 @@ static void walk_phase(Races *r, State *s, const IrOp *op) {
     Mbarrier *m = mbarrier_at(s, place);
     bool known = m && m->phase >= 0 && parity->kind == VALUE_LINEAR && parity->flat && !parity->rest;
     if (!known) races_fail(r, op, NULL, m ? "which phase is waited for is not known" : "there is no mbarrier at this place");
-    if (!known || !r->together || parity->number[0] != m->phase) return;
+    if (known && m->several) wait_for_warps(r, s, op, m, who, parity->number[0]);
+    if (!known || m->several || !r->together || parity->number[0] != m->phase) return;
     if (!m->armed) races_fail(r, op, NULL, "a phase is waited for that nothing ends");
     if (m->issued != m->expected) races_fail(r, op, NULL, "the bytes of the phase are not those that are copied in it");
     size_t kept = 0;
@@ -401,6 +482,7 @@ static void walk_phase(Races *r, State *s, const IrOp *op) {
         if (record->kind != FLIGHT_BOX || record->barrier != place) s->flights.data[kept++] = s->flights.data[i];
     }
     s->flights.len = kept;
+    tell_all(s, m);
     m->phase ^= 1;
     m->armed = 0;
     m->loop = NULL, m->guard = NULL;
@@ -446,6 +528,13 @@ static void add_factor(Races *r, const IrOp *op, unsigned which, int64_t along, 
     }
 }
 
+/* The instruction waits for all lanes of the warp: none of them waits for an earlier phase any longer. */
+static void leave_waits(const Races *r, State *s) {
+    for (size_t i = 0; i < s->mbarriers.len; i++)
+        for (int64_t cell = s->mbarriers.data[i].place / r->grain, end = cell + 8 / r->grain; cell < end; cell++)
+            if (s->pages[cell / CELLS]) s->pages[cell / CELLS][cell % CELLS].read.past |= PAST_WARP;
+}
+
 static void walk_product(Races *r, State *s, const IrOp *op) {
     const IrType *acc = op->results[0].type;
     int64_t columns = 2;
@@ -460,6 +549,7 @@ static void walk_product(Races *r, State *s, const IrOp *op) {
     if (r->failed) return;
     mark(r, r->engine, r->reaches, count);
     r->engine_op = op;
+    leave_waits(r, s);
     const Record *record = races_record(r, FLIGHT_PRODUCT, op, r->reaches, count, 0);
     state_check_flights(r, s, op, record, false);
     for (size_t i = 0; i < count && !r->failed; i++)
@@ -527,12 +617,6 @@ static void leave_sums(Races *r, State *s, const IrOp *op, const IrBlock *region
 }
 
 /* ---- Control flow ---- */
-
-static int64_t count_active(const Races *r) {
-    int64_t count = 0;
-    for (int64_t t = 0; t < r->threads; t++) count += r->active[t];
-    return count;
-}
 
 static void yield_values(Races *r, const IrOp *op, const IrBlock *region) {
     for (unsigned k = 0; k < op->result_count; k++) {
@@ -921,6 +1005,7 @@ static void walk_op(Races *r, const IrOp *op, State **s) {
     case IR_MBAR_DROP: walk_drop(r, *s, op); return;
     case IR_MBAR_EXPECT: walk_expect(r, *s, op); return;
     case IR_MBAR_WAIT: walk_phase(r, *s, op); return;
+    case IR_MBAR_ARRIVE: walk_arrive(r, *s, op); return;
     case IR_TMA_LOAD: walk_box(r, *s, op); return;
     case IR_WGMMA: walk_product(r, *s, op); return;
     case IR_WGMMA_FENCE: (*s)->fenced = true; return;
@@ -974,7 +1059,7 @@ static void check_proxies(Races *r) {
 
 static Races *create(Arena *scratch, IrFunc *f) {
     Races *r = ARENA_NEW(scratch, Races);
-    *r = (Races){.arena = scratch, .module = f->module, .func = f, .affs = f->module->affs, .grain = 8, .work_limit = INT64_C(400) << 20};
+    *r = (Races){.arena = scratch, .module = f->module, .func = f, .affs = f->module->affs, .grain = 8, .copier = NOBODY, .work_limit = INT64_C(400) << 20};
     r->blocks = ir_func_cluster(f);
     r->block_threads = ir_func_attr_int(f, "num_warps", 1) * WARP;
     r->threads = r->blocks * r->block_threads;

@@ -148,12 +148,13 @@ static int64_t stage_bytes(const Ring *ring) {
     return bytes;
 }
 
-/* The copies of an iteration, if there is one. */
-static void emit_copies(Staging *s, IrBuilder *b, const Ring *ring, StageFetch fetch, IrValue *stage) {
+/* The copies of an iteration, if there is one; `ended`: the parity of the phase in which the stage was given back, null: known to be free. */
+static void emit_copies(Staging *s, IrBuilder *b, const Ring *ring, StageFetch fetch, IrValue *stage, IrValue *ended) {
     IrOp *branch = ir_op_create(b, IR_IF, 1, &fetch.exists, 0, NULL);
     IrBuilder inner = ir_builder_at_end(branch->regions[0]);
     inner.span = b->span;
     IrValue *operands[2] = {ring->full, stage};
+    if (ended) ir_attr_set_bool(ir_op_create(&inner, IR_MBAR_WAIT, 3, (IrValue *[]){ring->empty, stage, ended}, 0, NULL), "one", true);
     ir_attr_set_int(ir_op_create(&inner, IR_MBAR_EXPECT, 2, operands, 0, NULL), "bytes", stage_bytes(ring));
     for (size_t i = 0; i < ring->count; i++)
         if (ring->operands[i].fill == FILL_AHEAD) stage_copy(s, &inner, ring, &ring->operands[i], fetch, stage);
@@ -174,22 +175,28 @@ static void fill_turns(Staging *s, IrBuilder *b, Ring *ring) {
     IrBuilder inner = ir_builder_at_end(ir_op_create(b, IR_IF, 1, &runs, 0, NULL)->regions[0]);
     inner.span = b->span;
     for (int64_t n = 0; n + 1 < ring->stages; n++)
-        emit_copies(s, &inner, ring, stage_turns_first(&inner, ring, n), ir_const_index(&inner, n));
+        emit_copies(s, &inner, ring, stage_turns_first(&inner, ring, n), ir_const_index(&inner, n), NULL);
     ir_yield(&inner, 0, NULL);
     stage_turns_prepare(s, ring, b);
 }
 
-void stage_boxes_prologue(Staging *s, IrBuilder *b, Ring *ring) {
+static IrValue *make_barriers(Staging *s, IrBuilder *b, const Ring *ring, const char *name, int64_t arrivals) {
     const Aff *one = aff_const(s->module->affs, 1);
     const IrType *type = ir_type_buf(s->module, DTYPE_U64, 1, &one, (unsigned)ring->stages, IR_SPACE_SHARED, NULL);
     IrOp *alloc = ir_op_create(b, IR_MBAR_ALLOC, 0, NULL, 1, &type);
-    ir_attr_set_int(alloc, "arrivals", 1);
-    ring->full = ir_result(alloc, 0);
-    ring->full->name = "full";
+    ir_attr_set_int(alloc, "arrivals", arrivals);
+    ir_attr_set_str(alloc, "name", name);
+    ir_result(alloc, 0)->name = name;
+    return ir_result(alloc, 0);
+}
+
+void stage_boxes_prologue(Staging *s, IrBuilder *b, Ring *ring) {
+    ring->full = make_barriers(s, b, ring, "full", 1);
+    if (ring->given_back) ring->empty = make_barriers(s, b, ring, "empty", s->warps.all);
     barrier(b);
     if (ring->turns.loop) fill_turns(s, b, ring);
     for (int64_t n = 0; n + 1 < ring->stages && !ring->turns.loop; n++)
-        emit_copies(s, b, ring, fetch_behind(b, ring, ring->lower, n), ir_const_index(b, n));
+        emit_copies(s, b, ring, fetch_behind(b, ring, ring->lower, n), ir_const_index(b, n), NULL);
 }
 
 /* The first gemm of the block that adds to what this one gives; itself, when it begins with something else. */
@@ -306,11 +313,23 @@ void stage_boxes_arrived(IrBuilder *b, const Ring *ring, IrValue *i) {
     ir_op_create(b, IR_MBAR_WAIT, 3, operands, 0, NULL);
 }
 
+/* The parity of the phase before the one that the stage of the iteration `ahead` is given back in: of its round's number less 1. The first
+ * round's stages are free: the phase before the first one counts as ended. */
+static IrValue *given_back_in(IrBuilder *b, const Ring *ring, IrValue *i, int64_t ahead) {
+    IrValue *number = ir_binary(b, IR_ADD, stage_number(b, ring, i), ir_const_index(b, ahead + ring->stages));
+    return ir_binary(b, IR_MOD, ir_binary(b, IR_FLOORDIV, number, ir_const_index(b, ring->stages)), ir_const_index(b, 2));
+}
+
 void stage_boxes_refill(Staging *s, IrBuilder *b, Ring *ring, IrValue *i) {
     int64_t ahead = ring->stages - 1;
-    barrier(b);
+    if (!ring->empty) barrier(b);
     StageFetch fetch = ring->turns.loop ? stage_turns_ahead(b, ring, i) : fetch_behind(b, ring, i, ahead);
-    emit_copies(s, b, ring, fetch, stage_of(b, ring, i, ahead));
+    emit_copies(s, b, ring, fetch, stage_of(b, ring, i, ahead), ring->empty ? given_back_in(b, ring, i, ahead) : NULL);
+}
+
+void stage_boxes_give_back(IrBuilder *b, const Ring *ring, IrValue *i) {
+    IrValue *operands[2] = {ring->empty, stage_of(b, ring, i, 0)};
+    ir_op_create(b, IR_MBAR_ARRIVE, 2, operands, 0, NULL);
 }
 
 void stage_boxes_iteration(Staging *s, Ring *ring, IrOp *const *gemms, size_t count) {
@@ -332,7 +351,8 @@ void stage_boxes_epilogue(const Ring *ring) {
     if (ring->turns.loop) return; /* the kernel ends */
     IrOp *last = ring->behind ? ring->behind : ring->loop;
     IrBuilder b = ir_builder_after(last);
-    IrValue *full = ring->full;
+    IrValue *rings[2] = {ring->full, ring->empty};
     barrier(&b);
-    if (last->block->parent) ir_op_create(&b, IR_MBAR_DROP, 1, &full, 0, NULL);
+    for (unsigned k = 0; k < 2; k++)
+        if (last->block->parent && rings[k]) ir_op_create(&b, IR_MBAR_DROP, 1, &rings[k], 0, NULL);
 }

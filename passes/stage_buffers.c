@@ -270,6 +270,7 @@ static void plan_ring(Staging *s, Ring *ring, IrBlock *block, IrOp *const *gemms
     int64_t blocks = s->warps.wgmma && stage_halves_stages(ring->stages) <= room ? stage_halves_fit(s, ring, gemms, count, ahead) : 0;
     if (blocks) {
         ring->halves = true;
+        ring->given_back = stage_halves_give_back(s);
         ring->stages = stage_halves_stages(ring->stages);
         if (blocks > 1) ir_func_attr_set_int(block->func, "min_blocks", blocks);
     }

@@ -19,7 +19,9 @@
 #include "stage_internal.h"
 
 /* The switch: 0 leaves every loop as it was. */
-enum { HALVES = 1, FEWEST_STAGES = 3 /* one is read by the second half, one by the first, one is filled */ };
+enum { HALVES = 1, GIVEN_BACK = 1 /* 0: a block's barrier an iteration */, WAITS_BEHIND = 1 /* 0: ptxas waits before softmax */, FEWEST_STAGES = 3 /* one is read by the second half, one by the first, one is filled */ };
+
+enum { WARPGROUP = 4 /* warps */ };
 
 typedef enum { FREE, FIRST, SECOND } Half; /* FREE: made of the loop's variable alone, again wherever it is read */
 
@@ -199,7 +201,7 @@ static bool is_present_alike(PresenceCache *cache, const IrBlock *body, IrValue 
     return true;
 }
 
-enum { OTHER_REGISTERS = 28 /* addresses and what softmax keeps */, MOST_OTHERS = 46 /* of one that may have all */ };
+enum { OTHER_REGISTERS = 28 /* addresses and what softmax keeps */, LEAST_OTHERS = 24 /* where few are given */, MOST_OTHERS = 46 };
 
 static int64_t registers_of(const IrValue *v, int64_t threads) {
     int64_t lanes = 1;
@@ -253,8 +255,10 @@ int64_t stage_halves_fit(const Staging *s, const Ring *ring, IrOp *const *gemms,
     Registers r = count_registers(target, &c, gemms, count);
     int64_t blocks = blocks_beside(target, &r, ring->stages * stage_bytes), all = target->registers_sm / (r.threads * blocks);
     bool few = all < target->registers_thread;
-    return r.turned + (few ? OTHER_REGISTERS : MOST_OTHERS) <= (few ? all : target->registers_thread) ? blocks : 0;
+    return r.turned + (few ? LEAST_OTHERS : MOST_OTHERS) <= (few ? all : target->registers_thread) ? blocks : 0;
 }
+
+bool stage_halves_give_back(const Staging *s) { return GIVEN_BACK && s->warps.all > WARPGROUP; }
 
 int64_t stage_halves_stages(int64_t wanted) { return wanted < FEWEST_STAGES ? FEWEST_STAGES : wanted; }
 
@@ -310,6 +314,24 @@ static void move_late(Turn *t, IrBlock *block, IrValueMap *first) {
     }
 }
 
+/* ptxas takes a wait for products up over arithmetic and shuffles, as far as the branch before: softmax would begin when the second products
+ * have ended. A second wait for the stage that is multiplied from is such a branch, behind softmax: what it waits for has come long ago. */
+static void keep_waits_behind(Turn *t, IrBlock *block, IrValue *next) {
+    IrOp *wait = block->last;
+    while (wait->prev->opcode == IR_WGMMA_WAIT) wait = wait->prev;
+    if (!WAITS_BEHIND || wait == block->last) return;
+    IrBuilder b = ir_builder_before(wait);
+    b.span = wait->span;
+    stage_boxes_arrived(&b, t->ring, next);
+}
+
+/* The copying thread waits until warps have given the stage back; behind the products, it seldom has to. */
+static void refill_behind(Turn *t, IrOp *product, IrValue *i) {
+    IrBuilder b = ir_builder_after(product);
+    b.span = product->span;
+    stage_boxes_refill(t->s, &b, t->ring, i);
+}
+
 /* One iteration: the second half of i, the first half of i + 1. */
 static void fill_loop(Turn *t, IrOp *loop) {
     const IrBlock *body = t->cut.body;
@@ -318,7 +340,7 @@ static void fill_loop(Turn *t, IrOp *loop) {
     IrBuilder b = ir_builder_at_end(block);
     b.span = t->ring->loop->span;
     IrValue *i = block->args[0], *next = ir_binary(&b, IR_ADD, i, t->ring->step);
-    stage_boxes_refill(t->s, &b, t->ring, i);
+    if (!t->ring->empty) stage_boxes_refill(t->s, &b, t->ring, i);
     stage_boxes_arrived(&b, t->ring, next);
     IrValueMap *second = map_at(t, &b, i), *first = map_at(t, &b, next);
     for (unsigned k = 0; k < carried; k++)
@@ -328,6 +350,7 @@ static void fill_loop(Turn *t, IrOp *loop) {
     t->count = 0;
     clone_half(t, &b, FIRST, body->first, behind, first);
     clone_half(t, &b, SECOND, body->first, body->last, second);
+    if (t->ring->empty) refill_behind(t, t->gemms[t->count - 1], i);
     clone_half(t, &b, FIRST, behind, body->last, first);
     IrValue **left = ARENA_ARRAY(t->s->module->arena, IrValue *, total);
     for (unsigned k = 0; k < carried; k++)
@@ -335,6 +358,11 @@ static void fill_loop(Turn *t, IrOp *loop) {
     for (size_t k = 0; k < t->cut.crossing.len; k++) left[carried + k] = ir_value_map_get(first, t->cut.crossing.data[k]);
     ir_yield(&b, total, left);
     stage_boxes_waits(block, t->gemms, t->count);
+    keep_waits_behind(t, block, next);
+    if (t->ring->empty) {
+        IrBuilder end = ir_builder_before(block->last);
+        stage_boxes_give_back(&end, t->ring, i);
+    }
     move_late(t, block, first);
 }
 

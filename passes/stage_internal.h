@@ -54,6 +54,8 @@ typedef struct {
 typedef struct {
     IrOp *loop; /* null: the gemm is in no loop */
     IrValue *full; /* barriers on which the copy engine's copies arrive; null: cp.async */
+    bool given_back; /* warps arrive on the barriers `empty` when they have read a stage; else a block's barrier stands before it is filled */
+    IrValue *empty;
     int64_t stages;
     bool halves; /* the first half of an iteration stands beside the second one of the iteration before */
     IrOp *behind; /* the last op that belongs to the loop; null: itself */
@@ -101,16 +103,19 @@ void stage_boxes_guard(PassContext *ctx, IrFunc *f);
 void stage_boxes_prologue(Staging *s, IrBuilder *b, Ring *ring);
 void stage_boxes_iteration(Staging *s, Ring *ring, IrOp *const *gemms, size_t count);
 void stage_boxes_epilogue(const Ring *ring);
-/* Its parts: waits for the block's products in front of their first uses; for the stage of iteration `i`; the barrier behind which the
- * stage that was read before `i` is filled anew. */
+/* Its parts: waits for the block's products in front of their first uses; for the stage of iteration `i`; the barrier, or the copying thread's
+ * wait, behind which the stage that was read before `i` is filled anew; the stage of iteration `i` given back. */
 void stage_boxes_waits(IrBlock *block, IrOp *const *gemms, size_t count);
 void stage_boxes_arrived(IrBuilder *b, const Ring *ring, IrValue *i);
 void stage_boxes_refill(Staging *s, IrBuilder *b, Ring *ring, IrValue *i);
+void stage_boxes_give_back(IrBuilder *b, const Ring *ring, IrValue *i);
 /* The turn by half an iteration (stage_halves.c): how many blocks a multiprocessor is to hold if the ring's loop is turned, 0 where it is not
  * to be; how many stages it takes at least; the turn, once the loop's gemms stand in their buffers. The old loop, with the loads of its
  * factors, is gone then. */
 int64_t stage_halves_fit(const Staging *s, const Ring *ring, IrOp *const *gemms, size_t count, int64_t stage_bytes);
 int64_t stage_halves_stages(int64_t wanted);
+/* Whether its stages are given back warp by warp: several warpgroups need not wait for each other then. */
+bool stage_halves_give_back(const Staging *s);
 void stage_halves_turn(Staging *s, Ring *ring);
 /* The number of an iteration, from 0, modulo the stages `ahead` of it. */
 IrValue *stage_number(IrBuilder *b, const Ring *ring, IrValue *iteration);

@@ -217,6 +217,7 @@ static void set_machine(Machine *m) {
     m->block_barriers = ARENA_ARRAY(m->arena, uint32_t, m->blocks);
     m->group_barriers = ARENA_ARRAY(m->arena, uint32_t, m->threads / WARPGROUP + 1);
     m->warp_barriers = ARENA_ARRAY(m->arena, uint32_t, m->threads / WARP + 1);
+    m->behind = ARENA_ARRAY(m->arena, uint32_t, m->threads + 1);
     m->open_group = ARENA_ARRAY(m->arena, int64_t, m->threads);
     m->open_batch = ARENA_ARRAY(m->arena, int64_t, m->threads);
     m->shared.name = "shared memory";

@@ -75,7 +75,21 @@ static bool end_phase(Machine *m, Barrier *b) {
     land(m, b);
     b->arrived = b->bytes = b->copied = 0;
     b->phase++;
+    b->ended = b->begun;
     return true;
+}
+
+/* What the warps have done until now is done for who waits for the phase: of their other lanes, too. */
+static void run_arrive(Machine *m, Inst *inst, const uint8_t *active) {
+    if (m->threads == 1) return;
+    m->arrivals++;
+    for (size_t t = 0; t < m->threads; t++) {
+        if (!active[t]) continue;
+        Barrier *b = need_barrier(m, inst, 0, t);
+        if (b->arrived == b->arrivals && !end_phase(m, b)) machine_trap(m, "more arrivals than the phase has");
+        if (!b->arrived++) b->begun = m->arrivals;
+        memory_note(m, b->memory, b->at, 8, t, false);
+    }
 }
 
 static void run_expect(Machine *m, Inst *inst, const uint8_t *active) {
@@ -95,6 +109,7 @@ static void run_wait(Machine *m, Inst *inst, const uint8_t *active) {
         int64_t parity = inst->operands[2]->cells[t].i;
         memory_note(m, b->memory, b->at, 8, t, false);
         if ((b->phase & 1) == parity && !end_phase(m, b)) machine_trap(m, "waits for a phase that does not end");
+        if (m->behind[t] < b->ended) m->behind[t] = b->ended;
     }
 }
 
@@ -325,6 +340,7 @@ InstRun interpret_async_op(IrOpcode op) {
     case IR_MBAR_DROP: return run_drop;
     case IR_MBAR_EXPECT: return run_expect;
     case IR_MBAR_WAIT: return run_wait;
+    case IR_MBAR_ARRIVE: return run_arrive;
     case IR_TMA_LOAD: return run_tma_load;
     case IR_WGMMA: return run_wgmma;
     case IR_WGMMA_COMMIT: return run_batch;

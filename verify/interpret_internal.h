@@ -23,6 +23,7 @@ typedef struct {
     uint32_t read_home;     /* the readers' block in the cluster */
     uint32_t write_block, write_group, write_warp, write_cluster; /* barrier counts at that time */
     uint32_t read_block, read_group, read_warp, read_cluster;
+    uint32_t write_arrivals, read_arrivals; /* Machine.arrivals at that time */
 } Shadow;
 
 typedef struct {
@@ -82,6 +83,7 @@ typedef struct {
     Memory *memory;
     int64_t at, arrivals, arrived, bytes, copied; /* of the phase: bytes expected, bytes on their way */
     int64_t phase;                                /* phases that have ended */
+    uint32_t begun, ended; /* Machine.arrivals at the phase's first arrival; of the phase that ended last */
 } Barrier;
 typedef struct Product Product; /* of a warpgroup, in flight (interpret_async.c) */
 
@@ -97,6 +99,7 @@ struct Machine {
     Memory shared;        /* of all blocks of a cluster, one after the other */
     int64_t shared_block; /* bytes of one block */
     uint32_t cluster_barriers, *block_barriers, *group_barriers, *warp_barriers;
+    uint32_t arrivals, *behind; /* times that warps arrived at barriers; per thread: what was done before that many is ordered before it */
     uint32_t cluster_start; /* cluster_barriers when this cluster began */
     int64_t *open_group; /* per thread: the group that the next commit closes */
     VEC(PendingCopy) pending;

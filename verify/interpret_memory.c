@@ -43,6 +43,7 @@ static size_t some_reader(const Shadow *s) {
 static bool readers_ordered(const Machine *m, const Shadow *s, size_t thread) {
     if (s->reader == -1 || m->cluster_barriers > s->read_cluster) return true;
     if (s->reader == ANYBODY) return false;
+    if (s->read_home == thread / m->block_threads && s->read_arrivals < m->behind[thread]) return true;
     size_t first = some_reader(s), group = thread / WARPGROUP;
     bool block = s->read_home == thread / m->block_threads && m->block_barriers[s->read_home] > s->read_block;
     if (s->reader == SEVERAL_GROUPS) return block;
@@ -74,6 +75,7 @@ static void note_read(Machine *m, Shadow *s, size_t thread) {
     s->read_block = m->block_barriers[home];
     s->read_group = m->group_barriers[group];
     s->read_warp = m->warp_barriers[warp];
+    s->read_arrivals = m->arrivals;
 }
 
 int64_t memory_address(Machine *m, const Slot *ptr, int64_t index, int64_t bytes, int64_t align,
@@ -98,7 +100,8 @@ void memory_note(Machine *m, Memory *memory, int64_t offset, int64_t bytes, size
     for (int64_t i = offset; i < offset + bytes; i++) {
         Shadow *s = &memory->shadow[i];
         Counts then = {s->write_cluster, s->write_block, s->write_group, s->write_warp};
-        bool fine = s->writer < 0 || ordered(m, (size_t)s->writer, then, thread);
+        bool fine = s->writer < 0 || ordered(m, (size_t)s->writer, then, thread) ||
+                    ((size_t)s->writer / m->block_threads == thread / m->block_threads && s->write_arrivals < m->behind[thread]);
         if (writes) fine = fine && readers_ordered(m, s, thread);
         if (!fine)
             machine_trap(m,
@@ -115,6 +118,7 @@ void memory_note(Machine *m, Memory *memory, int64_t offset, int64_t bytes, size
         s->write_block = m->block_barriers[thread / m->block_threads];
         s->write_group = m->group_barriers[thread / WARPGROUP];
         s->write_warp = m->warp_barriers[thread / WARP];
+        s->write_arrivals = m->arrivals;
         s->reader = -1;
     }
 }

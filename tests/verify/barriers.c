@@ -56,6 +56,7 @@ static bool orders(const IrOp *op) {
     case IR_ASYNC_WAIT:
     case IR_ASYNC_COMMIT:
     case IR_MBAR_WAIT:
+    case IR_MBAR_ARRIVE:
     case IR_WGMMA_FENCE:
     case IR_WGMMA_COMMIT:
     case IR_WGMMA_WAIT: return true;
