@@ -77,17 +77,6 @@ static bool holds_loops(const IrOp *branch) {
     return shared && !branch->result_count;
 }
 
-static void wrap(IrOp *loop, const Aff *times) {
-    IrBuilder b = ir_builder_before(loop);
-    b.span = loop->span;
-    IrValue *bounds[] = {ir_const_index(&b, 0), ir_aff_emit(&b, times), ir_const_index(&b, 1)};
-    IrOp *around = ir_op_create(&b, IR_PARALLEL, COUNT_OF(bounds), bounds, 0, NULL);
-    ir_region_add_arg(around->regions[0], ir_type_index(b.module), "chosen");
-    ir_op_move_to_end(loop, around->regions[0]);
-    IrBuilder end = ir_builder_at_end(around->regions[0]);
-    ir_yield(&end, 0, NULL);
-}
-
 /* Branches of branches first: what is left of them are loops. */
 static void lift(PassContext *ctx, IrBlock *block) {
     for (IrOp *branch = block->first, *next; branch; branch = next) {
@@ -101,7 +90,7 @@ static void lift(PassContext *ctx, IrBlock *block) {
             const Aff *times = r ? aff_sub(c, aff_const(c, 1), chosen) : chosen;
             for (IrOp *op; (op = branch->regions[r]->first) && !is_terminator(op);) {
                 ir_op_move_before(op, branch);
-                if (is_loop(op)) wrap(op, times);
+                if (is_loop(op)) repeat_ops(op, branch, times, "chosen");
             }
         }
         ir_op_erase(branch);

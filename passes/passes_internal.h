@@ -43,7 +43,8 @@ const char *param_new_name(const IrModule *m, const char *stem);
 /* The argument seen as a tensor of another form; it stays declared as it was. */
 void param_see_as(IrFunc *func, IrValue *arg, const IrType *type);
 void func_add_workspace(IrFunc *func, const char *name, const IrType *type, const Aff *elements);
-/* A parallel loop of `times` iterations around all that the kernel does. */
+/* A parallel loop of `times` iterations around the ops from `first` up to `last`, that one left out; around all that the kernel does. */
+IrOp *repeat_ops(IrOp *first, IrOp *last, const Aff *times, const char *variable);
 IrOp *step_repeat(IrFunc *func, const Aff *times, const char *variable);
 /* Steps behind `step` are numbered `count` higher. */
 void steps_make_room(IrModule *m, int64_t step, int64_t count);

@@ -43,9 +43,9 @@ void func_add_symbol(IrFunc *func, DerivedSymbol symbol) {
     func->params[arg->index].derived = symbol.formula;
 }
 
-IrOp *step_repeat(IrFunc *func, const Aff *times, const char *name) {
-    IrOp *first = func->body->first, *last = func->body->last;
+IrOp *repeat_ops(IrOp *first, IrOp *last, const Aff *times, const char *name) {
     IrBuilder b = ir_builder_before(first);
+    b.span = first->span;
     IrValue *bounds[] = {ir_const_index(&b, 0), ir_aff_emit(&b, times), ir_const_index(&b, 1)};
     IrOp *loop = ir_op_create(&b, IR_PARALLEL, 3, bounds, 0, NULL);
     ir_region_add_arg(loop->regions[0], ir_type_index(b.module), name);
@@ -57,6 +57,8 @@ IrOp *step_repeat(IrFunc *func, const Aff *times, const char *name) {
     ir_yield(&end, 0, NULL);
     return loop;
 }
+
+IrOp *step_repeat(IrFunc *func, const Aff *times, const char *name) { return repeat_ops(func->body->first, func->body->last, times, name); }
 
 void steps_make_room(IrModule *m, int64_t step, int64_t count) {
     for (IrFunc *g = m->first; g; g = g->next) {
