@@ -200,9 +200,10 @@ static bool plan(Roll *r) {
     for (unsigned a = 0; a < line.axis_count; a++) r->held *= line.axes[a].extent;
     r->held += results_of(&line) * (1 + r->kept * r->later);
     if (r->groups) return plan_boxes(r, &line, r->group);
+    int64_t front = r->loop->block == r->func->body ? MAX_FRONT : 1; /* around again, more boxes in front are beyond what proves the barriers */
     for (int64_t group = MAX_GROUP; is_even(r) && group > 0; group--) {
         int64_t lines = group * r->fresh;
-        if (lines > 1 && lines * MAX_FRONT >= r->kept * r->later && plan_boxes(r, &line, group)) return true;
+        if (lines > 1 && lines * front >= r->kept * r->later && plan_boxes(r, &line, group)) return true;
     }
     return plan_boxes(r, &line, 0);
 }
