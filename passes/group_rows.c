@@ -222,7 +222,8 @@ int64_t group_rows_that_share(const PassContext *ctx, const IrOp *innermost) { r
 static bool is_shared(const Group *g) { return g->lanes > (g->walks ? WALK_SHORT : SHORT) && g->shared == g->lanes && !g->scans; }
 
 static int64_t rows_for(const Group *g) {
-    int64_t lanes = is_shared(g) ? SHARE_LANES : g->walks ? WALK_LANES : LANES, limit = lanes / (g->lanes > 0 ? g->lanes : 1);
+    /* Where chunks of a row were cut for several rows (split_passes) these fill a block; what a loop carries needs registers, too. */
+    int64_t lanes = is_shared(g) ? (g->walks ? LANES : SHARE_LANES) : g->walks ? WALK_LANES : LANES, limit = lanes / (g->lanes > 0 ? g->lanes : 1);
     return rows_within(g->ctx, g->innermost, is_shared(g) && limit > SHARE_ROWS ? SHARE_ROWS : limit);
 }
 
