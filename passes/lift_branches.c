@@ -38,11 +38,12 @@ static const Aff *compared(IrModule *m, const IrOp *op) {
     const Aff *a = size_of(m, op->operands[0]), *b = size_of(m, op->operands[1]), *one = aff_const(c, 1);
     if (!a || !b) return NULL;
     const Aff *below = above_zero(c, aff_sub(c, b, a)), *above = above_zero(c, aff_sub(c, a, b));
+    const Aff *apart = aff_min(c, one, aff_max(c, aff_sub(c, a, b), aff_sub(c, b, a)));
     switch (op->opcode) {
     case IR_LT: return below;
     case IR_LE: return aff_sub(c, one, above);
-    case IR_NE: return aff_add(c, below, above);
-    case IR_EQ: return aff_sub(c, one, aff_add(c, below, above));
+    case IR_NE: return apart;
+    case IR_EQ: return aff_sub(c, one, apart);
     default: return NULL;
     }
 }
@@ -56,8 +57,10 @@ static const Aff *chosen_by(IrModule *m, const IrValue *condition, unsigned dept
     if (!both && op->opcode != IR_NOT) return op->operand_count == 2 ? compared(m, op) : NULL;
     const Aff *a = chosen_by(m, op->operands[0], depth - 1), *b = both ? chosen_by(m, op->operands[1], depth - 1) : NULL;
     if (!a || (both && !b)) return NULL;
-    if (op->opcode == IR_NOT) return aff_sub(c, aff_const(c, 1), a);
-    return op->opcode == IR_AND ? aff_min(c, a, b) : aff_max(c, a, b);
+    const Aff *one = aff_const(c, 1);
+    if (op->opcode == IR_NOT) return aff_sub(c, one, a);
+    if (op->opcode == IR_AND) return aff_min(c, a, b);
+    return aff_sub(c, one, aff_min(c, aff_sub(c, one, a), aff_sub(c, one, b))); /* a maximum would have both twice */
 }
 
 /* ---- Branches ---- */

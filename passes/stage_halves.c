@@ -310,7 +310,7 @@ static bool is_carried_second(const Turn *t, unsigned i) { return half_of(&t->cu
 static void move_late(Turn *t, IrBlock *block, IrValueMap *first) {
     for (size_t k = 0; k < t->cut.crossing.len; k++) {
         IrOp *op = ir_value_map_get(first, t->cut.crossing.data[k])->def;
-        if (op->opcode == IR_CAST && op->block == block && !op->results[0].uses->next) ir_op_move_before(op, block->last);
+        if (op && op->opcode == IR_CAST && op->block == block && !op->results[0].uses->next) ir_op_move_before(op, block->last);
     }
 }
 

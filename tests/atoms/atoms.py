@@ -9,7 +9,9 @@ atoms.py ROOT device SKETCHC FOLDER    as run, of what pack left, on a machine t
 atoms.py ROOT cuda KERNEL_TOOL [K/N]   CUDA C alone, with the driver of tests/cuda; of the kernels every N-th from the K-th on
 atoms.py ROOT print                    the kernels"""
 import concurrent.futures
+import functools
 import json
+import operator
 import os
 import pathlib
 import re
@@ -228,12 +230,12 @@ def cp_async(size):
 
 # ---- The copy engine ----
 
-def make_barrier(k, offset, stages=1):
+def make_barrier(k, offset, stages=1, arrivals=1):
     """A barrier that all see, and the block's first thread."""
     full = k.op(f"shared.ptr() {{offset = {offset}, bytes = {8 * stages}}}", "ptr<u64, shared>")
     first = k.op(f"eq({k.special('tid.x')}, {k.const(0)})", "bool")
     k.begin(f"if({first})")
-    k.do(f"mbar.init({full}, {k.const(0)}) {{arrivals = 1}}")
+    k.do(f"mbar.init({full}, {k.const(0)}) {{arrivals = {arrivals}}}")
     k.do("yield()")
     k.end("} {}")
     k.barrier()
@@ -317,6 +319,46 @@ def phases():
     k.end("} {}")
     graph = f"    %y = graph.transpose(%X) {{perm = [0, 1, 2]}} : {y.type()}\n"
     return file(graph, k, [x], y, shared=520, maps=["map %X_box: ptr<f32, map> of X [1, 1, 32] swizzle 0"])
+
+
+def exchanged(threads, masks, y):
+    """The graph of Y[p, t] = X[p, t xor all masks]."""
+    mask = functools.reduce(operator.xor, masks)
+    return f"""    %threads = const() {{value = {threads}}} : index
+    %y = graph.generic(%P, %threads) {{outer = 2}} : {y.type()} (%p: index, %t: index) {{
+        %mask = const() {{value = {mask}}} : index
+        %from = xor(%t, %mask) : index
+        %value = graph.element(%X, %p, %from) : f32
+        yield(%value)
+    }}
+"""
+
+
+def arrivals():
+    """One barrier that the warps of a block arrive on, through three phases: a thread reads what another warp wrote before it arrived."""
+    x, y = Tensor("X", "f32", "P", 64), Tensor("Y", "f32", "P", 64)
+    k = Kernel()
+    tid, block = k.special("tid.x"), k.special("ctaid.x")
+    row = k.shared("f32", 0, 128)
+    full, first = make_barrier(k, 512, arrivals=2)
+    leads = k.op(f"eq({k.special('lane')}, {k.const(0)})", "bool")
+    value, masks = k.load("%X", k.add(k.mul(block, 64), tid), "f32"), (33, 34, 36)
+    for turn, mask in enumerate(masks):
+        k.store(value, row, k.add(tid, turn % 2 * 64), 4)
+        k.barrier("warp")
+        k.begin(f"if({leads})")
+        k.do(f"mbar.arrive({full}, {k.const(0)})")
+        k.do("yield()")
+        k.end("} {}")
+        k.do(f"mbar.wait({full}, {k.const(0)}, {k.const(turn % 2)})")
+        value = k.load(row, k.add(k.calc("xor", tid, mask), turn % 2 * 64), "f32")
+    k.store(value, "%Y", k.add(k.mul(block, 64), tid), 4)
+    k.barrier()
+    k.begin(f"if({first})")
+    k.do(f"mbar.drop({full}, {k.const(0)})")
+    k.do("yield()")
+    k.end("} {}")
+    return file(exchanged(64, masks, y), k, [x], y, warps=2, shared=520)
 
 
 # ---- Rounding to tf32 ----
@@ -477,15 +519,7 @@ def warpgroups():
         value = k.load(row, k.calc("xor", tid, mask), "f32")
         k.barrier("warpgroup")
     k.store(value, "%Y", k.add(k.mul(block, 256), tid), 4)
-    graph = f"""    %threads = const() {{value = 256}} : index
-    %y = graph.generic(%P, %threads) {{outer = 2}} : {y.type()} (%p: index, %t: index) {{
-        %mask = const() {{value = {33 ^ 66 ^ 20}}} : index
-        %from = xor(%t, %mask) : index
-        %value = graph.element(%X, %p, %from) : f32
-        yield(%value)
-    }}
-"""
-    return file(graph, k, [x], y, warps=8, shared=1024)
+    return file(exchanged(256, (33, 66, 20), y), k, [x], y, warps=8, shared=1024)
 
 
 def cluster():
@@ -552,7 +586,7 @@ def kernels(root):
     ranks = {int(axes) for op, axes in instructions if op == "TMA_LOAD"}
     table += [(f"tma.load {rank} axes", "sm_90a", tma("f32", 0, rank)) for rank in sorted(ranks)]
     table += [(f"tma.load {dtype} {swizzle}", "sm_90a", tma(dtype, swizzle)) for dtype in ("u8", "f16", "f32") for swizzle in (32, 64, 128)]
-    table += [("tma.load tf32", "sm_90a", tma_tf32()), ("mbar phases", "sm_90a", phases()), ("cluster.ptr", "sm_90a", cluster())]
+    table += [("tma.load tf32", "sm_90a", tma_tf32()), ("mbar phases", "sm_90a", phases()), ("mbar arrivals", "sm_90a", arrivals()), ("cluster.ptr", "sm_90a", cluster())]
     for op, _ in instructions:
         name = op.lower().replace("_", ".") + "("
         assert any(name in text for _, _, text in table), f"{name}) of emit/async.def is in no kernel here"
