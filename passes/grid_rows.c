@@ -171,10 +171,29 @@ static bool read_part(Rows *r, IrFunc *func) {
 
 /* ---- F: W[r, :] to V[r] ---- */
 
-static bool is_partial(const Rows *r, const char *name) {
+/* What A folds to make that workspace; null: it is another. */
+static const IrOp *fold_of(const Rows *r, const char *name) {
     for (unsigned i = 0; name && i < r->fold_count; i++)
-        if (strcmp(r->partials[i], name) == 0) return true;
-    return false;
+        if (strcmp(r->partials[i], name) == 0) return r->folds[i];
+    return NULL;
+}
+
+static bool is_partial(const Rows *r, const char *name) { return fold_of(r, name); }
+
+/* Partial results of more and smaller parts come to the same where they are folded at once, as A folds. */
+static bool folds_on(const Rows *r, const IrOp *reduce) {
+    const IrOp *load = reduce->operands[0]->def, *fold;
+    if (reduce->opcode != IR_TILE_REDUCE || !load || load->opcode != IR_TILE_LOAD) return false;
+    fold = fold_of(r, workspace_of(r->finish.func, load->operands[0]));
+    return fold && strcmp(ir_attr_str(reduce, "kind", ""), ir_attr_str(fold, "kind", "")) == 0;
+}
+
+static IrOp *store_named(const Rows *r, const char *name) {
+    for (size_t i = 0; name && i < r->finish.ops.len; i++) {
+        IrOp *op = r->finish.ops.data[i];
+        if (op->opcode == IR_TILE_STORE && strcmp(workspace_of(r->finish.func, op->operands[1]), name) == 0) return op;
+    }
+    return NULL;
 }
 
 static bool read_finish_load(Rows *r, const IrOp *load, IrValue *row) {
@@ -201,29 +220,20 @@ static bool read_finish(Rows *r, IrFunc *func) {
             const char *name = workspace_of(func, op->operands[store]);
             if (store && (!name || strcmp(ir_attr_str(op, "axes", ""), "p") != 0)) return false;
             if (store && (op->operands[2] != row || op->operands[0]->type->rank)) return false;
-            if (store && op->operands[0]->type->dtype != op->operands[1]->type->dtype) return false;
+            if (store && (op->operands[0]->type->dtype != op->operands[1]->type->dtype || store_named(r, name) != op)) return false;
             if (!store && is_stored_to(op->operands[0])) return false;
             if (!store && !is_partial(r, name) && op->results[0].type->rank) return false;
             if (store || !is_partial(r, name)) continue;
             if (!read_finish_load(r, op, row)) return false;
             loads++;
         } else if (!op->region_count && !is_terminator(op) && op->result_count && is_tile(&op->results[0])) {
-            bool plain = op->opcode == IR_TILE_REDUCE ? op->results[0].type->rank == 0 : is_lane_by_lane(op);
-            if (!plain || op->results[0].type->rank > 1) return false;
+            if (op->results[0].type->rank || (!folds_on(r, op) && !is_lane_by_lane(op))) return false;
         }
     }
     return loads;
 }
 
 /* ---- B: X[r, i, t] and V[r] to Y[r, i, t] ---- */
-
-static IrOp *store_named(const Rows *r, const char *name) {
-    for (size_t i = 0; name && i < r->finish.ops.len; i++) {
-        IrOp *op = r->finish.ops.data[i];
-        if (op->opcode == IR_TILE_STORE && strcmp(workspace_of(r->finish.func, op->operands[1]), name) == 0) return op;
-    }
-    return NULL;
-}
 
 /* Are the lanes of the op's slice along the class those of the chunk, no less and no more? */
 static bool is_of_chunk(Rows *r, const IrOp *op, unsigned axis, unsigned *operand) {
