@@ -208,7 +208,7 @@ def main() -> int:
     parser.add_argument("--feature", action="append", default=[])
     parser.add_argument("--filecheck", default="FileCheck-22")
     parser.add_argument("--filter", default=os.environ.get("TEST_FILTER", ""))
-    parser.add_argument("--timeout", type=float, default=120)
+    parser.add_argument("--timeout", type=float, default=300)
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1)
     parser.add_argument("--update-golden", action="store_true",
                         default=bool(os.environ.get("UPDATE_GOLDEN")))
