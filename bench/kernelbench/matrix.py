@@ -148,7 +148,7 @@ sketch {name}_split implements {name} {{
 
 
 def by_length(k, least=None):
-    """Where K is what: a tile's depth and stages. least: what K is at least, when that is not known."""
+    """The depths of products: by K, a tile's depth and its stages. least: shorter K goes another way, and no `else` says so."""
     if least is None:
         return [(f"if {k} < {LEAST_DEEP}", "BS", "SS"), ("else", "BK", "ST")]
     return [(f"if {k} >= {least} and {k} < {LEAST_DEEP}", "BS", "SS"), (f"if {k} >= {LEAST_DEEP}", "BK", "ST")]
