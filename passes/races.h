@@ -178,6 +178,33 @@ void state_barrier(Races *r, State *s, const char *scope);
 
 /* ---- The walk (races_walk.c) ---- */
 
+typedef struct {
+    const IrValue *pointer, *offset;
+    int64_t bytes;
+} Access;
+
+/* The shared.ptr behind a pointer, and the block whose memory it is, null: the thread's own. */
+const IrOp *races_array_of(const IrValue *pointer, const IrValue **rank);
+/* From here on the operation is in flight. */
+void races_launch(Races *r, State *s, const Record *record);
+/* Notes that the cells are touched by threads, or by the engine. */
+void races_mark(Races *r, uint8_t *where, const Reach *reaches, size_t count);
+/* Under which condition an operation that is walked here happens. */
+void races_note_condition(Races *r, const IrOp **loop, int64_t *ahead, const Aff **guard);
+/* The cells that each thread, or each where the mask holds, reaches; false: not known. */
+bool races_places(Races *r, const IrOp *op, const Access *a, const Value *mask, Reach *reaches, size_t *count);
+
+/* ---- The copy engine (races_engine.c) ---- */
+
+/* Threads that are here. */
+int64_t races_count_active(const Races *r);
+void races_walk_arrive(Races *r, State *s, const IrOp *op);
+void races_walk_box(Races *r, State *s, const IrOp *op);
+void races_walk_drop(Races *r, State *s, const IrOp *op);
+void races_walk_expect(Races *r, State *s, const IrOp *op);
+void races_walk_init(Races *r, State *s, const IrOp *op);
+void races_walk_phase(Races *r, State *s, const IrOp *op);
+
 /* Whether every two accesses of a cuda kernel are ordered or apart; *fault otherwise. */
 bool races_absent(Arena *scratch, IrFunc *f, RaceFault *fault);
 

@@ -48,13 +48,8 @@ static void find_relevant(void *context, IrOp *op) {
 
 /* ---- Places ---- */
 
-typedef struct {
-    const IrValue *pointer, *offset;
-    int64_t bytes;
-} Access;
-
 /* The shared.ptr behind a pointer, and the block whose memory it is, null: the thread's own. */
-static const IrOp *array_of(const IrValue *pointer, const IrValue **rank) {
+const IrOp *races_array_of(const IrValue *pointer, const IrValue **rank) {
     *rank = NULL;
     const IrOp *def = pointer->def;
     if (def && def->opcode == IR_CLUSTER_PTR) {
@@ -76,9 +71,9 @@ static Threads all_active(const Races *r, int64_t block) {
 }
 
 /* The cells that the active threads touch; false where they are not known: then the whole array, block by block. */
-static bool places(Races *r, const IrOp *op, const Access *a, const Value *mask, Reach *reaches, size_t *count) {
+bool races_places(Races *r, const IrOp *op, const Access *a, const Value *mask, Reach *reaches, size_t *count) {
     const IrValue *rank;
-    const IrOp *array = array_of(a->pointer, &rank);
+    const IrOp *array = races_array_of(a->pointer, &rank);
     *count = 0;
     if (!array) {
         races_fail(r, op, NULL, "the pointer's array is not known");
@@ -111,7 +106,7 @@ static bool places(Races *r, const IrOp *op, const Access *a, const Value *mask,
     return known;
 }
 
-static void mark(Races *r, uint8_t *where, const Reach *reaches, size_t count) {
+void races_mark(Races *r, uint8_t *where, const Reach *reaches, size_t count) {
     (void)r;
     for (size_t i = 0; i < count; i++) memset(where + reaches[i].from, 1, (size_t)(reaches[i].to - reaches[i].from));
 }
@@ -119,7 +114,7 @@ static void mark(Races *r, uint8_t *where, const Reach *reaches, size_t count) {
 /* A remote place needs that its block has begun. */
 static void check_remote(Races *r, const State *s, const IrOp *op, const Access *a, const Reach *reaches, size_t count) {
     const IrValue *rank;
-    if (!array_of(a->pointer, &rank) || !rank || s->cluster) return;
+    if (!races_array_of(a->pointer, &rank) || !rank || s->cluster) return;
     for (size_t i = 0; i < count; i++)
         if (reaches[i].from / (r->shared_bytes / r->grain) != reaches[i].who / r->block_threads)
             races_fail(r, op, NULL, "no barrier of the cluster says that the other block has begun");
@@ -129,14 +124,14 @@ static void check_remote(Races *r, const State *s, const IrOp *op, const Access 
 static void touch(Races *r, State *s, const IrOp *op, const Access *a, const Value *mask, bool writes) {
     size_t count;
     Reach *reaches = r->reaches;
-    bool known = places(r, op, a, mask, reaches, &count);
+    bool known = races_places(r, op, a, mask, reaches, &count);
     if (r->failed || !count) return;
     if (!known && writes && (count > 1 || reaches[0].who < 0)) {
         races_fail(r, op, NULL, "which places the threads write is not known");
         return;
     }
     if (writes) {
-        mark(r, r->generic, reaches, count);
+        races_mark(r, r->generic, reaches, count);
         r->generic_op = op;
     }
     check_remote(r, s, op, a, reaches, count);
@@ -175,7 +170,7 @@ static void walk_matrices(Races *r, State *s, const IrOp *op) {
     int64_t lanes = (name[10] - '0') * 8;
     size_t count, kept = 0;
     Access a = {op->operands[0], op->operands[1], 16};
-    bool known = places(r, op, &a, NULL, r->reaches, &count);
+    bool known = races_places(r, op, &a, NULL, r->reaches, &count);
     for (size_t i = 0; i < count && known; i++) {
         Reach reach = r->reaches[i];
         if (reach.who % WARP >= lanes) continue;
@@ -184,7 +179,7 @@ static void walk_matrices(Races *r, State *s, const IrOp *op) {
     }
     if (!known) kept = count;
     if (writes && !known && !r->failed) races_fail(r, op, NULL, "which places the threads write is not known");
-    if (writes && !r->failed) mark(r, r->generic, r->reaches, kept), r->generic_op = op;
+    if (writes && !r->failed) races_mark(r, r->generic, r->reaches, kept), r->generic_op = op;
     Record record = {.op = op, .count = kept, .reaches = r->reaches, .from = 0, .to = r->cells};
     if (s->flights.len && !r->failed) state_check_flights(r, s, op, &record, writes);
     for (size_t i = 0; i < kept && !r->failed; i++)
@@ -215,7 +210,7 @@ static bool iterations_ahead(Races *r, const IrOp *loop, const Aff *guard, bool 
 }
 
 /* What is known of the conditions under which something happens here. */
-static void note_condition(Races *r, const IrOp **loop, int64_t *ahead, const Aff **guard) {
+void races_note_condition(Races *r, const IrOp **loop, int64_t *ahead, const Aff **guard) {
     *loop = NULL, *ahead = 0, *guard = NULL;
     if (!r->guards.len) return;
     *guard = r->guards.data[r->guards.len - 1];
@@ -227,9 +222,9 @@ static void note_condition(Races *r, const IrOp **loop, int64_t *ahead, const Af
         }
 }
 
-static void launch(Races *r, State *s, const Record *record) {
+void races_launch(Races *r, State *s, const Record *record) {
     Flight f = {.record = record};
-    note_condition(r, &f.loop, &f.ahead, &f.guard);
+    races_note_condition(r, &f.loop, &f.ahead, &f.guard);
     for (size_t i = 0; i < s->flights.len; i++)
         if (s->flights.data[i].record == record && s->flights.data[i].age == 0) {
             s->flights.data[i].loop = NULL, s->flights.data[i].guard = NULL;
@@ -241,10 +236,10 @@ static void launch(Races *r, State *s, const Record *record) {
 static void walk_copy(Races *r, State *s, const IrOp *op) {
     size_t count;
     Access a = {op->operands[2], op->operands[3], ir_attr_int(op, "bytes", 0)};
-    bool known = places(r, op, &a, NULL, r->reaches, &count);
+    bool known = races_places(r, op, &a, NULL, r->reaches, &count);
     if (!known && !r->failed) races_fail(r, op, NULL, "where the asynchronous copy goes is not known");
     if (r->failed || !count) return;
-    mark(r, r->generic, r->reaches, count);
+    races_mark(r, r->generic, r->reaches, count);
     r->generic_op = op;
     for (size_t i = 0; i < count; i++) {
         for (int64_t c = r->reaches[i].from; c < r->reaches[i].to; c++) {
@@ -257,7 +252,7 @@ static void walk_copy(Races *r, State *s, const IrOp *op) {
     state_check_flights(r, s, op, record, true);
     for (size_t i = 0; i < count && !r->failed; i++)
         state_check(r, s, op, r->reaches[i].from, r->reaches[i].to - r->reaches[i].from, (Threads)r->reaches[i].who, true);
-    launch(r, s, record);
+    races_launch(r, s, record);
 }
 
 enum { OLDEST = 64 };
@@ -284,210 +279,6 @@ static void finish_groups(Races *r, State *s, FlightKind kind, int64_t pending) 
     s->flights.len = kept;
 }
 
-/* ---- The copy engine ---- */
-
-static int64_t count_active(const Races *r) {
-    int64_t count = 0;
-    for (int64_t t = 0; t < r->threads; t++) count += r->active[t];
-    return count;
-}
-
-/* The one thread that does it, and the place of its mbarrier. */
-static bool barrier_place(Races *r, const IrOp *op, unsigned operand, bool one, int64_t *place, Threads *who) {
-    const IrValue *rank;
-    const IrOp *array = array_of(op->operands[operand], &rank);
-    const Value *at = races_value(r, op->operands[operand + 1]);
-    if (!array || rank || r->blocks > 1 || at->kind != VALUE_LINEAR || at->rest) {
-        races_fail(r, op, NULL, "which mbarrier it is is not known");
-        return false;
-    }
-    *who = NOBODY;
-    for (int64_t t = 0; t < r->threads; t++) {
-        if (!r->active[t]) continue;
-        int64_t here = ir_attr_int(array, "offset", 0) + 8 * number_of(at, t);
-        if (*who != NOBODY && (one || here != *place)) {
-            races_fail(r, op, NULL, one ? "several threads do what one has to do" : "threads name different mbarriers");
-            return false;
-        }
-        *place = here;
-        *who = (Threads)t;
-    }
-    return *who != NOBODY;
-}
-
-static Mbarrier *mbarrier_at(State *s, int64_t place) {
-    for (size_t i = 0; i < s->mbarriers.len; i++)
-        if (s->mbarriers.data[i].place == place) return &s->mbarriers.data[i];
-    return NULL;
-}
-
-static void touch_barrier(Races *r, State *s, const IrOp *op, int64_t place, Threads who, bool writes) {
-    state_touch(r, s, op, place / r->grain, 8 / r->grain, who, writes, 0);
-}
-
-static uint32_t slot_bit(const Mbarrier *m) { return (uint32_t)PAST_ARRIVED << m->slot; }
-
-static bool slot_is_taken(const State *s, unsigned slot) {
-    for (size_t i = 0; i < s->mbarriers.len; i++)
-        if (s->mbarriers.data[i].several && s->mbarriers.data[i].slot == slot) return true;
-    return false;
-}
-
-static void walk_init(Races *r, State *s, const IrOp *op) {
-    int64_t place;
-    Threads who;
-    if (!barrier_place(r, op, 0, true, &place, &who)) return;
-    if (mbarrier_at(s, place)) races_fail(r, op, NULL, "an mbarrier is made where there is one");
-    Mbarrier m = {.place = place, .seen = 2, .several = ir_attr_int(op, "arrivals", 1) != 1};
-    if (m.several) {
-        while (m.slot < MOST_SLOTS && slot_is_taken(s, m.slot)) m.slot++;
-        if (ir_attr_int(op, "arrivals", 1) != r->threads / WARP) races_fail(r, op, NULL, "an mbarrier's arrivals are neither one nor one a warp");
-        if (m.slot == MOST_SLOTS) races_fail(r, op, NULL, "mbarriers of several arrivals are more than can be told apart");
-        if (r->failed) return;
-        state_forget(r, s, slot_bit(&m));
-    }
-    touch_barrier(r, s, op, place, who, true);
-    VEC_PUSH(r->arena, &s->mbarriers, m);
-}
-
-static void walk_drop(Races *r, State *s, const IrOp *op) {
-    int64_t place;
-    Threads who;
-    if (!barrier_place(r, op, 0, true, &place, &who)) return;
-    Mbarrier *m = mbarrier_at(s, place);
-    if (!m || m->armed) {
-        races_fail(r, op, NULL, m ? "an mbarrier is given back while its phase may run" : "there is no mbarrier at this place");
-        return;
-    }
-    touch_barrier(r, s, op, place, who, true);
-    *m = s->mbarriers.data[--s->mbarriers.len];
-}
-
-/* The slots of those whose phase before has ended as far as the thread knows. */
-static uint32_t known_to_have_ended(const Races *r, const State *s, Threads who) {
-    uint32_t slots = 0;
-    for (size_t i = 0; i < s->mbarriers.len; i++) {
-        const Mbarrier *m = &s->mbarriers.data[i];
-        if (m->several && (m->seen == 2 || (m->seen == 1 && who == r->copier))) slots |= slot_bit(m);
-    }
-    return slots;
-}
-
-static void walk_expect(Races *r, State *s, const IrOp *op) {
-    int64_t place;
-    Threads who;
-    if (!barrier_place(r, op, 0, true, &place, &who)) return;
-    state_check(r, s, op, place / r->grain, 8 / r->grain, who, true); /* all have left the phase before */
-    touch_barrier(r, s, op, place, who, false);
-    Mbarrier *m = mbarrier_at(s, place);
-    if (!m || m->armed || m->several) {
-        races_fail(r, op, NULL, m ? "the mbarrier's phase may have its arrival already" : "there is no mbarrier at this place");
-        return;
-    }
-    m->told = known_to_have_ended(r, s, who);
-    m->armed = 1;
-    m->expected = ir_attr_int(op, "bytes", 0);
-    m->issued = 0;
-    note_condition(r, &m->loop, &m->ahead, &m->guard);
-}
-
-static void walk_box(Races *r, State *s, const IrOp *op) {
-    int64_t place, bytes = (int64_t)dtype_size(op->operands[0]->type->dtype);
-    Threads who;
-    size_t count;
-    const IrTensorMap *map = &r->func->params[op->operands[0]->index].map;
-    for (unsigned a = 0; a < map->rank; a++) bytes *= map->box[a];
-    if (!barrier_place(r, op, 3, true, &place, &who)) return;
-    touch_barrier(r, s, op, place, who, false);
-    Mbarrier *m = mbarrier_at(s, place);
-    if (!m || !m->armed) {
-        races_fail(r, op, NULL, m ? "the mbarrier's phase has no arrival yet" : "there is no mbarrier at this place");
-        return;
-    }
-    if (m->issued >= 0) m->issued += bytes;
-    Access a = {op->operands[1], op->operands[2], bytes};
-    bool known = places(r, op, &a, NULL, r->reaches, &count);
-    if (!known && !r->failed) races_fail(r, op, NULL, "where the copy engine's box goes is not known");
-    if (r->failed || count != 1) return;
-    mark(r, r->engine, r->reaches, count);
-    r->engine_op = op;
-    const Record *record = races_record(r, FLIGHT_BOX, op, r->reaches, count, place);
-    state_check_flights(r, s, op, record, true);
-    state_check(r, s, op, r->reaches[0].from, r->reaches[0].to - r->reaches[0].from, who, true);
-    launch(r, s, record);
-}
-
-/* ---- Arrivals of warps ---- */
-
-static bool is_one_of_each_warp(const Races *r) {
-    for (int64_t warp = 0; warp < r->threads / WARP; warp++) {
-        int64_t lanes = 0;
-        for (int64_t t = warp * WARP; t < (warp + 1) * WARP; t++) lanes += r->active[t];
-        if (lanes != 1) return false;
-    }
-    return true;
-}
-
-/* The phase ends, for what all threads of the warps have done: what they did together, or a barrier stands behind. No warp may come here again
- * before it has: two arrivals of one would end the phase without another one's. */
-static void walk_arrive(Races *r, State *s, const IrOp *op) {
-    int64_t place;
-    Threads who;
-    if (!barrier_place(r, op, 0, false, &place, &who)) return;
-    touch_barrier(r, s, op, place, BLOCK_SET, false);
-    Mbarrier *m = mbarrier_at(s, place);
-    if (!m || !m->several) races_fail(r, op, NULL, m ? "an arrival without bytes at an mbarrier that counts them" : "there is no mbarrier at this place");
-    else if (!is_one_of_each_warp(r)) races_fail(r, op, NULL, "an arrival that is not one thread's of each warp");
-    else if (m->phase < 0) races_fail(r, op, NULL, "which phase an arrival is of is not known");
-    else if (m->seen < 2) races_fail(r, op, NULL, "a warp may arrive before all know that the phase before has ended");
-    if (r->failed) return;
-    m->phase ^= 1;
-    m->seen = 0;
-    for (size_t i = 0; i < s->mbarriers.len; i++) s->mbarriers.data[i].told &= ~slot_bit(m);
-    state_pass(r, s, PAST_WARP | PAST_GROUP | PAST_BLOCK | PAST_TOGETHER, slot_bit(m));
-}
-
-/* By one thread, the same one everywhere: it comes behind what was done before the arrivals. */
-static void wait_for_warps(Races *r, State *s, const IrOp *op, Mbarrier *m, Threads who, int64_t parity) {
-    if (r->copier == NOBODY) r->copier = who;
-    if (r->copier != who || count_active(r) != 1) races_fail(r, op, NULL, "arrivals of warps are waited for by another thread than the one that copies");
-    if (parity == m->phase) races_fail(r, op, NULL, "a phase is waited for that nothing ends");
-    state_pass(r, s, slot_bit(m), PAST_COPIER);
-    if (!m->seen) m->seen = 1;
-}
-
-/* All have waited for what the copier did behind its own waits. */
-static void tell_all(State *s, Mbarrier *m) {
-    for (size_t i = 0; i < s->mbarriers.len; i++)
-        if (s->mbarriers.data[i].several && (m->told & slot_bit(&s->mbarriers.data[i]))) s->mbarriers.data[i].seen = 2;
-    m->told = 0;
-}
-
-static void walk_phase(Races *r, State *s, const IrOp *op) {
-    int64_t place;
-    Threads who;
-    const Value *parity = races_value(r, op->operands[2]);
-    if (!barrier_place(r, op, 0, false, &place, &who)) return;
-    touch_barrier(r, s, op, place, BLOCK_SET, false);
-    Mbarrier *m = mbarrier_at(s, place);
-    bool known = m && m->phase >= 0 && parity->kind == VALUE_LINEAR && parity->flat && !parity->rest;
-    if (!known) races_fail(r, op, NULL, m ? "which phase is waited for is not known" : "there is no mbarrier at this place");
-    if (known && m->several) wait_for_warps(r, s, op, m, who, parity->number[0]);
-    if (!known || m->several || !r->together || parity->number[0] != m->phase) return;
-    if (!m->armed) races_fail(r, op, NULL, "a phase is waited for that nothing ends");
-    if (m->issued != m->expected) races_fail(r, op, NULL, "the bytes of the phase are not those that are copied in it");
-    size_t kept = 0;
-    for (size_t i = 0; i < s->flights.len; i++) {
-        const Record *record = s->flights.data[i].record;
-        if (record->kind != FLIGHT_BOX || record->barrier != place) s->flights.data[kept++] = s->flights.data[i];
-    }
-    s->flights.len = kept;
-    tell_all(s, m);
-    m->phase ^= 1;
-    m->armed = 0;
-    m->loop = NULL, m->guard = NULL;
-}
-
 /* ---- Products of warpgroups ---- */
 
 enum { GROUP = 4 * WARP, ROWS = 64, STEP_BYTES = 32 };
@@ -496,7 +287,7 @@ enum { GROUP = 4 * WARP, ROWS = 64, STEP_BYTES = 32 };
  * same for all threads: all of the array. */
 static void add_factor(Races *r, const IrOp *op, unsigned which, int64_t along, int64_t first, size_t *count) {
     const IrValue *rank;
-    const IrOp *array = array_of(op->operands[2 * which], &rank);
+    const IrOp *array = races_array_of(op->operands[2 * which], &rank);
     const Value *at = races_value(r, op->operands[2 * which + 1]);
     bool known = at->kind == VALUE_LINEAR && !at->rest;
     if (!array || rank || (!known && !races_uniform(r, op->operands[2 * which + 1]))) {
@@ -547,14 +338,14 @@ static void walk_product(Races *r, State *s, const IrOp *op) {
         add_factor(r, op, 1, columns, first, &count);
     }
     if (r->failed) return;
-    mark(r, r->engine, r->reaches, count);
+    races_mark(r, r->engine, r->reaches, count);
     r->engine_op = op;
     leave_waits(r, s);
     const Record *record = races_record(r, FLIGHT_PRODUCT, op, r->reaches, count, 0);
     state_check_flights(r, s, op, record, false);
     for (size_t i = 0; i < count && !r->failed; i++)
         state_check(r, s, op, r->reaches[i].from, r->reaches[i].to - r->reaches[i].from, BLOCK_SET, false);
-    launch(r, s, record);
+    races_launch(r, s, record);
     VEC_PUSH(r->arena, &s->sums, (InFlight){&op->results[0], 0});
 }
 
@@ -663,7 +454,7 @@ static void walk_divergence(Races *r, const IrOp *op, const Value *cond, State *
             sure = sure && (!before[t] || truth[t] != 2);
         }
         r->together = together && all && sure;
-        if (!count_active(r)) continue;
+        if (!races_count_active(r)) continue;
         size_t earlier = (*s)->flights.len;
         if (side) VEC_PUSH(r->arena, &r->other_sides, one_side);
         walk_region(r, op, side, s);
@@ -1001,12 +792,12 @@ static void walk_op(Races *r, const IrOp *op, State **s) {
     case IR_MEET:   /* ends with one */
         if (r->together) state_barrier(r, *s, "block");
         return;
-    case IR_MBAR_INIT: walk_init(r, *s, op); return;
-    case IR_MBAR_DROP: walk_drop(r, *s, op); return;
-    case IR_MBAR_EXPECT: walk_expect(r, *s, op); return;
-    case IR_MBAR_WAIT: walk_phase(r, *s, op); return;
-    case IR_MBAR_ARRIVE: walk_arrive(r, *s, op); return;
-    case IR_TMA_LOAD: walk_box(r, *s, op); return;
+    case IR_MBAR_INIT: races_walk_init(r, *s, op); return;
+    case IR_MBAR_DROP: races_walk_drop(r, *s, op); return;
+    case IR_MBAR_EXPECT: races_walk_expect(r, *s, op); return;
+    case IR_MBAR_WAIT: races_walk_phase(r, *s, op); return;
+    case IR_MBAR_ARRIVE: races_walk_arrive(r, *s, op); return;
+    case IR_TMA_LOAD: races_walk_box(r, *s, op); return;
     case IR_WGMMA: walk_product(r, *s, op); return;
     case IR_WGMMA_FENCE: (*s)->fenced = true; return;
     case IR_WGMMA_COMMIT:
