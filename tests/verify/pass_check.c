@@ -16,6 +16,8 @@
 
 #include <math.h>
 
+enum { NOTHING_PLANTED = 99 }; /* an error to meson, which should_fail does not take for a fault that was found */
+
 typedef struct {
     const char *file, *graph, *op, *arch, *blocks, *passes, *plant;
     bool exact, verbose, slow, ready;
@@ -229,12 +231,16 @@ static IrModule *plant_fault(Run *r, DiagList *diags, IrModule *m, const char *p
     char *at = strstr(text.data, what);
     if (!at) {
         printf("nothing to plant: no %s after %s\n%s", what, pass, text.data);
-        exit(3);
+        exit(NOTHING_PLANTED);
     }
     str_append_n(&edited, text.data, (size_t)(at - text.data));
     str_append(&edited, is + 2);
     str_append(&edited, at + strlen(what));
     m = ir_parse(m->arena, diags, "planted", edited.data, edited.len);
+    if (!m) {
+        show_diags(diags);
+        exit(NOTHING_PLANTED);
+    }
     str_release(&text);
     str_release(&edited);
     return m;
@@ -278,7 +284,6 @@ static bool check_pipeline(Run *r, Arena *unit, DiagList *diags, IrModule *m) {
             return false;
         }
         ctx.module = plant_fault(r, diags, ctx.module, name);
-        if (!ctx.module) return false;
         uint64_t now = text_hash(ctx.module);
         if (now != checked && !check_stage(r, ctx.module, name)) return false;
         checked = now;
