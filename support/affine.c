@@ -11,18 +11,28 @@ typedef struct {
 } Known;
 
 #ifdef SKETCHC_SMALL_TABLES /* fuzzing: many analyses of small texts, each with fresh tables */
-enum { KNOWN_SLOTS = 1 << 8, VISIT_SLOTS = 1 << 7 };
+enum { KNOWN_SLOTS = 1 << 8, VISIT_SLOTS = 1 << 7, SHALLOW_SLOTS = 1 << 7 };
 #else
-enum { KNOWN_SLOTS = 1 << 12, VISIT_SLOTS = 1 << 10 };
+enum { KNOWN_SLOTS = 1 << 12, VISIT_SLOTS = 1 << 10, SHALLOW_SLOTS = 1 << 11 };
 #endif
+
+/* Most that are met on the way are others: seen by their hash, without a look at them. */
+typedef struct {
+    const Aff *e;
+    uint64_t hash;
+} Interned;
+
+enum { LEAST_SMALL = -16, SMALL_CONSTANTS = 144 };
 
 struct AffCtx {
     Arena *arena;
-    const Aff **table; /* open addressing, capacity a power of two */
+    Interned *table; /* open addressing, capacity a power of two */
+    const Aff *small[SMALL_CONSTANTS];
     size_t capacity, used;
     uint32_t next_id;
     uint64_t queries;
     AffVisit *visits;
+    AffShallow *shallow;
     Known *known; /* by operands: the same index arithmetic is asked for many times */
 };
 
@@ -30,9 +40,10 @@ AffCtx *aff_ctx_create(Arena *arena) {
     AffCtx *c = ARENA_NEW(arena, AffCtx);
     c->arena = arena;
     c->capacity = 256;
-    c->table = ARENA_ARRAY(arena, const Aff *, c->capacity);
+    c->table = ARENA_ARRAY(arena, Interned, c->capacity);
     c->known = ARENA_ARRAY(arena, Known, KNOWN_SLOTS);
     c->visits = ARENA_ARRAY(arena, AffVisit, VISIT_SLOTS);
+    c->shallow = ARENA_ARRAY(arena, AffShallow, SHALLOW_SLOTS);
     return c;
 }
 
@@ -64,19 +75,19 @@ static bool node_equal(const Aff *a, const Aff *b) {
     return true;
 }
 
-static void table_insert(AffCtx *c, const Aff *e) {
-    size_t slot = node_hash(e) & (c->capacity - 1);
-    while (c->table[slot]) slot = (slot + 1) & (c->capacity - 1);
-    c->table[slot] = e;
+static void table_insert(AffCtx *c, Interned node) {
+    size_t slot = node.hash & (c->capacity - 1);
+    while (c->table[slot].e) slot = (slot + 1) & (c->capacity - 1);
+    c->table[slot] = node;
 }
 
 static void table_grow(AffCtx *c) {
-    const Aff **old = c->table;
+    const Interned *old = c->table;
     size_t old_capacity = c->capacity;
     c->capacity *= 2;
-    c->table = ARENA_ARRAY(c->arena, const Aff *, c->capacity);
+    c->table = ARENA_ARRAY(c->arena, Interned, c->capacity);
     for (size_t i = 0; i < old_capacity; i++)
-        if (old[i]) table_insert(c, old[i]);
+        if (old[i].e) table_insert(c, old[i]);
 }
 
 static uint32_t size_of(const Aff *e) {
@@ -106,18 +117,24 @@ static const Aff *copy_node(AffCtx *c, const Aff *probe) {
 static const Aff *overflow(AffCtx *c);
 
 static const Aff *intern(AffCtx *c, const Aff *probe) {
-    size_t slot = node_hash(probe) & (c->capacity - 1);
-    for (; c->table[slot]; slot = (slot + 1) & (c->capacity - 1))
-        if (node_equal(c->table[slot], probe)) return c->table[slot];
+    uint64_t hash = node_hash(probe);
+    size_t slot = hash & (c->capacity - 1);
+    for (; c->table[slot].e; slot = (slot + 1) & (c->capacity - 1))
+        if (c->table[slot].hash == hash && node_equal(c->table[slot].e, probe)) return c->table[slot].e;
     if (size_of(probe) > AFF_SIZE_LIMIT) return overflow(c);
     const Aff *e = copy_node(c, probe);
     if (++c->used * 2 > c->capacity) table_grow(c);
-    table_insert(c, e);
+    table_insert(c, (Interned){e, hash});
     return e;
 }
 
 const Aff *aff_const(AffCtx *c, int64_t value) {
-    return intern(c, &(Aff){.kind = AFF_CONST, .value = value});
+    bool small = value >= LEAST_SMALL && value < LEAST_SMALL + SMALL_CONSTANTS;
+    const Aff **kept = small ? &c->small[value - LEAST_SMALL] : NULL;
+    if (kept && *kept) return *kept;
+    const Aff *e = intern(c, &(Aff){.kind = AFF_CONST, .value = value});
+    if (kept) *kept = e;
+    return e;
 }
 
 const Aff *aff_sym(AffCtx *c, const char *name) {
@@ -166,6 +183,10 @@ static const Aff *known_or(AffCtx *c, AffKind kind, const Aff *a, const Aff *b, 
 
 uint64_t aff_query_begin(AffCtx *c) {
     return ++c->queries;
+}
+
+AffShallow *aff_shallow_slot(AffCtx *c, const Aff *e) {
+    return &c->shallow[e->id % SHALLOW_SLOTS];
 }
 
 AffVisit *aff_visit_slot(AffCtx *c, const Aff *e, int depth) {
@@ -380,15 +401,20 @@ static const Aff *compute_sub(AffCtx *c, const Aff *a, const Aff *b) {
     return combine(c, a, b, -1);
 }
 
-const Aff *aff_add(AffCtx *c, const Aff *a, const Aff *b) {
+static const Aff *compute_add(AffCtx *c, const Aff *a, const Aff *b) {
     return combine(c, a, b, 1);
 }
+
 /* Kinds of `known_or`: any that tells the operations apart. */
+const Aff *aff_add(AffCtx *c, const Aff *a, const Aff *b) {
+    return known_or(c, AFF_VAR, a, b, compute_add);
+}
 const Aff *aff_sub(AffCtx *c, const Aff *a, const Aff *b) {
     return known_or(c, AFF_SUM, a, b, compute_sub);
 }
 const Aff *aff_scale(AffCtx *c, const Aff *e, int64_t k) {
-    return combine(c, aff_const(c, 0), e, k);
+    const Aff *zero = aff_const(c, 0);
+    return k == -1 ? aff_sub(c, zero, e) : combine(c, zero, e, k);
 }
 
 const Aff *aff_divide_exact(AffCtx *c, const Aff *e, int64_t k) {

@@ -38,6 +38,7 @@ struct AffFacts {
     Fact *first[LEAF_LISTS + 1]; /* newest first */
     unsigned count;
     int effort; /* visits of a proof; 0: the default */
+    bool bounds_symbols; /* states a lower bound of one, which has no default then */
     Answers *answers;
 };
 
@@ -69,6 +70,7 @@ static void add_fact(AffFacts *f, Fact fact) {
     node->next = *list;
     *list = node;
     f->count++;
+    f->bounds_symbols |= fact.leaf && fact.leaf->kind == AFF_SYM && fact.lo;
 }
 
 /* The slot of a question, and whether it holds the answer; if not, the caller is to put it there. */
@@ -133,20 +135,22 @@ static bool default_nonneg(const AffFacts *facts, const Aff *leaf) {
 
 /* ---- Intervals ---- */
 
-typedef struct {
-    bool has_lo, has_hi;
-    int64_t lo, hi;
-} Range;
+typedef AffRange Range;
 
 typedef struct {
     AffCtx *ctx;
     const AffFacts *facts;
     int budget;     /* expressions left to visit */
-    uint64_t number; /* of this query */
+    uint64_t number;   /* of this query */
+    uint64_t defaults; /* of symbols; queries with the same number have the same ones */
 } Query;
 
 static Query query(AffCtx *c, const AffFacts *facts, int budget) {
-    return (Query){c, facts, budget, aff_query_begin(c)};
+    enum { NONE = 1, ALL, OWN };
+    Query q = {c, facts, budget, aff_query_begin(c), facts ? ALL : NONE};
+    for (const AffFacts *scope = facts; scope; scope = scope->outer)
+        if (scope->bounds_symbols) q.defaults = OWN + q.number;
+    return q;
 }
 
 static bool lower(Query *q, const Aff *e, int depth, int64_t stop, bool greedy, int64_t *out);
@@ -307,12 +311,16 @@ static Range term_range(Query *q, const Aff *term, int depth) {
     return r;
 }
 
-/* By interval arithmetic on the canonical form alone. */
+/* By interval arithmetic on the canonical form alone. Without depth no fact is looked at, and it is one range. */
 static Range range_of(Query *q, const Aff *e, int depth) {
     AffView v = aff_view(&e);
     Range r = point(v.constant);
+    if (v.count == 0) return r;
+    AffShallow *slot = depth > 0 ? NULL : aff_shallow_slot(q->ctx, e);
+    if (slot && slot->e == e && slot->defaults == q->defaults) return slot->range;
     for (size_t i = 0; i < v.count; i++)
         r = range_add(r, range_mul(point(v.coefs[i]), term_range(q, v.terms[i], depth)));
+    if (slot) *slot = (AffShallow){e, q->defaults, r};
     return r;
 }
 

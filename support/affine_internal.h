@@ -58,6 +58,17 @@ typedef struct {
     bool greedy, found;
     int64_t bound;
 } AffVisit;
+/* The interval of `e` by interval arithmetic on what is said of symbols by default alone. */
+typedef struct {
+    bool has_lo, has_hi;
+    int64_t lo, hi;
+} AffRange;
+typedef struct {
+    const Aff *e;
+    uint64_t defaults; /* which of them held */
+    AffRange range;
+} AffShallow;
+AffShallow *aff_shallow_slot(AffCtx *c, const Aff *e);           /* may hold another expression */
 uint64_t aff_query_begin(AffCtx *c);                             /* the number of a new query */
 AffVisit *aff_visit_slot(AffCtx *c, const Aff *e, int depth); /* may hold another expression */
 AffCtx *aff_facts_ctx(const AffFacts *facts);

@@ -4,18 +4,20 @@
 #include <math.h>
 #include <string.h>
 
-typedef enum { CLASS_F, CLASS_I, CLASS_U, CLASS_B } Class;
-
 typedef struct {
-    const char *name;
-    unsigned bits;
-    Class cls;
-    const char *c_name, *cuda_name, *npy;
+    const char *name, *c_name, *cuda_name, *npy;
 } Info;
 
 static const Info infos[DTYPE_COUNT] = {
-    {"none", 0, CLASS_I, "void", "void", ""},
-#define DTYPE(id, spelling, bits, cls, c, cuda, npy) {spelling, bits, CLASS_##cls, c, cuda, npy},
+    {"none", "void", "void", ""},
+#define DTYPE(id, spelling, bits, cls, c, cuda, npy) {spelling, c, cuda, npy},
+#include "dtypes.def"
+#undef DTYPE
+};
+
+const struct DtypeFacts dtype_facts[DTYPE_COUNT] = {
+    {0, DTYPE_CLASS_I},
+#define DTYPE(id, spelling, bits, cls, c, cuda, npy) {bits, DTYPE_CLASS_##cls},
 #include "dtypes.def"
 #undef DTYPE
 };
@@ -33,15 +35,6 @@ bool dtype_find(const char *name, Dtype *t) {
     return false;
 }
 
-unsigned dtype_bits(Dtype t) { return info_of(t)->bits; }
-size_t dtype_size(Dtype t) { return info_of(t)->bits / 8; }
-bool dtype_is_float(Dtype t) { return info_of(t)->cls == CLASS_F; }
-bool dtype_is_int(Dtype t) {
-    return t != DTYPE_NONE && (info_of(t)->cls == CLASS_I || info_of(t)->cls == CLASS_U);
-}
-bool dtype_is_signed(Dtype t) {
-    return t != DTYPE_NONE && (info_of(t)->cls == CLASS_F || info_of(t)->cls == CLASS_I);
-}
 const char *dtype_c_name(Dtype t) { return info_of(t)->c_name; }
 const char *dtype_cuda_name(Dtype t) { return info_of(t)->cuda_name; }
 const char *dtype_npy(Dtype t) { return info_of(t)->npy; }

@@ -14,11 +14,27 @@ typedef enum {
 
 const char *dtype_name(Dtype t);  /* "f32" */
 bool dtype_find(const char *name, Dtype *t);
-unsigned dtype_bits(Dtype t);
-size_t dtype_size(Dtype t);       /* bytes in memory */
-bool dtype_is_float(Dtype t);
-bool dtype_is_int(Dtype t);       /* signed or unsigned, not bool */
-bool dtype_is_signed(Dtype t);    /* floats and signed integers */
+/* Asked for every element by evaluator and interpreter: in line. */
+enum { DTYPE_CLASS_I, DTYPE_CLASS_F, DTYPE_CLASS_U, DTYPE_CLASS_B };
+extern const struct DtypeFacts { uint8_t bits, cls; } dtype_facts[DTYPE_COUNT];
+static inline struct DtypeFacts dtype_facts_of(Dtype t) {
+    return dtype_facts[(unsigned)t < DTYPE_COUNT ? t : DTYPE_NONE];
+}
+static inline unsigned dtype_bits(Dtype t) {
+    return dtype_facts_of(t).bits;
+}
+static inline size_t dtype_size(Dtype t) {
+    return dtype_bits(t) / 8;
+} /* bytes in memory */
+static inline bool dtype_is_float(Dtype t) {
+    return dtype_facts_of(t).cls == DTYPE_CLASS_F;
+}
+static inline bool dtype_is_int(Dtype t) { /* signed or unsigned, not bool */
+    return t != DTYPE_NONE && (dtype_facts_of(t).cls == DTYPE_CLASS_I || dtype_facts_of(t).cls == DTYPE_CLASS_U);
+}
+static inline bool dtype_is_signed(Dtype t) { /* floats and signed integers */
+    return t != DTYPE_NONE && (dtype_facts_of(t).cls == DTYPE_CLASS_F || dtype_facts_of(t).cls == DTYPE_CLASS_I);
+}
 const char *dtype_c_name(Dtype t);
 const char *dtype_cuda_name(Dtype t);
 const char *dtype_npy(Dtype t);

@@ -22,7 +22,8 @@ static void read_memory(const Node *node, size_t count, const int64_t *flat, Lan
 
 static Lanes *evaluate_input(Frame *frame, const Node *node) {
     int64_t *flat = stack_alloc(frame->run, LANES * sizeof *flat);
-    Lanes *out = lanes_create(frame->run);
+    Lanes *out = lanes_create(frame->run, frame->count);
+    out->certain = true;
     frame_flatten(frame, &node->shape, flat);
     if (node->input->data) {
         read_memory(node, frame->count, flat, out);
@@ -36,11 +37,11 @@ static Lanes *evaluate_input(Frame *frame, const Node *node) {
 }
 
 static Lanes *evaluate_splat(Frame *frame, const Node *node) {
-    Lanes *out = lanes_create(frame->run);
-    for (size_t l = 0; l < frame->count; l++) {
-        if (node->kind == NODE_INDEX)
-            out->i[l] = frame->index[node->axis][l];
-        else if (node->is_real)
+    Lanes *out = lanes_create(frame->run, frame->count);
+    out->certain = true;
+    if (node->kind == NODE_INDEX) memcpy(out->i, frame->index[node->axis], frame->count * sizeof *out->i);
+    for (size_t l = 0; l < frame->count && node->kind != NODE_INDEX; l++) {
+        if (node->is_real)
             out->v[l] = node->value;
         else
             out->i[l] = node->integer;
@@ -49,7 +50,8 @@ static Lanes *evaluate_splat(Frame *frame, const Node *node) {
 }
 
 static Lanes *evaluate_iota(Frame *frame, const Node *node) {
-    Lanes *out = lanes_create(frame->run);
+    Lanes *out = lanes_create(frame->run, frame->count);
+    out->certain = true;
     for (size_t l = 0; l < frame->count; l++) {
         int64_t at = frame->index[node->axis][l];
         if (node->is_real)
@@ -64,7 +66,7 @@ static Lanes *evaluate_random(Frame *frame, const Node *node) {
     const Lanes *seed = evaluate_node(frame, node->operands[0]);
     const Lanes *offset = evaluate_node(frame, node->operands[1]);
     int64_t *flat = stack_alloc(frame->run, LANES * sizeof *flat);
-    Lanes *out = lanes_create(frame->run);
+    Lanes *out = lanes_create(frame->run, frame->count);
     frame_flatten(frame, &node->shape, flat);
     for (size_t l = 0; l < frame->count; l++) {
         int64_t at = (int64_t)((uint64_t)offset->i[l] + (uint64_t)flat[l]);
@@ -77,7 +79,7 @@ static Lanes *evaluate_lanewise(Frame *frame, const Node *node) {
     const Lanes *operands[3] = {NULL, NULL, NULL};
     for (unsigned i = 0; i < node->operand_count; i++)
         operands[i] = evaluate_node(frame, node->operands[i]);
-    Lanes *out = lanes_create(frame->run);
+    Lanes *out = lanes_create(frame->run, frame->count);
     lanes_compute(frame->run->ev, node, operands, frame->count, out);
     return out;
 }

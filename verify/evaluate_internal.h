@@ -79,6 +79,7 @@ typedef struct {
     };
     double *e;    /* error bound; integers: 0 unless undecided */
     uint8_t *tie; /* LANE_TIE, LANE_OUTSIDE */
+    bool certain; /* all of e and tie are known to be 0 */
 } Lanes;
 
 struct Evaluator {
@@ -173,7 +174,7 @@ void *eval_resize(void *memory, size_t bytes);
 StackMark stack_mark(EvalRun *run);
 void stack_release(EvalRun *run, StackMark mark);
 void stack_destroy(EvalRun *run);
-Lanes *lanes_create(EvalRun *run);
+Lanes *lanes_create(EvalRun *run, size_t count); /* without errors and flags, not yet said to be certain */
 Frame *frame_create(EvalRun *run, size_t count);
 /* Room for `extra` more entries, growing or emptying the memo. */
 void memo_make_room(Memo *memo, size_t extra);

@@ -191,8 +191,9 @@ static double real_unary(const Node *node, double a, double ea, double *e, bool 
  * exact mode that is claimed of whole numbers only, as quantisation makes them: a sketch may group
  * terms otherwise. A conversion of an exact value that is representable always is exact. */
 static bool stays_exact(const Evaluator *ev, const Node *node, double v, double propagated) {
+    if (propagated != 0) return false;
     bool whole = v == rint(v) && fabs(v) * node->unit <= 1;
-    if (propagated != 0 || (!ev->exact && !whole && node->opcode != IR_CAST)) return false;
+    if (!ev->exact && !whole && node->opcode != IR_CAST) return false;
     switch (node->opcode) {
     case IR_ADD:
     case IR_SUB:
@@ -205,9 +206,9 @@ static bool stays_exact(const Evaluator *ev, const Node *node, double v, double 
     }
 }
 
-static void finish_real(const Evaluator *ev, const Node *node, Lanes *out, size_t l, double v,
-                        double e) {
-    double units = stays_exact(ev, node, v, e) ? 0 : own_units(node);
+/* own: of the node, own_units. */
+static void finish_real(const Evaluator *ev, const Node *node, double own, Lanes *out, size_t l, double v, double e) {
+    double units = own == 0 || stays_exact(ev, node, v, e) ? 0 : own;
     if (isfinite(v) && fabs(v) * (1 - units * node->unit) - e > node->largest * (1 + node->unit))
         v = copysign(INFINITY, v), e = 0; /* beyond the largest number for certain */
     if (isinf(v) && node->opcode == IR_CAST) v = dtype_round(node->shape.dtype, v); /* f8e4m3 has none */
@@ -221,14 +222,19 @@ static unsigned flags_of(const Node *node, const Lanes *const *x, size_t l) {
     return flags;
 }
 
+static const Node *begun_sum(const Node *node, unsigned i) {
+    const Node *sum = node->operands[i];
+    if (sum->kind == NODE_ELEMENT) sum = sum->operands[0]; /* in index notation */
+    return node->opcode == IR_ADD && sum->kind == NODE_REDUCE && sum->reduce == REDUCE_ADD ? sum : NULL;
+}
+
 /* A sketch may begin the accumulator of a sum with what is added to it, as an update of memory does:
  * its additions then round partial sums that hold the addend. Of a sum without error none does. */
 static double begun_error(const Node *node, const Lanes *const *x, size_t l) {
     double e = 0;
-    for (unsigned i = 0; node->opcode == IR_ADD && i < 2; i++) {
-        const Node *sum = node->operands[i];
-        if (sum->kind == NODE_ELEMENT) sum = sum->operands[0]; /* in index notation */
-        if (sum->kind != NODE_REDUCE || sum->reduce != REDUCE_ADD || x[i]->e[l] == 0) continue;
+    for (unsigned i = 0; i < 2; i++) {
+        const Node *sum = begun_sum(node, i);
+        if (!sum || x[i]->e[l] == 0) continue;
         if (isfinite(x[1 - i]->v[l])) e += sum_begun_bound(sum, x[1 - i]->v[l]);
     }
     return e;
@@ -236,6 +242,8 @@ static double begun_error(const Node *node, const Lanes *const *x, size_t l) {
 
 static void compute_real(const Evaluator *ev, const Node *node, const Lanes *const *x, size_t count,
                          Lanes *out) {
+    double own = own_units(node);
+    bool begun = node->operand_count == 2 && (begun_sum(node, 0) || begun_sum(node, 1));
     for (size_t l = 0; l < count; l++) {
         bool tie = false;
         double e, v;
@@ -247,9 +255,9 @@ static void compute_real(const Evaluator *ev, const Node *node, const Lanes *con
             e = fabs(a) * eb + fabs(b) * ea + ea * eb + x[2]->e[l];
         } else {
             v = real_binary(node, x[0]->v[l], x[0]->e[l], x[1]->v[l], x[1]->e[l], &e, &tie);
-            e += begun_error(node, x, l);
+            if (begun) e += begun_error(node, x, l);
         }
-        finish_real(ev, node, out, l, v, e);
+        finish_real(ev, node, own, out, l, v, e);
         out->tie[l] = (uint8_t)(tie | flags_of(node, x, l));
     }
 }
@@ -279,18 +287,47 @@ static double integer_error(IrOpcode op, int64_t a, double ea, int64_t b, double
     }
 }
 
+static int64_t integer_result(const Node *node, const Lanes *const *x, size_t l) {
+    Dtype dtype = node->shape.dtype;
+    int64_t a = x[0]->i[l];
+    if (node->operand_count == 1) return scalar_integer_unary(node->opcode, dtype, a);
+    if (node->opcode != IR_FMA) return scalar_integer_binary(node->opcode, dtype, a, x[1]->i[l]);
+    return scalar_integer_binary(IR_ADD, dtype, scalar_integer_binary(IR_MUL, dtype, a, x[1]->i[l]), x[2]->i[l]);
+}
+
+/* Indices are sums, differences and products of 64 bits nearly always. */
+static void integer_results(const Node *node, const Lanes *const *x, size_t count, int64_t *out) {
+    const int64_t *a = x[0]->i, *b = node->operand_count == 2 ? x[1]->i : NULL;
+    IrOpcode op = b && dtype_bits(node->shape.dtype) == 64 ? node->opcode : IR_CONST;
+    switch (op) {
+    case IR_ADD:
+        for (size_t l = 0; l < count; l++) out[l] = scalar_wide_add(a[l], b[l]);
+        break;
+    case IR_SUB:
+        for (size_t l = 0; l < count; l++) out[l] = scalar_wide_sub(a[l], b[l]);
+        break;
+    case IR_MUL:
+        for (size_t l = 0; l < count; l++) out[l] = scalar_wide_mul(a[l], b[l]);
+        break;
+    default:
+        for (size_t l = 0; l < count; l++) out[l] = integer_result(node, x, l);
+    }
+}
+
+/* No lane has an error or a flag: as new lanes do. */
+static bool certain(const Node *node, const Lanes *const *x, size_t count) {
+    bool doubt = false;
+    for (unsigned i = 0; i < node->operand_count; i++)
+        for (size_t l = 0; l < count && !x[i]->certain; l++) doubt |= (x[i]->e[l] != 0) | (x[i]->tie[l] != 0);
+    return !doubt;
+}
+
 static void compute_integer(const Node *node, const Lanes *const *x, size_t count, Lanes *out) {
-    for (size_t l = 0; l < count; l++) {
+    integer_results(node, x, count, out->i);
+    out->certain = certain(node, x, count);
+    for (size_t l = 0; l < count && !out->certain; l++) {
         bool two = node->operand_count > 1;
-        int64_t a = x[0]->i[l], b = two ? x[1]->i[l] : 0;
-        Dtype dtype = node->shape.dtype;
-        int64_t v = two ? scalar_integer_binary(node->opcode, dtype, a, b)
-                        : scalar_integer_unary(node->opcode, dtype, a);
-        if (node->opcode == IR_FMA)
-            v = scalar_integer_binary(IR_ADD, dtype, scalar_integer_binary(IR_MUL, dtype, a, b),
-                                      x[2]->i[l]);
-        out->i[l] = v;
-        out->e[l] = integer_error(node->opcode, a, x[0]->e[l], b, two ? x[1]->e[l] : 0);
+        out->e[l] = integer_error(node->opcode, x[0]->i[l], x[0]->e[l], two ? x[1]->i[l] : 0, two ? x[1]->e[l] : 0);
         out->tie[l] = (uint8_t)((out->e[l] > 0) | (flags_of(node, x, l) & LANE_OUTSIDE));
     }
 }
@@ -333,12 +370,13 @@ static void compute_select(const Node *node, const Lanes *c, const Lanes *x, con
 static void compute_cast(const Evaluator *ev, const Node *node, const Lanes *x, size_t count,
                          Lanes *out) {
     const Node *from = node->operands[0];
+    double own = own_units(node);
     for (size_t l = 0; l < count; l++) {
         bool tie = false;
         if (node->is_real && from->is_real) {
-            finish_real(ev, node, out, l, x->v[l], x->e[l]);
+            finish_real(ev, node, own, out, l, x->v[l], x->e[l]);
         } else if (node->is_real) {
-            finish_real(ev, node, out, l, scalar_from_integer(from->shape.dtype, x->i[l]), x->e[l]);
+            finish_real(ev, node, own, out, l, scalar_from_integer(from->shape.dtype, x->i[l]), x->e[l]);
         } else if (from->is_real && node->shape.dtype == DTYPE_BOOL) {
             out->i[l] = x->v[l] != 0;
             out->e[l] = tie = x->e[l] > 0 && fabs(x->v[l]) <= x->e[l];

@@ -58,13 +58,14 @@ void stack_destroy(EvalRun *run) {
     }
 }
 
-Lanes *lanes_create(EvalRun *run) {
+Lanes *lanes_create(EvalRun *run, size_t count) {
     Lanes *lanes = stack_alloc(run, sizeof *lanes);
     lanes->v = stack_alloc(run, LANES * sizeof(double));
     lanes->e = stack_alloc(run, LANES * sizeof(double));
     lanes->tie = stack_alloc(run, LANES);
-    memset(lanes->e, 0, LANES * sizeof(double));
-    memset(lanes->tie, 0, LANES);
+    memset(lanes->e, 0, count * sizeof(double));
+    memset(lanes->tie, 0, count);
+    lanes->certain = false;
     return lanes;
 }
 

@@ -89,7 +89,7 @@ static void concat_part(Frame *frame, const Node *node, const Node *part, int64_
 }
 
 const Lanes *evaluate_concat(Frame *frame, const Node *node) {
-    Lanes *out = lanes_create(frame->run);
+    Lanes *out = lanes_create(frame->run, frame->count);
     int64_t begin = 0;
     for (unsigned i = 0; i < node->operand_count; i++) {
         concat_part(frame, node, node->operands[i], begin, out);
@@ -102,6 +102,7 @@ const Lanes *evaluate_concat(Frame *frame, const Node *node) {
 
 typedef struct {
     uint8_t outside[LANES], unsure[LANES], flags[LANES];
+    bool certain, beyond; /* the indices all are; a lane is outside */
 } Reach;
 
 /* Lanes outside read element 0. */
@@ -109,13 +110,19 @@ static void element_indices(Frame *frame, const Node *node, Frame *inner, Reach 
     const Node *from = node->operands[0];
     int64_t *index[VERIFY_MAX_RANK];
     memset(reach, 0, sizeof *reach);
+    reach->certain = true;
     index_arrays(frame->run, from->shape.rank, index);
     for (unsigned d = 0; d < from->shape.rank; d++) {
         const Lanes *at = evaluate_node(frame, node->operands[d + 1]);
+        uint64_t extent = (uint64_t)from->shape.extents[d];
         for (size_t l = 0; l < frame->count; l++) {
-            bool in = at->i[l] >= 0 && at->i[l] < from->shape.extents[d];
+            bool in = (uint64_t)at->i[l] < extent;
             index[d][l] = in ? at->i[l] : 0;
             reach->outside[l] |= !in;
+            reach->beyond |= !in;
+        }
+        reach->certain &= at->certain;
+        for (size_t l = 0; l < frame->count && !at->certain; l++) {
             reach->unsure[l] |= at->e[l] > 0;
             reach->flags[l] |= at->tie[l] & LANE_OUTSIDE;
         }
@@ -127,10 +134,18 @@ const Lanes *evaluate_element(Frame *frame, const Node *node) {
     const Node *from = node->operands[0];
     Frame *inner = frame_create(frame->run, frame->count);
     Reach *reach = stack_alloc(frame->run, sizeof *reach);
+    union {
+        double v;
+        int64_t i;
+    } pad = {.v = node->value};
+    if (!node->is_real) pad.i = node->integer;
     element_indices(frame, node, inner, reach);
-    Lanes *out = lanes_create(frame->run);
+    Lanes *out = lanes_create(frame->run, frame->count);
     const Lanes *read = from->shape.elements ? evaluate_node(inner, from) : out;
-    for (size_t l = 0; l < frame->count; l++) {
+    out->certain = reach->certain && read->certain && (node->padded || !reach->beyond);
+    for (size_t l = 0; l < frame->count && out->certain; l++) /* the same bytes for floats */
+        out->i[l] = reach->outside[l] ? pad.i : read->i[l];
+    for (size_t l = 0; l < frame->count && !out->certain; l++) {
         bool outside = reach->outside[l], unsure = reach->unsure[l];
         if (node->is_real)
             out->v[l] = outside ? node->value : read->v[l];

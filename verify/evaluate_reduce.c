@@ -47,7 +47,7 @@ static inline void acc_sum(Acc *acc, const Node *node, double v, double e) {
     acc->sum += v;
     acc->magnitude += fabs(v);
     acc->error += e;
-    acc->fractional |= v != rint(v);
+    if (!acc->fractional) acc->fractional = v != rint(v); /* a call on processors without it */
     acc->terms++;
     if (v == 0) { /* adds no rounding, and ends no run */
         acc->squares++;
@@ -241,7 +241,7 @@ static const Lanes *compute_terms(Work *w, const int64_t *const *result,
         lanes[t] = evaluate_node(frame, node->operands[t]);
     }
     if (node->operand_count == 1) return lanes[0];
-    Lanes *product = lanes_create(w->run);
+    Lanes *product = lanes_create(w->run, count);
     multiply(node, lanes[0], lanes[1], count, product);
     return product;
 }
@@ -272,9 +272,13 @@ static void domain_arrays(EvalRun *run, unsigned rank, int64_t **arrays) {
 }
 
 static void accumulate(Work *w, Acc *acc, const Lanes *terms, size_t count, bool one) {
-    for (size_t l = 0; l < count; l++) {
-        acc_take(one ? acc : &acc[l], w->node, terms, l);
+    bool sum = w->node->is_real && w->node->reduce <= REDUCE_MEAN, certain = terms->certain;
+    for (size_t l = 0; l < count && sum; l++) {
+        Acc *to = one ? acc : &acc[l];
+        to->flags |= certain ? 0 : terms->tie[l] & LANE_OUTSIDE;
+        acc_sum(to, w->node, terms->v[l], terms->e[l]);
     }
+    for (size_t l = 0; l < count && !sum; l++) acc_take(one ? acc : &acc[l], w->node, terms, l);
 }
 
 /* One result at a time, its reduced points as lanes. */
@@ -364,7 +368,7 @@ static void compute_missing(Work *w, Memo *memo, const int64_t *missing) {
 
 Lanes *evaluate_reduction(Frame *frame, const Node *node) {
     EvalRun *run = frame->run;
-    Lanes *out = lanes_create(run);
+    Lanes *out = lanes_create(run, frame->count);
     Memo *memo = &run->memos[node->id];
     StackMark mark = stack_mark(run);
     memo_make_room(memo, LANES);

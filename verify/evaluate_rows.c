@@ -228,7 +228,7 @@ static const Row *row_of(Frame *frame, const Node *node, size_t l,
 
 static const Lanes *read_rows(Frame *frame, const Node *node,
                               void (*work)(const RowWork *, Row *)) {
-    Lanes *out = lanes_create(frame->run);
+    Lanes *out = lanes_create(frame->run, frame->count);
     for (size_t l = 0; l < frame->count; l++) {
         const Row *row = row_of(frame, node, l, work);
         int64_t at = frame->index[node->axis][l];

@@ -151,16 +151,12 @@ static void check_size(Machine *m, const IrValue *arg, const Memory *memory) {
 
 enum { RACE_LIMIT = 1 << 20 }; /* bytes of a tensor in which races are looked for */
 
-static void fresh_shadow(Memory *memory) {
-    for (int64_t i = 0; memory->shadow && i < memory->bytes; i++)
-        memory->shadow[i] = (Shadow){.writer = -1, .reader = -1};
-}
-
 /* Threads of one block may race in global memory too; blocks are not held against each other. */
 static void watch(Machine *m, Memory *memory) {
-    bool watched = m->threads > 1 && memory->bytes <= RACE_LIMIT;
-    memory->shadow = watched ? ARENA_ARRAY(m->arena, Shadow, (size_t)memory->bytes + 1) : NULL;
-    fresh_shadow(memory);
+    if (m->threads > 1 && memory->bytes <= RACE_LIMIT)
+        memory_watch(m, memory);
+    else
+        memory->shadow = NULL;
 }
 
 static void bind_params(Launch *l, Machine *m, Memory **memories, double *scalars) {
@@ -229,12 +225,12 @@ static void make_shared(Machine *m) {
     m->shared.bytes *= (int64_t)m->blocks;
     size_t bytes = (size_t)m->shared.bytes;
     m->shared.data = arena_alloc(m->arena, bytes + 16);
-    if (m->threads > 1) m->shared.shadow = ARENA_ARRAY(m->arena, Shadow, bytes + 1);
+    if (m->threads > 1) memory_watch(m, &m->shared);
 }
 
 static void start_block(Machine *m) {
     poison_fill(DTYPE_F32, m->shared.data, (size_t)m->shared.bytes);
-    fresh_shadow(&m->shared);
+    memory_forget(&m->shared);
     m->cluster_start = ++m->cluster_barriers; /* what earlier blocks did is no race */
     for (size_t i = 0; i < m->pending.len; i++) free(m->pending.data[i].data);
     m->pending.len = 0;

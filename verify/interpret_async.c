@@ -61,10 +61,8 @@ static void land(Machine *m, const Barrier *b) {
             m->boxes.data[kept++] = *c;
             continue;
         }
-        for (int64_t k = 0; k < c->bytes; k++) {
-            c->memory->data[c->offset + k] = c->data[k];
-            if (c->memory->shadow) c->memory->shadow[c->offset + k].writer = -1;
-        }
+        memcpy(c->memory->data + c->offset, c->data, (size_t)c->bytes);
+        memory_landed(m, c->memory, c->offset, c->bytes);
         free(c->data);
     }
     m->boxes.len = kept;

@@ -30,7 +30,8 @@ typedef struct {
     const char *name;
     unsigned char *data;
     int64_t bytes;
-    Shadow *shadow; /* of each byte, or null: memory of one thread, or too large to watch */
+    Shadow *shadow; /* of each `grain` bytes, or null: memory of one thread, or too large to watch */
+    int64_t grain;  /* of bytes that were all accessed together so far: a power of two */
 } Memory;
 
 typedef struct Inst Inst;
@@ -150,6 +151,9 @@ Cell interpret_identity(IrOpcode op, const Slot *r);
 
 /* interpret_memory.c: traps unless [offset, offset + bytes) is inside; notes the access. */
 void memory_check(Machine *m, Memory *memory, int64_t offset, int64_t bytes, int64_t align);
+void memory_watch(Machine *m, Memory *memory);
+void memory_forget(Memory *memory);                                            /* what was noted */
+void memory_landed(Machine *m, Memory *memory, int64_t offset, int64_t bytes); /* forgets who wrote these bytes */
 void memory_note(Machine *m, Memory *memory, int64_t offset, int64_t bytes, size_t thread,
                  bool writes);
 /* The byte of element `index` behind a pointer as thread t sees it, of `bytes` that must lie inside: shared

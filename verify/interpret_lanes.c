@@ -144,10 +144,88 @@ static void intersect_presence(const Inst *inst, Slot *r) {
     }
 }
 
+/* What most ops are is decided once for all threads and lanes. */
+#define EACH(field, value)                                                                                                                 \
+    do {                                                                                                                                   \
+        unsigned count = inst->op->operand_count;                                                                                          \
+        const Slot *x = inst->operands[0], *y = inst->operands[count > 1 ? 1 : 0], *z = inst->operands[count > 2 ? 2 : 0];                 \
+        for (size_t t = 0; t < m->threads; t++) {                                                                                          \
+            if (!active[t]) continue;                                                                                                      \
+            const Cell *a = &x->cells[t * x->n], *b = &y->cells[t * y->n], *c = &z->cells[t * z->n];                                       \
+            Cell *to = &r->cells[t * r->n];                                                                                                \
+            for (size_t e = 0; e < r->n; e++, a += x->n != 1, b += y->n != 1, c += z->n != 1) to[e].field = (value);                       \
+            (void)b, (void)c;                                                                                                              \
+        }                                                                                                                                  \
+        return true;                                                                                                                       \
+    } while (0)
+
+/* False for ops that are none of these: so below. */
+static bool run_choice(const Machine *m, const Inst *inst, const uint8_t *active, Slot *r) {
+    bool real = inst->operands[0]->is_real;
+    Dtype dtype = inst->operands[0]->dtype;
+    switch (inst->op->opcode) {
+#define COMPARE(op)                                                                                                                        \
+    case op:                                                                                                                               \
+        if (real) EACH(i, scalar_compare_real(op, a->f, b->f));                                                                            \
+        EACH(i, scalar_compare_integer(op, dtype, a->i, b->i))
+        COMPARE(IR_LT);
+        COMPARE(IR_LE);
+        COMPARE(IR_EQ);
+        COMPARE(IR_NE);
+#undef COMPARE
+    case IR_SELECT:
+        EACH(i, (a->i ? b : c)->i); /* the same bytes for floats */
+    default:
+        return false;
+    }
+}
+
+static bool run_integers(const Machine *m, const Inst *inst, const uint8_t *active, Slot *r) {
+    Dtype dtype = r->dtype;
+    if (r->is_real || inst->op->operand_count != 2) return false;
+    switch (inst->op->opcode) {
+#define BINARY(op)                                                                                                                         \
+    case op:                                                                                                                               \
+        EACH(i, scalar_integer_binary(op, dtype, a->i, b->i))
+        BINARY(IR_ADD);
+        BINARY(IR_SUB);
+        BINARY(IR_MUL);
+        BINARY(IR_FLOORDIV);
+        BINARY(IR_MOD);
+        BINARY(IR_MIN);
+        BINARY(IR_MAX);
+        BINARY(IR_AND);
+        BINARY(IR_OR);
+#undef BINARY
+    default:
+        return false;
+    }
+}
+
+static bool run_singles(const Machine *m, const Inst *inst, const uint8_t *active, Slot *r) {
+    if (r->dtype != DTYPE_F32) return false;
+    switch (inst->op->opcode) {
+    case IR_ADD:
+        EACH(f, (float)a->f + (float)b->f);
+    case IR_SUB:
+        EACH(f, (float)a->f - (float)b->f);
+    case IR_MUL:
+        EACH(f, (float)a->f * (float)b->f);
+    case IR_FMA:
+        EACH(f, fmaf((float)a->f, (float)b->f, (float)c->f));
+    case IR_MAX:
+        EACH(f, scalar_real_max(a->f, b->f));
+    default:
+        return false;
+    }
+}
+#undef EACH
+
 static void run_lanewise(Machine *m, Inst *inst, const uint8_t *active) {
     Slot *r = inst->results[0];
     unsigned count = inst->op->operand_count;
     if (r->is_tile) intersect_presence(inst, r);
+    if (run_choice(m, inst, active, r) || run_integers(m, inst, active, r) || run_singles(m, inst, active, r)) return;
     for (size_t t = 0; t < m->threads; t++) {
         if (!active[t]) continue;
         for (size_t e = 0; e < r->n; e++) {

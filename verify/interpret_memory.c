@@ -94,11 +94,45 @@ int64_t memory_address(Machine *m, const Slot *ptr, int64_t index, int64_t bytes
     return at + rank * m->shared_block;
 }
 
+enum { COARSE = 16 };
+
+static size_t shadow_count(const Memory *memory) {
+    return (size_t)(memory->bytes / memory->grain + 1);
+}
+
+void memory_forget(Memory *memory) {
+    for (size_t i = 0; memory->shadow && i < shadow_count(memory); i++) memory->shadow[i] = (Shadow){.writer = -1, .reader = -1};
+}
+
+void memory_watch(Machine *m, Memory *memory) {
+    memory->grain = COARSE;
+    memory->shadow = ARENA_ARRAY(m->arena, Shadow, shadow_count(memory));
+    memory_forget(memory);
+}
+
+/* Notes of smaller pieces from now on, for an access that begins or ends within one. */
+static void refine(Machine *m, Memory *memory, int64_t places) {
+    int64_t grain = places & -places, ratio = memory->grain / grain;
+    if (ratio <= 1) return;
+    const Shadow *coarse = memory->shadow;
+    memory->grain = grain;
+    Shadow *fine = ARENA_ARRAY(m->arena, Shadow, shadow_count(memory));
+    for (size_t i = 0; i < shadow_count(memory); i++) fine[i] = coarse[i / (size_t)ratio];
+    memory->shadow = fine;
+}
+
+void memory_landed(Machine *m, Memory *memory, int64_t offset, int64_t bytes) {
+    if (!memory->shadow || bytes <= 0) return;
+    refine(m, memory, offset | bytes);
+    for (int64_t i = offset; i < offset + bytes; i += memory->grain) memory->shadow[i / memory->grain].writer = -1;
+}
+
 void memory_note(Machine *m, Memory *memory, int64_t offset, int64_t bytes, size_t thread,
                  bool writes) {
-    if (!memory->shadow) return;
-    for (int64_t i = offset; i < offset + bytes; i++) {
-        Shadow *s = &memory->shadow[i];
+    if (!memory->shadow || bytes <= 0) return;
+    refine(m, memory, offset | bytes);
+    for (int64_t i = offset; i < offset + bytes; i += memory->grain) {
+        Shadow *s = &memory->shadow[i / memory->grain];
         Counts then = {s->write_cluster, s->write_block, s->write_group, s->write_warp};
         bool fine = s->writer < 0 || ordered(m, (size_t)s->writer, then, thread) ||
                     ((size_t)s->writer / m->block_threads == thread / m->block_threads && s->write_arrivals < m->behind[thread]);
