@@ -3,7 +3,6 @@
 
 static void begin_step(CPrinter *p, const IrFunc *f) {
     if (ir_func_attr(f, "releases")) c_statement(p, "%s();", c_helper(p, C_HELPER_RELEASE_STEPS, DTYPE_NONE, DTYPE_NONE));
-    if (ir_func_attr(f, "dependent")) c_statement(p, "%s();", c_helper(p, C_HELPER_WAIT_FOR_STEPS, DTYPE_NONE, DTYPE_NONE));
 }
 
 static void print_kernel(CPrinter *p, const IrFunc *f) {

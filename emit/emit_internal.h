@@ -104,8 +104,6 @@ bool param_is_read_only(const IrFunc *f, unsigned index);
 /* Do others write it while the kernel runs: blocks that it meets, a step before that had not ended when it began? Then no compiler
  * may move an access over the waiting, nor may the access go past what keeps the caches coherent. */
 bool param_is_shared(const IrFunc *f, unsigned index);
-/* Nobody writes it while the kernel runs. */
-bool param_is_constant(const IrFunc *f, unsigned index);
 /* The widest access through parameter `index` in bytes (what its pointer must be aligned to). */
 size_t param_access_bytes(const IrFunc *f, unsigned index);
 int64_t func_threads(const IrFunc *f);

@@ -149,25 +149,10 @@ bool param_is_read_only(const IrFunc *f, unsigned index) {
     return true;
 }
 
-/* Does a step before that of `f` write it? */
-static bool is_written_before(const IrFunc *f, const char *name) {
-    int64_t step = ir_func_attr_int(f, "step", 0);
-    for (const IrFunc *g = f->module->first; g; g = g->next) {
-        if (g->level != IR_LEVEL_KERNEL || ir_func_attr_int(g, "step", 0) >= step) continue;
-        for (unsigned i = 0; i < g->param_count; i++)
-            if (strcmp(g->params[i].name, name) == 0 && !param_is_read_only(g, i)) return true;
-    }
-    return false;
-}
-
 bool param_is_shared(const IrFunc *f, unsigned index) {
     const IrParam *param = &f->params[index];
     if (param->kind == IR_PARAM_WORKSPACE && ir_func_attr(f, "meeting")) return true;
-    return (param->kind == IR_PARAM_WORKSPACE || param->kind == IR_PARAM_TENSOR) && ir_func_attr(f, "dependent") && is_written_before(f, param->name);
-}
-
-bool param_is_constant(const IrFunc *f, unsigned index) {
-    return param_is_read_only(f, index) && !param_is_shared(f, index);
+    return ir_func_attr(f, "dependent") && ir_param_is_written_before(f, index);
 }
 
 size_t param_access_bytes(const IrFunc *f, unsigned index) {

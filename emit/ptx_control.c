@@ -424,6 +424,9 @@ static void visit(Ptx *p, const IrOp *op) {
     case IR_BARRIER:
         barrier(p, op);
         return;
+    case IR_STEPS_WAIT:
+        ptx_asm(p, LLVMVoidTypeInContext(p->context), 0, NULL, "griddepcontrol.wait;", "~{memory}", true);
+        return;
     case IR_ARRIVE:
         ptx_arrive(p, op);
         return;
@@ -530,11 +533,10 @@ static void bind_params(Ptx *p, const IrFunc *f) {
     }
 }
 
-/* The next step's launch may begin as soon as all blocks have; this one waits until the one before is over. */
+/* The next step's launch may begin as soon as all blocks have. */
 static void begin_step(Ptx *p, const IrFunc *f) {
     LLVMTypeRef nothing = LLVMVoidTypeInContext(p->context);
     if (ir_func_attr(f, "releases")) ptx_asm(p, nothing, 0, NULL, "griddepcontrol.launch_dependents;", "~{memory}", true);
-    if (ir_func_attr(f, "dependent")) ptx_asm(p, nothing, 0, NULL, "griddepcontrol.wait;", "~{memory}", true);
 }
 
 bool ptx_function(Ptx *p, const IrFunc *f) {

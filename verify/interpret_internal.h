@@ -31,6 +31,7 @@ typedef struct {
     unsigned char *data;
     int64_t bytes;
     Shadow *shadow; /* of each byte, or null: memory of one thread, or too large to watch */
+    bool late;      /* a step before may write it until this one has waited */
 } Memory;
 
 typedef struct Inst Inst;
@@ -100,6 +101,7 @@ struct Machine {
     int64_t shared_block; /* bytes of one block */
     uint32_t cluster_barriers, *block_barriers, *group_barriers, *warp_barriers;
     uint32_t arrivals, *behind; /* times that warps arrived at barriers; per thread: what was done before that many is ordered before it */
+    bool early; /* the block has not yet waited for the steps before */
     uint32_t cluster_start; /* cluster_barriers when this cluster began */
     int64_t *open_group; /* per thread: the group that the next commit closes */
     VEC(PendingCopy) pending;
