@@ -73,7 +73,8 @@ static void look_for_needs(void *ctx, IrOp *op) {
 
 static bool may_be_early(Step *s, IrOp *op, const IrOp *wait) {
     Needs needs = {.from = wait};
-    s->bound = op->opcode != IR_MAP && !ir_has_trait(op, IR_PURE);
+    s->bound = false;
+    if (op->opcode != IR_MAP) look_for_others(s, op);
     look_for_needs(&needs, op);
     for (unsigned r = 0; r < op->region_count; r++) {
         ir_walk(op->regions[r], look_for_others, s);
