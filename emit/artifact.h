@@ -89,6 +89,7 @@ typedef struct {
     const Aff *shared_bytes; /* dynamic shared memory */
     unsigned cluster[3];     /* 1,1,1: no cluster */
     bool cooperative;
+    bool dependent; /* may begin before the kernel of a step before it is over, and waits for that itself (sm_90 on) */
     unsigned max_registers; /* register cap for ptxas and the driver's JIT; 0: none */
     size_t arg_count;
     const unsigned *args; /* indices into params */

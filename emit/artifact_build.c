@@ -185,6 +185,7 @@ static ArtifactVersion build_version(Build *b, const IrFunc *f) {
     v.max_registers = (unsigned)cap;
     v.pointer_align = cuda ? (unsigned)ir_func_attr_int(f, "pointer_align", 0) : 0;
     v.cooperative = ir_func_attr_int(f, "cooperative", 0) != 0;
+    v.dependent = ir_func_attr_int(f, "dependent", 0) != 0;
     const IrAttr *cluster = ir_func_attr(f, "cluster");
     for (size_t i = 0; i < 3; i++)
         v.cluster[i] = cluster && cluster->kind == IR_ATTR_INTS && i < cluster->count

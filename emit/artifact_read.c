@@ -180,6 +180,7 @@ static void read_version(Reader *r, const Json *item, ArtifactVersion *v) {
     v->block_threads = (unsigned)get_uint(r, item, "threads", 1024);
     v->max_registers = (unsigned)get_uint(r, item, "registers", 255);
     v->cooperative = get_bool(r, item, "cooperative");
+    if (json_get(item, "dependent")) v->dependent = get_bool(r, item, "dependent");
     read_triple(r, item, "cluster", v->cluster);
     const Json *args = get_array(r, item, "args", ARTIFACT_MAX_PARAMS, &v->arg_count);
     unsigned *indices = ARENA_ARRAY(r->arena, unsigned, v->arg_count + 1);

@@ -106,9 +106,9 @@ static void put_version(Str *s, const ArtifactVersion *v) {
     }
     str_printf(s, "],\"threads\":%u,", v->block_threads);
     put_formula(s, "shared", v->shared_bytes);
-    str_printf(s, ",\"cluster\":[%u,%u,%u],\"cooperative\":%s,\"registers\":%u,\"args\":[",
+    str_printf(s, ",\"cluster\":[%u,%u,%u],\"cooperative\":%s,%s\"registers\":%u,\"args\":[",
                v->cluster[0], v->cluster[1], v->cluster[2], v->cooperative ? "true" : "false",
-               v->max_registers);
+               v->dependent ? "\"dependent\":true," : "", v->max_registers);
     for (size_t i = 0; i < v->arg_count; i++) str_printf(s, "%s%u", i ? "," : "", v->args[i]);
     str_append(s, "]}");
 }

@@ -40,6 +40,12 @@ static const char *mask_text(CPrinter *p, const IrValue *mask, int prec) {
     return c_text(p, c_use(p, mask), prec);
 }
 
+/* Of memory that a step before may still write when the kernel begins: the load stays behind the waiting. */
+static bool is_late(const CPrinter *p, const IrOp *op) {
+    const IrValue *from = op->operands[0];
+    return !from->def && from->block == p->func->body && param_is_shared(p->func, from->index);
+}
+
 CExpr c_load_scalar(CPrinter *p, const IrOp *op) {
     const char *element = c_element(p, op->operands[0], op->operands[1]);
     CExpr e = {element, C_PREC_PRIMARY};
@@ -48,7 +54,8 @@ CExpr c_load_scalar(CPrinter *p, const IrOp *op) {
     if (op->operand_count < 3) return e;
     CExpr other = c_use(p, op->operands[3]);
     if (p->dialect->gpu && op->results[0].type->dtype == DTYPE_F32 && ir_attr_bool(op, "predicated"))
-        return c_make(p, C_PREC_PRIMARY, "%s(&%s, %s, %s)", c_helper(p, C_HELPER_LOAD_OR_F32, DTYPE_NONE, DTYPE_NONE), element,
+        return c_make(p, C_PREC_PRIMARY, "%s(&%s, %s, %s)",
+                      c_helper(p, is_late(p, op) ? C_HELPER_LOAD_OR_F32_LATE : C_HELPER_LOAD_OR_F32, DTYPE_NONE, DTYPE_NONE), element,
                       mask_text(p, op->operands[2], 0), c_text(p, other, 0));
     return c_make(p, C_PREC_COND, "%s ? %s : %s", mask_text(p, op->operands[2], C_PREC_COND + 1),
                   c_text(p, e, C_PREC_COND + 1), c_text(p, other, C_PREC_COND + 1));
@@ -97,7 +104,7 @@ typedef struct {
     const char *to, *from; /* addresses */
     bool from_stream, to_stream, to_global;
     const char *mask, *other; /* other: the wide value where the mask is false; null: not written */
-    bool predicated;
+    bool predicated, late;
 } WideCopy;
 
 /* nvcc writes an assigned float4 lane by lane where divisions stand before it, so global memory is
@@ -107,12 +114,13 @@ static const char *wide_write(const WideCopy *w, size_t bytes) {
     return w->to_global && bytes >= 8 ? "__stwb((%s *)%s, %s);" : "*(%s *)%s = %s;";
 }
 
-static const char *load_or(CPrinter *p, Dtype t, size_t bytes) {
-    CHelper id = t == DTYPE_F32 ? bytes == 16 ? C_HELPER_LOAD_OR_FLOAT4 : C_HELPER_LOAD_OR_FLOAT2
-                 : bytes == 16   ? C_HELPER_LOAD_OR_UINT4
-                 : bytes == 8    ? C_HELPER_LOAD_OR_UINT2
-                                 : C_HELPER_LOAD_OR_UINT;
-    return c_helper(p, id, DTYPE_NONE, DTYPE_NONE);
+static const char *load_or(CPrinter *p, Dtype t, size_t bytes, bool late) {
+    static const CHelper ids[2][5] = {
+        {C_HELPER_LOAD_OR_FLOAT4, C_HELPER_LOAD_OR_FLOAT2, C_HELPER_LOAD_OR_UINT4, C_HELPER_LOAD_OR_UINT2, C_HELPER_LOAD_OR_UINT},
+        {C_HELPER_LOAD_OR_FLOAT4_LATE, C_HELPER_LOAD_OR_FLOAT2_LATE, C_HELPER_LOAD_OR_UINT4_LATE, C_HELPER_LOAD_OR_UINT2_LATE,
+         C_HELPER_LOAD_OR_UINT_LATE}};
+    unsigned form = t == DTYPE_F32 ? bytes == 16 ? 0 : 1 : bytes == 16 ? 2 : bytes == 8 ? 3 : 4;
+    return c_helper(p, ids[late][form], DTYPE_NONE, DTYPE_NONE);
 }
 
 static void wide_copy_gpu(CPrinter *p, const IrType *t, const WideCopy *w) {
@@ -125,7 +133,7 @@ static void wide_copy_gpu(CPrinter *p, const IrType *t, const WideCopy *w) {
         const char *pointer = arena_printf(p->arena, "(const %s *)%s", type, from);
         from = arena_printf(p->arena, w->from_stream ? "__ldcs(%s)" : "*%s", pointer);
         if (w->mask && w->predicated)
-            from = arena_printf(p->arena, "%s(%s, %s, %s)", load_or(p, t->dtype, part), pointer, w->mask, w->other);
+            from = arena_printf(p->arena, "%s(%s, %s, %s)", load_or(p, t->dtype, part, w->late), pointer, w->mask, w->other);
         else if (w->mask && w->other)
             from = arena_printf(p->arena, "%s ? %s : %s", w->mask, from, w->other);
         const char *text = arena_printf(p->arena, write, type, to, from);
@@ -220,6 +228,7 @@ static void load_into(CPrinter *p, const IrOp *op, const char *address) {
     if (op->operand_count >= 3) {
         w.other = wide_other(p, t, op->operands[3]);
         w.predicated = is_predicated(p, op, &w);
+        w.late = is_late(p, op);
         if (!w.other) c_lane_loop(p, t, address, c_use(p, op->operands[3]));
         w.mask = mask_text(p, op->operands[2], w.other ? C_PREC_COND + 1 : 0);
         if (load_width(p, &w) > C_LINE_WIDTH) {

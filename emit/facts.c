@@ -150,7 +150,9 @@ bool param_is_read_only(const IrFunc *f, unsigned index) {
 }
 
 bool param_is_shared(const IrFunc *f, unsigned index) {
-    return f->params[index].kind == IR_PARAM_WORKSPACE && ir_func_attr(f, "meeting");
+    const IrParam *param = &f->params[index];
+    if (param->kind == IR_PARAM_WORKSPACE && ir_func_attr(f, "meeting")) return true;
+    return ir_func_attr(f, "dependent") && ir_param_is_written_before(f, index);
 }
 
 size_t param_access_bytes(const IrFunc *f, unsigned index) {

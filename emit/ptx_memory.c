@@ -273,7 +273,8 @@ void ptx_load(Ptx *p, const IrOp *op) {
     const IrValue *r = &op->results[0];
     IrType t = memory_type(r->type);
     bool streams = strcmp(ir_attr_str(op, "cache", ""), "stream") == 0,
-         constant = read_only(p, op->operands[0]);
+         only_read = read_only(p, op->operands[0]);
+    bool late = only_read && param_is_shared(p->func, op->operands[0]->index); /* behind the waiting for the step that wrote it */
     bool global = op->operands[0]->type->space == IR_SPACE_GLOBAL;
     LLVMValueRef address = ptx_address(p, op->operands[0], op->operands[1]), x;
     LLVMValueRef mask = op->operand_count > 2 ? ptx_use(p, op->operands[2]) : NULL, other = NULL;
@@ -285,10 +286,10 @@ void ptx_load(Ptx *p, const IrOp *op) {
     }
     bool whole = alignment_of(op, &t) >=
                  (t.width * dtype_size(t.dtype) > 16 ? 16 : t.width * dtype_size(t.dtype));
-    if (global && whole && (streams || (mask && constant))) {
+    if (global && whole && (streams || (mask && only_read))) {
         Condition condition = condition_of(p, op, mask ? op->operands[2] : NULL);
-        x = word_load(p, &t, streams ? "ld.global.cs" : "ld.global.nc", address, mask ? &condition : NULL, other,
-                      !constant);
+        x = word_load(p, &t, streams ? "ld.global.cs" : late ? "ld.global" : "ld.global.nc", address, mask ? &condition : NULL, other,
+                      !only_read || late);
     } else
         x = mask ? branched_load(p, op, &t, address, mask, other) : plain_load(p, op, &t, address);
     if (r->type->dtype == DTYPE_BOOL)

@@ -138,3 +138,22 @@ int64_t ir_func_cluster(const IrFunc *f) {
     const IrAttr *a = ir_func_attr(f, "cluster");
     return a && a->kind == IR_ATTR_INTS && a->count ? a->ints[0] : 1;
 }
+
+static bool is_written(const IrValue *ptr) {
+    for (const IrUse *use = ptr->uses; use; use = use->next)
+        if (use->index != 0 || (use->op->opcode != IR_MEM_LOAD && use->op->opcode != IR_ASYNC_COPY)) return true;
+    return false;
+}
+
+bool ir_param_is_written_before(const IrFunc *f, unsigned index) {
+    const IrParam *param = &f->params[index];
+    const char *name = param->kind == IR_PARAM_MAP ? param->map.tensor : param->name;
+    int64_t step = ir_func_attr_int(f, "step", 0);
+    if (param->kind == IR_PARAM_SYMBOL || param->kind == IR_PARAM_SCALAR) return false;
+    for (const IrFunc *g = f->module->first; g; g = g->next) {
+        if (g->level != IR_LEVEL_KERNEL || ir_func_attr_int(g, "step", 0) >= step) continue;
+        for (unsigned i = 0; i < g->param_count; i++)
+            if (g->params[i].kind != IR_PARAM_MAP && strcmp(g->params[i].name, name) == 0 && is_written(g->body->args[i])) return true;
+    }
+    return false;
+}

@@ -322,6 +322,8 @@ const IrAttr *ir_func_attr(const IrFunc *f, const char *key);
 int64_t ir_func_attr_int(const IrFunc *f, const char *key, int64_t fallback);
 /* The number of blocks of a cluster (attribute cluster, along x); 1: there are no clusters. */
 int64_t ir_func_cluster(const IrFunc *f);
+/* Does a step before that of `f`, both of kernel level, write the memory behind parameter `index`, a tensor map's tensor? */
+bool ir_param_is_written_before(const IrFunc *f, unsigned index);
 
 /* Short forms. Index arithmetic folds constants as it builds. */
 IrValue *ir_const_index(IrBuilder *b, int64_t value);

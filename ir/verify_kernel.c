@@ -320,6 +320,13 @@ static bool check_meet(Verifier *v, const IrOp *op) {
     return true;
 }
 
+static bool check_steps_wait(Verifier *v, const IrOp *op) {
+    NEED(v, op, op->block == v->func->body, "a step waits for others in the function's own block");
+    NEED(v, op, ir_func_attr_int(v->func, "dependent", 0), "the function is not launched before the steps ahead of it are over");
+    for (const IrOp *before = op->prev; before; before = before->prev) NEED(v, op, before->opcode != IR_STEPS_WAIT, "a step waits once");
+    return true;
+}
+
 IrCheck ir_kernel_check(IrOpcode opcode) {
     static const IrCheck checks[IR_OP_COUNT] = {
         [IR_SPECIAL] = check_special,       [IR_MAP] = check_map,
@@ -331,6 +338,7 @@ IrCheck ir_kernel_check(IrOpcode opcode) {
         [IR_EXTRACT] = check_extract,       [IR_MEM_ATOMIC] = check_mem_atomic,
         [IR_TMA_LOAD] = check_tma_load,     [IR_WGMMA] = check_wgmma,
         [IR_MEET] = check_meet,             [IR_ARRIVE] = check_meet,
+        [IR_STEPS_WAIT] = check_steps_wait,
     };
     return checks[opcode];
 }

@@ -25,7 +25,7 @@
 #include "plant.h"
 
 /* What a thread needs beside its lanes of a row: where a block is alone with 64 of them, the other half of what two blocks leave. */
-enum { LEAST_CAP = ROW_LEAST_CAP, REGISTERS_BESIDE = 20, REGISTERS_ALONE = 56, STEP_LANES = 16, SPREAD_LEAST = 16 };
+enum { LEAST_CAP = ROW_LEAST_CAP, REGISTERS_BESIDE = 20, REGISTERS_ALONE = 56, STEP_LANES = 16, SPREAD_LEAST = 16, MOST_THREADS = 1024 };
 
 /* row_lanes: of a version by length, what its threads keep; long_rows: no version for short rows. */
 static bool is_wide(const PassContext *ctx, const IrFunc *f, const AxisClass *c) {
@@ -184,6 +184,17 @@ static void keep_blocks(PassContext *ctx, IrFunc *f, int64_t lanes) {
     if (threads >= 32) ir_func_attr_set_int(f, "min_blocks", ctx->target->registers_sm / (registers * threads));
 }
 
+/* Is one block all that there is, and folds rows of the one tile with this axis? Nobody else asks memory for anything then. */
+static bool is_alone(const PassContext *ctx, const IrFunc *f, const OpList *ops, const Axes *axes, size_t index) {
+    if (ctx->target->kind != TARGET_CUDA || ir_func_cluster(f) > 1 || ir_func_attr(f, "num_warps") || axes_others(axes, index, 1, 1) > 1) return false;
+    for (size_t i = 0; i < ops->len; i++) {
+        const IrOp *op = ops->data[i];
+        if (op->opcode == IR_PARALLEL || op->opcode == IR_TILE_SCAN) return false;
+        if (is_sink(axes, op, index) && (op->opcode != IR_TILE_REDUCE || dtype_size(op->operands[0]->type->dtype) > 4)) return false;
+    }
+    return true;
+}
+
 static bool is_own(IrModule *m, const IrOp *load, const IrValue *row) {
     for (unsigned i = 1; i < load->operand_count; i++)
         if (aff_depends_on(ir_aff_of(m, load->operands[i]), row)) return true;
@@ -225,6 +236,11 @@ static int split(PassContext *ctx, IrFunc *f, const Axes *axes, size_t index) {
     s.chunk *= ir_func_cluster(f); /* its blocks pass over the row together */
     const IrOp *rows = ctx->target->kind == TARGET_CUDA && others == 1 && ir_func_cluster(f) == 1 ? rows_that_share(ctx, &ops, axes, index) : NULL;
     if (rows) s.chunk /= group_rows_that_share(ctx, rows);
+    if (is_alone(ctx, f, &ops, axes, index)) {
+        s.chunk = STEP_LANES * MOST_THREADS;
+        ir_func_attr_set_int(f, "num_warps", MOST_THREADS / 32);
+        ir_func_attr_set_int(f, "row_lanes", s.chunk);
+    }
     if (ir_func_cluster(f) > 1) ir_func_attr_set_int(f, "row_lanes", s.chunk);
     int passes = 0;
     if (!loads_repeatable(ctx, &ops, axes, index)) return -1;

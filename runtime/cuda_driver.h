@@ -57,14 +57,14 @@ enum { /* element types of tensor maps */
     CUDA_MAP_BF16 = 9,
     CUDA_MAP_TF32 = 11
 };
-enum { CUDA_LAUNCH_COOPERATIVE = 2, CUDA_LAUNCH_CLUSTER = 4 };
+enum { CUDA_LAUNCH_COOPERATIVE = 2, CUDA_LAUNCH_CLUSTER = 4, CUDA_LAUNCH_DEPENDENT = 6, CUDA_LAUNCH_ATTRIBUTES = 3 };
 
 typedef struct {
     int id;
     char padding[4];
     union {
         char bytes[64];
-        int cooperative;
+        int cooperative, dependent;
         struct {
             unsigned x, y, z;
         } cluster;

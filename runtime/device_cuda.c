@@ -150,9 +150,14 @@ static void fill_arguments(const Launch *l, const Binding *b, const uint64_t *ad
     }
 }
 
-static unsigned fill_attributes(const ArtifactVersion *v, CUlaunchAttribute attributes[2]) {
+static unsigned fill_attributes(const Launch *l, CUlaunchAttribute attributes[CUDA_LAUNCH_ATTRIBUTES]) {
+    const ArtifactVersion *v = l->version;
     unsigned n = 0;
-    memset(attributes, 0, 2 * sizeof *attributes);
+    memset(attributes, 0, CUDA_LAUNCH_ATTRIBUTES * sizeof *attributes);
+    if (l->dependent) {
+        attributes[n].id = CUDA_LAUNCH_DEPENDENT;
+        attributes[n++].value.dependent = 1;
+    }
     if (v->cooperative) {
         attributes[n].id = CUDA_LAUNCH_COOPERATIVE;
         attributes[n++].value.cooperative = 1;
@@ -171,7 +176,7 @@ static RtError gpu_launch(Device *d, Program *p, const Launch *l, const Binding 
     Cuda *c = cuda_of(d);
     Argument arguments[ARTIFACT_MAX_PARAMS];
     void *parameters[ARTIFACT_MAX_PARAMS + 1];
-    CUlaunchAttribute attributes[2];
+    CUlaunchAttribute attributes[CUDA_LAUNCH_ATTRIBUTES];
     CUfunction f = cuda_program_entry(p, l->step_index, l->version_index);
     const ArtifactVersion *v = l->version;
     if ((int64_t)l->shared_bytes > c->shared_limit)
@@ -189,7 +194,7 @@ static RtError gpu_launch(Device *d, Program *p, const Launch *l, const Binding 
                              .shared_bytes = l->shared_bytes,
                              .stream = c->stream,
                              .attributes = attributes,
-                             .attribute_count = fill_attributes(v, attributes)};
+                             .attribute_count = fill_attributes(l, attributes)};
     TensorMap *maps;
     RtError e = fill_maps(c, l, b, addresses, parameters, &maps);
     if (!rt_failed(&e)) e = cuda_check(c->cu, c->cu->LaunchKernelEx(&config, f, parameters, NULL), "launching");

@@ -118,9 +118,10 @@ static void put_launch(const RtKernel *k, const Launch *l, Str *out) {
     str_append_json(out, v->entry);
     str_printf(out,
                ",\"grid\":[%u,%u,%u],\"threads\":%u,\"cluster\":[%u,%u,%u],\"shared_bytes\":%u,"
-               "\"cooperative\":%s",
+               "\"cooperative\":%s%s",
                l->grid[0], l->grid[1], l->grid[2], v->block_threads, v->cluster[0], v->cluster[1],
-               v->cluster[2], l->shared_bytes, v->cooperative ? "true" : "false");
+               v->cluster[2], l->shared_bytes, v->cooperative ? "true" : "false",
+               l->dependent ? ",\"dependent\":true" : "");
     if (info)
         str_printf(out, ",\"registers\":%d,\"local_bytes\":%d,\"blocks_per_sm\":%d",
                    info->registers, info->local_bytes, info->blocks_per_sm);

@@ -54,6 +54,18 @@ static RtError size_launch(const Binding *b, Launch *l) {
     return rt_ok();
 }
 
+/* A step that waits itself is launched early behind a kernel of the same launch: what else is in the stream it does not know, and
+ * blocks of a cooperative launch must all be resident. */
+static void mark_dependent(Launch *list, size_t count) {
+    const Launch *before = NULL;
+    for (size_t i = 0; i < count; i++) {
+        Launch *l = &list[i];
+        if (l->skip) continue;
+        l->dependent = l->version && l->version->dependent && before && before->version && !before->version->cooperative;
+        before = l;
+    }
+}
+
 RtError plan_launches(const Binding *b, Arena *arena, const uint64_t *addresses, Launch **launches,
                       size_t *count) {
     Launch *list = ARENA_ARRAY(arena, Launch, b->a->step_count + 1);
@@ -64,6 +76,7 @@ RtError plan_launches(const Binding *b, Arena *arena, const uint64_t *addresses,
         RT_TRY(choose_version(b, addresses, &list[i]));
         RT_TRY(size_launch(b, &list[i]));
     }
+    mark_dependent(list, b->a->step_count);
     *launches = list;
     *count = b->a->step_count;
     return rt_ok();

@@ -61,6 +61,7 @@ typedef struct {
     uint32_t grid[3];
     uint32_t shared_bytes;
     bool skip; /* a zero-size grid */
+    bool dependent; /* launched while the kernel of a step before may still run */
 } Launch;
 /* Addresses by parameter index; null: not known yet, taken as aligned. */
 RtError plan_launches(const Binding *b, Arena *arena, const uint64_t *addresses, Launch **launches,

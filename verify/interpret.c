@@ -159,6 +159,12 @@ static void watch(Machine *m, Memory *memory) {
         memory->shadow = NULL;
 }
 
+static void mark_late(Machine *m, Memory **memories) {
+    bool dependent = ir_func_attr_int(m->f, "dependent", 0) != 0;
+    for (unsigned i = 0; i < m->f->param_count; i++)
+        if (memories[i]) memories[i]->late = dependent && ir_param_is_written_before(m->f, i);
+}
+
 static void bind_params(Launch *l, Machine *m, Memory **memories, double *scalars) {
     for (unsigned i = 0; i < m->f->param_count; i++) {
         const IrParam *param = &m->f->params[i];
@@ -232,6 +238,7 @@ static void start_block(Machine *m) {
     poison_fill(DTYPE_F32, m->shared.data, (size_t)m->shared.bytes);
     memory_forget(&m->shared);
     m->cluster_start = ++m->cluster_barriers; /* what earlier blocks did is no race */
+    m->early = ir_func_attr_int(m->f, "dependent", 0) != 0;
     for (size_t i = 0; i < m->pending.len; i++) free(m->pending.data[i].data);
     m->pending.len = 0;
     for (size_t i = 0; i < m->boxes.len; i++) free(m->boxes.data[i].data);
@@ -253,6 +260,7 @@ static void run_blocks(Machine *m, const Code *code) {
         m->block[2] = at / m->grid[0] / m->grid[1];
         start_block(m);
         run_code(m, code, active);
+        if (m->early) machine_trap(m, "a block ends that has not waited for the steps before");
     }
 }
 
@@ -267,6 +275,7 @@ static bool run_func(Launch *l, const IrFunc *f, const char **error) {
     if (setjmp(m->trap) == 0) {
         set_machine(m);
         bind_params(l, m, memories, scalars);
+        mark_late(m, memories);
         const Code *code = interpret_decode(m, memories, scalars);
         make_shared(m);
         run_blocks(m, code);

@@ -129,6 +129,7 @@ static void round_even(unsigned char *element) {
 /* The box at the thread's coordinates, row after row; zero outside of the tensor. */
 static unsigned char *read_box(Machine *m, const Inst *inst, const IrTensorMap *map, size_t thread, int64_t *bytes) {
     const IrType *tensor = NULL;
+    memory_check(m, inst->operands[0]->memory, 0, 0, 1);
     int64_t extents[IR_MAP_RANK], lane[IR_MAP_RANK] = {0}, count = 1, size = (int64_t)dtype_size(inst->operands[0]->dtype);
     for (unsigned i = 0; i < m->f->param_count; i++)
         if (strcmp(m->f->params[i].name, map->tensor) == 0) tensor = m->f->params[i].type;

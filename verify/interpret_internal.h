@@ -32,6 +32,7 @@ typedef struct {
     int64_t bytes;
     Shadow *shadow; /* of each `grain` bytes, or null: memory of one thread, or too large to watch */
     int64_t grain;  /* of bytes that were all accessed together so far: a power of two */
+    bool late;      /* a step before may write it until this one has waited */
 } Memory;
 
 typedef struct Inst Inst;
@@ -101,6 +102,7 @@ struct Machine {
     int64_t shared_block; /* bytes of one block */
     uint32_t cluster_barriers, *block_barriers, *group_barriers, *warp_barriers;
     uint32_t arrivals, *behind; /* times that warps arrived at barriers; per thread: what was done before that many is ordered before it */
+    bool early; /* the block has not yet waited for the steps before */
     uint32_t cluster_start; /* cluster_barriers when this cluster began */
     int64_t *open_group; /* per thread: the group that the next commit closes */
     VEC(PendingCopy) pending;

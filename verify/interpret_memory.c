@@ -16,6 +16,7 @@ typedef struct {
 } Counts;
 
 void memory_check(Machine *m, Memory *memory, int64_t offset, int64_t bytes, int64_t align) {
+    if (m->early && memory->late) machine_trap(m, "%s, which a step before writes, is touched before that is waited for", memory->name);
     if (offset < 0 || bytes > memory->bytes || offset > memory->bytes - bytes)
         machine_trap(m, "bytes %lld to %lld are outside %s of %lld bytes", (long long)offset,
                      (long long)(offset + bytes), memory->name, (long long)memory->bytes);
@@ -129,6 +130,7 @@ void memory_landed(Machine *m, Memory *memory, int64_t offset, int64_t bytes) {
 
 void memory_note(Machine *m, Memory *memory, int64_t offset, int64_t bytes, size_t thread,
                  bool writes) {
+    if (m->early && writes && memory != &m->shared) machine_trap(m, "%s is written before the steps before are waited for", memory->name);
     if (!memory->shadow || bytes <= 0) return;
     refine(m, memory, offset | bytes);
     for (int64_t i = offset; i < offset + bytes; i += memory->grain) {
@@ -205,6 +207,7 @@ static void run_mem_atomic(Machine *m, Inst *inst, const uint8_t *active) {
         if (!active[t] || (masked && !inst->operands[3]->cells[t].i)) continue;
         int64_t at = ptr->offset + inst->operands[2]->cells[t].i * size;
         memory_check(m, ptr->memory, at, size, size);
+        if (m->early && ptr->memory != &m->shared) machine_trap(m, "%s is written before the steps before are waited for", ptr->memory->name);
         unsigned char *element = ptr->memory->data + at;
         Cell old = cell_load(value->dtype, element), now;
         if (body->count) {
@@ -314,6 +317,11 @@ static void run_meet(Machine *m, Inst *inst, const uint8_t *active) {
     m->cluster_barriers++;
 }
 
+static void run_steps_wait(Machine *m, Inst *inst, const uint8_t *active) {
+    (void)inst, (void)active;
+    m->early = false;
+}
+
 static void run_cluster_ptr(Machine *m, Inst *inst, const uint8_t *active) {
     const Slot *from = inst->operands[0], *rank = inst->operands[1];
     Slot *r = inst->results[0];
@@ -347,6 +355,8 @@ InstRun interpret_memory_op(IrOpcode op) {
         return run_arrive;
     case IR_MEET:
         return run_meet;
+    case IR_STEPS_WAIT:
+        return run_steps_wait;
     case IR_SHARED_PTR:
         return run_decoded;
     case IR_CLUSTER_PTR:

@@ -59,6 +59,7 @@ unsigned cpu_shared_address(const void *p);
 void cpu_sync_block(int barrier, int threads);
 void cpu_arrive_block(int barrier, int threads);
 void cpu_sync_warp(unsigned mask);
+void cpu_wait_for_steps(void);
 uint64_t cpu_shuffle(unsigned mask, uint64_t x, int source);
 unsigned cpu_ballot(unsigned mask, int predicate);
 void cpu_yield(void);

@@ -104,11 +104,73 @@ EXPORT CUresult cuMemGetInfo_v2(size_t *available, size_t *total) {
     return CUDA_SUCCESS;
 }
 
+/* What a kernel finds that was launched before those ahead of it were over: memory as it was before the first of them, until it
+ * has waited for them. */
+typedef struct {
+    unsigned char *data, *before, *after;
+    size_t bytes;
+} Piece;
+
+static struct {
+    Piece *pieces;
+    size_t count;
+    bool kept; /* `before` is what was there ahead of the last launch that waited for all, and of those early ones since */
+} history;
+
+static void forget_history(void) {
+    for (size_t i = 0; i < history.count; i++) {
+        free(history.pieces[i].before);
+        history.pieces[i].before = NULL;
+    }
+    history.kept = false;
+}
+
+static unsigned char *copy_of(const Piece *p) {
+    unsigned char *copy = malloc(p->bytes);
+    if (copy) memcpy(copy, p->data, p->bytes);
+    return copy;
+}
+
+static void keep_history(void) {
+    forget_history();
+    history.kept = true;
+    for (size_t i = 0; i < history.count && history.kept; i++) history.kept = (history.pieces[i].before = copy_of(&history.pieces[i])) != NULL;
+}
+
+static bool turn_back(void) {
+    for (size_t i = 0; i < history.count; i++) {
+        Piece *p = &history.pieces[i];
+        if (!(p->after = copy_of(p))) return false;
+        memcpy(p->data, p->before, p->bytes);
+    }
+    return true;
+}
+
+static void turn_forward(void) {
+    for (size_t i = 0; i < history.count; i++) {
+        Piece *p = &history.pieces[i];
+        if (memcmp(p->data, p->before, p->bytes) != 0) cpu_fault("memory was written before the launch ahead was waited for");
+        memcpy(p->data, p->after, p->bytes);
+        free(p->after);
+        p->after = NULL;
+    }
+}
+
+static bool note_piece(void *data, size_t bytes) {
+    forget_history();
+    Piece *grown = realloc(history.pieces, (history.count + 1) * sizeof *grown);
+    if (!grown) return false;
+    history.pieces = grown;
+    history.pieces[history.count++] = (Piece){.data = data, .bytes = bytes};
+    return true;
+}
+
 EXPORT CUresult cuMemAlloc_v2(CUdeviceptr *address, size_t bytes) {
     enum { ALIGN = 512 };
     void *p = NULL;
     if (!bytes || posix_memalign(&p, ALIGN, bytes) != 0) return CUDA_ERROR_OUT_OF_MEMORY;
     memset(p, POISON, bytes);
+    if (!note_piece(p, bytes)) return CUDA_ERROR_OUT_OF_MEMORY;
     *address = (uintptr_t)p;
     return CUDA_SUCCESS;
 }
@@ -118,12 +180,16 @@ static void *at(CUdeviceptr address) {
 }
 
 EXPORT CUresult cuMemFree_v2(CUdeviceptr address) {
+    forget_history();
+    for (size_t i = 0; i < history.count; i++)
+        if (history.pieces[i].data == at(address)) history.pieces[i--] = history.pieces[--history.count];
     free(at(address));
     return CUDA_SUCCESS;
 }
 
 EXPORT CUresult cuMemcpyHtoDAsync_v2(CUdeviceptr to, const void *from, size_t bytes, CUstream stream) {
     (void)stream;
+    forget_history();
     memcpy(at(to), from, bytes);
     return CUDA_SUCCESS;
 }
@@ -135,12 +201,14 @@ EXPORT CUresult cuMemcpyDtoH_v2(void *to, CUdeviceptr from, size_t bytes) {
 
 EXPORT CUresult cuMemcpyDtoDAsync_v2(CUdeviceptr to, CUdeviceptr from, size_t bytes, CUstream stream) {
     (void)stream;
+    forget_history();
     memmove(at(to), at(from), bytes);
     return CUDA_SUCCESS;
 }
 
 EXPORT CUresult cuMemsetD8Async(CUdeviceptr to, unsigned char byte, size_t count, CUstream stream) {
     (void)stream;
+    forget_history();
     memset(at(to), byte, count);
     return CUDA_SUCCESS;
 }
@@ -288,11 +356,13 @@ EXPORT CUresult cuLaunchKernelEx(const CUlaunchConfig *config, CUfunction functi
     MachineLaunch l = {.kernel = f->kernel, .parameters = parameters, .threads = config->block[0], .cluster = 1,
                 .shared_bytes = config->shared_bytes};
     unsigned long long blocks = 1;
+    bool early = false;
     if (extra) return INVALID_VALUE;
     for (int i = 0; i < 3; i++) blocks *= l.grid[i] = config->grid[i];
     for (unsigned i = 0; i < config->attribute_count; i++) {
         const CUlaunchAttribute *a = &config->attributes[i];
         if (a->id == CUDA_LAUNCH_COOPERATIVE) l.cooperative = a->value.cooperative;
+        if (a->id == CUDA_LAUNCH_DEPENDENT) early = a->value.dependent;
         if (a->id == CUDA_LAUNCH_CLUSTER) {
             if (a->value.cluster.y != 1 || a->value.cluster.z != 1) return INVALID_VALUE;
             l.cluster = a->value.cluster.x;
@@ -301,6 +371,8 @@ EXPORT CUresult cuLaunchKernelEx(const CUlaunchConfig *config, CUfunction functi
     if (!blocks || config->block[1] != 1 || config->block[2] != 1 || !l.threads || l.threads > MAX_BLOCK) return INVALID_VALUE;
     if (l.threads != (unsigned)f->kernel->threads || l.cluster != (unsigned)f->kernel->cluster) return INVALID_VALUE;
     if (l.cluster > MAX_CLUSTER || l.grid[0] % l.cluster || l.shared_bytes > (unsigned)f->dynamic_shared) return INVALID_VALUE;
+    if (!early) keep_history();
+    if (early && history.kept && turn_back()) l.over = turn_forward;
     machine_run(&l);
     return CUDA_SUCCESS;
 }

@@ -151,6 +151,19 @@ static void thread_main(void) {
     abort();
 }
 
+/* The launch before this one is over as late as it may be: when nobody can go on without it. */
+EXPORT void cpu_wait_for_steps(void) {
+    if (machine.launch.over) thread_wait(&machine.early, "launch before its own");
+}
+
+static bool end_before(void) {
+    if (!machine.launch.over || !machine.early.count) return false;
+    machine.launch.over();
+    machine.launch.over = NULL;
+    wake_all(&machine.early);
+    return true;
+}
+
 /* ---- Blocks ---- */
 
 static Cluster *live;
@@ -228,6 +241,10 @@ static void end_thread(Thread *t) {
     Block *b = t->block;
     Cluster *c = b->cluster;
     copies_end(t);
+    if (machine.launch.over) {
+        cpu_self = &t->place;
+        cpu_fault("ended without waiting for the launch before its own");
+    }
     keep_stack(t->stack);
     if (--b->alive == 0) end_block(b);
     if (--c->alive == 0) end_cluster(c);
@@ -299,7 +316,7 @@ void machine_run(const MachineLaunch *launch) {
     machine.order = drawn_order(machine.clusters);
     grow_ready((size_t)together * launch->cluster * launch->threads);
     for (uint64_t i = 0; i < together; i++) start_cluster();
-    while (machine.ready_count || copy_engine_step()) {
+    while (machine.ready_count || copy_engine_step() || end_before()) {
         if (machine.in_flight && machine_draw(64) == 0) copy_engine_step();
         if (machine.ready_count) run_thread(take_next());
     }

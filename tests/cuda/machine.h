@@ -91,6 +91,7 @@ typedef struct {
     void **parameters;
     unsigned grid[3], threads, cluster, shared_bytes;
     bool cooperative;
+    void (*over)(void); /* the launch before this one is over; null: it was when this one began */
 } MachineLaunch;
 
 typedef struct {
@@ -102,6 +103,7 @@ typedef struct {
     uint64_t started, clusters; /* so far, in all */
     uint64_t *order;            /* of the clusters; null: as they are numbered */
     size_t in_flight;           /* boxes that the copy engine has not brought yet */
+    Waiting early;              /* for the launch before this one */
 } Machine;
 
 extern Machine machine;

@@ -137,6 +137,38 @@ static void test_plan(void) {
     arena_destroy(arena);
 }
 
+/* Launched early: behind a kernel of the same launch, whatever empty grids are between, and not behind one whose blocks meet. */
+static void test_early_steps(void) {
+    enum { STEPS = 5 };
+    Arena *arena = arena_create();
+    Artifact *a = plant(arena, PLANT_GOOD);
+    ArtifactStep steps[STEPS];
+    ArtifactVersion v[STEPS];
+    static const bool together[STEPS] = {false, false, false, true, false};
+    Launch *launches;
+    size_t count;
+    Binding b;
+    for (int i = 0; i < STEPS; i++) {
+        v[i] = a->steps[0].versions[0];
+        v[i].dependent = i > 0;
+        v[i].cooperative = together[i];
+        v[i].grid[0] = plant_formula(a, i < 2 ? "N" : "1");
+        steps[i] = a->steps[0];
+        steps[i].versions = &v[i];
+    }
+    a->steps = steps;
+    a->step_count = STEPS;
+    CHECK(complete(arena, a, 3, 5, &b).status == RT_OK && plan_launches(&b, arena, NULL, &launches, &count).status == RT_OK);
+    CHECK(count == STEPS && !launches[0].dependent && launches[1].dependent && launches[2].dependent);
+    CHECK(!launches[4].dependent);
+    CHECK(complete(arena, a, 0, 5, &b).status == RT_OK && plan_launches(&b, arena, NULL, &launches, &count).status == RT_OK);
+    CHECK(launches[1].skip && !launches[1].dependent && !launches[2].dependent); /* the first that is launched */
+    steps[1] = (ArtifactStep){.kind = ARTIFACT_MEMSET, .name = "clear", .param = 0, .byte = 0};
+    CHECK(complete(arena, a, 3, 5, &b).status == RT_OK && plan_launches(&b, arena, NULL, &launches, &count).status == RT_OK);
+    CHECK(!launches[1].dependent && !launches[2].dependent); /* behind no kernel */
+    arena_destroy(arena);
+}
+
 static void test_overlap(void) {
     Arena *arena = arena_create();
     Artifact *a = plant(arena, PLANT_GOOD);
@@ -201,6 +233,7 @@ int main(void) {
     test_npy_damage();
     test_binding();
     test_plan();
+    test_early_steps();
     test_overlap();
     test_cache();
     return 0;

@@ -55,6 +55,7 @@ static void add_steps(Artifact *a) {
             .block_threads = 256,
             .shared_bytes = formula(a, "1024"),
             .cluster = {1, 1, 1},
+            .dependent = i == 1,
             .max_registers = 128,
             .arg_count = 5,
             .args = args};

@@ -217,6 +217,15 @@ static void test_meet(void) {
             "mem.store(%x, %W, %M)", "a predicated load is of memory that is only read");
 }
 
+static void test_steps_wait(void) {
+    static const char early[] = "kernel (symbol %M: index) {num_warps = 1, dependent = 1}";
+    static const char plain[] = "kernel (symbol %M: index) {num_warps = 1}";
+    accepts(early, "steps.wait()");
+    rejects(plain, "steps.wait()", "the function is not launched before the steps ahead of it are over");
+    rejects(early, "steps.wait()\nsteps.wait()", "a step waits once");
+    rejects(early, "%i = lt(%M, %M) : bool\nif(%i) {\nsteps.wait()\nyield()\n} {}", "a step waits for others in the function's own block");
+}
+
 static void test_engine(void) {
     char text[2048];
     snprintf(text, sizeof text, "%smbar.init(%%f, %%z) {arrivals = 1}\nmbar.expect(%%f, %%z) {bytes = 8192}\n"
@@ -275,6 +284,7 @@ int main(void) {
     test_kernel();
     test_collectives();
     test_meet();
+    test_steps_wait();
     test_engine();
     test_damage();
     return 0;

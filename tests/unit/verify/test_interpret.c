@@ -325,6 +325,51 @@ static void check_clusters(void) {
     expect_cluster_trap("grid_x = aff(4)", "grid_x = aff(3)", "no multiple of its clusters");
 }
 
+/* The second step takes its number and X ahead of the waiting, W behind it. */
+static const char *const two_steps =
+    "sketchc.ir 1\n"
+    "func @a kernel (tensor %X: ptr<f32, global> in, workspace %W: ptr<f32, global> of tensor<[4] x f32> elements 4) "
+    "{kernel = \"a\", step = 0, target = \"cuda\", num_warps = 1, grid_x = aff(4)} {\n"
+    "  %block = special() {name = \"ctaid.x\"} : index\n  %x = mem.load(%X, %block) : f32\n"
+    "  %lane = special() {name = \"tid.x\"} : index\n  %zero = const() {value = 0} : index\n  %one = eq(%lane, %zero) : bool\n"
+    "  mem.store(%x, %W, %block, %one)\n  return()\n}\n"
+    "func @b kernel (tensor %X: ptr<f32, global> in, tensor %Y: ptr<f32, global> out, "
+    "workspace %W: ptr<f32, global> of tensor<[4] x f32> elements 4) "
+    "{kernel = \"b\", step = 1, dependent = 1, target = \"cuda\", num_warps = 1, grid_x = aff(4)} {\n"
+    "  %block = special() {name = \"ctaid.x\"} : index\n  %x = mem.load(%X, %block) : f32\n"
+    "  %lane = special() {name = \"tid.x\"} : index\n  %zero = const() {value = 0} : index\n  %one = eq(%lane, %zero) : bool\n"
+    "  steps.wait()\n  %w = mem.load(%W, %block) : f32\n  %y = add(%x, %w) : f32\n"
+    "  mem.store(%y, %Y, %block, %one)\n  return()\n}\n";
+
+static Bench step_bench(float **y) {
+    Bench b = bench();
+    give_ramp(&b, "X", 4);
+    *y = give(&b, "Y", 4 * sizeof **y);
+    return b;
+}
+
+static void expect_step_trap(const char *old, const char *with, const char *message) {
+    float *y;
+    Bench b = step_bench(&y);
+    expect_trap(&b, replaced(b.arena, two_steps, old, with), message);
+    arena_destroy(b.arena);
+}
+
+static void check_steps(void) {
+    float *y;
+    Bench b = step_bench(&y);
+    expect_run(&b, two_steps, 0, NULL);
+    for (int i = 0; i < 4; i++) CHECK(y[i] == 2.0f * (float)(i + 1));
+    arena_destroy(b.arena);
+    expect_step_trap("  steps.wait()\n  %w = mem.load(%W, %block) : f32\n", "  %w = mem.load(%W, %block) : f32\n  steps.wait()\n",
+                     "W, which a step before writes, is touched before that is waited for");
+    expect_step_trap("  steps.wait()\n", "  mem.store(%x, %Y, %block, %one)\n  steps.wait()\n", "Y is written before the steps before are waited for");
+    expect_step_trap("  steps.wait()\n  %w = mem.load(%W, %block) : f32\n", "  %w = add(%x, %x) : f32\n",
+                     "Y is written before the steps before are waited for");
+    expect_step_trap("  steps.wait()\n  %w = mem.load(%W, %block) : f32\n  %y = add(%x, %w) : f32\n  mem.store(%y, %Y, %block, %one)\n", "",
+                     "a block ends that has not waited");
+}
+
 /* Two warpgroups: each thread reads what one of the next warp of its group wrote. */
 static const char *const groups =
     "sketchc.ir 1\n"
@@ -523,6 +568,7 @@ int main(void) {
     check_rounding();
     check_threads();
     check_clusters();
+    check_steps();
     check_groups();
     check_tensor_core();
     check_cut_sums();
