@@ -13,7 +13,7 @@ import copy
 
 SPREAD = 2 ** 28  # of sums whose length is not known
 SPREAD_ROOT = 2 ** 25  # times sqrt(K)
-TILES = "BM = 128, BN = 128, BK = 64, ST = 3, BS = 32, SS = 5, F = 128, FN = 64, G = 16, GB = 8, CK = 128, T = 32"
+TILES = "BM = 128, BN = 128, BK = 64, ST = 3, BS = 32, SS = 5, F = 128, FN = 64, G = 16, GB = 8, CK = 128, CC = 32, T = 32"
 LEAST_DEEP = 256  # below, SGEMM's sums are so short that those of 64 products are less exact on tensor cores
 LEAST_K = 64  # below, what the parts leave out may be more than f32's bound: 12 units against 2 sqrt(K)
 
@@ -111,13 +111,13 @@ store(most -> P{n}[{a}c, {r}])
 store(least -> Q{n}[{a}c, {r}])""")
         text += nest(self.loops + [blocks[1]], f"""most = alloc([T], init=0)
 least = alloc([T], init=inf)
-for c in range(0, ceil({self.k}, CK)):
-    x = alloc([T])
-    y = alloc([T])
-    load(P{n}[{a}c, {r}] -> x)
-    load(Q{n}[{a}c, {r}] -> y)
-    most = max(most, x)
-    least = min(least, y)
+for c in range(0, ceil(ceil({self.k}, CK), CC)):
+    x = alloc([CC, T])
+    y = alloc([CC, T])
+    load(P{n}[{a}c*CC:(c+1)*CC, {r}] -> x)
+    load(Q{n}[{a}c*CC:(c+1)*CC, {r}] -> y)
+    most = max(most, max(x, axis=0))
+    least = min(least, min(y, axis=0))
 {self.scale()}store(s -> S{n}[{a}{r}])
 store(wide -> W{n}[{a}{r}])""")
         return text + nest(self.loops + blocks, f"""s = alloc([T])
