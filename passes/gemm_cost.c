@@ -31,6 +31,14 @@ bool gemm_cost_moves_with(PassContext *ctx, const IrOp *load, const IrOp *loop) 
     return false;
 }
 
+/* Bytes that warps read of both factors: of the instructions of warpgroups each reads its 64 rows and all columns. */
+static double read_by_warps(const Target *target, const GemmShape *s, const GemmWarps *warps) {
+    double left = (double)(s->lead * s->m * s->k), right = (double)(s->lead * s->n * s->k), size = (double)dtype_size(s->in);
+    if (gemm_fits_wgmma(target, *s)) return size * (left + right * (double)s->m / 64);
+    GemmPlan plan = gemm_plan(target, *s, warps);
+    return size * (left * (double)plan.wn + right * (double)plan.wm);
+}
+
 static bool add_gemm(GemmCost *cost, const Target *target, const IrOp *gemm) {
     GemmShape s = gemm_shape(gemm);
     if (s.lead < 1 || s.m < 1 || s.n < 1 || s.k < 1) return false;
@@ -45,12 +53,15 @@ static bool add_gemm(GemmCost *cost, const Target *target, const IrOp *gemm) {
 
 bool gemm_cost(PassContext *ctx, IrFunc *f, GemmCost *cost) {
     OpList ops = ops_collect(ctx->scratch, f->body);
+    GemmWarps warps = gemm_warps(ctx, f);
     *cost = (GemmCost){0};
     for (size_t i = 0; i < ops.len; i++) {
         if (ops.data[i]->opcode != IR_TILE_GEMM) continue;
         if (cost->block && cost->block != ops.data[i]->block) return false;
         cost->block = ops.data[i]->block;
         if (!add_gemm(cost, ctx->target, ops.data[i])) return false;
+        GemmShape shape = gemm_shape(ops.data[i]);
+        if (cost->cores) cost->shared += read_by_warps(ctx->target, &shape, &warps);
     }
     if (!cost->block) return false;
     for (const IrOp *op = cost->block->first; op; op = op->next) {
@@ -59,6 +70,7 @@ bool gemm_cost(PassContext *ctx, IrFunc *f, GemmCost *cost) {
         if (bytes < 0) return false;
         cost->bytes += bytes;
     }
+    cost->shared += (double)cost->bytes;
     return cost->bytes > 0 && cost->sums > 0 && cost->work > 0;
 }
 

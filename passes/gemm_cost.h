@@ -9,6 +9,7 @@ typedef struct {
     const IrBlock *block; /* of the gemms */
     const IrOp *gemm;     /* the first one */
     int64_t bytes;        /* that the block's loads bring, an iteration */
+    double shared;        /* bytes through shared memory of an iteration: written, and read by every warp that multiplies them */
     int64_t sums;         /* accumulators that do not go from one gemm into the next */
     double work;          /* multiply-adds, those of wide factors more than once */
     bool cores;           /* tensor cores do them */

@@ -2,10 +2,10 @@
  *
  * what:   a kernel of parallel loops around one serial loop of gemms, whose carried tiles are sums that begin at 0, becomes four steps:
  *           part      the loop's iterations in `parts` pieces, each a block; its sums go to a workspace
- *           sum       of the parts, in their order
- *           finish    the kernel with the workspace's sums in place of the loop
+ *           sum       of the parts behind the first, in their order, where they are more than MOST_NEAR
+ *           finish    the kernel with the parts, or the first and the sum of the others, in place of the loop
  *           as it was
- *         Of either the first three or the last the grid is empty, by the sizes of the launch: split is what has so few tiles that two
+ *         Of either those before or the last the grid is empty, by the sizes of the launch: split is what has so few tiles that two
  *         or more parts of each are resident at once, with LEAST_TRIPS iterations a part, and what the cost model says to be
  *         MARGIN_PERCENT faster than one block a tile, two more launches and the workspace's bytes counted. Where no case
  *         asks for it all is left as it was. What has to be computed for that is derived symbols: once a launch.
@@ -26,7 +26,7 @@
 #include "gemm_cost.h"
 #include "passes_internal.h"
 
-enum { MOST_SUMS = 3, LEAST_TRIPS = 4, MARGIN_PERCENT = 20, PARTS_AT_ONCE = 16, MOST_PICOSECONDS = 1 << 30 };
+enum { MOST_SUMS = 3, LEAST_TRIPS = 4, MARGIN_PERCENT = 20, PARTS_AT_ONCE = 16, MOST_NEAR = 4, MOST_PICOSECONDS = 1 << 30 };
 
 typedef struct {
     PassContext *ctx;
@@ -38,6 +38,8 @@ typedef struct {
     const Aff *tiles, *trips;     /* iterations of the parallel loops; of the serial one */
     int64_t step;                 /* of the serial loop's variable */
     DerivedSymbol most, used, span, parts; /* parts there may be; 1 where it is split, else 0; iterations of a part; parts */
+    DerivedSymbol far;                     /* 1 where a step of its own sums the parts, else 0 */
+    bool may_be_far;                       /* a case has so many parts; else there is no such step, and nothing of `far` */
     const char *pieces[MOST_SUMS], *sums[MOST_SUMS]; /* workspaces */
 } Split;
 
@@ -131,17 +133,20 @@ static const Aff *bytes_of_all(const Split *s) {
     return all;
 }
 
-/* Of one block a tile, less the margin, what parts and their sums do not take. `most`: parts of a tile. */
+/* Of one block a tile, less the margin, what parts and their sums do not take: the longest of the parts' blocks, of what they bring from L2
+ * and of what that takes from memory. `most`: parts of a tile. */
 static const Aff *saving(const Split *s, const GemmCost *cost, const CostMachine *m, double beside, const Aff *most) {
     AffCtx *c = s->ctx->module->affs;
     double products = gemm_cost_seconds(cost, s->ctx->target, m), brought = (double)cost->bytes / m->sm;
-    double alone = products > brought ? products : brought, sums = 2.0 * 4 * (double)(s->rows * s->columns) * s->loop->result_count;
+    double shared = cost->shared * (double)m->sms / m->shared, sums = 2.0 * 4 * (double)(s->rows * s->columns) * s->loop->result_count;
+    double alone = fmax(products, fmax(brought, shared));
+    const Aff *brought_to_all = aff_mul(c, aff_mul(c, s->tiles, s->trips), aff_const(c, picoseconds((double)cost->bytes / m->l2)));
     const Aff *before = aff_mul(c, s->trips, aff_const(c, picoseconds(alone * (100 - MARGIN_PERCENT) / 100)));
     const Aff *longest = aff_ceildiv(c, s->trips, aff_max(c, aff_const(c, 1), most));
-    const Aff *after = aff_mul(c, longest, aff_const(c, picoseconds(alone * beside)));
+    const Aff *after = aff_max(c, aff_mul(c, longest, aff_const(c, picoseconds(alone * beside))), brought_to_all);
     int64_t rate = (int64_t)(m->read * 256e-12); /* bytes in 256 picoseconds */
     const Aff *moved = aff_floordiv(c, aff_mul(c, bytes_of_all(s), aff_const(c, 256)), aff_const(c, rate > 1 ? rate : 1));
-    after = aff_add(c, after, aff_mul(c, s->trips, moved));
+    after = aff_max(c, after, aff_mul(c, s->trips, moved));
     after = aff_add(c, after, aff_mul(c, aff_mul(c, s->tiles, most), aff_const(c, picoseconds(sums / m->copy))));
     return aff_sub(c, before, aff_add(c, after, aff_const(c, picoseconds(2 * (m->launch + 2 * m->latency)))));
 }
@@ -167,6 +172,10 @@ static bool is_worth_it(Split *s) {
     s->used = derived_symbol(s->ctx->module, "split", used_with(s, s->most.name, saving(s, &cost, &machine, (double)beside, s->most.name)));
     s->span = derived_symbol(s->ctx->module, "span", aff_max(c, one, aff_ceildiv(c, s->trips, aff_max(c, one, s->most.name))));
     s->parts = derived_symbol(s->ctx->module, "parts", aff_mul(c, s->used.name, aff_ceildiv(c, s->trips, s->span.name)));
+    const Aff *beyond = aff_sub(c, s->parts.name, aff_const(c, MOST_NEAR));
+    s->far = derived_symbol(s->ctx->module, "far", aff_max(c, aff_const(c, 0), aff_min(c, one, beyond)));
+    const Aff *far = aff_min(c, used_with(s, most, saving(s, &cost, &machine, (double)beside, most)), aff_sub(c, most, aff_const(c, MOST_NEAR)));
+    s->may_be_far = step_is_asked_for(s->ctx, s->func, far);
     return true;
 }
 
@@ -197,13 +206,13 @@ static void add_workspaces(const Split *s, IrFunc *func, bool pieces, bool sums)
     IrModule *m = s->ctx->module;
     AffCtx *c = m->affs;
     const Aff *rows = aff_mul(c, s->tiles, aff_const(c, s->rows)), *columns = aff_const(c, s->columns);
-    const Aff *elements = aff_mul(c, s->used.name, aff_mul(c, rows, columns));
+    const Aff *elements = aff_mul(c, s->used.name, aff_mul(c, rows, columns)), *summed_elements = aff_mul(c, s->far.name, aff_mul(c, rows, columns));
     for (unsigned i = 0; i < s->loop->result_count; i++) {
         Dtype dtype = s->loop->results[i].type->dtype;
         const IrType *summed = ir_type_tensor(m, dtype, 2, (const Aff *[]){rows, columns});
         const IrType *parted = ir_type_tensor(m, dtype, 3, (const Aff *[]){s->parts.name, rows, columns});
         if (pieces) func_add_workspace(func, s->pieces[i], parted, aff_mul(c, elements, s->most.name));
-        if (sums) func_add_workspace(func, s->sums[i], summed, elements);
+        if (sums) func_add_workspace(func, s->sums[i], summed, summed_elements);
     }
 }
 
@@ -213,6 +222,7 @@ static void make_step(const Split *s, IrFunc *func, bool pieces, bool sums) {
     if (!pieces && !sums) return;
     func_add_symbol(func, s->span);
     func_add_symbol(func, s->parts);
+    if (s->may_be_far) func_add_symbol(func, s->far);
     add_workspaces(s, func, pieces, sums);
 }
 
@@ -254,7 +264,7 @@ static void make_part(const Split *s, IrFunc *func) {
     remove_unused(s->ctx->scratch, func->body);
 }
 
-/* Sums of `row` over the parts, several of them at once: a row of S. */
+/* Sums of `row` over the parts behind the first, several of them at once: a row of S. */
 static void sum_parts(const Split *s, IrFunc *func, IrBuilder *b, IrValue *row, unsigned i) {
     IrModule *m = s->ctx->module;
     const Aff *extents[] = {aff_const(m->affs, PARTS_AT_ONCE), aff_const(m->affs, s->columns)};
@@ -262,7 +272,7 @@ static void sum_parts(const Split *s, IrFunc *func, IrBuilder *b, IrValue *row, 
     const IrType *several = ir_type_tile(m, dtype, 2, extents, NULL), *one = ir_type_tile(m, dtype, 1, extents + 1, NULL);
     IrValue *zero = ir_const_index(b, 0), *columns = ir_const_index(b, s->columns), *at_once = ir_const_index(b, PARTS_AT_ONCE);
     IrValue *parts = ir_aff_emit(b, s->parts.name), *none = tile_splat(b, one, 0);
-    IrOp *loop = ir_for(b, zero, parts, at_once, 1, &none, "first");
+    IrOp *loop = ir_for(b, ir_const_index(b, 1), parts, at_once, 1, &none, "first");
     IrBuilder in = ir_builder_at_end(loop->regions[0]);
     IrValue *first = loop->regions[0]->args[0];
     IrValue *from[] = {param_named(func, s->pieces[i]), first, ir_binary(&in, IR_ADD, first, at_once), row, zero, columns};
@@ -277,7 +287,7 @@ static void sum_parts(const Split *s, IrFunc *func, IrBuilder *b, IrValue *row, 
 static void make_sum(const Split *s, IrFunc *func) {
     AffCtx *c = s->ctx->module->affs;
     while (func->body->last->prev) ir_op_erase(func->body->last->prev);
-    const Aff *rows = aff_mul(c, s->used.name, aff_mul(c, s->tiles, aff_const(c, s->rows)));
+    const Aff *rows = aff_mul(c, s->far.name, aff_mul(c, s->tiles, aff_const(c, s->rows)));
     IrOp *loop = step_repeat(func, rows, "row");
     IrBuilder b = ir_builder_before(loop->regions[0]->last);
     for (unsigned i = 0; i < s->loop->result_count; i++) sum_parts(s, func, &b, loop->regions[0]->args[0], i);
@@ -297,24 +307,59 @@ static void drop_persistent(const Split *s, IrFunc *func) {
     }
 }
 
+/* What is loaded of a tile's sums: from `row` on, as much as is present. */
+typedef struct {
+    IrValue *row, *height, *width;
+} Place;
+
+/* Of one sum, in part number `part` of what is split, or (null) of what the step before summed. */
+static IrValue *load_sum(const Split *s, IrFunc *func, IrBuilder *b, const Place *at, IrValue *part, unsigned i) {
+    IrValue *from[6], *zero = ir_const_index(b, 0);
+    unsigned n = 0;
+    from[n++] = param_named(func, part ? s->pieces[i] : s->sums[i]);
+    if (part) from[n++] = part;
+    from[n++] = at->row, from[n++] = ir_binary(b, IR_ADD, at->row, at->height);
+    from[n++] = zero, from[n++] = at->width;
+    IrOp *load = ir_op_create(b, IR_TILE_LOAD, n, from, 1, &s->loop->results[i].type);
+    ir_attr_set_str(load, "axes", part ? "prr" : "rr");
+    return ir_result(load, 0);
+}
+
+/* Adds to `sums` what a loop from `begin` to `end` loads. */
+static void add_more(const Split *s, IrFunc *func, IrBuilder *b, const Place *at, const Aff *end, bool parts, IrValue **sums) {
+    unsigned count = s->loop->result_count;
+    IrOp *loop = ir_for(b, ir_const_index(b, parts), ir_aff_emit(b, end), ir_const_index(b, 1), count, sums, "more");
+    IrBuilder in = ir_builder_at_end(loop->regions[0]);
+    IrValue *added[MOST_SUMS];
+    for (unsigned i = 0; i < count; i++)
+        added[i] = ir_binary(&in, IR_ADD, loop->regions[0]->args[1 + i], load_sum(s, func, &in, at, parts ? loop->regions[0]->args[0] : NULL, i));
+    ir_yield(&in, count, added);
+    for (unsigned i = 0; i < count; i++) sums[i] = ir_result(loop, i);
+}
+
 static void make_finish(const Split *s, IrFunc *func) {
     AffCtx *c = s->ctx->module->affs;
     OpList ops = ops_collect(s->ctx->scratch, func->body);
     IrOp *loop = ops.data[s->at];
     IrBuilder b = ir_builder_before(loop);
     b.span = loop->span;
-    IrValue *row = first_row(s, &b, &ops);
+    Presence p = presence_of(s->ctx, &loop->results[0]);
+    const Aff *rows = aff_const(c, s->rows), *columns = aff_const(c, s->columns);
+    Place at = {.row = first_row(s, &b, &ops)};
+    IrValue *sums[MOST_SUMS];
     for (unsigned i = 0; i < loop->result_count; i++) {
-        IrValue *sum = &loop->results[i];
-        Presence p = presence_of(s->ctx, sum);
-        const Aff *rows = aff_const(c, s->rows), *columns = aff_const(c, s->columns);
-        IrValue *height = ir_aff_emit(&b, p.axes[0].hi ? aff_min(c, p.axes[0].hi, rows) : rows);
-        IrValue *width = ir_aff_emit(&b, p.axes[1].hi ? aff_min(c, p.axes[1].hi, columns) : columns);
-        IrValue *from[] = {param_named(func, s->sums[i]), row, ir_binary(&b, IR_ADD, row, height), ir_const_index(&b, 0), width};
-        IrOp *load = ir_op_create(&b, IR_TILE_LOAD, COUNT_OF(from), from, 1, &sum->type);
-        ir_attr_set_str(load, "axes", "rr");
-        ir_result(load, 0)->name = sum->name;
-        ir_replace_uses(sum, ir_result(load, 0));
+        p = presence_of(s->ctx, &loop->results[i]);
+        at.height = ir_aff_emit(&b, p.axes[0].hi ? aff_min(c, p.axes[0].hi, rows) : rows);
+        at.width = ir_aff_emit(&b, p.axes[1].hi ? aff_min(c, p.axes[1].hi, columns) : columns);
+        sums[i] = load_sum(s, func, &b, &at, ir_const_index(&b, 0), i);
+    }
+    at.height = ir_const_index(&b, s->rows), at.width = ir_const_index(&b, s->columns); /* the first load says what is present */
+    const Aff *near = s->may_be_far ? aff_sub(c, s->parts.name, aff_mul(c, s->parts.name, s->far.name)) : s->parts.name;
+    add_more(s, func, &b, &at, near, true, sums);
+    if (s->may_be_far) add_more(s, func, &b, &at, s->far.name, false, sums);
+    for (unsigned i = 0; i < loop->result_count; i++) {
+        sums[i]->name = loop->results[i].name;
+        ir_replace_uses(&loop->results[i], sums[i]);
     }
     ir_op_erase(loop);
     remove_unused(s->ctx->scratch, func->body);
@@ -330,18 +375,18 @@ static void split(Split *s) {
         s->pieces[i] = param_new_name(m, arena_printf(m->arena, "pieces%u_", i));
         s->sums[i] = param_new_name(m, arena_printf(m->arena, "sums%u_", i));
     }
-    steps_make_room(m, step, 3);
+    unsigned before = s->may_be_far ? 3 : 2; /* steps in front of the kernel as it was */
+    steps_make_room(m, step, before);
     IrFunc *as_it_was = ir_func_clone(s->func, name); /* clones follow the function at once: the steps stand in order */
-    IrFunc *finish = ir_func_clone(s->func, name), *sum = ir_func_clone(s->func, name);
-    step_name(as_it_was, name, step + 3);
+    IrFunc *finish = ir_func_clone(s->func, name), *sum = s->may_be_far ? ir_func_clone(s->func, name) : NULL;
+    step_name(as_it_was, name, step + before);
     step_name(s->func, step_new_name(m, name, "part"), step);
-    step_name(sum, step_new_name(m, name, "sum"), step + 1);
-    step_name(finish, step_new_name(m, name, "finish"), step + 2);
+    if (sum) step_name(sum, step_new_name(m, name, "sum"), step + 1);
+    step_name(finish, step_new_name(m, name, "finish"), step + before - 1);
     make_step(s, as_it_was, false, false);
     step_repeat(as_it_was, aff_sub(c, aff_const(c, 1), s->used.name), "alone");
-    make_step(s, sum, true, true);
-    make_sum(s, sum);
-    make_step(s, finish, false, true);
+    if (sum) make_step(s, sum, true, true), make_sum(s, sum);
+    make_step(s, finish, true, s->may_be_far);
     make_finish(s, finish);
     drop_persistent(s, finish);
     make_step(s, s->func, true, false);

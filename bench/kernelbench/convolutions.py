@@ -10,10 +10,12 @@ no stride and no padding, its rows stand so far apart that results lie one behin
 reasons."""
 import math
 
-from matrix import SPREAD, lines, nest
+from matrix import SPREAD, deeper, lines, nest
 
 LEAST, MOST = "5.9604645e-08", 63  # what f16 keeps to 11 bits once multiplied by 2^10
 MOST_PRODUCTS = 7  # in flight at once
+LEAST_DEPTH = 16  # of a product, where there are few channels; 0: as deep as for the most channels
+FEW_RESULTS = 32  # columns of a tile where there are few results; 128: as many as for the most results
 DEALT = 8  # blocks among which neighbouring rows of the last launch are dealt
 TOGETHER = 128  # columns of a tile in which phases of more axes than the last lie side by side; 0: each phase has tiles of its own
 TWO_BLOCKS = 112 << 10  # bytes of shared memory of one of two blocks on a multiprocessor
@@ -120,6 +122,12 @@ def digits(number, extents):
     return found[::-1]
 
 
+def under(conditions, loops):
+    """Loops that run where all conditions on sizes hold that are not None."""
+    conditions = [c for c in conditions if c]
+    return f"    if {' and '.join(conditions)}:\n{deeper(loops)}" if conditions else loops
+
+
 class Convolution:
     def __init__(self, name, dim, channels, taps, stride=1, padding=0, dilation=1, transposed=False, more=0, groups=1, bias=False, results=128, sizes=None):
         every = lambda v: (v,) * dim if isinstance(v, int) else v  # noqa: E731
@@ -148,12 +156,28 @@ class Convolution:
         if self.count == 1:
             self.depth //= 2  # a loop over channels, so that there is one to copy ahead in
         self.cut = self.count == 1 or channels > self.depth and not self.merged
-        # Taps of one iteration: of few channels several, so that less of it is waiting.
-        fitting = [n for n in range(1, MOST_PRODUCTS + 1) if self.count % n == 0 and n < self.count and n * self.depth <= 64]
-        self.at_once = 1 if self.phased or self.cut else max(fitting, default=1)
         if self.side > 1:  # two blocks of a multiprocessor, each with a tile of the result in shared memory, too
             free = TWO_BLOCKS - self.tile * (self.positions + 4) * 4
             self.stages = max(2, min(self.stages, free // (2 * self.depth * (self.tile + self.positions))))
+
+    def at_once(self, depth):
+        """Taps of one iteration: of few channels several, so that less of it is waiting."""
+        fitting = [n for n in range(1, MOST_PRODUCTS + 1) if self.count % n == 0 and n < self.count and n * depth <= 64]
+        return 1 if self.phased or self.cut else max(fitting, default=1)
+
+    def by_channels(self):
+        """Depths of a product, each behind the condition on channels under which it has no more zeros than it must."""
+        least = LEAST_DEPTH
+        if self.cut or self.side > 1 or self.depth <= least:
+            return [(None, "BK", self.depth)]
+        channels = f"{self.inner_taps} * C" if self.merged else self.all_channels()
+        return [(f"{channels} <= {least}", "LK", least), (f"{channels} > {least}", "BK", self.depth)]
+
+    def by_results(self):
+        """Columns of a tile, each behind the condition on results. Fewer columns ask for less of what all tiles read."""
+        if self.side > 1 or self.tile <= FEW_RESULTS:
+            return [(None, "BM")]
+        return [(f"{self.all_results()} <= {FEW_RESULTS}", "LM"), (f"{self.all_results()} > {FEW_RESULTS}", "BM")]
 
     def pack(self, results):
         """Phases of the last axes are side by side in a tile's columns, as far as they fit there: results that are neighbours in memory."""
@@ -345,11 +369,11 @@ class Convolution:
 sketch {self.name}_product implements {self.name} {{
     symbols: {self.symbols()};
     tensors: {self.tensors(self.flat or self.plane)}
-    constexpr: BM = {self.tile}, BN = {self.positions}, BK = {self.depth}, ST = {self.stages}, CB = {next(d for d in (8, 16, 32, 64) if d >= min(self.channels, 64))}, T = {self.columns()}, {wide}FM = 64, FN = 64, FK = 32, RG = {self.group}, RS = {DEALT};
+    constexpr: BM = {self.tile}, LM = {min(self.tile, FEW_RESULTS)}, BN = {self.positions}, BK = {self.depth}, LK = {min(self.depth, LEAST_DEPTH)}, ST = {self.stages}, CB = {next(d for d in (8, 16, 32, 64) if d >= min(self.channels, 64))}, T = {self.columns()}, {wide}FM = 64, FN = 64, FK = 32, RG = {self.group}, RS = {DEALT};
 {lines(views, 1)}
     XH = alloc([B, {', '.join(self.kept())}, {phases}{channels}], dtype=f16)
     XW = alloc([{self.marks()}], dtype=i32)
-    FH = alloc([{math.prod(self.phases) * self.count}, {self.rows()}, {channels}], dtype=f16)
+{f"    XS = alloc([B], dtype=i32){chr(10)}" if self.dim == 3 else ""}    FH = alloc([{math.prod(self.phases) * self.count}, {self.rows()}, {channels}], dtype=f16)
     FS = alloc([{self.rows()}])
     FW = alloc([{self.rows()}], dtype=i32)
 {f"    FF = alloc([{math.prod(self.phases) * self.count}, {self.rows()}, {channels}]){chr(10)}" if self.side > 1 else ""}"""
@@ -365,7 +389,8 @@ sketch {self.name}_product implements {self.name} {{
         """No mark anywhere."""
         inner = self.outer[-1].size if self.dim > 1 else "ceil(L, MT)"
         loops = ["n in range(B)"] + [f"{a.letter} in range({a.size})" for a in self.outer[:-1]] + [f"m in range(ceil({inner}, 256))"]
-        return nest(loops, f"none = alloc([256], dtype=i32, init=0)\nstore(none -> XW[{', '.join(['n'] + [a.letter for a in self.outer[:-1]])}, m*256:(m+1)*256])")
+        text = nest(loops, f"none = alloc([256], dtype=i32, init=0)\nstore(none -> XW[{', '.join(['n'] + [a.letter for a in self.outer[:-1]])}, m*256:(m+1)*256])")
+        return text + (nest(["n in range(ceil(B, 256))"], "none = alloc([256], dtype=i32, init=0)\nstore(none -> XS[n*256:(n+1)*256])") if self.dim == 3 else "")
 
     def prepare_weights(self):
         width = "BK" if not self.cut else str(-(-self.channels // 8) * 8)
@@ -383,6 +408,11 @@ h = cast(f * exp2(14 - e), f16)
 store(h -> FH[:, o, 0:{width}])""" + f"\nstore(f -> FF[:, o, 0:{width}])" * (self.side > 1))
 
     def prepare_input(self):
+        if not self.merged:
+            return self.prepared("BK")
+        return "".join(under([where], self.prepared(depth)) for where, depth, _ in self.by_channels())
+
+    def prepared(self, depth):
         """Channels last, by tiles of 64 bytes along the columns: each access of a warp takes whole sectors on both sides. Channels last, so that a tap's shift moves whole rows of the factor: where a box begins along its rows is a multiple of 16 bytes."""
         a = self.last
         columns = a.out if self.flat or self.merged else self.kept()[-1]
@@ -395,10 +425,10 @@ store(h -> FH[:, o, 0:{width}])""" + f"\nstore(f -> FF[:, o, 0:{width}])" * (sel
             loops[-1] = f"t in range(0, ceil({columns}, T))"
         target = f"{'XP' if self.flat or self.inner > 1 else 'XH'}[n, {at}t*T:(t+1)*T, q*CB:(q+1)*CB]"
         if self.merged:
-            x, turned, target, tile = f"XP[n, {at}t*T:(t+1)*T, 0:BK]", "x", f"XH[n, {at}t*T:(t+1)*T, 0:BK]", "T, BK"
+            x, turned, target, tile = f"XP[n, {at}t*T:(t+1)*T, 0:{depth}]", "x", f"XH[n, {at}t*T:(t+1)*T, 0:{depth}]", f"T, {depth}"
             if self.plane:  # rows lie one behind the other; that stores keep to theirs is plain but not proved
                 row = f"{self.outer[-1].letter}*{a.out}"
-                target = f"XH[n, {at[:-3]}{row}+t*T:min({row}+(t+1)*T, {row}+{a.out}), 0:BK], unique=true"
+                target = f"XH[n, {at[:-3]}{row}+t*T:min({row}+(t+1)*T, {row}+{a.out}), 0:{depth}], unique=true"
         if not self.merged:
             loops.insert(1, f"q in range(0, ceil({self.all_channels()}, CB))")
         mark = ("t*T" + f"*{a.stride}" * (self.merged and a.stride > 1) + "//MT") if self.dim == 1 else ""  # by places of the input
@@ -409,7 +439,7 @@ most = max(max(abs(x), axis=1), axis=0)
 least = min(min(where(x == 0, inf, abs(x)), axis=1), axis=0)
 wide = cast(where(most < {MOST} and least >= {LEAST}, 0, 1), i32)
 if wide > 0:
-    store(wide -> XW[{mark}], mode=max)
+    store(wide -> XW[{mark}], mode=max){f"{chr(10)}    store(wide -> XS[n], mode=max)" if self.dim == 3 else ""}
 h = cast({turned} * 1024, f16)
 store(h -> {target})"""
         return nest(loops, body)
@@ -464,26 +494,31 @@ store(h -> {target})"""
         return f"XH[n, {rows}{begin}:{end}, {channel}]"
 
     def product(self):
+        return "".join(under([results, channels], self.product_by(columns, depth, size))
+                       for results, columns in self.by_results() for channels, depth, size in self.by_channels())
+
+    def product_by(self, columns, depth, size):
+        """In tiles of so many columns and so deep; size: of the depth."""
         whole = f"ceil({self.all_channels()}, BK)" if self.cut else ""
-        epilogue = f"s = alloc([BM])\nload(FS[o*BM:(o+1)*BM] -> s{', pad=0' * (self.side > 1)})\nacc *= s\n"  # a tile is reshaped whole
+        epilogue = f"s = alloc([{columns}])\nload(FS[o*{columns}:(o+1)*{columns}] -> s{', pad=0' * (self.side > 1)})\nacc *= s\n"  # a tile is reshaped whole
         if self.bias:
-            epilogue += "z = alloc([BM])\nload(Z[o*BM:(o+1)*BM] -> z)\nacc += z\n"
+            epilogue += f"z = alloc([{columns}])\nload(Z[o*{columns}:(o+1)*{columns}] -> z)\nacc += z\n"
         if self.flat:
             total = " * ".join(a.out for a in self.axes)
-            loops, phase = ["n in range(B)", f"x in range(0, ceil({total}, BN))", f"o in range(0, ceil({self.all_results()}, BM))"], ["0"] * self.dim
+            loops, phase = ["n in range(B)", f"x in range(0, ceil({total}, BN))", f"o in range(0, ceil({self.all_results()}, {columns}))"], ["0"] * self.dim
         else:
-            loops, phase = self.tiles("BN", "BM")
+            loops, phase = self.tiles("BN", columns)
         if self.plane:
             row = next(i for i, loop in enumerate(loops) if loop.startswith(f"{self.outer[-1].letter} in"))
             loops[row:row + 2] = [f"x in range(0, ceil({self.outer[-1].out} * {self.last.out}, BN))"]
-        trips, tap, channel = self.trips(phase), "k", "0:BK"
+        trips, tap, channel = self.trips(phase), "k", f"0:{depth}"
         if whole:
             trips, tap, channel = f"{trips} * {whole}", f"k % {self.count}", f"k // {self.count} * BK:(k // {self.count} + 1) * BK"
             if self.count == 1:
                 trips, tap, channel = whole, "0", "k*BK:(k+1)*BK"
-        taps = [tap]
-        if self.at_once > 1:
-            trips, taps = self.count // self.at_once, [f"(k * {self.at_once} + {i})" for i in range(self.at_once)]
+        taps, many = [tap], self.at_once(size)
+        if many > 1:
+            trips, taps = self.count // many, [f"(k * {many} + {i})" for i in range(many)]
 
         def x(tap):
             if not self.flat:
@@ -494,21 +529,21 @@ store(h -> {target})"""
                 back = f"({back}) * {a.out} + {step}" if back else step
             return f"XH[n, x*BN - ({back}):(x+1)*BN - ({back}), {channel}]"
 
-        products = "".join(f"""    f{i} = alloc([BM, BK])
-    load(FH[{self.tap(phase, t)}, o*BM:(o+1)*BM, {channel}] -> f{i}, pad=0)
-    v{i} = alloc([BN, BK])
+        products = "".join(f"""    f{i} = alloc([{columns}, {depth}])
+    load(FH[{self.tap(phase, t)}, o*{columns}:(o+1)*{columns}, {channel}] -> f{i}, pad=0)
+    v{i} = alloc([BN, {depth}])
     load({x(t)} -> v{i}, pad=0)
     gemm(v{i}, f{i}, acc, trans_b=true)
-""" for i, t in zip([""] if self.at_once == 1 else range(self.at_once), taps))
-        return nest(loops, f"""acc = alloc([BN, BM], init=0)
+""" for i, t in zip([""] if many == 1 else range(many), taps))
+        return nest(loops, f"""acc = alloc([BN, {columns}], init=0)
 @llm_hint("pipeline", stages=ST)
 for k in range({trips}):
-{products}{epilogue}{self.stored()}""")
+{products}{epilogue}{self.stored(columns)}""")
 
-    def stored(self):
+    def stored(self, columns):
         """What is stored of a tile; of phases side by side a row of each result, in which they take turns."""
         if self.side == 1:
-            place = "Y[n, o*BM:(o+1)*BM, x*BN:(x+1)*BN]" if self.flat else self.result("BN", "BM")
+            place = f"Y[n, o*{columns}:(o+1)*{columns}, x*BN:(x+1)*BN]" if self.flat else self.result("BN", columns)
             place = place.replace(f"{self.outer[-1].letter}, x*", "x*") if self.plane else place
             return f"turned = transpose(acc, [1, 0])\nstore(turned -> {place})"
         results, last = self.tile // self.side, self.last.stride
@@ -522,12 +557,19 @@ store(lined -> {"YL" if self.dim > 1 else "Y"}[n, o*{results}:(o+1)*{results}, {
 
     def rest(self):
         """The tiles of which f16 does not keep enough. RS blocks look at the marks of RS*RG rows (in one dimension, tiles) at once, and only where one is set each
-        looks at its own: every RS-th, as one number marks neighbours."""
+        looks at its own: every RS-th, as one number marks neighbours. Of three dimensions RS blocks share the planes, too, and look first at a mark of the whole image:
+        blocks that have nothing to do are then few."""
         loops, phase = self.tiles("FN", "FM")
         grouped = self.axes[-2 if self.dim > 1 else -1]
         at = next(i for i, loop in enumerate(loops) if loop.startswith(f"{grouped.letter} in"))
         extent = loops[at][loops[at].index("range(") + 6:-1].removeprefix("0, ")
         loops[at:at + 1] = [f"g in range(ceil({extent}, RS*RG))", "i in range(RS)"]
+        place = {a: "(g*RS*RG+i+j*RS)" if a is grouped else a.letter for a in self.axes}
+        if self.dim == 3:
+            planes = self.steps(self.outer[0])
+            at = loops.index(f"z in range({planes})")
+            loops[at] = "h in range(RS)"
+            place[self.outer[0]] = "(h+e*RS)"
 
         def marks(first, many, name):
             """Of `many` rows or tiles from `first` on: the largest, as `wide`."""
@@ -538,13 +580,12 @@ store(lined -> {"YL" if self.dim > 1 else "Y"}[n, o*{results}:(o+1)*{results}, {
                 reach = 64 * many + (a.most - 1) * gap if self.transposed else 64 * many * a.stride + (a.taps - 1) * a.dilation
                 count = -(-reach // 1024) + 2  # a tile's mark may stand one before
                 return f"{name} = alloc([{count}], dtype=i32)\nload(XW[n, {low} // MT - 1:{low} // MT + {count - 1}] -> {name}, pad=0)\nwide = max({name}, axis=0)\n"
-            low = self.lowest_rows(phase, [a.letter for a in self.outer[:-1]] + [first])
+            low = self.lowest_rows(phase, [place[a] for a in self.outer[:-1]] + [first])
             low[-1] = low[-1][0], low[-1][1] + (many - 1) * (1 if self.transposed else grouped.stride)
             shape = ", ".join(str(count) for _, count in low)
             where = ", ".join(f"{begin}:{begin} + {count}" for begin, count in low)
             return f"{name} = alloc([{shape}], dtype=i32)\nload(XW[n, {where}] -> {name}, pad=0)\nwide = " + "max(" * len(low) + name + "".join(f", axis={i})" for i in range(len(low) - 1, -1, -1)) + "\n"
 
-        place = {a: "(g*RS*RG+i+j*RS)" if a is grouped else a.letter for a in self.axes}
         row = [place[a] for a in self.outer]
         x = place[self.last]
         rows = self.rows_of(phase, "k", row + [f"{x}*FN"])
@@ -574,12 +615,17 @@ store(lined -> {"YL" if self.dim > 1 else "Y"}[n, o*{results}:(o+1)*{results}, {
             gemm(f, v, acc, precision="bf16x3")
 {bias}    store(acc -> {self.result("FN", "FM", "YP" if self.flat else "YL" if self.plane else "Y", place)})
 """
-        return nest(loops, f"""{marks("(g*RS*RG)", DEALT * self.group, "ws")}wf = alloc([FM], dtype=i32)
-load(FW[o*FM:(o+1)*FM] -> wf, pad=0)
-worst = max(wf, axis=0)
-if max(wide, worst) > 0:
+        weights = "wf = alloc([FM], dtype=i32)\nload(FW[o*FM:(o+1)*FM] -> wf, pad=0)\nworst = max(wf, axis=0)\n"
+        rows = f"""{marks("(g*RS*RG)", DEALT * self.group, "ws")}if max(wide, worst) > 0:
     for j in range(RG):
-{lines(tile, 2)}""")
+{lines(tile, 2)}"""
+        if self.dim < 3:
+            return nest(loops, weights + rows)
+        return nest(loops, f"""wi = alloc([], dtype=i32)
+load(XS[n] -> wi)
+{weights}if max(wi, worst) > 0:
+    for e in range(ceil({planes} - h, RS)):
+{lines(rows, 2)}""")
 
 
 DEPTHWISE = """

@@ -10,10 +10,11 @@ An |x| of 2^-s of its row's largest, s from 28 on, is off by 2^(s-26) units of 2
 factors together take at most half."""
 
 import copy
+import re
 
 SPREAD = 2 ** 28  # of sums whose length is not known
 SPREAD_ROOT = 2 ** 25  # times sqrt(K)
-TILES = "BM = 128, BN = 128, BK = 64, ST = 3, BS = 32, SS = 5, F = 128, FN = 64, G = 16, GB = 8, CK = 128, T = 32"
+TILES = "BM = 128, BN = 128, BK = 64, ST = 3, BT = 64, BS = 32, SS = 3, F = 128, FN = 64, FD = 8, G = 16, GB = 8, CK = 128, CC = 32, T = 32"
 LEAST_DEEP = 256  # below, SGEMM's sums are so short that those of 64 products are less exact on tensor cores
 LEAST_K = 64  # below, what the parts leave out may be more than f32's bound: 12 units against 2 sqrt(K)
 
@@ -38,7 +39,7 @@ class Factor:
     """name: of the tensor. rows: what is not summed. k_last: K runs along the rows. lead: of a batch, (index, extent)."""
 
     scaled = True  # what is summed has scales and marks of its own
-    before_f32 = after_f32 = ""  # of a left factor: lines around a sum in f32
+    before_f32 = after_f32 = ""  # of a left factor: lines around a sum in f32 of row of tiles {i}
 
     def __init__(self, name, rows, tile, index, k_last, lead=None, keep="", k="K"):
         self.name, self.rows, self.tile, self.index, self.k_last, self.lead, self.keep, self.k = name, rows, tile, index, k_last, lead, keep, k
@@ -50,8 +51,8 @@ class Factor:
         return self.extents + (f"{self.rows}, {self.k}" if self.k_last else f"{self.k}, {self.rows}")
 
     def workspaces(self):
-        n, even = self.name, lambda size: f"ceil({size}, 8) * 8"
-        shape = f"{self.rows}, {even(self.k)}" if self.k_last else f"{even(self.k)}, {even(self.rows)}"
+        n, even = self.name, lambda size: f"ceil({size}, 8) * 8"  # by columns tiles of T are stored, of whole lines of the L2 cache
+        shape = f"{self.rows}, {even(self.k)}" if self.k_last else f"{even(self.k)}, ceil({self.rows}, 64) * 64"
         text = "".join(f"{n}{part} = alloc([{self.extents}{shape}], dtype=f16)\n" for part in "HL")
         text += f"S{n} = alloc([{self.extents}{even(self.rows)}])\nW{n} = alloc([{self.extents}{self.rows}], dtype=i32)\n"
         if not self.k_last:
@@ -111,13 +112,13 @@ store(most -> P{n}[{a}c, {r}])
 store(least -> Q{n}[{a}c, {r}])""")
         text += nest(self.loops + [blocks[1]], f"""most = alloc([T], init=0)
 least = alloc([T], init=inf)
-for c in range(0, ceil({self.k}, CK)):
-    x = alloc([T])
-    y = alloc([T])
-    load(P{n}[{a}c, {r}] -> x)
-    load(Q{n}[{a}c, {r}] -> y)
-    most = max(most, x)
-    least = min(least, y)
+for c in range(0, ceil(ceil({self.k}, CK), CC)):
+    x = alloc([CC, T])
+    y = alloc([CC, T])
+    load(P{n}[{a}c*CC:(c+1)*CC, {r}] -> x)
+    load(Q{n}[{a}c*CC:(c+1)*CC, {r}] -> y)
+    most = max(most, max(x, axis=0))
+    least = min(least, min(y, axis=0))
 {self.scale()}store(s -> S{n}[{a}{r}])
 store(wide -> W{n}[{a}{r}])""")
         return text + nest(self.loops + blocks, f"""s = alloc([T])
@@ -148,40 +149,41 @@ sketch {name}_split implements {name} {{
 
 
 def by_length(k, least=None):
-    """The depths of products: by K, a tile's depth and its stages. least: shorter K goes another way, and no `else` says so."""
+    """The tiles of products: by K, a tile's depth, its stages and columns. Where K is short a tile is mostly waited for and stored, so that two blocks of half the
+    columns share a multiprocessor. least: shorter K goes another way, and no `else` says so."""
     if least is None:
-        return [(f"if {k} < {LEAST_DEEP}", "BS", "SS"), ("else", "BK", "ST")]
-    return [(f"if {k} >= {least} and {k} < {LEAST_DEEP}", "BS", "SS"), (f"if {k} >= {LEAST_DEEP}", "BK", "ST")]
+        return [(f"if {k} < {LEAST_DEEP}", "BS", "SS", "BT"), ("else", "BK", "ST", "BN")]
+    return [(f"if {k} >= {least} and {k} < {LEAST_DEEP}", "BS", "SS", "BT"), (f"if {k} >= {LEAST_DEEP}", "BK", "ST", "BN")]
 
 
-def products(a, b, loops, result, steps, done="", depths=((None, "BK", "ST"),)):
+def products(a, b, loops, result, steps, done="", depths=((None, "BK", "ST", "BN"),)):
     """The loops over tiles that multiply the parts, and those that multiply in f32 what has to be. done: a line that finishes the sums. depths: of the
-    tiles along K, and their stages, each behind the condition on sizes under which it runs."""
+    tiles along K, their stages and the columns, each behind the condition on sizes under which it runs."""
     flags = ("" if a.k_last else ", trans_a=true") + (", trans_b=true" if b.k_last else "")
     at = a.at
     tiles = lambda m, n: loops + [f"i in range(0, ceil({a.rows}, {m}))", f"j in range(0, ceil({b.rows}, {n}))"]  # noqa: E731
     hints = ["grididx.z"] * len(loops) + ["grididx.y", "grididx.x"]
-    scales = each_scaled(a, b, a.at, "S", "s", "BM", "BN")
 
-    def main(depth, stages):
+    def main(depth, stages, columns):
+        scales = each_scaled(a, b, a.at, "S", "s", "BM", columns)
         loads = "".join(f"    {v} = alloc([{f.tile_of(t, depth)}])\n    load({f.cut(p, t, depth)} -> {v})\n"
-                        for f, t, v, p in ((a, "BM", "ah", "H"), (a, "BM", "al", "L"), (b, "BN", "bh", "H"), (b, "BN", "bl", "L")))
-        begin, end = (s.format(depth, "BM") for s in steps)
-        return nest(tiles("BM", "BN"), f"""acc = alloc([BM, BN], init=0)
-low = alloc([BM, BN], init=0)
+                        for f, t, v, p in ((a, "BM", "ah", "H"), (a, "BM", "al", "L"), (b, columns, "bh", "H"), (b, columns, "bl", "L")))
+        begin, end = (s.format(depth, "BM", columns) for s in steps)
+        return nest(tiles("BM", columns), f"""acc = alloc([BM, {columns}], init=0)
+low = alloc([BM, {columns}], init=0)
 @llm_hint("pipeline", stages={stages})
 for k in range({begin}, {end}):
-{loads}    high = alloc([BM, BN], init=0)
+{loads}    high = alloc([BM, {columns}], init=0)
     gemm(ah, bh, high{flags})
     gemm(al, bh, low{flags})
     gemm(ah, bl, low{flags})
     acc += high
 {scales}acc += low / 2048
 acc = acc * reshape(sa, [BM, 1]){" * sb" if b.scaled else ""}
-{done}store(acc -> {result}[{at}i*BM:(i+1)*BM, j*BN:(j+1)*BN])""", hints)
+{done}store(acc -> {result}[{at}i*BM:(i+1)*BM, j*{columns}:(j+1)*{columns}])""", hints)
 
     each = "".join(f"    {where}:\n{deeper(main(*depth))}" if where else main(*depth) for where, *depth in depths)
-    return each, by_f32(a, b, at, flags, tiles, hints, steps, result, done)
+    return each, by_f32(a, b, at, flags, loops, steps, result, done)
 
 
 def each_scaled(a, b, lead, kind, variable, rows, columns):
@@ -190,29 +192,40 @@ def each_scaled(a, b, lead, kind, variable, rows, columns):
     return "".join(f"{v} = alloc([{tile}])\n" for _, v, tile in those) +         "".join(f"load({kind}{f.name}[{lead}{f.index}*{tile}:({f.index}+1)*{tile}] -> {v})\n" for f, v, tile in those)
 
 
-def by_f32(a, b, at, flags, tiles, hints, steps, result, done):
+def by_f32(a, b, at, flags, loops, steps, result, done):
     """The tiles that have to go by f32. Sums of GB G products each are added, which is more exact than one long sum; FN columns at a
-    time, so that both sums fit into the registers of half a multiprocessor: most blocks only read their marks."""
-    begin, end = (s.format("G", "F") for s in steps)
-    wide = "max(max(wa, axis=0), max(wb, axis=0))" if b.scaled else "max(wa, axis=0)"
-    marks = each_scaled(a, b, a.at, "W", "w", "F", "F")
-    b = copy.copy(b)
-    b.index = f"({b.index}*(F//FN)+h)"
-    return nest(tiles("F", "F"), f"""{marks}wide = {wide}
-if wide > 0 or {a.k} < {LEAST_K}:
-{lines(a.before_f32, 1)}    for h in range(F // FN):
-        acc = alloc([F, FN], init=0)
-        for q in range({begin}, {end}, GB):
-            part = alloc([F, FN], init=0)
-            @llm_hint("pipeline", stages=3)
-            for k in range(q, min(q + GB, {end})):
-                a = alloc([{a.tile_of("F", "G")}])
-                b = alloc([{b.tile_of("FN", "G")}])
-                load({a.cut("", "F", "G")} -> a)
-                load({b.cut("", "FN", "G")} -> b)
-{lines(a.made_f32("a", "F") + b.made_f32("b", "FN"), 4)}                gemm(a, b, part{flags})
-            acc += part
-{lines(a.after_f32 + done, 2)}        store(acc -> {result}[{at}i*F:(i+1)*F, {b.index}*FN:({b.index}+1)*FN])""", hints)
+    time, so that both sums fit into the registers of half a multiprocessor. Most blocks only read their marks, so that each has FD tiles, of which no
+    two are in one row or column of tiles: what one mark asks for is shared among blocks."""
+    row, column = "(gi*FD+d)", "(gj*FD+(d+s)%FD)"
+    begin, end = (re.sub(r"\bi\b", row, re.sub(r"\bj\b", column, s.format("G", "F", "F"))) for s in steps)
+
+    def marks(size, row, column, name, worst):
+        x, y = copy.copy(a), copy.copy(b)
+        x.index, y.index = row, column
+        both = f"max(max({name}a, axis=0), max({name}b, axis=0))" if b.scaled else f"max({name}a, axis=0)"
+        return each_scaled(x, y, a.at, "W", name, size, size) + f"{worst} = {both}\n"
+
+    few, own = marks("F*FD", "gi", "gj", "m", "some"), marks("F", row, column, "w", "wide")
+    a, b = copy.copy(a), copy.copy(b)
+    a.index, b.index = row, f"({column}*(F//FN)+h)"
+    short = f" or {a.k} < {LEAST_K}"
+    groups = [f"gi in range(0, ceil({a.rows}, F*FD))", f"gj in range(0, ceil({b.rows}, F*FD))", "s in range(FD)"]
+    return nest(loops + groups, f"""{few}if some > 0{short}:
+    for d in range(FD):
+{lines(own, 2)}        if wide > 0{short}:
+{lines(a.before_f32.format(i=row), 3)}            for h in range(F // FN):
+                acc = alloc([F, FN], init=0)
+                for q in range({begin}, {end}, GB):
+                    part = alloc([F, FN], init=0)
+                    @llm_hint("pipeline", stages=3)
+                    for k in range(q, min(q + GB, {end})):
+                        a = alloc([{a.tile_of("F", "G")}])
+                        b = alloc([{b.tile_of("FN", "G")}])
+                        load({a.cut("", "F", "G")} -> a)
+                        load({b.cut("", "FN", "G")} -> b)
+{lines(a.made_f32("a", "F") + b.made_f32("b", "FN"), 6)}                        gemm(a, b, part{flags})
+                    acc += part
+{lines(a.after_f32.format(i=row) + done, 4)}                store(acc -> {result}[{at}{a.index}*F:({a.index}+1)*F, {b.index}*FN:({b.index}+1)*FN], unique=true)""")
 
 
 def short(name):
@@ -250,12 +263,12 @@ def deep(name):
 sketch {name}_split implements {name} {{
     symbols: M, N, K;
     tensors: A[M, K]: f32; B[K, N]: f32; C[M, N]: f32;
-    constexpr: {TILES}, KC = 2048, R = 64;
+    constexpr: {TILES}, KC = 2048, SD = 5, R = 64;
 
     AH = alloc([M, {even}], dtype=f16)
     AL = alloc([M, {even}], dtype=f16)
-    BH = alloc([{even}, ceil(N, 8) * 8], dtype=f16)
-    BL = alloc([{even}, ceil(N, 8) * 8], dtype=f16)
+    BH = alloc([{even}, ceil(N, 64) * 64], dtype=f16)
+    BL = alloc([{even}, ceil(N, 64) * 64], dtype=f16)
     SA = alloc([{chunks}, ceil(M, 8) * 8])
     SB = alloc([{chunks}, ceil(N, 8) * 8])
     WA = alloc([{chunks}, M], dtype=i32)
@@ -288,7 +301,7 @@ x /= s
 {b.parts("q*CK:(q+1)*CK, n*T:(n+1)*T")}""")
     a.at = b.at = "c, "
     steps = ("c*(KC//{0})", "min((c+1)*(KC//{0}), ceil(K, {0}))")
-    main, rest = products(a, b, [f"c in range({chunks})"], "sums", steps, depths=[(None, "BS", "SS")])  # SGEMM's sums are short here, too
+    main, rest = products(a, b, [f"c in range({chunks})"], "sums", steps, depths=[(None, "BS", "SD", "BN")])  # SGEMM's sums are short here, too
     text += (main + rest).replace("AH[c, ", "AH[").replace("AL[c, ", "AL[").replace("BH[c, ", "BH[").replace("BL[c, ", "BL[")
     text = text.replace("load(A[c, ", "load(A[").replace("load(B[c, ", "load(B[")
     text += nest(["m in range(M)", "t in range(0, ceil(N, R))"], f"""x = alloc([{chunks}, R])
@@ -313,7 +326,7 @@ def fill(add, dims):
 
     def triangle(number, name, below, cases):
         a, b = Factor("A", "N", "BM", "i", True, keep="<=" if below else ">=", k="N"), Factor("B", "N", "BN", "j", False, keep=">=" if below else "<=", k="N")
-        steps = ("j * ({1} // {0})", "min(ceil(N, {0}), (i + 1) * ({1} // {0}))") if below else ("i * ({1} // {0})", "min(ceil(N, {0}), (j + 1) * ({1} // {0}))")
+        steps = ("j * ({2} // {0})", "min(ceil(N, {0}), (i + 1) * ({1} // {0}))") if below else ("i * ({1} // {0})", "min(ceil(N, {0}), (j + 1) * ({2} // {0}))")
         text = product(name, a, b, "N", "N, N", steps)
         keep = "<=" if below else ">="
         one(number, name, "    symbols: N;\n    tensors: A[N, N]: f32; B[N, N]: f32; C[N, N]: f32;",

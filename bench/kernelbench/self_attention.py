@@ -13,8 +13,8 @@ EVEN = "ceil({}, 8) * 8".format
 class Exponentials(Factor):
     """exp(score - the largest of its row) times the scale of the row of V."""
 
-    before_f32 = "peak = alloc([F])\nload(peaks[p, i*F:(i+1)*F] -> peak)"
-    after_f32 = "total = alloc([F])\nload(totals[p, i*F:(i+1)*F] -> total)\nacc = acc / reshape(total, [F, 1])\n"
+    before_f32 = "peak = alloc([F])\nload(peaks[p, {i}*F:({i}+1)*F] -> peak)"
+    after_f32 = "total = alloc([F])\nload(totals[p, {i}*F:({i}+1)*F] -> total)\nacc = acc / reshape(total, [F, 1])\n"
 
     def cut(self, part, tile, depth):
         return super().cut(part, tile, depth).replace("P[", "scores[")
@@ -76,7 +76,7 @@ def sketch(name):
 sketch {name}_split implements {name} {{
     symbols: B, H, L, D;
     tensors: {" ".join(f"{t}[B*H, L, D]: f32;" for t in "QKVO")}
-    constexpr: BM = 128, BN = 128, BK = 64, ST = 3, F = 128, FN = 64, G = 16, GB = 8;
+    constexpr: BM = 128, BN = 128, BK = 64, ST = 3, F = 128, FN = 64, FD = 8, G = 16, GB = 8;
 
 {lines("".join(f.workspaces() for f in (q, k, e, v)), 1)}{q.split()}{k.split()}{v.split()}{"".join(scores)}{e.split()}{"".join(results)}}}
 """
