@@ -25,8 +25,10 @@
 
 #include "passes_internal.h"
 
-/* BLOCKS a multiprocessor are aimed at; a part reads PART_BYTES, a transcendental function counting as so many. */
-enum { MOST_FOLDS = 3, BLOCKS = 8, LEAST_PARTS = 3, PART_BYTES = 1 << 16, FUNCTION_BYTES = 16, LEAST_UNIT = 32 };
+/* BLOCKS a multiprocessor are aimed at, which fills it once. Where that many are there already but few times over, the last to begin
+ * run alone: up to EVEN_PARTS parts then, and EVEN_BLOCKS a multiprocessor (EVEN_PARTS = 1: none). A part reads PART_BYTES, a
+ * transcendental function counting as so many. */
+enum { MOST_FOLDS = 3, BLOCKS = 8, EVEN_BLOCKS = 96, EVEN_PARTS = 16, LEAST_PARTS = 3, PART_BYTES = 1 << 16, FUNCTION_BYTES = 16, LEAST_UNIT = 32 };
 
 typedef struct {
     PassContext *ctx;
@@ -139,16 +141,26 @@ static const Aff *units_of(const Spread *s) {
     return aff_ceildiv(c, axes_class(s->axes, s->index)->extent, aff_const(c, s->unit));
 }
 
-/* How many parts there may be of an iteration, so that the machine is filled. */
+static const Aff *parts_for(const Spread *s, int64_t blocks) {
+    AffCtx *c = s->ctx->module->affs;
+    return aff_floordiv(c, aff_const(c, blocks * s->ctx->target->sms), aff_max(c, aff_const(c, 1), s->iterations));
+}
+
+/* How many parts there may be of an iteration, so that the machine is filled, and evenly. */
 static const Aff *room(const Spread *s) {
     AffCtx *c = s->ctx->module->affs;
-    return aff_floordiv(c, aff_const(c, BLOCKS * s->ctx->target->sms), aff_max(c, aff_const(c, 1), s->iterations));
+    return aff_max(c, parts_for(s, BLOCKS), aff_min(c, aff_const(c, EVEN_PARTS), parts_for(s, EVEN_BLOCKS)));
 }
 
 static const Aff *used_with(const Spread *s, const Aff *most) {
     AffCtx *c = s->ctx->module->affs;
     const Aff *enough = aff_sub(c, most, aff_const(c, LEAST_PARTS - 1));
     return aff_max(c, aff_const(c, 0), aff_min(c, aff_const(c, 1), aff_min(c, enough, s->iterations)));
+}
+
+/* No fewer than there are parts, in few words: of workspaces. */
+static const Aff *room_in_memory(const Spread *s) {
+    return aff_add(s->ctx->module->affs, parts_for(s, BLOCKS), aff_const(s->ctx->module->affs, EVEN_PARTS));
 }
 
 /* The most parts that there may be; 1 where the kernel is spread, else 0; units in a part; parts, of which there is 1 where it is not. */
@@ -321,7 +333,7 @@ static void add_workspaces(Spread *s, IrFunc *part, IrFunc *finish) {
     AffCtx *c = s->ctx->module->affs;
     for (unsigned i = 0; i < s->fold_count; i++) {
         const IrOp *fold = s->ops.data[s->folds[i]];
-        const Aff *elements = aff_mul(c, aff_mul(c, s->used.name, s->iterations), room(s));
+        const Aff *elements = aff_mul(c, aff_mul(c, s->used.name, s->iterations), room_in_memory(s));
         s->workspaces[i] = param_new_name(s->ctx->module, "partial");
         elements = aff_mul(c, elements, aff_const(c, others_of(s, fold->operands[0])));
         const IrType *type = parts_type(s, fold);
@@ -363,13 +375,18 @@ static void store_part(const Spread *s, IrFunc *func, IrOp *fold, unsigned which
     ir_attr_set_str(ir_op_create(&b, IR_TILE_STORE, n + 2, operands, 0, NULL), "axes", axes);
 }
 
-/* The element that the store writes, times the parts, and this part. */
+/* Part after part, an element each, so that neighbours stay neighbours (group_rows); where an index may lie outside, each element's parts side by side. */
 static void store_in_place(const Spread *s, IrFunc *func, IrOp *store, unsigned which, IrValue *part) {
+    IrModule *m = s->ctx->module;
+    AffFacts *facts = ir_facts_at(s->ctx->scratch, store);
     IrBuilder b = ir_builder_before(store);
     unsigned operand = 2 + s->axis[which];
-    IrValue *parts = ir_aff_emit(&b, s->parts.name);
+    IrValue *index = store->operands[operand], *parts = ir_aff_emit(&b, s->parts.name);
+    const Aff *at = ir_aff_of(m, index), *extent = store->operands[1]->type->extents[s->axis[which]];
+    bool inside = aff_prove_nonneg(facts, at) && aff_prove_nonneg(facts, aff_sub(m->affs, aff_sub(m->affs, extent, at), aff_const(m->affs, 1)));
     widen(s, func, s->workspaces[which], s->axis[which]);
-    ir_set_operand(store, operand, ir_binary(&b, IR_ADD, ir_binary(&b, IR_MUL, store->operands[operand], parts), part));
+    IrValue *first = ir_binary(&b, IR_MUL, inside ? part : index, inside ? ir_aff_emit(&b, extent) : parts);
+    ir_set_operand(store, operand, ir_binary(&b, IR_ADD, first, inside ? index : part));
 }
 
 static void make_part(const Spread *s, IrFunc *func, bool in_place) {
@@ -437,7 +454,7 @@ static void widen_readers(const Spread *s) {
             const IrValue *memory = param_named(g, s->workspaces[i]);
             if (!memory) continue;
             IrParam *param = &g->params[memory->index];
-            param->elements = aff_mul(m->affs, param->elements, aff_max(m->affs, aff_const(m->affs, 1), room(s)));
+            param->elements = aff_mul(m->affs, param->elements, room_in_memory(s));
             if (g == s->func || !memory->uses) continue;
             add_symbols(s, g);
             widen(s, g, s->workspaces[i], s->axis[i]);
