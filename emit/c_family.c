@@ -112,6 +112,16 @@ static bool block_uses_shared(const IrBlock *block) {
     return false;
 }
 
+static void look_for_meeting(void *context, IrOp *op) { *(bool *)context |= op->opcode == IR_CLUSTER_MEET; }
+
+static void declare_met(CPrinter *p, const IrFunc *f) {
+    bool meets = false;
+    ir_walk(f->body, look_for_meeting, &meets);
+    if (!meets) return;
+    p->met = name_claim(&p->names, "met");
+    c_line(p, "unsigned int %s = 0;", p->met);
+}
+
 static bool has_parallel(const IrBlock *block) {
     for (const IrOp *op = block->first; op; op = op->next)
         if (op->opcode == IR_PARALLEL) return true;
@@ -123,6 +133,7 @@ void c_print_body(CPrinter *p, const IrFunc *f) {
     if (p->dialect->gpu && block_uses_shared(f->body)) {
         c_line(p, "extern __shared__ __align__(%lld) unsigned char smem[];", (long long)module_shared_align(p->module));
         p->smem_declared = true;
+        declare_met(p, f);
     } else if (!p->dialect->gpu && !has_parallel(f->body) && block_uses_shared(f->body)) {
         c_line(p, "_Alignas(64) unsigned char smem[%lld];",
                (long long)ir_func_attr_int(f, "shared_bytes", 0));

@@ -71,6 +71,9 @@ static void expand(CPrinter *p, CHelperUse use, const char *text, Str *out) {
         case 'H':
             str_append(out, p->dialect->shared_prefix);
             break;
+        case 'R':
+            str_append_char(out, use.a == DTYPE_F32 ? 'f' : use.a == DTYPE_F64 ? 'd' : dtype_bits(use.a) == 64 ? 'l' : 'r');
+            break;
         case 'S':
             str_append(out, p->dialect->helper_prefix);
             break;

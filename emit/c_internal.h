@@ -100,6 +100,7 @@ typedef struct CPrinter {
     const CDialect *dialect;
     const IrModule *module;
     const IrFunc *func;
+    const char *met; /* the parity of each cluster.meet, a bit each */
     const EmitOptions *options;
     DiagList *diags;
     bool failed;

@@ -496,6 +496,28 @@ static void cluster_pointer(CPrinter *p, const IrOp *op) {
     c_value(p, v)->expr = (CExpr){name, C_PREC_PRIMARY};
 }
 
+static void cluster_exchange(CPrinter *p, const IrOp *op) {
+    if (!p->dialect->gpu) {
+        c_fail(p, op, "clusters");
+        return;
+    }
+    bool send = op->opcode == IR_CLUSTER_SEND;
+    const char *bar = c_use(p, op->operands[send ? 3 : 0]).text;
+    if (op->opcode == IR_CLUSTER_BEGIN) {
+        c_statement(p, "%s(%s);", c_helper(p, C_HELPER_CLUSTER_BEGIN, DTYPE_NONE, DTYPE_NONE), bar);
+    } else if (send) {
+        const char *guard = op->operand_count > 4 ? arena_printf(p->arena, "if (%s) ", c_use(p, op->operands[4]).text) : "";
+        const char *name = c_helper(p, C_HELPER_CLUSTER_SEND, op->operands[0]->type->dtype, DTYPE_NONE);
+        c_statement(p, "%s%s<%lld>(&%s, %s, %s);", guard, name, (long long)ir_func_cluster(p->func),
+                    c_element(p, op->operands[1], op->operands[2]), c_use(p, op->operands[0]).text, bar);
+    } else {
+        long long number = ir_attr_int(op, "number", 0);
+        const char *name = c_helper(p, C_HELPER_CLUSTER_MEET, DTYPE_NONE, DTYPE_NONE);
+        c_statement(p, "%s(%s, %lld, %s >> %lld & 1);", name, bar, (long long)ir_attr_int(op, "bytes", 0), p->met, number);
+        c_statement(p, "%s ^= %llu;", p->met, 1ull << number);
+    }
+}
+
 static void synchronise(CPrinter *p, const IrOp *op) {
     if (!p->dialect->gpu) return; /* one thread: copies are done when they return */
     if (op->opcode == IR_ASYNC_COMMIT) {
@@ -553,6 +575,11 @@ static void statement(CPrinter *p, const IrOp *op) {
         return;
     case IR_CLUSTER_PTR:
         cluster_pointer(p, op);
+        return;
+    case IR_CLUSTER_BEGIN:
+    case IR_CLUSTER_SEND:
+    case IR_CLUSTER_MEET:
+        cluster_exchange(p, op);
         return;
     case IR_ASYNC_COPY:
         c_async_copy(p, op);

@@ -78,7 +78,9 @@ typedef struct {
 static void ask_version(void *context, IrOp *op) {
     const AtomInfo *atom = op->opcode == IR_ATOM ? atom_find(ir_attr_str(op, "name", "")) : NULL;
     unsigned *version = context;
+    enum { OF_SENDS = 81 };
     if (atom && atom->version > *version) *version = atom->version;
+    if (op->opcode == IR_CLUSTER_SEND && *version < OF_SENDS) *version = OF_SENDS;
 }
 
 static const char *ptx_features(Job *j, const char *arch) {

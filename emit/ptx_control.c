@@ -451,6 +451,15 @@ static void visit(Ptx *p, const IrOp *op) {
     case IR_CLUSTER_PTR:
         ptx_cluster_pointer(p, op);
         return;
+    case IR_CLUSTER_BEGIN:
+        ptx_cluster_begin(p, op);
+        return;
+    case IR_CLUSTER_SEND:
+        ptx_cluster_send(p, op);
+        return;
+    case IR_CLUSTER_MEET:
+        ptx_cluster_meet(p, op);
+        return;
     case IR_ASYNC_COPY:
     case IR_ASYNC_COMMIT:
     case IR_ASYNC_WAIT:
@@ -541,6 +550,7 @@ static void begin_step(Ptx *p, const IrFunc *f) {
 
 bool ptx_function(Ptx *p, const IrFunc *f) {
     p->func = f;
+    p->met = NULL;
     p->table = (ValueMap){0};
     unsigned n = f->body->arg_count;
     LLVMTypeRef *types = ARENA_ARRAY(p->arena, LLVMTypeRef, n + 1);

@@ -31,7 +31,7 @@ typedef struct {
     LLVMContextRef context;
     LLVMModuleRef llvm;
     LLVMBuilderRef b;
-    LLVMValueRef function, smem;
+    LLVMValueRef function, smem, met; /* met: ptx_cluster_meet; null: none yet */
     LLVMBasicBlockRef entry; /* holds the stack arrays */
     ValueMap table;          /* IrValue -> PtxValue */
     VEC(PtxWords) words;
@@ -71,6 +71,9 @@ void ptx_atomic(Ptx *p, const IrOp *op); /* ptx_atomic.c */
 /* Address of an element; memory holds bool as a byte. */
 void ptx_arrive(Ptx *p, const IrOp *op);
 void ptx_meet(Ptx *p, const IrOp *op);
+void ptx_cluster_begin(Ptx *p, const IrOp *op);
+void ptx_cluster_send(Ptx *p, const IrOp *op);
+void ptx_cluster_meet(Ptx *p, const IrOp *op);
 LLVMValueRef ptx_address(Ptx *p, const IrValue *ptr, const IrValue *offset);
 void ptx_frag_get(Ptx *p, const IrOp *op);
 /* Writes a scalar or vec into a frag at element indices. */

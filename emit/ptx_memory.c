@@ -462,6 +462,76 @@ static LLVMValueRef shared_address(Ptx *p, const IrValue *ptr, const IrValue *of
                              "");
 }
 
+static LLVMValueRef shared_base(Ptx *p, const IrValue *ptr) {
+    return LLVMBuildPtrToInt(p->b, ptx_use(p, ptr), LLVMInt32TypeInContext(p->context), "");
+}
+
+/* One thread makes the barrier. */
+void ptx_cluster_begin(Ptx *p, const IrOp *op) {
+    static const char text[] = "{ .reg .pred p; .reg .u32 %t; mov.u32 %t, %tid.x; setp.eq.u32 p, %t, 0; @p mbarrier.init.shared::cta.b64 [$0], 1; "
+                               "@p fence.mbarrier_init.release.cluster; }";
+    LLVMValueRef at = shared_base(p, op->operands[0]);
+    ptx_asm(p, LLVMVoidTypeInContext(p->context), 1, &at, text, "r,~{memory}", true);
+}
+
+/* No fence: each block's barrier counts what comes, and a thread's stores to global memory may be on their way still. */
+void ptx_cluster_send(Ptx *p, const IrOp *op) {
+    const IrValue *value = op->operands[0];
+    unsigned bits = dtype_bits(value->type->dtype);
+    LLVMBasicBlockRef join = NULL;
+    if (op->operand_count > 4) {
+        LLVMBasicBlockRef then = LLVMAppendBasicBlockInContext(p->context, p->function, "");
+        join = LLVMAppendBasicBlockInContext(p->context, p->function, "");
+        LLVMBuildCondBr(p->b, ptx_use(p, op->operands[4]), then, join);
+        LLVMPositionBuilderAtEnd(p->b, then);
+    }
+    LLVMTypeRef word = LLVMIntTypeInContext(p->context, bits);
+    LLVMValueRef args[3] = {shared_address(p, op->operands[1], op->operands[2]), shared_base(p, op->operands[3]),
+                            LLVMBuildBitCast(p->b, ptx_use(p, value), word, "")};
+    Str text;
+    str_init(&text);
+    str_append(&text, "{ .reg .b32 a; .reg .b32 b;");
+    for (int64_t rank = 0; rank < ir_func_cluster(p->func); rank++)
+        str_printf(&text, " mapa.shared::cluster.u32 a, $0, %lld; mapa.shared::cluster.u32 b, $1, %lld;"
+                          " st.async.shared::cluster.mbarrier::complete_tx::bytes.b%u [a], $2, [b];", (long long)rank, (long long)rank, bits);
+    str_append(&text, " }");
+    ptx_asm(p, LLVMVoidTypeInContext(p->context), 3, args, text.data, bits == 64 ? "r,r,l,~{memory}" : "r,r,r,~{memory}", true);
+    str_release(&text);
+    if (!join) return;
+    LLVMBuildBr(p->b, join);
+    LLVMPositionBuilderAtEnd(p->b, join);
+}
+
+/* Which phase each meeting is in: a register, a bit each. */
+static LLVMValueRef phases(Ptx *p) {
+    if (p->met) return p->met;
+    LLVMTypeRef word = LLVMInt32TypeInContext(p->context);
+    LLVMBasicBlockRef here = LLVMGetInsertBlock(p->b);
+    LLVMMetadataRef line = LLVMGetCurrentDebugLocation2(p->b);
+    LLVMValueRef first = LLVMGetFirstInstruction(p->entry);
+    if (first) LLVMPositionBuilderBefore(p->b, first);
+    else LLVMPositionBuilderAtEnd(p->b, p->entry);
+    p->met = LLVMBuildAlloca(p->b, word, "");
+    LLVMBuildStore(p->b, LLVMConstInt(word, 0, false), p->met);
+    LLVMPositionBuilderAtEnd(p->b, here);
+    LLVMSetCurrentDebugLocation2(p->b, line);
+    return p->met;
+}
+
+void ptx_cluster_meet(Ptx *p, const IrOp *op) {
+    static const char text[] =
+        "{ .reg .pred p; .reg .u32 %t; mov.u32 %t, %tid.x; setp.eq.u32 p, %t, 0; @p mbarrier.arrive.expect_tx.shared::cta.b64 _, [$0], $2; "
+        "AGAIN: mbarrier.try_wait.parity.acquire.cluster.shared::cta.b64 p, [$0], $1; @!p bra AGAIN; }";
+    LLVMTypeRef word = LLVMInt32TypeInContext(p->context);
+    LLVMValueRef met = phases(p), old = LLVMBuildLoad2(p->b, word, met, "");
+    unsigned number = (unsigned)ir_attr_int(op, "number", 0);
+    LLVMValueRef one = LLVMConstInt(word, 1, false), shift = LLVMConstInt(word, number, false);
+    LLVMValueRef args[3] = {shared_base(p, op->operands[0]), LLVMBuildAnd(p->b, LLVMBuildLShr(p->b, old, shift, ""), one, ""),
+                            LLVMConstInt(word, (unsigned long long)ir_attr_int(op, "bytes", 0), false)};
+    call_attribute(p, ptx_asm(p, LLVMVoidTypeInContext(p->context), 3, args, text, "r,r,n,~{memory}", true), "convergent");
+    LLVMBuildStore(p->b, LLVMBuildXor(p->b, old, LLVMConstInt(word, 1ull << number, false), ""), met);
+}
+
 /* An offset that is a value plus a constant: copies of a thread that are fixed distances apart then share one address, where LLVM
  * would keep each of them in a register. Null: it is no such sum. */
 static const IrValue *constant_part(Ptx *p, const IrValue *offset, long long *fixed) {

@@ -142,6 +142,29 @@ static bool check_cluster_ptr(Verifier *v, const IrOp *op) {
     return true;
 }
 
+static bool check_cluster_barrier(Verifier *v, const IrOp *op, unsigned operand) {
+    const IrType *t = op->operands[operand]->type;
+    NEED(v, op, t->kind == IR_TYPE_PTR && t->space == IR_SPACE_SHARED && t->dtype == DTYPE_U64, "the barrier is u64 of shared memory");
+    NEED(v, op, ir_func_cluster(v->func) > 1, "the function has no clusters");
+    return true;
+}
+
+static bool check_cluster_meet(Verifier *v, const IrOp *op) {
+    int64_t number = ir_attr_int(op, "number", 0);
+    NEED(v, op, op->opcode == IR_CLUSTER_BEGIN || ir_attr_int(op, "bytes", 0) > 0, "some bytes come");
+    NEED(v, op, number >= 0 && number < 32, "barriers are numbered from 0 to 31");
+    return check_cluster_barrier(v, op, 0);
+}
+
+static bool check_cluster_send(Verifier *v, const IrOp *op) {
+    if (!check_address(v, op, 1, op->operands[0]->type)) return false;
+    const IrType *t = op->operands[0]->type;
+    NEED(v, op, op->operands[1]->type->space == IR_SPACE_SHARED, "the pointer is to shared memory");
+    NEED(v, op, t->width == 1 && (dtype_size(t->dtype) == 4 || dtype_size(t->dtype) == 8), "the value is one of 4 or 8 bytes");
+    NEED(v, op, op->operand_count == 4 || ir_type_is_bool(op->operands[4]->type), "the mask is a bool scalar");
+    return check_cluster_barrier(v, op, 3);
+}
+
 static bool check_async_copy(Verifier *v, const IrOp *op) {
     const IrType *from = op->operands[0]->type, *to = op->operands[2]->type;
     int64_t bytes = ir_attr_int(op, "bytes", 0);
@@ -334,7 +357,8 @@ IrCheck ir_kernel_check(IrOpcode opcode) {
         [IR_MEM_STORE] = check_mem_store,   [IR_SHARED_PTR] = check_shared_ptr,
         [IR_ASYNC_COPY] = check_async_copy, [IR_SHUFFLE_XOR] = check_shuffle,
         [IR_ATOM] = check_atom,             [IR_PACK] = check_pack,
-        [IR_CLUSTER_PTR] = check_cluster_ptr,
+        [IR_CLUSTER_PTR] = check_cluster_ptr, [IR_CLUSTER_SEND] = check_cluster_send,
+        [IR_CLUSTER_BEGIN] = check_cluster_meet, [IR_CLUSTER_MEET] = check_cluster_meet,
         [IR_EXTRACT] = check_extract,       [IR_MEM_ATOMIC] = check_mem_atomic,
         [IR_TMA_LOAD] = check_tma_load,     [IR_WGMMA] = check_wgmma,
         [IR_MEET] = check_meet,             [IR_ARRIVE] = check_meet,

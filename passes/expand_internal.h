@@ -33,6 +33,8 @@ typedef struct {
     int64_t num_warps;    /* 1 on the CPU */
     int64_t cluster;      /* blocks that share tiles; 1: none do */
     bool cluster_started; /* a barrier has seen all of its blocks */
+    IrOp *cluster_start;  /* that barrier */
+    int64_t meetings;     /* cluster.meet ops so far */
     int64_t vector_bytes; /* widest access */
     int64_t scratch_used, scratch_most; /* bytes of scratch: of this op, of any */
     struct {

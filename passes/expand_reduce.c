@@ -367,9 +367,11 @@ static IrValue *reduce_warps(Expand *x, const Reduction *r, IrValue *frag) {
     return ir_result(map, 0);
 }
 
-static void cluster_barrier(Expand *x) {
-    if (PLANTED(5)) return;
-    ir_attr_set_str(ir_op_create(&x->b, IR_BARRIER, 0, NULL, 0, NULL), "scope", "cluster");
+static IrOp *cluster_barrier(Expand *x) {
+    if (PLANTED(5)) return NULL;
+    IrOp *op = ir_op_create(&x->b, IR_BARRIER, 0, NULL, 0, NULL);
+    ir_attr_set_str(op, "scope", "cluster");
+    return op;
 }
 
 /* A block's memory may be written once it runs: a barrier before the first op of the body that does. */
@@ -381,43 +383,88 @@ static void start_cluster(Expand *x) {
     IrOp *outer = NULL;
     for (; block != x->to->body; block = outer->block) outer = block->parent;
     if (outer) x->b = ir_builder_before(outer);
-    cluster_barrier(x);
+    x->cluster_start = cluster_barrier(x);
     x->b = saved;
+}
+
+/* What the blocks of a cluster combine. */
+typedef struct {
+    IrValue *shared, *mask, *number; /* partials of all blocks; who writes (null: all); this block's rank */
+    int64_t elements;                /* of a block */
+} BlockPartials;
+
+static IrValue *partial_place(Expand *x, IrBuilder *b, const Reduction *r, const BlockPartials *p, IrValue *const *index) {
+    int64_t elements = p->elements;
+    IrValue *offset = scratch_offset(x, b, r, index, &elements);
+    return index_add(b, index_mul_const(b, p->number, elements), offset);
+}
+
+/* Barriers of the cluster wait until each thread's stores are in global memory, too, of which a block that stores rows has many on
+ * their way. What a block's own barrier counts needs no fence. Partials are written anew when all blocks are known to have read the
+ * last ones: each block sends to another reduction, or for another turn, behind a barrier of the block that its readers have passed. */
+enum { SENDS = 1, MOST_MEETINGS = 32 };
+
+static bool can_send(const Expand *x, const Reduction *r) {
+    size_t size = dtype_size(r->dtype);
+    return SENDS && x->cluster_start && x->meetings < MOST_MEETINGS && (size == 4 || size == 8) && r->dtype != DTYPE_BOOL &&
+           reduced_bits(r, DIST_WARP) && !may_be_read(x, r->op, DIST_BLOCK);
+}
+
+/* Each block's partial to all blocks; behind the meeting all are there. */
+static void send_partials(Expand *x, const Reduction *r, const BlockPartials *p, IrValue *frag) {
+    IrValue *barrier = expand_shared(x, DTYPE_U64, 1, "arrived"), *index[DIST_MAX_DIMS];
+    IrBuilder before = ir_builder_before(x->cluster_start), inner;
+    ir_op_create(&before, IR_CLUSTER_BEGIN, 1, &barrier, 0, NULL);
+    dist_map(x, &r->kept, 1, DTYPE_NONE, &inner, index);
+    IrValue *operands[5] = {kept_get(x, &inner, r, frag, index), p->shared, partial_place(x, &inner, r, p, index), barrier, p->mask};
+    ir_op_create(&inner, IR_CLUSTER_SEND, p->mask ? 5 : 4, operands, 0, NULL);
+    ir_yield(&inner, 0, NULL);
+    if (PLANTED(5)) return;
+    IrOp *meet = ir_op_create(&x->b, IR_CLUSTER_MEET, 1, &barrier, 0, NULL);
+    ir_attr_set_int(meet, "bytes", x->cluster * p->elements * (int64_t)dtype_size(r->dtype));
+    ir_attr_set_int(meet, "number", x->meetings++);
+}
+
+static void write_partials(Expand *x, const Reduction *r, const BlockPartials *p, IrValue *frag) {
+    if (may_be_read(x, r->op, DIST_BLOCK)) cluster_barrier(x);
+    IrBuilder inner;
+    const IrType *theirs = ir_type_ptr(x->module, r->dtype, IR_SPACE_CLUSTER);
+    IrValue **places = ARENA_ARRAY(x->ctx->scratch, IrValue *, (size_t)x->cluster), *index[DIST_MAX_DIMS];
+    for (int64_t i = 0; i < x->cluster; i++)
+        places[i] = ir_result(ir_op_create(&x->b, IR_CLUSTER_PTR, 2, (IrValue *[]){p->shared, ir_const_index(&x->b, i)}, 1, &theirs), 0);
+    dist_map(x, &r->kept, 1, DTYPE_NONE, &inner, index);
+    IrValue *offset = partial_place(x, &inner, r, p, index), *value = kept_get(x, &inner, r, frag, index);
+    for (int64_t i = 0; i < x->cluster; i++)
+        ir_op_create(&inner, IR_MEM_STORE, p->mask ? 4 : 3, (IrValue *[]){value, places[i], offset, p->mask}, 0, NULL);
+    ir_yield(&inner, 0, NULL);
+    cluster_barrier(x);
 }
 
 /* Each block writes its partial into all blocks' memory; every thread combines them in the order of the ranks. */
 static IrValue *reduce_blocks(Expand *x, const Reduction *r, IrValue *frag) {
-    int64_t bits = reduced_bits(r, DIST_BLOCK), elements = 1;
+    int64_t bits = reduced_bits(r, DIST_BLOCK);
     if (!bits) return frag;
     if (bits != x->cluster - 1) {
         expand_error(x, r->op, "a reduction over some of a cluster's blocks");
         return frag;
     }
-    for (unsigned a = 0; a < r->kept.rank; a++) elements *= r->kept.padded[a];
-    IrValue *shared = expand_shared(x, r->dtype, x->cluster * elements, "block_partials"), *index[DIST_MAX_DIMS];
+    BlockPartials p = {.elements = 1};
+    for (unsigned a = 0; a < r->kept.rank; a++) p.elements *= r->kept.padded[a];
+    p.shared = expand_shared(x, r->dtype, x->cluster * p.elements, "block_partials");
     Dist own = r->kept, rank = {.rank = 1, .term_count = 1, .terms = {{DIST_BLOCK, 0, x->cluster - 1, 0, 1}}};
     own.used_blocks = x->cluster - 1;
-    IrValue *mask = owner_mask(x, &own), *number = dist_base(x, &rank, 0);
+    p.mask = owner_mask(x, &own), p.number = dist_base(x, &rank, 0);
     start_cluster(x);
-    if (may_be_read(x, r->op, DIST_BLOCK)) cluster_barrier(x);
+    if (can_send(x, r)) send_partials(x, r, &p, frag);
+    else write_partials(x, r, &p, frag);
     IrBuilder inner;
-    const IrType *theirs = ir_type_ptr(x->module, r->dtype, IR_SPACE_CLUSTER), *type = ir_type_scalar(x->module, r->dtype);
-    IrValue **places = ARENA_ARRAY(x->ctx->scratch, IrValue *, (size_t)x->cluster);
-    for (int64_t i = 0; i < x->cluster; i++)
-        places[i] = ir_result(ir_op_create(&x->b, IR_CLUSTER_PTR, 2, (IrValue *[]){shared, ir_const_index(&x->b, i)}, 1, &theirs), 0);
-    dist_map(x, &r->kept, 1, DTYPE_NONE, &inner, index);
-    IrValue *offset = scratch_offset(x, &inner, r, index, &elements);
-    offset = index_add(&inner, index_mul_const(&inner, number, elements), offset);
-    IrValue *value = kept_get(x, &inner, r, frag, index);
-    for (int64_t i = 0; i < x->cluster; i++)
-        ir_op_create(&inner, IR_MEM_STORE, mask ? 4 : 3, (IrValue *[]){value, places[i], offset, mask}, 0, NULL);
-    ir_yield(&inner, 0, NULL);
-    cluster_barrier(x);
+    IrValue *index[DIST_MAX_DIMS];
+    const IrType *type = ir_type_scalar(x->module, r->dtype);
     IrOp *map = dist_map(x, &r->kept, 1, r->dtype, &inner, index);
-    offset = scratch_offset(x, &inner, r, index, &elements);
-    IrValue *sum = NULL;
+    int64_t elements = p.elements;
+    IrValue *offset = scratch_offset(x, &inner, r, index, &elements), *sum = NULL;
     for (int64_t i = 0; i < x->cluster; i++) {
-        IrValue *loaded[2] = {shared, index_add(&inner, offset, ir_const_index(&inner, i * elements))};
+        IrValue *loaded[2] = {p.shared, index_add(&inner, offset, ir_const_index(&inner, i * elements))};
         IrValue *v = ir_result(ir_op_create(&inner, IR_MEM_LOAD, 2, loaded, 1, &type), 0);
         sum = sum ? ir_binary(&inner, r->combine, sum, v) : v;
     }

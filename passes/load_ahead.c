@@ -333,21 +333,28 @@ static IrOp *behind_reduction(const Ahead *a, IrBlock *body) {
     return op ? op->next : body->first;
 }
 
-/* Of many elements, not of what is reduced alone? */
-static void look_for_functions(void *context, IrOp *op) {
-    bool *some = context;
+/* What of a turn decides where its copies are issued. */
+typedef struct {
+    bool functions; /* of many elements, not of what is reduced alone */
+    bool fences;    /* the cluster's barriers, which wait for copies, too */
+} Turn;
+
+static void look_at_turn(void *context, IrOp *op) {
+    Turn *turn = context;
     const IrOp *map = op->block->parent;
     const IrAttr *extents = map && map->opcode == IR_MAP && ir_math_info(op->opcode) ? ir_attr(map, "extents") : NULL;
-    for (size_t i = 0; extents && i < extents->count; i++) *some |= extents->ints[i] > 1;
+    for (size_t i = 0; extents && i < extents->count; i++) turn->functions |= extents->ints[i] > 1;
+    turn->fences |= is_barrier(op, "cluster");
 }
 
-/* Where the copies of a turn are issued. Elements whose exponentials are made keep multiprocessors busy behind the reduction, so that
- * copies come in time from there; else as soon as the row is read back: memory is to have work while the reduction waits. */
+/* Where the copies of a turn are issued: as soon as the row is read back, so that memory has work while the reduction waits, and in
+ * front of its barriers, past which assemblers move no copy (ptxas put them behind the exponentials of all elements). Where the
+ * reduction's barrier fences: behind it, if exponentials keep the multiprocessor busy from there on. */
 static IrOp *copies_before(const Ahead *a, IrBlock *body, IrOp *read) {
     if (a->meets) return a->meets->next; /* nobody waits for the copies; they are under way while this block waits */
-    bool functions = false;
-    ir_walk(body, look_for_functions, &functions);
-    return functions ? behind_reduction(a, body) : read;
+    Turn turn = {0};
+    ir_walk(body, look_at_turn, &turn);
+    return turn.functions && turn.fences ? behind_reduction(a, body) : read;
 }
 
 static IrValue *next_turn(const Ahead *a, IrBuilder *b) { return ir_binary(b, IR_ADD, a->loop->regions[0]->args[0], a->loop->operands[2]); }

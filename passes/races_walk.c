@@ -17,6 +17,8 @@ static bool in_shared(const IrValue *ptr) {
 static bool matters(const IrOp *op) {
     switch (op->opcode) {
     case IR_MEM_LOAD: return in_shared(op->operands[0]);
+    case IR_CLUSTER_SEND:
+    case IR_CLUSTER_MEET: return true;
     case IR_MEM_STORE: return in_shared(op->operands[1]);
     case IR_MEM_ATOMIC: return in_shared(op->operands[1]);
     case IR_ATOM: return in_shared(op->operands[0]);
@@ -156,6 +158,31 @@ static void walk_access(Races *r, State *s, const IrOp *op) {
     unsigned at = store ? 3 : 2;
     Access a = {pointer, offset, bytes_of(store ? op->operands[0]->type : op->results[0].type)};
     touch(r, s, op, &a, op->operand_count > at ? races_value(r, op->operands[at]) : NULL, store);
+}
+
+/* Into each block's memory. Like mem.store to each of them: the meeting behind it is taken for a barrier of the cluster, which it is
+ * for what stands before a barrier of the block that all of its threads pass before one of them sends (expand_reduce.c). */
+static void walk_send(Races *r, State *s, const IrOp *op) {
+    size_t count;
+    Access a = {op->operands[1], op->operands[2], bytes_of(op->operands[0]->type)};
+    Reach *reaches = r->reaches;
+    bool known = races_places(r, op, &a, op->operand_count > 4 ? races_value(r, op->operands[4]) : NULL, reaches, &count);
+    if (r->failed || !count) return;
+    if (!known) races_fail(r, op, NULL, "which places the threads write is not known");
+    if (!s->cluster) races_fail(r, op, NULL, "no barrier of the cluster says that the other block has begun");
+    int64_t per_block = r->shared_bytes / r->grain;
+    for (int64_t block = 0; block < r->blocks && !r->failed; block++) {
+        for (size_t i = 0; i < count; i++) {
+            int64_t at = reaches[i].from % per_block, size = reaches[i].to - reaches[i].from;
+            reaches[i].from = block * per_block + at, reaches[i].to = reaches[i].from + size;
+        }
+        races_mark(r, r->generic, reaches, count);
+        r->generic_op = op;
+        Record record = {.op = op, .count = count, .reaches = reaches, .from = 0, .to = r->cells};
+        if (s->flights.len) state_check_flights(r, s, op, &record, true);
+        for (size_t i = 0; i < count && !r->failed; i++)
+            state_touch(r, s, op, reaches[i].from, reaches[i].to - reaches[i].from, (Threads)reaches[i].who, true, 0);
+    }
 }
 
 /* ldmatrix, stmatrix: lanes give the addresses of rows of 16 bytes, which the whole warp reads or writes. */
@@ -791,6 +818,10 @@ static void walk_op(Races *r, const IrOp *op, State **s) {
     case IR_ARRIVE: /* begins with a barrier of the block */
     case IR_MEET:   /* ends with one */
         if (r->together) state_barrier(r, *s, "block");
+        return;
+    case IR_CLUSTER_SEND: walk_send(r, *s, op); return;
+    case IR_CLUSTER_MEET:
+        if (r->together) state_barrier(r, *s, "cluster");
         return;
     case IR_MBAR_INIT: races_walk_init(r, *s, op); return;
     case IR_MBAR_DROP: races_walk_drop(r, *s, op); return;

@@ -217,6 +217,7 @@ static void set_machine(Machine *m) {
     m->threads = m->block_threads * m->blocks;
     if (m->grid[0] % (int64_t)m->blocks) machine_trap(m, "the grid is no multiple of its clusters");
     m->block_barriers = ARENA_ARRAY(m->arena, uint32_t, m->blocks);
+    m->sent = ARENA_ARRAY(m->arena, int64_t, m->blocks);
     m->group_barriers = ARENA_ARRAY(m->arena, uint32_t, m->threads / WARPGROUP + 1);
     m->warp_barriers = ARENA_ARRAY(m->arena, uint32_t, m->threads / WARP + 1);
     m->behind = ARENA_ARRAY(m->arena, uint32_t, m->threads + 1);

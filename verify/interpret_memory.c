@@ -322,6 +322,39 @@ static void run_steps_wait(Machine *m, Inst *inst, const uint8_t *active) {
     m->early = false;
 }
 
+/* Into the memory of each block of the cluster. */
+static void run_cluster_send(Machine *m, Inst *inst, const uint8_t *active) {
+    const Slot *value = inst->operands[0], *to = inst->operands[1];
+    bool masked = inst->op->operand_count > 4;
+    int64_t size = (int64_t)dtype_size(value->dtype);
+    for (size_t t = 0; t < m->threads; t++) {
+        if (!active[t] || (masked && !inst->operands[4]->cells[t].i)) continue;
+        int64_t at = to->offset + inst->operands[2]->cells[t].i * size;
+        Memory own = {.name = m->shared.name, .bytes = m->shared_block};
+        memory_check(m, &own, at, size, size);
+        if (m->cluster_barriers == m->cluster_start) machine_trap(m, "another block's memory, with no barrier since the cluster began");
+        for (size_t rank = 0; rank < m->blocks; rank++) {
+            int64_t there = at + (int64_t)rank * m->shared_block;
+            memory_note(m, to->memory, there, size, t, true);
+            cell_store(value->dtype, to->memory->data + there, value->cells[t]);
+            m->sent[rank] += size;
+        }
+    }
+}
+
+/* All blocks are here, and what they sent is. */
+static void run_cluster_meet(Machine *m, Inst *inst, const uint8_t *active) {
+    for (size_t t = 0; t < m->threads; t++)
+        if (!active[t]) machine_trap(m, "a meeting of the cluster under divergent control");
+    int64_t bytes = ir_attr_int(inst->op, "bytes", 0);
+    for (size_t rank = 0; rank < m->blocks; rank++) {
+        if (m->sent[rank] != bytes)
+            machine_trap(m, "%lld bytes have come to a block where %lld are to", (long long)m->sent[rank], (long long)bytes);
+        m->sent[rank] = 0;
+    }
+    m->cluster_barriers++;
+}
+
 static void run_cluster_ptr(Machine *m, Inst *inst, const uint8_t *active) {
     const Slot *from = inst->operands[0], *rank = inst->operands[1];
     Slot *r = inst->results[0];
@@ -332,7 +365,7 @@ static void run_cluster_ptr(Machine *m, Inst *inst, const uint8_t *active) {
 }
 
 static void run_decoded(Machine *m, Inst *inst, const uint8_t *active) {
-    (void)m, (void)inst, (void)active; /* shared.ptr: made when the function was decoded */
+    (void)m, (void)inst, (void)active; /* shared.ptr: made when the function was decoded; cluster.begin: bytes are counted a block */
 }
 
 InstRun interpret_memory_op(IrOpcode op) {
@@ -361,6 +394,12 @@ InstRun interpret_memory_op(IrOpcode op) {
         return run_decoded;
     case IR_CLUSTER_PTR:
         return run_cluster_ptr;
+    case IR_CLUSTER_SEND:
+        return run_cluster_send;
+    case IR_CLUSTER_MEET:
+        return run_cluster_meet;
+    case IR_CLUSTER_BEGIN:
+        return run_decoded;
     default:
         return NULL;
     }

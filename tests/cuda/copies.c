@@ -154,6 +154,8 @@ typedef struct {
     TensorMap map; /* the thread that asked may have ended */
     unsigned to, mbar;
     int at[MAP_RANK];
+    unsigned sent; /* bytes of a value that a thread sent; 0: a box */
+    unsigned char value[8];
 } Box;
 
 static struct {
@@ -182,6 +184,30 @@ EXPORT void cpu_tma_load(unsigned to, const void *map, unsigned mbar, int rank, 
     Box *box = &engine.boxes[machine.in_flight++];
     *box = (Box){.block = b, .map = *m, .to = to, .mbar = mbar};
     for (int i = 0; i < rank; i++) box->at[i] = at[i];
+}
+
+/* A place of the window of shared memory of another block of the cluster. */
+enum { WINDOW = 1 << 24 };
+
+EXPORT unsigned cpu_mapa_address(unsigned own, int rank) {
+    const Block *b = thread_self()->block;
+    if (rank < 0 || rank >= b->cluster->count) cpu_fault("block %d of a cluster of %d", rank, b->cluster->count);
+    shared_at(b, own, 1, "mapa");
+    return own + (unsigned)rank * WINDOW;
+}
+
+/* Lands whenever the copy engine's boxes do. */
+EXPORT void cpu_send(unsigned to, const void *value, unsigned bytes, unsigned mbar) {
+    const Cluster *c = thread_self()->block->cluster;
+    if (to / WINDOW != mbar / WINDOW || to / WINDOW >= (unsigned)c->count) cpu_fault("a value is sent to one block, its barrier is another's");
+    if (to % bytes) cpu_fault("a value of %u bytes to address %u", bytes, to % WINDOW);
+    Block *b = &c->blocks[to / WINDOW];
+    memset(shared_at(b, to % WINDOW, bytes, "a sent value"), POISON, bytes);
+    mbar_at(b, mbar % WINDOW);
+    engine.boxes = grown(engine.boxes, machine.in_flight, &engine.room, sizeof *engine.boxes);
+    Box *box = &engine.boxes[machine.in_flight++];
+    *box = (Box){.block = b, .to = to % WINDOW, .mbar = mbar % WINDOW, .sent = bytes};
+    memcpy(box->value, value, bytes);
 }
 
 /* The nearest float of 11 bits; infinities and NaNs stay. */
@@ -218,6 +244,13 @@ static void bring_row(const Box *x, const unsigned *index, unsigned offset) {
 }
 
 static void bring(const Box *x) {
+    if (x->sent) {
+        memcpy(shared_at(x->block, x->to, x->sent, "a sent value"), x->value, x->sent);
+        Mbar *counts = mbar_at(x->block, x->mbar);
+        counts->bytes -= x->sent;
+        look_at_phase(counts);
+        return;
+    }
     const TensorMap *m = &x->map;
     unsigned index[MAP_RANK] = {0}, row = m->box[0] * m->size, rows = box_bytes(m) / row;
     for (unsigned r = 0; r < rows; r++) {
