@@ -25,13 +25,13 @@ enum { MOST_FOLDS = 3, ELEMENT_BYTES = 4, LITTLE = 4, LOOPS = 3 };
 /* How rows are cut into chunks, and what holds these: `threads` of `lanes` each, `blocks` a multiprocessor; the blocks of `teams` rows are resident. */
 typedef struct {
     int64_t threads, lanes, blocks, teams;
-    int64_t slots; /* chunks in the shared memory of a block that maps a turn behind its sums; 0: it maps what its registers hold */
+    bool lags; /* a chunk is mapped behind the sums of the next one */
 } Shape;
 
 /* A thread's lanes fill half of its registers; as much again is under way to the shared memory. Blocks wait at a counter. */
 static const Shape meeting = {.threads = 512, .lanes = 64, .blocks = 1, .teams = 2};
-/* One chunk is mapped, one is summed, the others are under way. */
-static const Shape lagging = {.threads = 512, .lanes = 32, .blocks = 1, .teams = 1, .slots = 3};
+/* Blocks publish sums that others await, and map a chunk while the row's other blocks sum theirs. */
+static const Shape lagging = {.threads = 512, .lanes = 64, .blocks = 1, .teams = 1, .lags = true};
 
 typedef struct {
     IrFunc *func;
@@ -424,7 +424,7 @@ static bool may_lag(const Rows *r) {
     int64_t room = t->shared_bytes_sm / lagging.blocks, own = lagging.threads * lagging.lanes * (int64_t)dtype_size(r->load->operands[0]->type->dtype);
     for (unsigned i = 0; i < r->fold_count; i++)
         if (strcmp(ir_attr_str(r->folds[i], "kind", ""), "add") != 0 || r->folds[i]->results[0].type->dtype != DTYPE_F32) return false;
-    return target_has(t, TARGET_CP_ASYNC) && lagging.slots * own < (room < t->shared_bytes_block ? room : t->shared_bytes_block);
+    return target_has(t, TARGET_CP_ASYNC) && own < (room < t->shared_bytes_block ? room : t->shared_bytes_block);
 }
 
 static bool find(Rows *r, IrFunc *a) {
@@ -697,7 +697,7 @@ static void keep(Rows *r) {
     IrFunc *old[] = {r->part.func, r->finish.func, r->map.func};
     int64_t step = ir_func_attr_int(old[0], "step", 0);
     r->used = derived_symbol(m, "kept", used_with(r, aff_sym(m->affs, "num_sms")));
-    if (!r->shape->slots) r->counters = param_new_name(m, "arrived");
+    if (!r->shape->lags) r->counters = param_new_name(m, "arrived");
     for (unsigned i = 0; i < r->fold_count; i++) r->sums[i] = param_new_name(m, arena_printf(m->arena, "%s_all", r->partials[i]));
     steps_make_room(m, step + 2, 3);
     IrFunc *shares = add_step(r, old[0], "shares"), *zeros = add_step(r, old[0], "zeros"), *kept = add_step(r, old[2], "kept");
@@ -706,7 +706,7 @@ static void keep(Rows *r) {
     make_kept(r, kept);
     ir_func_attr_set_str(kept, "meets", shares->name);
     if (r->counters) ir_func_attr_set_str(kept, "counters", r->counters);
-    else ir_func_attr_set_int(kept, "slots", r->shape->slots);
+    else ir_func_attr_set_int(kept, "lags", 1);
     ir_func_attr_set_aff(kept, "of_row", r->chunks);
     for (unsigned i = 0; i < COUNT_OF(old); i++) {
         add_symbols(r, old[i]);

@@ -33,7 +33,7 @@ typedef struct {
     IrOp *first, *next; /* the maps that load it; one map where the turn loads it itself */
     int64_t pieces, width, size; /* of a thread; elements of one access; bytes of an element */
     bool alike;         /* the same lanes are absent at every turn */
-    bool second;        /* of a ring: the second part alone has it */
+    IrOp *mapped;       /* of items that are mapped a turn behind their sums: what loads it for the map; null: the sums alone need it */
     IrValue *shared;
 } Row;
 
@@ -47,7 +47,6 @@ typedef struct {
     IrOp *meets; /* where the block has told the others that it arrived; null: it tells nobody */
     IrValue *number;       /* that of the turn, which the loads depend on */
     const IrBlock *part;   /* of the loop's body, where the loads stand; null: they stand in the body itself */
-    unsigned slots;        /* turns that have places at once */
 } Ahead;
 
 static bool is_of_turn(const Ahead *a, const IrBlock *block) { return block == a->loop->regions[0] || (a->part && block == a->part); }
@@ -159,7 +158,7 @@ static int64_t bytes_of(const Ahead *a, const Row *row) { return row->pieces * r
 static void keep_row(Ahead *a, Row row, int64_t *used) {
     enum { LINE = 128, OWN = 1024 /* of the system, a block */ };
     const Target *t = a->ctx->target;
-    int64_t bytes = bytes_of(a, &row) * a->slots, room = t->shared_bytes_sm / ir_func_attr_int(a->func, "min_blocks", 1) - OWN;
+    int64_t bytes = bytes_of(a, &row), room = t->shared_bytes_sm / ir_func_attr_int(a->func, "min_blocks", 1) - OWN;
     if (*used + bytes > (room < t->shared_bytes_block ? room : t->shared_bytes_block)) return;
     const IrType *type = ir_type_ptr(a->func->module, row.first->results[0].type->dtype, IR_SPACE_SHARED);
     IrBuilder b = ir_builder_before(is_carried(&row) ? row.first : a->loop);
@@ -250,14 +249,8 @@ static void make_again(const Ahead *a, IrBuilder *b, IrValueMap *values, IrValue
     ir_op_clone(b, v->def, values);
 }
 
-/* The place in the ring's slot of that number. */
-static IrValue *in_slot(const Ahead *a, const Row *row, IrBuilder *outer, IrBuilder *b, const IrOp *map, IrValue *slot) {
-    IrValue *at = place(a, row, outer, b, map);
-    return slot ? ir_binary(b, IR_ADD, times(outer, slot, row->pieces * row->width * a->threads), at) : at;
-}
-
 /* What `map` loads, copied at `b`, in the turn of that number. */
-static void copy_row(const Ahead *a, const Row *row, IrBuilder *b, const IrOp *map, IrValue *number, IrValue *slot, bool others) {
+static void copy_row(const Ahead *a, const Row *row, IrBuilder *b, const IrOp *map, IrValue *number, bool others) {
     IrValueMap *values = ir_value_map_create(a->ctx->scratch);
     ir_value_map_set(values, a->number, number);
     const IrOp *load = load_of(map);
@@ -271,15 +264,15 @@ static void copy_row(const Ahead *a, const Row *row, IrBuilder *b, const IrOp *m
         ir_value_map_set(values, map->regions[0]->args[i], copies->regions[0]->args[i]);
     for (const IrOp *op = map->regions[0]->first; op != map->regions[0]->last; op = op->next)
         if (op != load) ir_op_clone(&in, op, values);
-    copy_piece(row, &in, load, values, in_slot(a, row, &outer, &in, copies, slot), others);
+    copy_piece(row, &in, load, values, place(a, row, &outer, &in, copies), others);
     ir_yield(&in, 0, NULL);
 }
 
-static IrValue *read_back(const Ahead *a, const Row *row, IrBuilder *b, IrValue *slot) {
+static IrValue *read_back(const Ahead *a, const Row *row, IrBuilder *b) {
     IrOp *map = like(row, b, true);
     IrBuilder in = ir_builder_at_end(map->regions[0]), outer = ir_builder_before(map);
     in.span = outer.span = b->span;
-    IrValue *operands[2] = {row->shared, in_slot(a, row, &outer, &in, map, slot)};
+    IrValue *operands[2] = {row->shared, place(a, row, &outer, &in, map)};
     const IrType *type = load_of(row->first)->results[0].type;
     IrOp *load = ir_op_create(&in, IR_MEM_LOAD, 2, operands, 1, &type);
     ir_attr_set_int(load, "align", row->width * row->size);
@@ -375,7 +368,7 @@ static void copy_first_rows(const Ahead *a) {
     for (unsigned i = 0; i < a->count; i++) {
         bool carried = is_carried(&a->rows[i]);
         IrBuilder b = ir_builder_before(carried ? a->rows[i].first : a->loop);
-        copy_row(a, &a->rows[i], &b, a->rows[i].first, begin, NULL, true);
+        copy_row(a, &a->rows[i], &b, a->rows[i].first, begin, true);
     }
     ir_op_create(&before, IR_ASYNC_COMMIT, 0, NULL, 0, NULL);
 }
@@ -386,7 +379,7 @@ static void copy_next_rows(const Ahead *a, IrOp *before) {
     IrValue *number = a->loop->regions[0]->args[0], *next = next_turn(a, &issue);
     IrBuilder inside = if_next(a, &issue, next);
     for (unsigned i = 0; i < a->count; i++)
-        copy_row(a, &a->rows[i], &inside, a->rows[i].next, is_carried(&a->rows[i]) ? number : next, NULL, !a->rows[i].alike);
+        copy_row(a, &a->rows[i], &inside, a->rows[i].next, is_carried(&a->rows[i]) ? number : next, !a->rows[i].alike);
     ir_yield(&inside, 0, NULL);
     ir_op_create(&issue, IR_ASYNC_COMMIT, 0, NULL, 0, NULL);
 }
@@ -399,7 +392,7 @@ static void copy_ahead(Ahead *a) {
     wait_for_all(&head);
     for (unsigned i = 0; i < a->count; i++) {
         const Row *r = &a->rows[i];
-        IrValue *old = is_carried(r) ? a->loop->regions[0]->args[1 + r->index] : &r->first->results[0], *row = read_back(a, r, &head, NULL);
+        IrValue *old = is_carried(r) ? a->loop->regions[0]->args[1 + r->index] : &r->first->results[0], *row = read_back(a, r, &head);
         row->name = old->name;
         ir_replace_uses(old, row);
     }
@@ -433,13 +426,13 @@ static IrOp *arrival_in(const IrBlock *body) {
 static void load_ahead(PassContext *ctx, IrFunc *f) {
     Seen seen = {0};
     bool meets = ir_func_attr(f, "meeting");
-    if ((!ir_func_attr_int(f, "resident", 0) && !meets) || ir_func_attr(f, "slots") || !target_has(ctx->target, TARGET_CP_ASYNC)) return;
+    if ((!ir_func_attr_int(f, "resident", 0) && !meets) || ir_func_attr(f, "lags") || !target_has(ctx->target, TARGET_CP_ASYNC)) return;
     ir_walk(f->body, look, &seen);
     if (seen.async) return; /* groups are counted there */
     for (IrOp *op = f->body->first; op; op = op->next) {
         if (op->opcode != IR_FOR || (!op->result_count && !meets)) continue;
         Ahead a = {.ctx = ctx, .func = f, .loop = op, .threads = WARP * ir_func_attr_int(f, "num_warps", 1),
-                   .number = op->regions[0]->args[0], .slots = 1};
+                   .number = op->regions[0]->args[0]};
         if (meets) a.meets = arrival_in(op->regions[0]);
         find_rows(&a);
         if (a.count) copy_ahead(&a);
@@ -447,106 +440,155 @@ static void load_ahead(PassContext *ctx, IrFunc *f) {
     }
 }
 
-/* ---- Rings ---- */
+/* ---- Items that are mapped a turn behind their sums ---- */
 
-static IrValue *slot_of(const Ahead *a, IrBuilder *b, IrValue *turn) { return ir_binary(b, IR_MOD, turn, ir_const_index(b, a->slots)); }
-
-/* Do two values of the two parts come to the same where their numbers do? */
-static bool is_like(const Lag *lag, const IrOp *map, const IrOp *other, const IrValue *v, const IrValue *w) {
+/* Do values of the two parts come to the same where their items do? */
+static bool is_alike(const Lag *lag, const IrOp *map, const IrOp *other, const IrValue *v, const IrValue *w) {
     if (v == w || (v == lag->coming && w == lag->item)) return true;
     if (!v->def && !w->def) return home_of(v) == map->regions[0] && home_of(w) == other->regions[0] && v->index == w->index;
     if (!v->def || !w->def || v->def->opcode != w->def->opcode || v->def->operand_count != w->def->operand_count || v->type != w->type) return false;
     if (!ir_has_trait(v->def, IR_PURE) || v->def->region_count || !ir_attrs_equal(v->def, w->def)) return false;
     for (unsigned i = 0; i < v->def->operand_count; i++)
-        if (!is_like(lag, map, other, v->def->operands[i], w->def->operands[i])) return false;
+        if (!is_alike(lag, map, other, v->def->operands[i], w->def->operands[i])) return false;
     return true;
 }
 
 static bool loads_the_same(const Lag *lag, const IrOp *map, const IrOp *other) {
     const IrOp *load = load_of(map), *again = load_of(other);
-    if (!load || !again || load->operand_count != again->operand_count || load->results[0].type != again->results[0].type) return false;
-    if (map->results[0].type != other->results[0].type || !ir_attrs_equal(map, other)) return false;
+    if (load->operand_count != again->operand_count || map->results[0].type != other->results[0].type || !ir_attrs_equal(map, other)) return false;
     for (unsigned i = 0; i < load->operand_count; i++)
-        if (!is_like(lag, map, other, load->operands[i], again->operands[i])) return false;
+        if (!is_alike(lag, map, other, load->operands[i], again->operands[i])) return false;
     return true;
 }
 
-/* The rows that a part loads, if they are not the first part's. */
-static void find_ring_rows(Ahead *a, const Lag *lag, const IrOp *part, int64_t *used) {
-    a->part = part->regions[0];
-    bool second = part == lag->second;
+static void enter_part(Ahead *a, const Lag *lag, bool second) {
+    a->part = (second ? lag->second : lag->first)->regions[0];
     a->number = second ? lag->item : lag->coming;
-    for (IrOp *op = part->regions[0]->first; op; op = op->next) {
+}
+
+/* The first part's row that the map loads, too. */
+static Row *summed_row(Ahead *a, const Lag *lag, const IrOp *map) {
+    for (unsigned i = 0; i < a->count; i++)
+        if (!a->rows[i].mapped && loads_the_same(lag, a->rows[i].first, map)) return &a->rows[i];
+    return NULL;
+}
+
+static void find_lagging_rows(Ahead *a, const Lag *lag, bool second, int64_t *used) {
+    enter_part(a, lag, second);
+    for (IrOp *op = a->part->first; op; op = op->next) {
         Row row;
-        bool known = false;
         if (op->opcode != IR_MAP || !read_own(a, op, &row)) continue;
-        for (unsigned i = 0; i < a->count && second; i++) {
-            Row *r = &a->rows[i];
-            if (r->second || r->next != r->first || !loads_the_same(lag, r->first, op)) continue;
-            r->next = op;
-            known = true;
-            break;
-        }
-        row.second = second;
-        if (!known) keep_row(a, row, used);
+        Row *summed = second ? summed_row(a, lag, op) : NULL;
+        if (second) row.mapped = op;
+        if (summed) summed->mapped = op;
+        else keep_row(a, row, used);
     }
 }
 
-/* What the parts load in the turn of that number, into its slot, where there is such a turn. */
+/* What a turn loads, if there is one of that number. */
 static void copy_turn(Ahead *a, const Lag *lag, IrBuilder *b, IrValue *turn) {
     IrValue *exists = ir_binary(b, IR_LT, turn, lag->turns);
     IrBuilder in = ir_builder_at_end(ir_op_create(b, IR_IF, 1, &exists, 0, NULL)->regions[0]);
-    IrValue *slot = slot_of(a, &in, turn), *item = ir_binary(&in, IR_ADD, lag->block, ir_binary(&in, IR_MUL, turn, lag->blocks));
+    IrValue *item = ir_binary(&in, IR_ADD, lag->block, ir_binary(&in, IR_MUL, turn, lag->blocks));
     for (unsigned i = 0; i < a->count; i++) {
-        const Row *r = &a->rows[i];
-        a->part = (r->second ? lag->second : lag->first)->regions[0];
-        a->number = r->second ? lag->item : lag->coming;
-        copy_row(a, r, &in, r->first, item, slot, true);
+        enter_part(a, lag, a->rows[i].first == a->rows[i].mapped);
+        copy_row(a, &a->rows[i], &in, a->rows[i].first, item, true);
     }
     ir_yield(&in, 0, NULL);
     ir_op_create(b, IR_ASYNC_COMMIT, 0, NULL, 0, NULL);
 }
 
-/* The map reads what was copied for it. */
-static void read_slot(const Ahead *a, const Row *row, IrOp *map, IrValue *turn) {
-    IrBuilder b = ir_builder_before(map);
-    b.span = map->span;
-    IrValue *old = ir_result(map, 0), *value = read_back(a, row, &b, slot_of(a, &b, turn));
+/* A fragment of what stands for nothing: the first turn maps nothing. */
+static IrValue *nothing(const Row *row, IrBuilder *b) {
+    IrOp *map = like(row, b, true);
+    IrBuilder in = ir_builder_at_end(map->regions[0]);
+    const IrType *type = load_of(row->first)->results[0].type;
+    IrOp *zero = ir_op_create(&in, IR_CONST, 0, NULL, 1, &type);
+    if (dtype_is_float(type->dtype)) ir_attr_set_float(zero, "value", 0);
+    else ir_attr_set_int(zero, "value", 0);
+    IrValue *value = ir_result(zero, 0);
+    ir_yield(&in, 1, &value);
+    return ir_result(map, 0);
+}
+
+/* The loop with the fragments that are mapped a turn later. */
+static IrOp *longer_loop(const Ahead *a, IrValue **inits, IrValue **next, unsigned carried) {
+    IrOp *old = a->loop;
+    IrBuilder b = ir_builder_before(old);
+    b.span = old->span;
+    IrBlock *from = old->regions[0];
+    IrOp *loop = ir_for(&b, old->operands[0], old->operands[1], old->operands[2], carried, inits, from->args[0]->name);
+    IrBlock *to = loop->regions[0];
+    ir_replace_uses(from->args[0], to->args[0]);
+    for (IrOp *op = from->first, *after; op != from->last; op = after) {
+        after = op->next;
+        ir_op_move_to_end(op, to);
+    }
+    IrBuilder end = ir_builder_at_end(to);
+    ir_yield(&end, carried, next);
+    return loop;
+}
+
+/* What the second part needs comes from the turn before. */
+static void carry_rows(Ahead *a, IrValue **next) {
+    IrValue **inits = ARENA_ARRAY(a->ctx->scratch, IrValue *, a->count + 1);
+    unsigned carried = 0;
+    IrBuilder before = ir_builder_before(a->loop);
+    for (unsigned i = 0; i < a->count; i++)
+        if (a->rows[i].mapped) inits[carried++] = nothing(&a->rows[i], &before);
+    IrOp *old = a->loop;
+    a->loop = longer_loop(a, inits, next, carried);
+    carried = 0;
+    for (unsigned i = 0; i < a->count; i++) {
+        if (!a->rows[i].mapped) continue;
+        IrValue *row = a->loop->regions[0]->args[1 + carried++];
+        row->name = a->rows[i].mapped->results[0].name;
+        ir_replace_uses(&a->rows[i].mapped->results[0], row);
+    }
+    ir_op_erase(old->regions[0]->last);
+    ir_op_erase(old);
+}
+
+/* The first part reads what was copied for it. */
+static void sum_from_place(const Ahead *a, const Row *row) {
+    IrBuilder b = ir_builder_before(row->first);
+    b.span = row->first->span;
+    IrValue *old = ir_result(row->first, 0), *value = read_back(a, row, &b);
     value->name = old->name;
     ir_replace_uses(old, value);
 }
 
-void load_ring_ahead(PassContext *ctx, IrFunc *f, const Lag *lag) {
+/* Copies to shared memory are issued when a turn has read what the one before left there: its sums, and what the next turn maps. */
+void load_lagging(PassContext *ctx, IrFunc *f, Lag *lag) {
     enum { LINE = 128 };
     int64_t used = (ir_func_attr_int(f, "shared_bytes", 0) + LINE - 1) / LINE * LINE;
-    Ahead a = {.ctx = ctx, .func = f, .loop = lag->loop, .threads = WARP * ir_func_attr_int(f, "num_warps", 1), .slots = lag->slots};
+    Ahead a = {.ctx = ctx, .func = f, .loop = lag->loop, .threads = WARP * ir_func_attr_int(f, "num_warps", 1)};
     OpList ops = ops_collect(ctx->scratch, lag->loop->regions[0]);
     a.rows = ARENA_ARRAY(ctx->scratch, Row, ops.len + 1);
-    find_ring_rows(&a, lag, lag->first, &used);
-    find_ring_rows(&a, lag, lag->second, &used);
+    find_lagging_rows(&a, lag, false, &used);
+    find_lagging_rows(&a, lag, true, &used);
     if (!a.count) return;
     ir_func_attr_set_int(f, "shared_bytes", used);
-    IrValue *turn = lag->loop->regions[0]->args[0];
-    IrBuilder before = ir_builder_before(lag->loop), head = ir_builder_before(lag->loop->regions[0]->first),
-              end = ir_builder_before(lag->loop->regions[0]->last), after = ir_builder_after(lag->loop);
-    IrOp *fill = ir_for(&before, ir_const_index(&before, 0), ir_const_index(&before, a.slots - 1), ir_const_index(&before, 1), 0, NULL, "early");
-    IrBuilder in = ir_builder_at_end(fill->regions[0]);
-    copy_turn(&a, lag, &in, fill->regions[0]->args[0]);
-    ir_yield(&in, 0, NULL);
-    ir_attr_set_int(ir_op_create(&head, IR_ASYNC_WAIT, 0, NULL, 0, NULL), "pending", a.slots - 2);
-    copy_turn(&a, lag, &end, ir_binary(&end, IR_ADD, turn, ir_const_index(&end, a.slots - 1)));
-    wait_for_all(&after);
+    IrBlock *body = a.loop->regions[0];
+    IrBuilder before = ir_builder_before(a.loop), head = ir_builder_before(body->first), end = ir_builder_before(body->last);
+    IrValue **next = ARENA_ARRAY(ctx->scratch, IrValue *, a.count + 1);
+    unsigned carried = 0;
+    copy_turn(&a, lag, &before, ir_const_index(&before, 0));
+    wait_for_all(&head);
     for (unsigned i = 0; i < a.count; i++) {
         const Row *r = &a.rows[i];
-        IrBuilder b = ir_builder_before(lag->second->regions[0]->first);
-        IrValue *behind = ir_binary(&b, IR_ADD, turn, ir_const_index(&b, a.slots - 1)); /* a turn ago, in the ring */
-        if (!r->second) read_slot(&a, r, r->first, turn);
-        if (r->second || r->next != r->first) read_slot(&a, r, r->next, behind);
+        if (r->first != r->mapped) sum_from_place(&a, r);
+        if (r->mapped) next[carried++] = read_back(&a, r, &end);
     }
+    copy_turn(&a, lag, &end, ir_binary(&end, IR_ADD, body->args[0], ir_const_index(&end, 1)));
+    carry_rows(&a, next);
     for (unsigned i = 0; i < a.count; i++) {
-        if (a.rows[i].next != a.rows[i].first) ir_op_erase(a.rows[i].next);
+        if (a.rows[i].mapped && a.rows[i].mapped != a.rows[i].first) ir_op_erase(a.rows[i].mapped);
         ir_op_erase(a.rows[i].first);
     }
+    lag->loop = a.loop;
+    IrBuilder after = ir_builder_after(a.loop);
+    wait_for_all(&after);
 }
 
 bool pass_load_ahead(PassContext *ctx) {

@@ -224,7 +224,7 @@ static void join_lagging(PassContext *ctx, IrFunc *f, const IrFunc *before, cons
     IrOp *end = f->body->last, *old = f->body->first;
     IrBuilder b = ir_builder_before(old);
     IrValue *zero = ir_const_index(&b, 0), *one = ir_const_index(&b, 1);
-    Lag lag = {.block = special(&b, "ctaid.x"), .blocks = special(&b, "nctaid.x"), .slots = (unsigned)ir_func_attr_int(f, "slots", 2)};
+    Lag lag = {.block = special(&b, "ctaid.x"), .blocks = special(&b, "nctaid.x")};
     lag.turns = turns_of(&lag, &b, item_count(f, items_name, items));
     lag.loop = ir_for(&b, zero, ir_binary(&b, IR_ADD, lag.turns, one), one, 0, NULL, "turn");
     IrValue *turn = lag.loop->regions[0]->args[0];
@@ -256,7 +256,7 @@ static void join_lagging(PassContext *ctx, IrFunc *f, const IrFunc *before, cons
     make_resident(f, items, row);
     tell(f, lag.first, lag.second);
     ir_walk(f->body, drop_promises, NULL);
-    load_ring_ahead(ctx, f, &lag);
+    load_lagging(ctx, f, &lag);
     ir_simplify(f);
 }
 
@@ -273,7 +273,7 @@ bool pass_meet_steps(PassContext *ctx) {
         if (f->level != IR_LEVEL_KERNEL || !meets || ir_func_attr(f, "meeting") || !all_have_partners(f)) continue;
         const char *name = meets->string, *items = param_new_name(ctx->module, "items");
         for (IrFunc *g = f; g; g = g->next)
-            if (is_same_kernel(g, f)) (ir_func_attr(g, "slots") ? join_lagging : join)(ctx, g, partner_of(g), items);
+            if (is_same_kernel(g, f)) (ir_func_attr_int(g, "lags", 0) ? join_lagging : join)(ctx, g, partner_of(g), items);
         remove_versions(ctx->module, name);
     }
     return true;

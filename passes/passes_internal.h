@@ -199,9 +199,8 @@ typedef struct {
     IrOp *first, *second;      /* branches: what a turn does of the item that comes, and of the one of the turn before */
     IrValue *coming, *item;    /* their numbers, in the branches */
     IrValue *block, *blocks, *turns; /* outside of the loop; the block's item of turn t is block + t * blocks */
-    unsigned slots;
 } Lag;
-/* What the parts load by their item's number alone is copied to a ring of `slots` in shared memory, `slots` - 1 turns ahead. */
-void load_ring_ahead(PassContext *ctx, IrFunc *f, const Lag *lag);
+/* What the parts load by their item's number alone is copied to shared memory a turn ahead; what the second part needs of it is carried to the next turn. */
+void load_lagging(PassContext *ctx, IrFunc *f, Lag *lag);
 
 #endif
