@@ -44,6 +44,7 @@ CExpr c_load_scalar(CPrinter *p, const IrOp *op) {
     const char *element = c_element(p, op->operands[0], op->operands[1]);
     CExpr e = {element, C_PREC_PRIMARY};
     if (streams(p, op)) e = c_make(p, C_PREC_PRIMARY, "__ldcs(&%s)", element);
+    if (ir_attr_bool(op, "peeks")) e = c_make(p, C_PREC_UNARY, "*(const volatile float *)&%s", element);
     if (ir_attr_bool(op, "awaits"))
         e = c_make(p, C_PREC_PRIMARY, "%s(&%s)", c_helper(p, C_HELPER_AWAIT, DTYPE_NONE, DTYPE_NONE), element);
     if (op->results[0].type->dtype == DTYPE_BOOL) e = c_make(p, C_PREC_EQ, "%s != 0", e.text);

@@ -229,6 +229,8 @@ static LLVMValueRef awaited_load(Ptx *p, LLVMValueRef address) {
 
 static LLVMValueRef plain_load(Ptx *p, const IrOp *op, const IrType *t, LLVMValueRef address) {
     if (ir_attr_bool(op, "awaits")) return awaited_load(p, address);
+    if (ir_attr_bool(op, "peeks"))
+        return ptx_asm(p, ptx_type(p, DTYPE_F32), 1, &address, "ld.relaxed.gpu.global.b32 $0, [$1];", "=f,l,~{memory}", true);
     LLVMValueRef x = LLVMBuildLoad2(p->b, ptx_scalar_type(p, t), address, "");
     LLVMSetAlignment(x, alignment_of(op, t));
     return x;

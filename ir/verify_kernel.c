@@ -96,7 +96,7 @@ static bool check_mem_load(Verifier *v, const IrOp *op) {
     for (const IrUse *use = op->operands[0]->uses; use && ir_attr_bool(op, "predicated"); use = use->next)
         NEED(v, op, use->op->opcode != IR_MEM_STORE && use->op->opcode != IR_MEM_ATOMIC, "a predicated load is of memory that is only read");
     if (!check_address(v, op, 0, t)) return false;
-    if (ir_attr_bool(op, "awaits") && !check_told(v, op, op->operands[0], t)) return false;
+    if ((ir_attr_bool(op, "awaits") || ir_attr_bool(op, "peeks")) && !check_told(v, op, op->operands[0], t)) return false;
     if (op->operand_count == 2) return true;
     NEED(v, op, ir_type_is_bool(op->operands[2]->type), "the mask is a bool scalar");
     NEED(v, op, op->operands[3]->type == ir_type_scalar(v->module, t->dtype),

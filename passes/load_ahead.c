@@ -558,6 +558,61 @@ static void sum_from_place(const Ahead *a, const Row *row) {
     ir_replace_uses(old, value);
 }
 
+/* The load of a map that waits for one element of another block, and does nothing else; null: it is another map. */
+static IrOp *awaited_by(const IrOp *map) {
+    IrOp *load = NULL;
+    if (map->opcode != IR_MAP || map->result_count != 1) return NULL;
+    for (IrOp *op = map->regions[0]->first; op; op = op->next) {
+        if (op->opcode == IR_MEM_LOAD && !load && ir_attr_bool(op, "awaits")) load = op;
+        else if (!is_terminator(op) && (!ir_has_trait(op, IR_PURE) || op->region_count)) return NULL;
+    }
+    return load && map->regions[0]->last->operands[0] == &load->results[0] ? load : NULL;
+}
+
+/* The map awaits only what `early` has not seen: 0, or -0, which is there at once. */
+static void await_rest(IrOp *map, IrOp *load, IrValue *early) {
+    IrBlock *body = map->regions[0];
+    IrBuilder b = ir_builder_before(load);
+    IrValue **operands = ARENA_ARRAY(b.module->arena, IrValue *, body->arg_count + 1);
+    const IrType *type = load->results[0].type;
+    operands[0] = early;
+    for (unsigned i = 0; i < body->arg_count; i++) operands[1 + i] = body->args[i];
+    IrValue *seen = ir_result(ir_op_create(&b, IR_FRAG_GET, body->arg_count + 1, operands, 1, &type), 0);
+    IrOp *zero = ir_op_create(&b, IR_CONST, 0, NULL, 1, &type);
+    ir_attr_set_float(zero, "value", 0);
+    IrValue *absent = ir_binary(&b, IR_EQ, seen, ir_result(zero, 0));
+    if (load->operand_count > 2) absent = ir_binary(&b, IR_AND, load->operands[2], absent);
+    IrValue *all[4] = {load->operands[0], load->operands[1], absent, seen};
+    IrOp *rest = ir_op_create(&b, IR_MEM_LOAD, 4, all, 1, &type);
+    ir_attr_copy(rest, load, "align");
+    ir_attr_set_bool(rest, "awaits", true);
+    ir_replace_uses(&load->results[0], ir_result(rest, 0));
+    ir_op_erase(load);
+}
+
+/* A look at what the turn awaits, before it does anything else: mostly all of it is there, and has come when the sums are made. */
+static void look_early(Ahead *a, const Lag *lag) {
+    IrBlock *body = a->loop->regions[0];
+    IrBuilder b = ir_builder_before(body->first);
+    IrValue *before = ir_binary(&b, IR_MAX, ir_binary(&b, IR_SUB, body->args[0], ir_const_index(&b, 1)), ir_const_index(&b, 0));
+    IrValue *item = ir_binary(&b, IR_ADD, lag->block, ir_binary(&b, IR_MUL, before, lag->blocks));
+    enter_part(a, lag, true);
+    for (IrOp *op = lag->second->regions[0]->first; op; op = op->next) {
+        IrOp *load = awaited_by(op);
+        if (!load || !map_is_movable(a, op)) continue;
+        IrValueMap *values = ir_value_map_create(a->ctx->scratch);
+        ir_value_map_set(values, a->number, item);
+        b.span = op->span;
+        for (const IrOp *in = op->regions[0]->first; in; in = in->next)
+            for (unsigned i = 0; i < in->operand_count; i++) make_again(a, &b, values, in->operands[i]);
+        IrOp *early = ir_op_clone(&b, op, values);
+        IrOp *look = awaited_by(early);
+        ir_attr_remove(look, "awaits");
+        ir_attr_set_bool(look, "peeks", true);
+        await_rest(op, load, ir_result(early, 0));
+    }
+}
+
 /* Copies to shared memory are issued when a turn has read what the one before left there: its sums, and what the next turn maps. */
 void load_lagging(PassContext *ctx, IrFunc *f, Lag *lag) {
     enum { LINE = 128 };
@@ -565,6 +620,7 @@ void load_lagging(PassContext *ctx, IrFunc *f, Lag *lag) {
     Ahead a = {.ctx = ctx, .func = f, .loop = lag->loop, .threads = WARP * ir_func_attr_int(f, "num_warps", 1)};
     OpList ops = ops_collect(ctx->scratch, lag->loop->regions[0]);
     a.rows = ARENA_ARRAY(ctx->scratch, Row, ops.len + 1);
+    look_early(&a, lag);
     find_lagging_rows(&a, lag, false, &used);
     find_lagging_rows(&a, lag, true, &used);
     if (!a.count) return;

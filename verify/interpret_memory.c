@@ -133,7 +133,7 @@ static void await(Machine *m, const Memory *memory, int64_t at) {
 static void run_mem_load(Machine *m, Inst *inst, const uint8_t *active) {
     const Slot *ptr = inst->operands[0];
     Slot *r = inst->results[0];
-    bool masked = inst->op->operand_count > 2, awaits = ir_attr_bool(inst->op, "awaits");
+    bool masked = inst->op->operand_count > 2, awaits = ir_attr_bool(inst->op, "awaits"), peeks = ir_attr_bool(inst->op, "peeks");
     int64_t size = (int64_t)dtype_size(r->dtype), bytes = size * (int64_t)r->n;
     int64_t align = ir_attr_int(inst->op, "align", 1);
     for (size_t t = 0; t < m->threads; t++) {
@@ -146,7 +146,7 @@ static void run_mem_load(Machine *m, Inst *inst, const uint8_t *active) {
         int64_t at = memory_address(m, ptr, inst->operands[1]->cells[t].i, bytes, align, t);
         if (awaits)
             await(m, ptr->memory, at);
-        else
+        else if (!peeks)
             memory_note(m, ptr->memory, at, bytes, t, false);
         for (size_t e = 0; e < r->n; e++)
             to[e] = cell_load(r->dtype, ptr->memory->data + at + (int64_t)e * size);
