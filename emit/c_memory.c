@@ -50,6 +50,9 @@ CExpr c_load_scalar(CPrinter *p, const IrOp *op) {
     const char *element = c_element(p, op->operands[0], op->operands[1]);
     CExpr e = {element, C_PREC_PRIMARY};
     if (streams(p, op)) e = c_make(p, C_PREC_PRIMARY, "__ldcs(&%s)", element);
+    if (ir_attr_bool(op, "peeks")) e = c_make(p, C_PREC_UNARY, "*(const volatile float *)&%s", element);
+    if (ir_attr_bool(op, "awaits"))
+        e = c_make(p, C_PREC_PRIMARY, "%s(&%s)", c_helper(p, C_HELPER_AWAIT, DTYPE_NONE, DTYPE_NONE), element);
     if (op->results[0].type->dtype == DTYPE_BOOL) e = c_make(p, C_PREC_EQ, "%s != 0", e.text);
     if (op->operand_count < 3) return e;
     CExpr other = c_use(p, op->operands[3]);
@@ -402,6 +405,8 @@ static void store_vec(CPrinter *p, const IrOp *op) {
 static const char *store_text(CPrinter *p, const IrOp *op) {
     const char *to = c_element(p, op->operands[1], op->operands[2]),
                *value = c_use(p, op->operands[0]).text;
+    if (ir_attr_bool(op, "publishes"))
+        return arena_printf(p->arena, "%s(&%s, %s);", c_helper(p, C_HELPER_PUBLISH, DTYPE_NONE, DTYPE_NONE), to, value);
     return arena_printf(p->arena, streams(p, op) ? "__stcs(&%s, %s);" : "%s = %s;", to, value);
 }
 

@@ -219,7 +219,18 @@ static LLVMValueRef spread(Ptx *p, LLVMValueRef x, const IrType *t) {
     return v;
 }
 
+/* The thread waits until another block has published the element: its bits are 0 before. */
+static LLVMValueRef awaited_load(Ptx *p, LLVMValueRef address) {
+    static const char text[] = "{ .reg .pred p; AGAIN: ld.relaxed.gpu.global.b32 $0, [$1]; setp.ne.b32 p, $0, 0; @p bra COME; "
+                               "nanosleep.u32 32; bra AGAIN; COME: }";
+    LLVMValueRef bits = ptx_asm(p, LLVMInt32TypeInContext(p->context), 1, &address, text, "=&r,l,~{memory}", true);
+    return LLVMBuildBitCast(p->b, bits, ptx_type(p, DTYPE_F32), "");
+}
+
 static LLVMValueRef plain_load(Ptx *p, const IrOp *op, const IrType *t, LLVMValueRef address) {
+    if (ir_attr_bool(op, "awaits")) return awaited_load(p, address);
+    if (ir_attr_bool(op, "peeks"))
+        return ptx_asm(p, ptx_type(p, DTYPE_F32), 1, &address, "ld.relaxed.gpu.global.b32 $0, [$1];", "=f,l,~{memory}", true);
     LLVMValueRef x = LLVMBuildLoad2(p->b, ptx_scalar_type(p, t), address, "");
     LLVMSetAlignment(x, alignment_of(op, t));
     return x;
@@ -227,6 +238,13 @@ static LLVMValueRef plain_load(Ptx *p, const IrOp *op, const IrType *t, LLVMValu
 
 static LLVMBasicBlockRef new_block(Ptx *p) {
     return LLVMAppendBasicBlockInContext(p->context, p->function, "");
+}
+
+static void publish(Ptx *p, LLVMValueRef value, LLVMValueRef address) {
+    static const char text[] = "{ .reg .pred p; .reg .b32 %v; setp.eq.b32 p, $1, 0; selp.b32 %v, 0x80000000, $1, p; "
+                               "st.relaxed.gpu.global.b32 [$0], %v; }";
+    LLVMValueRef args[2] = {address, LLVMBuildBitCast(p->b, value, LLVMInt32TypeInContext(p->context), "")};
+    ptx_asm(p, LLVMVoidTypeInContext(p->context), 2, args, text, "l,r,~{memory}", true);
 }
 
 static LLVMValueRef branched_load(Ptx *p, const IrOp *op, const IrType *t, LLVMValueRef address,
@@ -334,8 +352,10 @@ void ptx_store(Ptx *p, const IrOp *op) {
         LLVMBuildCondBr(p->b, ptx_use(p, op->operands[3]), store, join);
         LLVMPositionBuilderAtEnd(p->b, store);
     }
-    LLVMValueRef s = LLVMBuildStore(p->b, x, address);
-    LLVMSetAlignment(s, alignment_of(op, &t));
+    if (ir_attr_bool(op, "publishes"))
+        publish(p, x, address);
+    else
+        LLVMSetAlignment(LLVMBuildStore(p->b, x, address), alignment_of(op, &t));
     if (join) {
         LLVMBuildBr(p->b, join);
         LLVMPositionBuilderAtEnd(p->b, join);

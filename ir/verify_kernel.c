@@ -83,12 +83,20 @@ static bool check_address(Verifier *v, const IrOp *op, unsigned ptr, const IrTyp
     return true;
 }
 
+/* An element by which one block tells others something. */
+static bool check_told(Verifier *v, const IrOp *op, const IrValue *ptr, const IrType *t) {
+    NEED(v, op, t == ir_type_scalar(v->module, DTYPE_F32) && ptr->type->space == IR_SPACE_GLOBAL, "blocks publish and await single f32 in global memory");
+    NEED(v, op, ir_func_attr_int(v->func, "cooperative", 0), "blocks wait for each other in cooperative launches only");
+    return true;
+}
+
 static bool check_mem_load(Verifier *v, const IrOp *op) {
     const IrType *t = op->results[0].type;
     NEED(v, op, op->operand_count != 3, "a mask comes with the other value");
     for (const IrUse *use = op->operands[0]->uses; use && ir_attr_bool(op, "predicated"); use = use->next)
         NEED(v, op, use->op->opcode != IR_MEM_STORE && use->op->opcode != IR_MEM_ATOMIC, "a predicated load is of memory that is only read");
     if (!check_address(v, op, 0, t)) return false;
+    if ((ir_attr_bool(op, "awaits") || ir_attr_bool(op, "peeks")) && !check_told(v, op, op->operands[0], t)) return false;
     if (op->operand_count == 2) return true;
     NEED(v, op, ir_type_is_bool(op->operands[2]->type), "the mask is a bool scalar");
     NEED(v, op, op->operands[3]->type == ir_type_scalar(v->module, t->dtype),
@@ -98,6 +106,7 @@ static bool check_mem_load(Verifier *v, const IrOp *op) {
 
 static bool check_mem_store(Verifier *v, const IrOp *op) {
     if (!check_address(v, op, 1, op->operands[0]->type)) return false;
+    if (ir_attr_bool(op, "publishes") && !check_told(v, op, op->operands[1], op->operands[0]->type)) return false;
     NEED(v, op, op->operand_count == 3 || ir_type_is_bool(op->operands[3]->type),
          "the mask is a bool scalar");
     return true;

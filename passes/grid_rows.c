@@ -20,8 +20,18 @@
 
 #include "passes_internal.h"
 
-/* Rows are cut so that a thread holds LANES of them, which fills half of its registers; as much again is under way to the shared memory. */
-enum { MOST_FOLDS = 3, THREADS = 512, LANES = 64, BLOCKS = 1, CHUNK = THREADS * LANES, ELEMENT_BYTES = 4, TEAMS = 2, LITTLE = 4, LOOPS = 3 };
+enum { MOST_FOLDS = 3, ELEMENT_BYTES = 4, LITTLE = 4, LOOPS = 3 };
+
+/* How rows are cut into chunks, and what holds these: `threads` of `lanes` each, `blocks` a multiprocessor; the blocks of `teams` rows are resident. */
+typedef struct {
+    int64_t threads, lanes, blocks, teams;
+    bool lags; /* a chunk is mapped behind the sums of the next one */
+} Shape;
+
+/* A thread's lanes fill half of its registers; as much again is under way to the shared memory. Blocks wait at a counter. */
+static const Shape meeting = {.threads = 512, .lanes = 64, .blocks = 1, .teams = 2};
+/* Blocks publish sums that others await, and map a chunk while the row's other blocks sum theirs. */
+static const Shape lagging = {.threads = 512, .lanes = 64, .blocks = 1, .teams = 1, .lags = true};
 
 typedef struct {
     IrFunc *func;
@@ -46,7 +56,10 @@ typedef struct {
     const Aff *rows, *inner, *extent, *chunks; /* chunks: of a row */
     DerivedSymbol used;
     const char *counters;
+    const Shape *shape;
 } Rows;
+
+static int64_t chunk_of(const Rows *r) { return r->shape->threads * r->shape->lanes; }
 
 /* ---- What the steps are ---- */
 
@@ -335,7 +348,7 @@ static bool read_map(Rows *r, IrFunc *func) {
     r->map_axes = axes_analyse(r->ctx->scratch, func);
     r->map_class = axes_of(r->map_axes, &r->again->results[0], 0);
     const AxisClass *c = axes_class(r->map_axes, r->map_class);
-    if (c->constant < 1 || CHUNK % c->constant || !is_kept_alive(c) || c->reduced) return false;
+    if (c->constant < 1 || chunk_of(r) % c->constant || !is_kept_alive(c) || c->reduced) return false;
     if (!read_map_lanes(r) || !reads_again(r, r->again)) return false;
     return r->map_inner && r->map_inner != r->map_chunk && r->map_row != r->map_chunk;
 }
@@ -378,13 +391,13 @@ static bool have_same_sizes(Rows *r) {
 
 static const Aff *chunks_of_part(const Rows *r) {
     AffCtx *c = r->ctx->module->affs;
-    return aff_ceildiv(c, r->extent, aff_const(c, CHUNK));
+    return aff_ceildiv(c, r->extent, aff_const(c, chunk_of(r)));
 }
 
 /* So many lanes hold the partial results of a row. */
 static int64_t most_chunks(const Rows *r) {
-    int64_t lanes = 32, bytes = CHUNK * (int64_t)dtype_size(r->load->operands[0]->type->dtype);
-    while (lanes < r->ctx->target->sms * BLOCKS / TEAMS) lanes *= 2;
+    int64_t lanes = 32, bytes = chunk_of(r) * (int64_t)dtype_size(r->load->operands[0]->type->dtype);
+    while (lanes < r->ctx->target->sms * r->shape->blocks / r->shape->teams && lanes < r->shape->threads) lanes *= 2;
     int64_t few = bytes / LITTLE / (int64_t)(r->fold_count * dtype_size(r->folds[0]->results[0].type->dtype));
     return lanes < few ? lanes : few;
 }
@@ -393,26 +406,36 @@ static int64_t most_chunks(const Rows *r) {
 static const Aff *used_with(const Rows *r, const Aff *sms) {
     AffCtx *c = r->ctx->module->affs;
     const Target *t = r->ctx->target;
-    const Aff *one = aff_const(c, 1), *blocks = aff_mul(c, r->rows, r->chunks), *room = aff_mul(c, sms, aff_const(c, BLOCKS));
-    const Aff *of_row = aff_floordiv(c, room, aff_const(c, TEAMS));
+    const Aff *one = aff_const(c, 1), *blocks = aff_mul(c, r->rows, r->chunks), *room = aff_mul(c, sms, aff_const(c, r->shape->blocks));
+    const Aff *of_row = aff_floordiv(c, room, aff_const(c, r->shape->teams));
     const Aff *size = aff_const(c, (int64_t)dtype_size(r->load->operands[0]->type->dtype));
     const Aff *bytes = aff_mul(c, aff_mul(c, aff_mul(c, r->rows, r->inner), r->extent), size);
     const Aff *all = aff_min(c, one, aff_sub(c, r->chunks, one));                               /* more blocks than one */
     all = aff_min(c, all, aff_sub(c, aff_add(c, aff_min(c, of_row, aff_const(c, most_chunks(r))), one), r->chunks)); /* several rows at a time */
     all = aff_min(c, all, aff_sub(c, blocks, room));                                            /* more rows than these */
-    all = aff_min(c, all, aff_sub(c, r->extent, aff_const(c, CHUNK / 2)));                      /* chunks are half full */
+    all = aff_min(c, all, aff_sub(c, r->extent, aff_const(c, chunk_of(r) / 2)));                      /* chunks are half full */
     all = aff_min(c, all, aff_sub(c, bytes, aff_const(c, t->l2_bytes)));
     return aff_max(c, aff_const(c, 0), all);
+}
+
+/* Are the partial results sums that can be awaited themselves? They add the same as -0, and their bits are 0 before. */
+static bool may_lag(const Rows *r) {
+    const Target *t = r->ctx->target;
+    int64_t room = t->shared_bytes_sm / lagging.blocks, own = lagging.threads * lagging.lanes * (int64_t)dtype_size(r->load->operands[0]->type->dtype);
+    for (unsigned i = 0; i < r->fold_count; i++)
+        if (strcmp(ir_attr_str(r->folds[i], "kind", ""), "add") != 0 || r->folds[i]->results[0].type->dtype != DTYPE_F32) return false;
+    return target_has(t, TARGET_CP_ASYNC) && own < (room < t->shared_bytes_block ? room : t->shared_bytes_block);
 }
 
 static bool find(Rows *r, IrFunc *a) {
     IrFunc *f = a->next, *b = f ? f->next : NULL;
     const Target *t = r->ctx->target;
-    if (!b || f->level != IR_LEVEL_TILE || b->level != IR_LEVEL_TILE || !t->sms || !t->l2_bytes || t->threads_sm < THREADS) return false;
+    if (!b || f->level != IR_LEVEL_TILE || b->level != IR_LEVEL_TILE || !t->sms || !t->l2_bytes || t->threads_sm < r->shape->threads) return false;
     if (param_named(a, "num_sms")) return false; /* a size that is called so */
     int64_t step = ir_func_attr_int(a, "step", 0);
     if (ir_func_attr_int(f, "step", 0) != step + 1 || ir_func_attr_int(b, "step", 0) != step + 2) return false;
     if (!read_part(r, a) || !read_finish(r, f)) return false;
+    if (may_lag(r)) r->shape = &lagging;
     r->part_row = r->stores[0]->operands[2 + r->row_axis];
     r->part_inner = r->stores[0]->operands[3 - r->row_axis];
     if (!read_map(r, b) || !is_alone(r) || !have_same_sizes(r)) return false;
@@ -438,7 +461,7 @@ static void add_workspaces(const Rows *r, IrFunc *func) {
         Dtype dtype = r->folds[i]->results[0].type->dtype;
         func_add_workspace(func, r->sums[i], ir_type_tensor(m, dtype, 2, extents), aff_mul(m->affs, elements, pitch));
     }
-    func_add_workspace(func, r->counters, ir_type_tensor(m, DTYPE_I32, 1, extents), elements);
+    if (r->counters) func_add_workspace(func, r->counters, ir_type_tensor(m, DTYPE_I32, 1, extents), elements);
 }
 
 /* Loops over `trips` ahead of all that the function does, one in the other; a builder in the innermost. */
@@ -476,9 +499,9 @@ static void erase_loop(IrOp *loop) {
 static void drop_old(const Rows *r, IrFunc *func, IrOp *loop) {
     erase_loop(loop);
     remove_unused(r->ctx->scratch, func->body);
-    ir_func_attr_set_int(func, "num_warps", THREADS / 32);
-    ir_func_attr_set_int(func, "min_blocks", BLOCKS);
-    ir_func_attr_set_int(func, "row_lanes", CHUNK); /* no passes over a chunk */
+    ir_func_attr_set_int(func, "num_warps", r->shape->threads / 32);
+    ir_func_attr_set_int(func, "min_blocks", r->shape->blocks);
+    ir_func_attr_set_int(func, "row_lanes", chunk_of(r)); /* no passes over a chunk */
 }
 
 /* Clones an op of the class for a chunk in place of what it was made for. */
@@ -489,7 +512,7 @@ static IrOp *clone_chunk(const Rows *r, IrBuilder *b, IrOp *op, IrValueMap *map,
     const IrValue *tile = store ? op->operands[0] : op->result_count ? &op->results[0] : NULL;
     int axis = tile && is_tile(tile) ? axes_find(axes, tile, index) : -1;
     if (axis < 0) return copy;
-    if (!store) copy->results[0].type = type_with_extent(m, copy->results[0].type, (unsigned)axis, CHUNK);
+    if (!store) copy->results[0].type = type_with_extent(m, copy->results[0].type, (unsigned)axis, chunk_of(r));
     unsigned operand, tensor_axis;
     if ((store || op->opcode == IR_TILE_LOAD) && slice_operand(op, (unsigned)axis, &operand, &tensor_axis)) {
         ir_set_operand(copy, operand, span[0]);
@@ -498,8 +521,8 @@ static IrOp *clone_chunk(const Rows *r, IrBuilder *b, IrOp *op, IrValueMap *map,
     return copy;
 }
 
-static void make_span(IrBuilder *b, IrValue *chunk, IrValue **span) {
-    IrValue *length = ir_const_index(b, CHUNK);
+static void make_span(const Rows *r, IrBuilder *b, IrValue *chunk, IrValue **span) {
+    IrValue *length = ir_const_index(b, chunk_of(r));
     span[0] = ir_binary(b, IR_MUL, chunk, length);
     span[1] = ir_binary(b, IR_ADD, span[0], length);
 }
@@ -520,7 +543,7 @@ static void make_shares(const Rows *r, IrFunc *func) {
     IrValue *variables[NEST], *span[2];
     IrValueMap *map = ir_value_map_create(r->ctx->scratch);
     IrBuilder b = make_grid(r, func, variables);
-    make_span(&b, variables[PIECE], span);
+    make_span(r, &b, variables[PIECE], span);
     unsigned loop = 0;
     size_t index = SIZE_MAX;
     for (size_t i = 0; i < ops.len; i++) {
@@ -592,7 +615,7 @@ static void make_kept(const Rows *r, IrFunc *func) {
     IrValueMap *map = ir_value_map_create(r->ctx->scratch);
     PointerTable results = pointer_table(r->ctx->scratch);
     IrBuilder b = make_grid(r, func, variables);
-    make_span(&b, variables[PIECE], span);
+    make_span(r, &b, variables[PIECE], span);
     finish_here(r, func, &b, variables, &results, values);
     unsigned loop = 0;
     size_t index = SIZE_MAX;
@@ -618,10 +641,23 @@ static void make_kept(const Rows *r, IrFunc *func) {
     drop_old(r, func, outer);
 }
 
-static void make_zeros(const Rows *r, IrFunc *func) {
+/* What blocks wait for is not there yet. */
+static void clear_sums(const Rows *r, IrFunc *func) {
+    IrModule *m = r->ctx->module;
+    const Aff *lanes = aff_const(m->affs, most_chunks(r)), *trips[] = {r->used.name, r->rows};
+    static const char *const names[] = {"used", "row"};
+    IrValue *variables[2];
+    IrBuilder b = make_nest(func, 2, trips, names, variables);
+    IrValue *zero = tile_splat(&b, ir_type_tile(m, DTYPE_F32, 1, &lanes, NULL), 0);
+    for (unsigned i = 0; i < r->fold_count; i++) {
+        IrValue *operands[] = {zero, param_named(func, r->sums[i]), variables[1], ir_const_index(&b, 0), ir_aff_emit(&b, r->chunks)};
+        ir_attr_set_str(ir_op_create(&b, IR_TILE_STORE, 5, operands, 0, NULL), "axes", "pr");
+    }
+}
+
+static void clear_counters(const Rows *r, IrFunc *func) {
     enum { ZEROS = 1024 };
     IrModule *m = r->ctx->module;
-    OpList ops = ops_collect(r->ctx->scratch, func->body);
     const Aff *lanes = aff_const(m->affs, ZEROS), *trips[] = {r->used.name, aff_ceildiv(m->affs, r->rows, lanes)};
     static const char *const names[] = {"used", "some"};
     IrValue *variables[2];
@@ -630,6 +666,14 @@ static void make_zeros(const Rows *r, IrFunc *func) {
     IrValue *zero = tile_splat(&b, ir_type_tile(m, DTYPE_I32, 1, &lanes, NULL), 0);
     IrValue *operands[] = {zero, param_named(func, r->counters), begin, ir_binary(&b, IR_ADD, begin, ir_const_index(&b, ZEROS))};
     ir_attr_set_str(ir_op_create(&b, IR_TILE_STORE, 4, operands, 0, NULL), "axes", "r");
+}
+
+static void make_zeros(const Rows *r, IrFunc *func) {
+    OpList ops = ops_collect(r->ctx->scratch, func->body);
+    if (r->counters)
+        clear_counters(r, func);
+    else
+        clear_sums(r, func);
     ir_func_attr_set_int(func, "vector_bytes", 1); /* too little for versions */
     for (size_t i = 0; i < ops.len; i++)
         if (ops.data[i]->opcode == IR_PARALLEL) {
@@ -653,7 +697,7 @@ static void keep(Rows *r) {
     IrFunc *old[] = {r->part.func, r->finish.func, r->map.func};
     int64_t step = ir_func_attr_int(old[0], "step", 0);
     r->used = derived_symbol(m, "kept", used_with(r, aff_sym(m->affs, "num_sms")));
-    r->counters = param_new_name(m, "arrived");
+    if (!r->shape->lags) r->counters = param_new_name(m, "arrived");
     for (unsigned i = 0; i < r->fold_count; i++) r->sums[i] = param_new_name(m, arena_printf(m->arena, "%s_all", r->partials[i]));
     steps_make_room(m, step + 2, 3);
     IrFunc *shares = add_step(r, old[0], "shares"), *zeros = add_step(r, old[0], "zeros"), *kept = add_step(r, old[2], "kept");
@@ -661,7 +705,8 @@ static void keep(Rows *r) {
     make_shares(r, shares);
     make_kept(r, kept);
     ir_func_attr_set_str(kept, "meets", shares->name);
-    ir_func_attr_set_str(kept, "counters", r->counters);
+    if (r->counters) ir_func_attr_set_str(kept, "counters", r->counters);
+    else ir_func_attr_set_int(kept, "lags", 1);
     ir_func_attr_set_aff(kept, "of_row", r->chunks);
     for (unsigned i = 0; i < COUNT_OF(old); i++) {
         add_symbols(r, old[i]);
@@ -675,7 +720,7 @@ bool pass_grid_rows(PassContext *ctx) {
     for (IrFunc *f = ctx->module->first, *next; f; f = next) {
         next = f->next;
         if (f->level != IR_LEVEL_TILE || f->state != IR_STATE_OPEN) continue;
-        Rows found = {.ctx = ctx};
+        Rows found = {.ctx = ctx, .shape = &meeting};
         if (find(&found, f)) keep(&found);
     }
     return true;

@@ -33,6 +33,7 @@ typedef struct {
     IrOp *first, *next; /* the maps that load it; one map where the turn loads it itself */
     int64_t pieces, width, size; /* of a thread; elements of one access; bytes of an element */
     bool alike;         /* the same lanes are absent at every turn */
+    IrOp *mapped;       /* of items that are mapped a turn behind their sums: what loads it for the map; null: the sums alone need it */
     IrValue *shared;
 } Row;
 
@@ -44,7 +45,11 @@ typedef struct {
     unsigned count;
     int64_t threads;
     IrOp *meets; /* where the block has told the others that it arrived; null: it tells nobody */
+    IrValue *number;       /* that of the turn, which the loads depend on */
+    const IrBlock *part;   /* of the loop's body, where the loads stand; null: they stand in the body itself */
 } Ahead;
+
+static bool is_of_turn(const Ahead *a, const IrBlock *block) { return block == a->loop->regions[0] || (a->part && block == a->part); }
 
 /* ---- Which loops ---- */
 
@@ -71,10 +76,8 @@ static bool has_one_use(const IrValue *v) { return v->uses && !v->uses->next; }
 
 /* Can the value be had anywhere in the loop's body: index arithmetic of its number and of what stands outside? */
 static bool is_movable(const Ahead *a, const IrValue *v) {
-    const IrBlock *body = a->loop->regions[0];
-    if (!is_inside(home_of(v), body)) return true;
-    if (!v->def) return v == body->args[0];
-    if (v->def->block != body || !ir_has_trait(v->def, IR_PURE) || v->def->region_count) return false;
+    if (v == a->number || !is_inside(home_of(v), a->loop->regions[0])) return true;
+    if (!v->def || !is_of_turn(a, v->def->block) || !ir_has_trait(v->def, IR_PURE) || v->def->region_count) return false;
     for (unsigned i = 0; i < v->def->operand_count; i++)
         if (!is_movable(a, v->def->operands[i])) return false;
     return true;
@@ -241,7 +244,7 @@ static void copy_piece(const Row *row, IrBuilder *b, const IrOp *load, IrValueMa
 
 /* The value made again at `b`. */
 static void make_again(const Ahead *a, IrBuilder *b, IrValueMap *values, IrValue *v) {
-    if (!v->def || v->def->block != a->loop->regions[0] || ir_value_map_get(values, v) != v) return;
+    if (!v->def || !is_of_turn(a, v->def->block) || ir_value_map_get(values, v) != v) return;
     for (unsigned i = 0; i < v->def->operand_count; i++) make_again(a, b, values, v->def->operands[i]);
     ir_op_clone(b, v->def, values);
 }
@@ -249,7 +252,7 @@ static void make_again(const Ahead *a, IrBuilder *b, IrValueMap *values, IrValue
 /* What `map` loads, copied at `b`, in the turn of that number. */
 static void copy_row(const Ahead *a, const Row *row, IrBuilder *b, const IrOp *map, IrValue *number, bool others) {
     IrValueMap *values = ir_value_map_create(a->ctx->scratch);
-    ir_value_map_set(values, a->loop->regions[0]->args[0], number);
+    ir_value_map_set(values, a->number, number);
     const IrOp *load = load_of(map);
     b->span = map->span;
     for (const IrOp *op = map->regions[0]->first; op; op = op->next)
@@ -430,17 +433,225 @@ static IrOp *arrival_in(const IrBlock *body) {
 static void load_ahead(PassContext *ctx, IrFunc *f) {
     Seen seen = {0};
     bool meets = ir_func_attr(f, "meeting");
-    if ((!ir_func_attr_int(f, "resident", 0) && !meets) || !target_has(ctx->target, TARGET_CP_ASYNC)) return;
+    if ((!ir_func_attr_int(f, "resident", 0) && !meets) || ir_func_attr(f, "lags") || !target_has(ctx->target, TARGET_CP_ASYNC)) return;
     ir_walk(f->body, look, &seen);
     if (seen.async) return; /* groups are counted there */
     for (IrOp *op = f->body->first; op; op = op->next) {
         if (op->opcode != IR_FOR || (!op->result_count && !meets)) continue;
-        Ahead a = {.ctx = ctx, .func = f, .loop = op, .threads = WARP * ir_func_attr_int(f, "num_warps", 1)};
+        Ahead a = {.ctx = ctx, .func = f, .loop = op, .threads = WARP * ir_func_attr_int(f, "num_warps", 1),
+                   .number = op->regions[0]->args[0]};
         if (meets) a.meets = arrival_in(op->regions[0]);
         find_rows(&a);
         if (a.count) copy_ahead(&a);
         return;
     }
+}
+
+/* ---- Items that are mapped a turn behind their sums ---- */
+
+/* Do values of the two parts come to the same where their items do? */
+static bool is_alike(const Lag *lag, const IrOp *map, const IrOp *other, const IrValue *v, const IrValue *w) {
+    if (v == w || (v == lag->coming && w == lag->item)) return true;
+    if (!v->def && !w->def) return home_of(v) == map->regions[0] && home_of(w) == other->regions[0] && v->index == w->index;
+    if (!v->def || !w->def || v->def->opcode != w->def->opcode || v->def->operand_count != w->def->operand_count || v->type != w->type) return false;
+    if (!ir_has_trait(v->def, IR_PURE) || v->def->region_count || !ir_attrs_equal(v->def, w->def)) return false;
+    for (unsigned i = 0; i < v->def->operand_count; i++)
+        if (!is_alike(lag, map, other, v->def->operands[i], w->def->operands[i])) return false;
+    return true;
+}
+
+static bool loads_the_same(const Lag *lag, const IrOp *map, const IrOp *other) {
+    const IrOp *load = load_of(map), *again = load_of(other);
+    if (load->operand_count != again->operand_count || map->results[0].type != other->results[0].type || !ir_attrs_equal(map, other)) return false;
+    for (unsigned i = 0; i < load->operand_count; i++)
+        if (!is_alike(lag, map, other, load->operands[i], again->operands[i])) return false;
+    return true;
+}
+
+static void enter_part(Ahead *a, const Lag *lag, bool second) {
+    a->part = (second ? lag->second : lag->first)->regions[0];
+    a->number = second ? lag->item : lag->coming;
+}
+
+/* The first part's row that the map loads, too. */
+static Row *summed_row(Ahead *a, const Lag *lag, const IrOp *map) {
+    for (unsigned i = 0; i < a->count; i++)
+        if (!a->rows[i].mapped && loads_the_same(lag, a->rows[i].first, map)) return &a->rows[i];
+    return NULL;
+}
+
+static void find_lagging_rows(Ahead *a, const Lag *lag, bool second, int64_t *used) {
+    enter_part(a, lag, second);
+    for (IrOp *op = a->part->first; op; op = op->next) {
+        Row row;
+        if (op->opcode != IR_MAP || !read_own(a, op, &row)) continue;
+        Row *summed = second ? summed_row(a, lag, op) : NULL;
+        if (second) row.mapped = op;
+        if (summed) summed->mapped = op;
+        else keep_row(a, row, used);
+    }
+}
+
+/* What a turn loads, if there is one of that number. */
+static void copy_turn(Ahead *a, const Lag *lag, IrBuilder *b, IrValue *turn) {
+    IrValue *exists = ir_binary(b, IR_LT, turn, lag->turns);
+    IrBuilder in = ir_builder_at_end(ir_op_create(b, IR_IF, 1, &exists, 0, NULL)->regions[0]);
+    IrValue *item = ir_binary(&in, IR_ADD, lag->block, ir_binary(&in, IR_MUL, turn, lag->blocks));
+    for (unsigned i = 0; i < a->count; i++) {
+        enter_part(a, lag, a->rows[i].first == a->rows[i].mapped);
+        copy_row(a, &a->rows[i], &in, a->rows[i].first, item, true);
+    }
+    ir_yield(&in, 0, NULL);
+    ir_op_create(b, IR_ASYNC_COMMIT, 0, NULL, 0, NULL);
+}
+
+/* A fragment of what stands for nothing: the first turn maps nothing. */
+static IrValue *nothing(const Row *row, IrBuilder *b) {
+    IrOp *map = like(row, b, true);
+    IrBuilder in = ir_builder_at_end(map->regions[0]);
+    const IrType *type = load_of(row->first)->results[0].type;
+    IrOp *zero = ir_op_create(&in, IR_CONST, 0, NULL, 1, &type);
+    if (dtype_is_float(type->dtype)) ir_attr_set_float(zero, "value", 0);
+    else ir_attr_set_int(zero, "value", 0);
+    IrValue *value = ir_result(zero, 0);
+    ir_yield(&in, 1, &value);
+    return ir_result(map, 0);
+}
+
+/* The loop with the fragments that are mapped a turn later. */
+static IrOp *longer_loop(const Ahead *a, IrValue **inits, IrValue **next, unsigned carried) {
+    IrOp *old = a->loop;
+    IrBuilder b = ir_builder_before(old);
+    b.span = old->span;
+    IrBlock *from = old->regions[0];
+    IrOp *loop = ir_for(&b, old->operands[0], old->operands[1], old->operands[2], carried, inits, from->args[0]->name);
+    IrBlock *to = loop->regions[0];
+    ir_replace_uses(from->args[0], to->args[0]);
+    for (IrOp *op = from->first, *after; op != from->last; op = after) {
+        after = op->next;
+        ir_op_move_to_end(op, to);
+    }
+    IrBuilder end = ir_builder_at_end(to);
+    ir_yield(&end, carried, next);
+    return loop;
+}
+
+/* What the second part needs comes from the turn before. */
+static void carry_rows(Ahead *a, IrValue **next) {
+    IrValue **inits = ARENA_ARRAY(a->ctx->scratch, IrValue *, a->count + 1);
+    unsigned carried = 0;
+    IrBuilder before = ir_builder_before(a->loop);
+    for (unsigned i = 0; i < a->count; i++)
+        if (a->rows[i].mapped) inits[carried++] = nothing(&a->rows[i], &before);
+    IrOp *old = a->loop;
+    a->loop = longer_loop(a, inits, next, carried);
+    carried = 0;
+    for (unsigned i = 0; i < a->count; i++) {
+        if (!a->rows[i].mapped) continue;
+        IrValue *row = a->loop->regions[0]->args[1 + carried++];
+        row->name = a->rows[i].mapped->results[0].name;
+        ir_replace_uses(&a->rows[i].mapped->results[0], row);
+    }
+    ir_op_erase(old->regions[0]->last);
+    ir_op_erase(old);
+}
+
+/* The first part reads what was copied for it. */
+static void sum_from_place(const Ahead *a, const Row *row) {
+    IrBuilder b = ir_builder_before(row->first);
+    b.span = row->first->span;
+    IrValue *old = ir_result(row->first, 0), *value = read_back(a, row, &b);
+    value->name = old->name;
+    ir_replace_uses(old, value);
+}
+
+/* The load of a map that waits for one element of another block, and does nothing else; null: it is another map. */
+static IrOp *awaited_by(const IrOp *map) {
+    IrOp *load = NULL;
+    if (map->opcode != IR_MAP || map->result_count != 1) return NULL;
+    for (IrOp *op = map->regions[0]->first; op; op = op->next) {
+        if (op->opcode == IR_MEM_LOAD && !load && ir_attr_bool(op, "awaits")) load = op;
+        else if (!is_terminator(op) && (!ir_has_trait(op, IR_PURE) || op->region_count)) return NULL;
+    }
+    return load && map->regions[0]->last->operands[0] == &load->results[0] ? load : NULL;
+}
+
+/* The map awaits only what `early` has not seen: 0, or -0, which is there at once. */
+static void await_rest(IrOp *map, IrOp *load, IrValue *early) {
+    IrBlock *body = map->regions[0];
+    IrBuilder b = ir_builder_before(load);
+    IrValue **operands = ARENA_ARRAY(b.module->arena, IrValue *, body->arg_count + 1);
+    const IrType *type = load->results[0].type;
+    operands[0] = early;
+    for (unsigned i = 0; i < body->arg_count; i++) operands[1 + i] = body->args[i];
+    IrValue *seen = ir_result(ir_op_create(&b, IR_FRAG_GET, body->arg_count + 1, operands, 1, &type), 0);
+    IrOp *zero = ir_op_create(&b, IR_CONST, 0, NULL, 1, &type);
+    ir_attr_set_float(zero, "value", 0);
+    IrValue *absent = ir_binary(&b, IR_EQ, seen, ir_result(zero, 0));
+    if (load->operand_count > 2) absent = ir_binary(&b, IR_AND, load->operands[2], absent);
+    IrValue *all[4] = {load->operands[0], load->operands[1], absent, seen};
+    IrOp *rest = ir_op_create(&b, IR_MEM_LOAD, 4, all, 1, &type);
+    ir_attr_copy(rest, load, "align");
+    ir_attr_set_bool(rest, "awaits", true);
+    ir_replace_uses(&load->results[0], ir_result(rest, 0));
+    ir_op_erase(load);
+}
+
+/* A look at what the turn awaits, before it does anything else: mostly all of it is there, and has come when the sums are made. */
+static void look_early(Ahead *a, const Lag *lag) {
+    IrBlock *body = a->loop->regions[0];
+    IrBuilder b = ir_builder_before(body->first);
+    IrValue *before = ir_binary(&b, IR_MAX, ir_binary(&b, IR_SUB, body->args[0], ir_const_index(&b, 1)), ir_const_index(&b, 0));
+    IrValue *item = ir_binary(&b, IR_ADD, lag->block, ir_binary(&b, IR_MUL, before, lag->blocks));
+    enter_part(a, lag, true);
+    for (IrOp *op = lag->second->regions[0]->first; op; op = op->next) {
+        IrOp *load = awaited_by(op);
+        if (!load || !map_is_movable(a, op)) continue;
+        IrValueMap *values = ir_value_map_create(a->ctx->scratch);
+        ir_value_map_set(values, a->number, item);
+        b.span = op->span;
+        for (const IrOp *in = op->regions[0]->first; in; in = in->next)
+            for (unsigned i = 0; i < in->operand_count; i++) make_again(a, &b, values, in->operands[i]);
+        IrOp *early = ir_op_clone(&b, op, values);
+        IrOp *look = awaited_by(early);
+        ir_attr_remove(look, "awaits");
+        ir_attr_set_bool(look, "peeks", true);
+        await_rest(op, load, ir_result(early, 0));
+    }
+}
+
+/* Copies to shared memory are issued when a turn has read what the one before left there: its sums, and what the next turn maps. */
+void load_lagging(PassContext *ctx, IrFunc *f, Lag *lag) {
+    enum { LINE = 128 };
+    int64_t used = (ir_func_attr_int(f, "shared_bytes", 0) + LINE - 1) / LINE * LINE;
+    Ahead a = {.ctx = ctx, .func = f, .loop = lag->loop, .threads = WARP * ir_func_attr_int(f, "num_warps", 1)};
+    OpList ops = ops_collect(ctx->scratch, lag->loop->regions[0]);
+    a.rows = ARENA_ARRAY(ctx->scratch, Row, ops.len + 1);
+    look_early(&a, lag);
+    find_lagging_rows(&a, lag, false, &used);
+    find_lagging_rows(&a, lag, true, &used);
+    if (!a.count) return;
+    ir_func_attr_set_int(f, "shared_bytes", used);
+    IrBlock *body = a.loop->regions[0];
+    IrBuilder before = ir_builder_before(a.loop), head = ir_builder_before(body->first), end = ir_builder_before(body->last);
+    IrValue **next = ARENA_ARRAY(ctx->scratch, IrValue *, a.count + 1);
+    unsigned carried = 0;
+    copy_turn(&a, lag, &before, ir_const_index(&before, 0));
+    wait_for_all(&head);
+    for (unsigned i = 0; i < a.count; i++) {
+        const Row *r = &a.rows[i];
+        if (r->first != r->mapped) sum_from_place(&a, r);
+        if (r->mapped) next[carried++] = read_back(&a, r, &end);
+    }
+    copy_turn(&a, lag, &end, ir_binary(&end, IR_ADD, body->args[0], ir_const_index(&end, 1)));
+    carry_rows(&a, next);
+    for (unsigned i = 0; i < a.count; i++) {
+        if (a.rows[i].mapped && a.rows[i].mapped != a.rows[i].first) ir_op_erase(a.rows[i].mapped);
+        ir_op_erase(a.rows[i].first);
+    }
+    lag->loop = a.loop;
+    IrBuilder after = ir_builder_after(a.loop);
+    wait_for_all(&after);
 }
 
 bool pass_load_ahead(PassContext *ctx) {

@@ -141,8 +141,16 @@ static IrValue *item_count(IrFunc *f, const char *name, const Aff *items) {
     return arg;
 }
 
+/* As many blocks as run at once, all of them, `row` of which wait for each other. */
+static void make_resident(IrFunc *f, const Aff *items, const Aff *row) {
+    AffCtx *c = f->module->affs;
+    const Aff *resident = aff_mul(c, aff_sym(c, "num_sms"), aff_const(c, ir_func_attr_int(f, "min_blocks", 1)));
+    ir_func_attr_set_aff(f, "grid_x", aff_min(c, items, resident));
+    ir_func_attr_set_aff(f, "meeting", row);
+    ir_func_attr_set_int(f, "cooperative", 1);
+}
+
 static void join(PassContext *ctx, IrFunc *f, const IrFunc *before, const char *items_name) {
-    IrModule *m = ctx->module;
     const Aff *items = aff_of(f, "grid_x"), *row = aff_of(f, "of_row");
     IrOp *end = f->body->last, *old = f->body->first == end ? NULL : f->body->first;
     IrBuilder b = ir_builder_before(f->body->first);
@@ -169,13 +177,87 @@ static void join(PassContext *ctx, IrFunc *f, const IrFunc *before, const char *
     ir_yield(&in, 0, NULL);
     int64_t own = ir_func_attr_int(f, "shared_bytes", 0), other = ir_func_attr_int(before, "shared_bytes", 0);
     if (own || other) ir_func_attr_set_int(f, "shared_bytes", own > other ? own : other);
-    const Aff *resident = aff_mul(m->affs, aff_sym(m->affs, "num_sms"), aff_const(m->affs, ir_func_attr_int(f, "min_blocks", 1)));
-    ir_func_attr_set_aff(f, "grid_x", aff_min(m->affs, items, resident));
-    ir_func_attr_set_aff(f, "meeting", row);
-    ir_func_attr_set_int(f, "cooperative", 1);
+    make_resident(f, items, row);
     ir_simplify(f);
     keep_loads(ctx, loop->regions[0]);
     ir_walk(f->body, drop_promises, NULL);
+}
+
+/* ---- The step whose blocks map an item a turn behind its sums ---- */
+
+/* What one part stores of a workspace and the other loads is published and awaited, element by element. */
+static void tell(IrFunc *f, const IrOp *first, const IrOp *second) {
+    for (unsigned i = 0; i < f->param_count; i++) {
+        bool stored = false, loaded = false;
+        if (f->params[i].kind != IR_PARAM_WORKSPACE) continue;
+        for (const IrUse *use = f->body->args[i]->uses; use; use = use->next) {
+            stored |= use->op->opcode == IR_MEM_STORE && is_inside_op(use->op->block, first);
+            loaded |= use->op->opcode == IR_MEM_LOAD && is_inside_op(use->op->block, second);
+        }
+        for (const IrUse *use = f->body->args[i]->uses; stored && loaded && use; use = use->next)
+            ir_attr_set_bool(use->op, use->op->opcode == IR_MEM_STORE ? "publishes" : "awaits", true);
+    }
+}
+
+/* Behind the other part's shared memory. */
+static void move_shared(void *context, IrOp *op) {
+    const int64_t *by = context;
+    if (op->opcode == IR_SHARED_PTR) ir_attr_set_int(op, "offset", ir_attr_int(op, "offset", 0) + *by);
+}
+
+static IrValue *item_of(const Lag *lag, IrBuilder *b, IrValue *turn) {
+    return ir_binary(b, IR_ADD, lag->block, ir_binary(b, IR_MUL, turn, lag->blocks));
+}
+
+static IrOp *branch(IrBuilder *b, IrValue *condition) { return ir_op_create(b, IR_IF, 1, &condition, 0, NULL); }
+
+/* How many items the block has: (items - block) / blocks, rounded up. */
+static IrValue *turns_of(const Lag *lag, IrBuilder *b, IrValue *items) {
+    IrValue *left = ir_binary(b, IR_SUB, ir_binary(b, IR_ADD, items, lag->blocks), ir_binary(b, IR_ADD, lag->block, ir_const_index(b, 1)));
+    return ir_binary(b, IR_FLOORDIV, left, lag->blocks);
+}
+
+static void join_lagging(PassContext *ctx, IrFunc *f, const IrFunc *before, const char *items_name) {
+    enum { LINE = 128 };
+    const Aff *items = aff_of(f, "grid_x"), *row = aff_of(f, "of_row");
+    int64_t own = (ir_func_attr_int(f, "shared_bytes", 0) + LINE - 1) / LINE * LINE, other = ir_func_attr_int(before, "shared_bytes", 0);
+    IrOp *end = f->body->last, *old = f->body->first;
+    IrBuilder b = ir_builder_before(old);
+    IrValue *zero = ir_const_index(&b, 0), *one = ir_const_index(&b, 1);
+    Lag lag = {.block = special(&b, "ctaid.x"), .blocks = special(&b, "nctaid.x")};
+    lag.turns = turns_of(&lag, &b, item_count(f, items_name, items));
+    lag.loop = ir_for(&b, zero, ir_binary(&b, IR_ADD, lag.turns, one), one, 0, NULL, "turn");
+    IrValue *turn = lag.loop->regions[0]->args[0];
+    IrBuilder in = ir_builder_at_end(lag.loop->regions[0]);
+    lag.first = branch(&in, ir_binary(&in, IR_LT, turn, lag.turns));
+    IrBuilder first = ir_builder_at_end(lag.first->regions[0]);
+    lag.coming = item_of(&lag, &first, turn);
+    place(ctx, &first, before, f, lag.coming);
+    ir_walk(lag.first->regions[0], move_shared, &own);
+    ir_yield(&first, 0, NULL);
+    /* The shared memory of either part: what a turn read of it the next one writes. */
+    ir_attr_set_str(ir_op_create(&in, IR_BARRIER, 0, NULL, 0, NULL), "scope", "block");
+    lag.second = branch(&in, ir_binary(&in, IR_LT, zero, turn));
+    IrBuilder second = ir_builder_at_end(lag.second->regions[0]);
+    lag.item = item_of(&lag, &second, ir_binary(&second, IR_SUB, turn, one));
+    for (IrOp *op = old, *next; op != end; op = next) {
+        next = op->next;
+        bool number = op->opcode == IR_SPECIAL && strcmp(ir_attr_str(op, "name", ""), "ctaid.x") == 0;
+        if (number) {
+            ir_replace_uses(&op->results[0], lag.item);
+            ir_op_erase(op);
+        } else {
+            ir_op_move_to_end(op, lag.second->regions[0]);
+        }
+    }
+    ir_yield(&second, 0, NULL);
+    ir_yield(&in, 0, NULL);
+    ir_func_attr_set_int(f, "shared_bytes", own + other);
+    make_resident(f, items, row);
+    tell(f, lag.first, lag.second);
+    ir_walk(f->body, drop_promises, NULL);
+    load_lagging(ctx, f, &lag);
+    ir_simplify(f);
 }
 
 static void remove_versions(IrModule *m, const char *name) {
@@ -191,7 +273,7 @@ bool pass_meet_steps(PassContext *ctx) {
         if (f->level != IR_LEVEL_KERNEL || !meets || ir_func_attr(f, "meeting") || !all_have_partners(f)) continue;
         const char *name = meets->string, *items = param_new_name(ctx->module, "items");
         for (IrFunc *g = f; g; g = g->next)
-            if (is_same_kernel(g, f)) join(ctx, g, partner_of(g), items);
+            if (is_same_kernel(g, f)) (ir_func_attr_int(g, "lags", 0) ? join_lagging : join)(ctx, g, partner_of(g), items);
         remove_versions(ctx->module, name);
     }
     return true;

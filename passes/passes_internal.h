@@ -192,4 +192,15 @@ void axes_set_extent(Axes *axes, size_t index, int64_t extent);
 /* Of rows that all read another tensor's row, too, so many make one iteration (group_rows.c), around which loops go. */
 int64_t group_rows_that_share(const PassContext *ctx, const IrOp *innermost);
 
+/* ---- Blocks that map an item a turn behind its sums (meet_steps.c, load_ahead.c) ---- */
+
+typedef struct {
+    IrOp *loop;                /* over turns: from 0 on, one more than the block has items */
+    IrOp *first, *second;      /* branches: what a turn does of the item that comes, and of the one of the turn before */
+    IrValue *coming, *item;    /* their numbers, in the branches */
+    IrValue *block, *blocks, *turns; /* outside of the loop; the block's item of turn t is block + t * blocks */
+} Lag;
+/* What the parts load by their item's number alone is copied to shared memory a turn ahead; what the second part needs of it is carried to the next turn. */
+void load_lagging(PassContext *ctx, IrFunc *f, Lag *lag);
+
 #endif

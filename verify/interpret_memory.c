@@ -159,10 +159,17 @@ void memory_note(Machine *m, Memory *memory, int64_t offset, int64_t bytes, size
     }
 }
 
+/* All blocks of the launch run in lockstep: what nobody has published by now is not coming. */
+static void await(Machine *m, const Memory *memory, int64_t at) {
+    uint32_t bits;
+    memcpy(&bits, memory->data + at, sizeof bits);
+    if (!bits) machine_trap(m, "byte %lld of %s is awaited, and nobody has published it", (long long)at, memory->name);
+}
+
 static void run_mem_load(Machine *m, Inst *inst, const uint8_t *active) {
     const Slot *ptr = inst->operands[0];
     Slot *r = inst->results[0];
-    bool masked = inst->op->operand_count > 2;
+    bool masked = inst->op->operand_count > 2, awaits = ir_attr_bool(inst->op, "awaits"), peeks = ir_attr_bool(inst->op, "peeks");
     int64_t size = (int64_t)dtype_size(r->dtype), bytes = size * (int64_t)r->n;
     int64_t align = ir_attr_int(inst->op, "align", 1);
     for (size_t t = 0; t < m->threads; t++) {
@@ -173,20 +180,34 @@ static void run_mem_load(Machine *m, Inst *inst, const uint8_t *active) {
             continue;
         }
         int64_t at = memory_address(m, ptr, inst->operands[1]->cells[t].i, bytes, align, t);
-        memory_note(m, ptr->memory, at, bytes, t, false);
+        if (awaits)
+            await(m, ptr->memory, at);
+        else if (!peeks)
+            memory_note(m, ptr->memory, at, bytes, t, false);
         for (size_t e = 0; e < r->n; e++)
             to[e] = cell_load(r->dtype, ptr->memory->data + at + (int64_t)e * size);
     }
 }
 
+static void publish(unsigned char *to, Cell value) {
+    uint32_t bits;
+    cell_store(DTYPE_F32, to, value);
+    memcpy(&bits, to, sizeof bits);
+    if (!bits) cell_store(DTYPE_F32, to, (Cell){.f = -0.0});
+}
+
 static void run_mem_store(Machine *m, Inst *inst, const uint8_t *active) {
     const Slot *value = inst->operands[0], *ptr = inst->operands[1];
-    bool masked = inst->op->operand_count > 3;
+    bool masked = inst->op->operand_count > 3, publishes = ir_attr_bool(inst->op, "publishes");
     int64_t size = (int64_t)dtype_size(value->dtype), bytes = size * (int64_t)value->n;
     int64_t align = ir_attr_int(inst->op, "align", 1);
     for (size_t t = 0; t < m->threads; t++) {
         if (!active[t] || (masked && !inst->operands[3]->cells[t].i)) continue;
         int64_t at = memory_address(m, ptr, inst->operands[2]->cells[t].i, bytes, align, t);
+        if (publishes) {
+            publish(ptr->memory->data + at, value->cells[t]);
+            continue;
+        }
         memory_note(m, ptr->memory, at, bytes, t, true);
         for (size_t e = 0; e < value->n; e++)
             cell_store(value->dtype, ptr->memory->data + at + (int64_t)e * size,
