@@ -7,7 +7,8 @@ A test file is one of two kinds:
               line. Commands run in bash with pipefail in the file's folder. Substituted: %sketchc,
               %sketch-opt, %emit_tool, %sema_dump, %s (this file), %t (a temporary path of this test, its folder exists).
               Helpers: FileCheck; `not CMD` (fails, but without a crash or an internal error);
-              `status N CMD` (exits with exactly N); `golden FILE` (standard input equals FILE).
+              `status N CMD` (exits with exactly N); `golden FILE` (standard input equals FILE); `others CMD` (a
+              compiler that is none of ours: runs where SANITIZED is not set, else only takes its input).
   goldens     a .sketch file without RUN lines: `sketchc FILE -o %t ARGS` exits with STATUS and
               writes exactly FILE.err to standard error. `ARGS:` (default: none) and
               `STATUS:` (default: 1) are comment lines of the file.
@@ -32,6 +33,7 @@ OUR_BUG, SANITIZER = 5, 99
 PRELUDE = f"""set -o pipefail
 not() {{ "$@"; local s=$?; [ $s -ne 0 ] && [ $s -ne {OUR_BUG} ] && [ $s -ne {SANITIZER} ] && [ $s -lt 124 ]; }}
 status() {{ local want=$1 s; shift; "$@"; s=$?; [ $s -eq $want ] || {{ echo "exit status $s, not $want" >&2; return 1; }}; }}
+others() {{ if [ -n "${{SANITIZED:-}}" ]; then cat > /dev/null; else "$@"; fi; }}
 golden() {{
   if [ -n "${{UPDATE_GOLDEN:-}}" ]; then cat > "$1"; else diff -u "$1" -; fi
 }}

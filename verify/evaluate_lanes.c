@@ -147,8 +147,9 @@ static double real_function(const Node *node, double a, double ea, double *e) {
     IrOpcode op = node->opcode;
     double v = scalar_math(op, a, 0), limit = node->largest * (1 + node->unit);
     *e = ea == 0 ? 0 : ea * math_slope(op, a - ea, a + ea);
+    if (ea == 0 || !(fabs(v) > limit)) return v;
     double low = scalar_math(op, a - ea, 0), high = scalar_math(op, a + ea, 0);
-    if (ea == 0 || !(fabs(v) > limit && fabs(low) > limit && fabs(high) > limit)) return v;
+    if (!(fabs(low) > limit && fabs(high) > limit)) return v;
     if (signbit(low) != signbit(high)) return v;
     *e = 0;
     return copysign(INFINITY, v);

@@ -11,11 +11,17 @@ void frame_flatten(const Frame *frame, const Shape *shape, int64_t *flat) {
             flat[l] = flat[l] * shape->extents[d] + frame->index[d][l];
 }
 
+/* Lanes are one behind the other mostly, or all the same: counted on from the lane before, without a division. */
 void shape_unflatten(const Shape *shape, const int64_t *flat, size_t count, int64_t **index) {
     for (size_t l = 0; l < count; l++) {
-        int64_t rest = flat[l];
-        for (unsigned d = shape->rank; d-- > 0; rest /= shape->extents[d])
-            index[d][l] = rest % shape->extents[d];
+        int64_t rest = flat[l], step = l ? flat[l] - flat[l - 1] : -1;
+        bool counts = step == 0 || step == 1;
+        for (unsigned d = shape->rank; d-- > 0 && counts;) {
+            int64_t next = index[d][l - 1] + step;
+            step = next == shape->extents[d];
+            index[d][l] = step ? 0 : next;
+        }
+        for (unsigned d = shape->rank; d-- > 0 && !counts; rest /= shape->extents[d]) index[d][l] = rest % shape->extents[d];
     }
 }
 

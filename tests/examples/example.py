@@ -54,12 +54,14 @@ class Example:
         self.env["PATH"] = os.pathsep.join([os.environ["PATH"], *(f"{h}/bin" for h in homes if h)])
         self.problems = form_problems(self.text)
 
+    def report(self, what: str, command: list, done: subprocess.CompletedProcess) -> None:
+        name = [pathlib.Path(command[0]).name, *command[1:]]
+        self.problems.append(f"{what}: {' '.join(map(str, name))}: status {done.returncode}\n{done.stdout[-3000:]}")
+
     def must(self, what: str, command: list) -> str:
         done = run(command, env=self.env, timeout=600)
         if done.returncode:
-            command[0] = pathlib.Path(command[0]).name
-            self.problems.append(f"{what}: {' '.join(map(str, command))}: status {done.returncode}\n"
-                                 f"{done.stdout[-3000:]}")
+            self.report(what, command, done)
         return "" if done.returncode else done.stdout
 
     def format(self) -> None:
@@ -89,19 +91,18 @@ class Example:
                 code = self.folder / f"{arch}.{suffix}"
                 command = [self.sketchc, "-q", self.file, "-t", target, f"--arch={arch}", "-o", code]
                 path = shutil.which(tool, path=self.env["PATH"])
-                if not self.has(target) or not self.must(f"{target} for {arch}", command) and not code.exists():
+                if not self.emitted(f"{target} for {arch}", command):
                     continue
                 # nvcc is slow; both architectures have one CUDA C but for the gemm's instructions.
                 if path and (tool == "ptxas" or arch == "sm_90a"):
                     extra = [] if tool == "ptxas" else ["-cubin", "-fmad=false", "-Werror", "all-warnings"]
                     self.must(tool, [path, f"-arch={arch}", *extra, code, "-o", self.folder / "cubin"])
 
-    def has(self, target: str) -> bool:
-        """A build without LLVM makes no PTX."""
-        if target != "nvptx":
-            return True
-        return "E0732" not in run([self.sketchc, "-q", self.file, "-t", "nvptx", "-o",
-                                   self.folder / "probe"], env=self.env).stdout
+    def emitted(self, what: str, command: list) -> bool:
+        done = run(command, env=self.env, timeout=600)
+        if done.returncode and "E0732" not in done.stdout:  # a build without LLVM makes no PTX
+            self.report(what, command, done)
+        return not done.returncode
 
 
 def main() -> int:
