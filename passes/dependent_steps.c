@@ -18,6 +18,8 @@
  */
 #include "passes_internal.h"
 
+enum { RELEASES = 0 };
+
 typedef struct {
     const IrFunc *func;
     bool *late; /* by parameter: a step before writes it */
@@ -133,7 +135,7 @@ bool pass_dependent_steps(PassContext *ctx) {
         int64_t step = ir_func_attr_int(f, "step", 0);
         if (f->level != IR_LEVEL_KERNEL || is_together(f)) continue;
         if (step > first && !ir_func_attr(f, "dependent")) wait_in(ctx, f);
-        if (step < last) ir_func_attr_set_int(f, "releases", 1);
+        if (RELEASES && step < last) ir_func_attr_set_int(f, "releases", 1);
     }
     return true;
 }
