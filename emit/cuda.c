@@ -1,10 +1,6 @@
 /* CUDA C: the dialect and the kernels. */
 #include "c_internal.h"
 
-static void begin_step(CPrinter *p, const IrFunc *f) {
-    if (ir_func_attr(f, "releases")) c_statement(p, "%s();", c_helper(p, C_HELPER_RELEASE_STEPS, DTYPE_NONE, DTYPE_NONE));
-}
-
 static void print_kernel(CPrinter *p, const IrFunc *f) {
     c_enter(p, f);
     long long threads = func_threads(f), min_blocks = ir_func_attr_int(f, "min_blocks", 0);
@@ -17,7 +13,6 @@ static void print_kernel(CPrinter *p, const IrFunc *f) {
     c_print_call(p, head, emit_entry_name(p->arena, f), c_parameters(p, f, true, NULL), ") {",
                  true);
     p->indent++;
-    begin_step(p, f);
     c_print_body(p, f);
     p->indent--;
     c_line(p, "}");

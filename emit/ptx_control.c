@@ -562,12 +562,6 @@ static void bind_params(Ptx *p, const IrFunc *f) {
     }
 }
 
-/* The next step's launch may begin as soon as all blocks have. */
-static void begin_step(Ptx *p, const IrFunc *f) {
-    LLVMTypeRef nothing = LLVMVoidTypeInContext(p->context);
-    if (ir_func_attr(f, "releases")) ptx_asm(p, nothing, 0, NULL, "griddepcontrol.launch_dependents;", "~{memory}", true);
-}
-
 bool ptx_function(Ptx *p, const IrFunc *f) {
     p->func = f;
     p->met = NULL;
@@ -591,7 +585,6 @@ bool ptx_function(Ptx *p, const IrFunc *f) {
     p->entry = new_block(p);
     LLVMBasicBlockRef start = new_block(p);
     LLVMPositionBuilderAtEnd(p->b, start);
-    begin_step(p, f);
     ptx_block(p, f->body);
     LLVMBuildRetVoid(p->b);
     LLVMPositionBuilderAtEnd(p->b, p->entry);

@@ -3,9 +3,8 @@
  * what:   every step but the first waits itself (steps.wait) until the launch before it is over, so that the device gets its blocks
  *         ready while the last ones of the step before run, instead of behind them. What needs nothing of the steps before stands
  *         ahead of the waiting: numbers, barriers, and loads of memory that no step before writes, which are moved there where only
- *         other loads and numbers are in front of them. Every step that has one behind it lets that begin as soon as all of its own
- *         blocks have (`releases`). As all steps wait, what a step waits for are all steps before it. Steps whose blocks meet must be
- *         resident all at once: they are launched behind the step before, as ever, and the one behind them as well.
+ *         other loads and numbers are in front of them. As all steps wait, what a step waits for are all steps before it. Steps whose
+ *         blocks meet must be resident all at once: they are launched behind the step before, as ever, and the one behind them as well.
  * needs:  kernel level, after meet_steps and fuse_maps, before coalesce; target cuda with clusters (compute capability 9.0)
  * keeps:  values, order of effects
  * breaks: nothing
@@ -121,19 +120,17 @@ static bool is_together(const IrFunc *f) {
 }
 
 bool pass_dependent_steps(PassContext *ctx) {
-    int64_t first = INT64_MAX, last = INT64_MIN;
+    int64_t first = INT64_MAX;
     if (!target_has(ctx->target, TARGET_CLUSTER)) return true;
     for (const IrFunc *f = ctx->module->first; f; f = f->next) {
         int64_t step = ir_func_attr_int(f, "step", 0);
         if (f->level != IR_LEVEL_KERNEL) continue;
         first = step < first ? step : first;
-        last = step > last ? step : last;
     }
     for (IrFunc *f = ctx->module->first; f; f = f->next) {
         int64_t step = ir_func_attr_int(f, "step", 0);
         if (f->level != IR_LEVEL_KERNEL || is_together(f)) continue;
         if (step > first && !ir_func_attr(f, "dependent")) wait_in(ctx, f);
-        if (step < last) ir_func_attr_set_int(f, "releases", 1);
     }
     return true;
 }

@@ -1,18 +1,8 @@
 #!/usr/bin/env bash
-# SK, LIB, REPO, OUTDIR as for all prototypes; about 40 s of a GPU. README.md says what it decides.
+# SK, LIB, REPO, OUTDIR as for all prototypes; about 30 s of a GPU. README.md says what it decides.
 set -u
-here=$(cd "$(dirname "$0")" && pwd) kb=$REPO/bench/kernelbench
+kb=$REPO/bench/kernelbench
 work=$(mktemp -d)
-for name in cross_entropy:095 layer_norm:040; do
-  one=${name%%:*}
-  "$SK" "$kb"/level1/"${name##*:}_$one".sketch -t cuda --arch=sm_90a -q -o "$work/$one.text"
-  python3 "$here/dependent.py" "$work/$one.text" "$here/$one.cu" "$work/$one.cu"
-  for p in 0 1 2 3; do
-    [ "$one$p" = layer_norm3 ] || nvcc -std=c++17 -arch=sm_90a -fmad=false -DPDL=$p -I"$here" "$work/$one.cu" -o "$work/$one.$p" &
-  done
-done
-wait
-for one in "$work"/*.[0123]; do "$one"; done
 problems() { # FOLDER RUN_OPTIONS...
   ARCH=sm_90a "$REPO"/bench/gpu_artifacts.sh "$SK" "$work/a_$1" "$work/$1"/*.sketch >/dev/null 2>&1
   python3 "$kb"/run.py "$LIB" "$work/a_$1" "${OUTDIR:-$work}/folds_$1.json" --samples 5 "${@:2}"
