@@ -373,7 +373,7 @@ class Convolution:
 sketch {self.name}_product implements {self.name} {{
     symbols: {self.symbols()};
     tensors: {self.tensors(self.flat or self.plane)}
-    constexpr: BM = {self.tile}, LM = {min(self.tile, FEW_RESULTS)}, BN = {self.positions}, BK = {self.depth}, LK = {min(self.depth, LEAST_DEPTH)}, ST = {self.stages}, CB = {next(d for d in (8, 16, 32, 64) if d >= min(self.channels, 64))}, T = {self.columns()}, {wide}FM = 64, FN = 64, FK = 32, RG = {self.group}, RS = {DEALT};
+    constexpr: BM = {self.tile}, LM = {min(self.tile, FEW_RESULTS)}, BN = {self.positions}, BK = {self.depth}, LK = {min(self.depth, LEAST_DEPTH)}, ST = {self.stages}, CB = {next(d for d in (8, 16, 32, 64) if d >= min(self.channels, 64))}, T = {self.columns()}, {wide}FM = 64, FN = 64, FK = 16, RG = {self.group}, RS = {DEALT};
 {lines(views, 1)}
     XH = alloc([B, {', '.join(self.kept())}, {phases}{channels}], dtype=f16)
     XW = alloc([{self.marks()}], dtype=i32)
@@ -611,7 +611,6 @@ store(lined -> {"YL" if self.dim > 1 else "Y"}[n, o*{results}:(o+1)*{results}, {
         tile = f"""{marks(place[grouped], 1, "wx")}if max(wide, worst) > 0:
     acc = alloc([FM, FN], init=0)
     for c in range(0, ceil({channels}, FK)):
-        @llm_hint("pipeline", stages=2)
         for k in range({count}):
             f = alloc([FM, FK])
             load({weights} -> f, pad=0)
