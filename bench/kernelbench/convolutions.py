@@ -314,6 +314,10 @@ class Convolution:
                 found.append(((f"{at} * {a.stride}" if a.stride > 1 else at) + (f" - {a.padding}" if a.padding else ""), (a.taps - 1) * a.dilation + 1))
         return found
 
+    def by_taps(self):
+        """Whether the weights lie tap by tap for the last launch, too: where its taps are the product's."""
+        return self.inner == 1 and not self.merged
+
     def kept(self):
         """Extents of the input as it lies prepared, behind the channels."""
         if self.flat:
@@ -369,14 +373,14 @@ class Convolution:
 sketch {self.name}_product implements {self.name} {{
     symbols: {self.symbols()};
     tensors: {self.tensors(self.flat or self.plane)}
-    constexpr: BM = {self.tile}, LM = {min(self.tile, FEW_RESULTS)}, BN = {self.positions}, BK = {self.depth}, LK = {min(self.depth, LEAST_DEPTH)}, ST = {self.stages}, CB = {next(d for d in (8, 16, 32, 64) if d >= min(self.channels, 64))}, T = {self.columns()}, {wide}FM = 64, FN = 64, FK = 32, RG = {self.group}, RS = {DEALT};
+    constexpr: BM = {self.tile}, LM = {min(self.tile, FEW_RESULTS)}, BN = {self.positions}, BK = {self.depth}, LK = {min(self.depth, LEAST_DEPTH)}, ST = {self.stages}, CB = {next(d for d in (8, 16, 32, 64) if d >= min(self.channels, 64))}, T = {self.columns()}, {wide}FM = 64, FN = 64, FK = 16, RG = {self.group}, RS = {DEALT};
 {lines(views, 1)}
     XH = alloc([B, {', '.join(self.kept())}, {phases}{channels}], dtype=f16)
     XW = alloc([{self.marks()}], dtype=i32)
 {f"    XS = alloc([B], dtype=i32){chr(10)}" if self.dim == 3 else ""}    FH = alloc([{math.prod(self.phases) * self.count}, {self.rows()}, {channels}], dtype=f16)
     FS = alloc([{self.rows()}])
     FW = alloc([{self.rows()}], dtype=i32)
-{f"    FF = alloc([{math.prod(self.phases) * self.count}, {self.rows()}, {channels}]){chr(10)}" if self.side > 1 else ""}"""
+{f"    FF = alloc([{math.prod(self.phases) * self.count}, {self.rows()}, {channels}]){chr(10)}" if self.by_taps() else ""}"""
         return text + self.clear() + self.prepare_weights() + self.prepare_input() + self.product() + self.rest() + "}\n"
 
     stages, group = 3, 32
@@ -405,7 +409,7 @@ store(wide -> FW[o])
 s = exp2(e - 24)
 store(s -> FS[o])
 h = cast(f * exp2(14 - e), f16)
-store(h -> FH[:, o, 0:{width}])""" + f"\nstore(f -> FF[:, o, 0:{width}])" * (self.side > 1))
+store(h -> FH[:, o, 0:{width}])""" + f"\nstore(f -> FF[:, o, 0:{width}])" * self.by_taps())
 
     def prepare_input(self):
         if not self.merged:
@@ -592,7 +596,7 @@ store(lined -> {"YL" if self.dim > 1 else "Y"}[n, o*{results}:(o+1)*{results}, {
         begin, end = rows[-1], rows[-1].replace(f"{x}*FN", f"({x}+1)*FN", 1)
         lead, count = "".join(f"{r}, " for r in rows[:-1]), self.trips(phase)
         weights, channels = f"G[o*FM:(o+1)*FM, {self.tap(phase, 'k')}, c*FK:(c+1)*FK]", self.all_channels()
-        if self.side > 1:
+        if self.by_taps():
             weights = f"FF[{self.tap(phase, 'k')}, o*FM:(o+1)*FM, c*FK:(c+1)*FK]"
         if self.inner > 1 or self.merged:
             a, taps = self.last, [a.taps for a in self.axes]
@@ -606,13 +610,13 @@ store(lined -> {"YL" if self.dim > 1 else "Y"}[n, o*{results}:(o+1)*{results}, {
         bias = "    z = alloc([FM])\n    load(Z[o*FM:(o+1)*FM] -> z)\n    acc += reshape(z, [FM, 1])\n" if self.bias else ""
         tile = f"""{marks(place[grouped], 1, "wx")}if max(wide, worst) > 0:
     acc = alloc([FM, FN], init=0)
-    for k in range({count}):
-        for c in range(0, ceil({channels}, FK)):
+    for c in range(0, ceil({channels}, FK)):
+        for k in range({count}):
             f = alloc([FM, FK])
             load({weights} -> f, pad=0)
             v = alloc([FK, FN])
             load(X[n, c*FK:(c+1)*FK, {lead}{begin}:{end}] -> v, pad=0)
-            gemm(f, v, acc, precision="bf16x3")
+            gemm(f, v, acc, precision="tf32")
 {bias}    store(acc -> {self.result("FN", "FM", "YP" if self.flat else "YL" if self.plane else "Y", place)})
 """
         weights = "wf = alloc([FM], dtype=i32)\nload(FW[o*FM:(o+1)*FM] -> wf, pad=0)\nworst = max(wf, axis=0)\n"

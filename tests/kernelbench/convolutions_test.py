@@ -26,7 +26,7 @@ def main():
     dealt = Convolution("dealt", 2, 4, 3, results=32)
     phased = Convolution("phased", 1, 4, 3, stride=2, transposed=True, results=32)
     deep = Convolution("deep", 3, 4, (2, 3, 3), stride=2, transposed=True, results=16, sizes=(8, 8, 8))
-    forms = {"products of an iteration": sixteen.at_once == 3, "joined axes": len(joined.joined) == 2 and len(grouped.joined) == 1,
+    forms = {"products of an iteration": sixteen.at_once(16) == 3, "joined axes": len(joined.joined) == 2 and len(grouped.joined) == 1,
              "positions": short.positions == 64 and sixteen.positions == 128, "planes": joined.plane and crossing.plane and not short.plane}
     bad = [what for what, right in forms.items() if not right]
     bad += [] if "load(G[o, :, 0:104] -> f, pad=0)" in uneven.sketch() else ["columns that nothing sets"]
