@@ -17,6 +17,7 @@ static bool in_shared(const IrValue *ptr) {
 static bool matters(const IrOp *op) {
     switch (op->opcode) {
     case IR_MEM_LOAD: return in_shared(op->operands[0]);
+    case IR_CLUSTER_BEGUN:
     case IR_CLUSTER_SEND:
     case IR_CLUSTER_MEET: return true;
     case IR_MEM_STORE: return in_shared(op->operands[1]);
@@ -818,6 +819,9 @@ static void walk_op(Races *r, const IrOp *op, State **s) {
     case IR_ARRIVE: /* begins with a barrier of the block */
     case IR_MEET:   /* ends with one */
         if (r->together) state_barrier(r, *s, "block");
+        return;
+    case IR_CLUSTER_BEGUN:
+        if (r->together) (*s)->cluster = true;
         return;
     case IR_CLUSTER_SEND: walk_send(r, *s, op); return;
     case IR_CLUSTER_MEET:

@@ -236,6 +236,7 @@ static void make_shared(Machine *m) {
 static void start_block(Machine *m) {
     poison_fill(DTYPE_F32, m->shared.data, (size_t)m->shared.bytes);
     fresh_shadow(&m->shared);
+    m->begun = false;
     m->cluster_start = ++m->cluster_barriers; /* what earlier blocks did is no race */
     for (size_t i = 0; i < m->pending.len; i++) free(m->pending.data[i].data);
     m->pending.len = 0;
