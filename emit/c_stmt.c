@@ -502,10 +502,18 @@ static void cluster_exchange(CPrinter *p, const IrOp *op) {
         return;
     }
     bool send = op->opcode == IR_CLUSTER_SEND;
-    const char *bar = c_use(p, op->operands[send ? 3 : 0]).text;
     if (op->opcode == IR_CLUSTER_BEGIN) {
-        c_statement(p, "%s(%s);", c_helper(p, C_HELPER_CLUSTER_BEGIN, DTYPE_NONE, DTYPE_NONE), bar);
-    } else if (send) {
+        for (unsigned i = 0; i < op->operand_count; i++)
+            c_statement(p, "%s(%s);", c_helper(p, C_HELPER_CLUSTER_MAKE, DTYPE_NONE, DTYPE_NONE), c_use(p, op->operands[i]).text);
+        c_statement(p, "asm volatile(\"barrier.cluster.arrive.relaxed.aligned;\" ::: \"memory\");");
+        return;
+    }
+    if (op->opcode == IR_CLUSTER_BEGUN) {
+        c_statement(p, "asm volatile(\"barrier.cluster.wait.aligned;\" ::: \"memory\");");
+        return;
+    }
+    const char *bar = c_use(p, op->operands[send ? 3 : 0]).text;
+    if (send) {
         const char *guard = op->operand_count > 4 ? arena_printf(p->arena, "if (%s) ", c_use(p, op->operands[4]).text) : "";
         const char *name = c_helper(p, C_HELPER_CLUSTER_SEND, op->operands[0]->type->dtype, DTYPE_NONE);
         c_statement(p, "%s%s<%lld>(&%s, %s, %s);", guard, name, (long long)ir_func_cluster(p->func),
@@ -577,6 +585,7 @@ static void statement(CPrinter *p, const IrOp *op) {
         cluster_pointer(p, op);
         return;
     case IR_CLUSTER_BEGIN:
+    case IR_CLUSTER_BEGUN:
     case IR_CLUSTER_SEND:
     case IR_CLUSTER_MEET:
         cluster_exchange(p, op);

@@ -474,6 +474,9 @@ static void visit(Ptx *p, const IrOp *op) {
     case IR_CLUSTER_BEGIN:
         ptx_cluster_begin(p, op);
         return;
+    case IR_CLUSTER_BEGUN:
+        ptx_cluster_begun(p);
+        return;
     case IR_CLUSTER_SEND:
         ptx_cluster_send(p, op);
         return;

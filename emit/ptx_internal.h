@@ -72,6 +72,7 @@ void ptx_atomic(Ptx *p, const IrOp *op); /* ptx_atomic.c */
 void ptx_arrive(Ptx *p, const IrOp *op);
 void ptx_meet(Ptx *p, const IrOp *op);
 void ptx_cluster_begin(Ptx *p, const IrOp *op);
+void ptx_cluster_begun(Ptx *p);
 void ptx_cluster_send(Ptx *p, const IrOp *op);
 void ptx_cluster_meet(Ptx *p, const IrOp *op);
 LLVMValueRef ptx_address(Ptx *p, const IrValue *ptr, const IrValue *offset);

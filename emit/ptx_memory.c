@@ -486,12 +486,20 @@ static LLVMValueRef shared_base(Ptx *p, const IrValue *ptr) {
     return LLVMBuildPtrToInt(p->b, ptx_use(p, ptr), LLVMInt32TypeInContext(p->context), "");
 }
 
-/* One thread makes the barrier. */
+/* One thread makes the barriers. */
 void ptx_cluster_begin(Ptx *p, const IrOp *op) {
     static const char text[] = "{ .reg .pred p; .reg .u32 %t; mov.u32 %t, %tid.x; setp.eq.u32 p, %t, 0; @p mbarrier.init.shared::cta.b64 [$0], 1; "
                                "@p fence.mbarrier_init.release.cluster; }";
-    LLVMValueRef at = shared_base(p, op->operands[0]);
-    ptx_asm(p, LLVMVoidTypeInContext(p->context), 1, &at, text, "r,~{memory}", true);
+    LLVMTypeRef none = LLVMVoidTypeInContext(p->context);
+    for (unsigned i = 0; i < op->operand_count; i++) {
+        LLVMValueRef at = shared_base(p, op->operands[i]);
+        ptx_asm(p, none, 1, &at, text, "r,~{memory}", true);
+    }
+    call_attribute(p, ptx_asm(p, none, 0, NULL, "barrier.cluster.arrive.relaxed.aligned;", "~{memory}", true), "convergent");
+}
+
+void ptx_cluster_begun(Ptx *p) {
+    call_attribute(p, ptx_asm(p, LLVMVoidTypeInContext(p->context), 0, NULL, "barrier.cluster.wait.aligned;", "~{memory}", true), "convergent");
 }
 
 /* No fence: each block's barrier counts what comes, and a thread's stores to global memory may be on their way still. */

@@ -120,7 +120,7 @@ static IrUniformity control_uniformity(Verifier *v, IrOp *op) {
 static bool check_collective(Verifier *v, const IrOp *op) {
     const char *scope = op->opcode == IR_BARRIER    ? ir_attr_str(op, "scope", "")
                         : op->opcode == IR_MEET || op->opcode == IR_ARRIVE ? "block"
-                        : op->opcode == IR_CLUSTER_MEET ? "cluster"
+                        : op->opcode == IR_CLUSTER_MEET || op->opcode == IR_CLUSTER_BEGIN || op->opcode == IR_CLUSTER_BEGUN ? "cluster"
                         : op->opcode == IR_BUF_GEMM || strncmp(ir_op_info(op->opcode)->name, "wgmma", 5) == 0 ? "block"
                                                     : "warp";
     IrUniformity allowed = strcmp(scope, "cluster") == 0 ? IR_UNIFORM_CLUSTER

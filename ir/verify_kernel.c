@@ -160,9 +160,16 @@ static bool check_cluster_barrier(Verifier *v, const IrOp *op, unsigned operand)
 
 static bool check_cluster_meet(Verifier *v, const IrOp *op) {
     int64_t number = ir_attr_int(op, "number", 0);
-    NEED(v, op, op->opcode == IR_CLUSTER_BEGIN || ir_attr_int(op, "bytes", 0) > 0, "some bytes come");
+    NEED(v, op, ir_attr_int(op, "bytes", 0) > 0, "some bytes come");
     NEED(v, op, number >= 0 && number < 32, "barriers are numbered from 0 to 31");
     return check_cluster_barrier(v, op, 0);
+}
+
+static bool check_cluster_begin(Verifier *v, const IrOp *op) {
+    NEED(v, op, ir_func_cluster(v->func) > 1, "the function has no clusters");
+    for (unsigned i = 0; i < op->operand_count; i++)
+        if (!check_cluster_barrier(v, op, i)) return false;
+    return true;
 }
 
 static bool check_cluster_send(Verifier *v, const IrOp *op) {
@@ -367,7 +374,8 @@ IrCheck ir_kernel_check(IrOpcode opcode) {
         [IR_ASYNC_COPY] = check_async_copy, [IR_SHUFFLE_XOR] = check_shuffle,
         [IR_ATOM] = check_atom,             [IR_PACK] = check_pack,
         [IR_CLUSTER_PTR] = check_cluster_ptr, [IR_CLUSTER_SEND] = check_cluster_send,
-        [IR_CLUSTER_BEGIN] = check_cluster_meet, [IR_CLUSTER_MEET] = check_cluster_meet,
+        [IR_CLUSTER_BEGIN] = check_cluster_begin, [IR_CLUSTER_BEGUN] = check_cluster_begin,
+        [IR_CLUSTER_MEET] = check_cluster_meet,
         [IR_EXTRACT] = check_extract,       [IR_MEM_ATOMIC] = check_mem_atomic,
         [IR_TMA_LOAD] = check_tma_load,     [IR_WGMMA] = check_wgmma,
         [IR_MEET] = check_meet,             [IR_ARRIVE] = check_meet,

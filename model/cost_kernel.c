@@ -726,6 +726,7 @@ static bool walk_op(Count *c, const IrOp *op) {
         c->out->waits += (op->opcode == IR_ARRIVE ? 1 : 2) * c->times;
         /* fallthrough */
     case IR_BARRIER:
+    case IR_CLUSTER_BEGUN:
     case IR_CLUSTER_MEET:
     case IR_ASYNC_WAIT:
     case IR_MBAR_WAIT:

@@ -32,9 +32,8 @@ typedef struct {
     int64_t shared_bytes;
     int64_t num_warps;    /* 1 on the CPU */
     int64_t cluster;      /* blocks that share tiles; 1: none do */
-    bool cluster_started; /* a barrier has seen all of its blocks */
-    IrOp *cluster_start;  /* that barrier */
-    int64_t meetings;     /* cluster.meet ops so far */
+    IrOp *cluster_begin; /* null: nothing of it touches another block's memory so far */
+    int64_t meetings;    /* cluster.meet ops so far */
     int64_t vector_bytes; /* widest access */
     int64_t scratch_used, scratch_most; /* bytes of scratch: of this op, of any */
     struct {

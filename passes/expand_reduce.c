@@ -367,24 +367,22 @@ static IrValue *reduce_warps(Expand *x, const Reduction *r, IrValue *frag) {
     return ir_result(map, 0);
 }
 
-static IrOp *cluster_barrier(Expand *x) {
-    if (PLANTED(5)) return NULL;
-    IrOp *op = ir_op_create(&x->b, IR_BARRIER, 0, NULL, 0, NULL);
-    ir_attr_set_str(op, "scope", "cluster");
-    return op;
+static void cluster_barrier(Expand *x) {
+    if (PLANTED(5)) return;
+    ir_attr_set_str(ir_op_create(&x->b, IR_BARRIER, 0, NULL, 0, NULL), "scope", "cluster");
 }
 
-/* A block's memory may be written once it runs: a barrier before the first op of the body that does. */
+/* A block's memory may be written once it runs: it says so where the body begins, with nothing on its way that this would wait for, and
+ * the others look before the first op of the body that does. */
 static void start_cluster(Expand *x) {
-    if (x->cluster_started) return;
-    x->cluster_started = true;
-    IrBuilder saved = x->b;
+    if (x->cluster_begin) return;
+    IrBuilder first = ir_builder_before(x->anchor);
+    x->cluster_begin = ir_op_create(&first, IR_CLUSTER_BEGIN, 0, NULL, 0, NULL);
     const IrBlock *block = x->b.block;
     IrOp *outer = NULL;
     for (; block != x->to->body; block = outer->block) outer = block->parent;
-    if (outer) x->b = ir_builder_before(outer);
-    x->cluster_start = cluster_barrier(x);
-    x->b = saved;
+    IrBuilder b = outer ? ir_builder_before(outer) : x->b;
+    if (!PLANTED(5)) ir_op_create(&b, IR_CLUSTER_BEGUN, 0, NULL, 0, NULL);
 }
 
 /* What the blocks of a cluster combine. */
@@ -406,15 +404,25 @@ enum { SENDS = 1, MOST_MEETINGS = 32 };
 
 static bool can_send(const Expand *x, const Reduction *r) {
     size_t size = dtype_size(r->dtype);
-    return SENDS && x->cluster_start && x->meetings < MOST_MEETINGS && (size == 4 || size == 8) && r->dtype != DTYPE_BOOL &&
+    return SENDS && x->meetings < MOST_MEETINGS && (size == 4 || size == 8) && r->dtype != DTYPE_BOOL &&
            reduced_bits(r, DIST_WARP) && !may_be_read(x, r->op, DIST_BLOCK);
+}
+
+static void begin_with(Expand *x, IrValue *barrier) {
+    IrOp *old = x->cluster_begin;
+    IrValue *barriers[MOST_MEETINGS];
+    for (unsigned i = 0; i < old->operand_count; i++) barriers[i] = old->operands[i];
+    barriers[old->operand_count] = barrier;
+    IrBuilder b = ir_builder_after(barrier->def);
+    x->cluster_begin = ir_op_create(&b, IR_CLUSTER_BEGIN, old->operand_count + 1, barriers, 0, NULL);
+    ir_op_erase(old);
 }
 
 /* Each block's partial to all blocks; behind the meeting all are there. */
 static void send_partials(Expand *x, const Reduction *r, const BlockPartials *p, IrValue *frag) {
     IrValue *barrier = expand_shared(x, DTYPE_U64, 1, "arrived"), *index[DIST_MAX_DIMS];
-    IrBuilder before = ir_builder_before(x->cluster_start), inner;
-    ir_op_create(&before, IR_CLUSTER_BEGIN, 1, &barrier, 0, NULL);
+    IrBuilder inner;
+    begin_with(x, barrier);
     dist_map(x, &r->kept, 1, DTYPE_NONE, &inner, index);
     IrValue *operands[5] = {kept_get(x, &inner, r, frag, index), p->shared, partial_place(x, &inner, r, p, index), barrier, p->mask};
     ir_op_create(&inner, IR_CLUSTER_SEND, p->mask ? 5 : 4, operands, 0, NULL);

@@ -98,7 +98,8 @@ typedef struct {
     VEC(Mbarrier) mbarriers;
     VEC(InFlight) sums; /* accumulators whose product has not been waited for */
     bool fenced;        /* wgmma.fence since registers were touched */
-    bool cluster;       /* a cluster's barrier has been passed */
+    bool cluster;       /* a cluster's barrier has been passed, or all of its blocks have begun */
+    bool sent;          /* cluster.send since the last cluster.meet */
     bool dead;          /* nobody gets here */
 } State;
 
@@ -174,6 +175,7 @@ void state_check(Races *r, const State *s, const IrOp *op, int64_t cell, int64_t
 /* Against operations in flight: does [from, to) meet one that conflicts? */
 void state_check_flights(Races *r, const State *s, const IrOp *op, const Record *mine, bool writes);
 const Record *races_record(Races *r, FlightKind kind, const IrOp *op, const Reach *reaches, size_t count, int64_t barrier);
+void state_meet(Races *r, State *s);
 void state_barrier(Races *r, State *s, const char *scope);
 
 /* ---- The walk (races_walk.c) ---- */

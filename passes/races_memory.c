@@ -77,7 +77,7 @@ State *state_new(Races *r) {
         s->pages = ARENA_ARRAY(r->arena, Cell *, r->page_count + 1);
     }
     s->flights.len = s->mbarriers.len = s->sums.len = 0;
-    s->fenced = s->cluster = s->dead = false;
+    s->fenced = s->cluster = s->sent = s->dead = false;
     return s;
 }
 
@@ -93,7 +93,7 @@ State *state_copy(Races *r, const State *from) {
     for (size_t i = 0; i < from->flights.len; i++) VEC_PUSH(r->arena, &s->flights, from->flights.data[i]);
     for (size_t i = 0; i < from->mbarriers.len; i++) VEC_PUSH(r->arena, &s->mbarriers, from->mbarriers.data[i]);
     for (size_t i = 0; i < from->sums.len; i++) VEC_PUSH(r->arena, &s->sums, from->sums.data[i]);
-    s->fenced = from->fenced, s->cluster = from->cluster, s->dead = from->dead;
+    s->fenced = from->fenced, s->cluster = from->cluster, s->sent = from->sent, s->dead = from->dead;
     return s;
 }
 
@@ -196,7 +196,8 @@ bool state_join(Races *r, State *a, State *b) {
         changed |= join_mbarriers(a, b);
         changed |= join_sums(r, a, b);
         changed |= (a->fenced && !b->fenced) || (a->cluster && !b->cluster);
-        a->fenced = a->fenced && b->fenced, a->cluster = a->cluster && b->cluster;
+        changed |= b->sent && !a->sent;
+        a->fenced = a->fenced && b->fenced, a->cluster = a->cluster && b->cluster, a->sent = a->sent || b->sent;
     }
     state_free(r, b);
     return changed;
@@ -331,4 +332,20 @@ void state_barrier(Races *r, State *s, const char *scope) {
             s->pages[i][k].read.past |= past;
         }
     }
+}
+
+static void forget_met(Touch *t) {
+    bool sent = t->op && t->op->opcode == IR_CLUSTER_SEND;
+    if (t->who != NOBODY && (sent || (t->past & PAST_BLOCK))) *t = (Touch){.who = NOBODY};
+}
+
+/* All blocks have sent: what their threads did in front of the block's barrier before is over, and what was sent is there. What they did
+ * behind that barrier may be under way still. */
+void state_meet(Races *r, State *s) {
+    s->sent = false;
+    for (size_t i = 0; i < r->page_count; i++)
+        for (size_t k = 0; k < CELLS && s->pages[i]; k++) {
+            forget_met(&s->pages[i][k].write);
+            forget_met(&s->pages[i][k].read);
+        }
 }

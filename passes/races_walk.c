@@ -17,6 +17,7 @@ static bool in_shared(const IrValue *ptr) {
 static bool matters(const IrOp *op) {
     switch (op->opcode) {
     case IR_MEM_LOAD: return in_shared(op->operands[0]);
+    case IR_CLUSTER_BEGUN:
     case IR_CLUSTER_SEND:
     case IR_CLUSTER_MEET: return true;
     case IR_MEM_STORE: return in_shared(op->operands[1]);
@@ -160,8 +161,7 @@ static void walk_access(Races *r, State *s, const IrOp *op) {
     touch(r, s, op, &a, op->operand_count > at ? races_value(r, op->operands[at]) : NULL, store);
 }
 
-/* Into each block's memory. Like mem.store to each of them: the meeting behind it is taken for a barrier of the cluster, which it is
- * for what stands before a barrier of the block that all of its threads pass before one of them sends (expand_reduce.c). */
+/* Into each block's memory, as a store to each of them. */
 static void walk_send(Races *r, State *s, const IrOp *op) {
     size_t count;
     Access a = {op->operands[1], op->operands[2], bytes_of(op->operands[0]->type)};
@@ -170,6 +170,7 @@ static void walk_send(Races *r, State *s, const IrOp *op) {
     if (r->failed || !count) return;
     if (!known) races_fail(r, op, NULL, "which places the threads write is not known");
     if (!s->cluster) races_fail(r, op, NULL, "no barrier of the cluster says that the other block has begun");
+    s->sent = true;
     int64_t per_block = r->shared_bytes / r->grain;
     for (int64_t block = 0; block < r->blocks && !r->failed; block++) {
         for (size_t i = 0; i < count; i++) {
@@ -813,15 +814,19 @@ static void walk_op(Races *r, const IrOp *op, State **s) {
         if (r->together) finish_groups(r, *s, FLIGHT_COPY, ir_attr_int(op, "pending", 0));
         return;
     case IR_BARRIER:
+        if ((*s)->sent && strcmp(ir_attr_str(op, "scope", "block"), "block") == 0) races_fail(r, op, NULL, "a barrier of the block between what is sent and the meeting");
         if (r->together) state_barrier(r, *s, ir_attr_str(op, "scope", "block"));
         return;
     case IR_ARRIVE: /* begins with a barrier of the block */
     case IR_MEET:   /* ends with one */
         if (r->together) state_barrier(r, *s, "block");
         return;
+    case IR_CLUSTER_BEGUN:
+        if (r->together) (*s)->cluster = true;
+        return;
     case IR_CLUSTER_SEND: walk_send(r, *s, op); return;
     case IR_CLUSTER_MEET:
-        if (r->together) state_barrier(r, *s, "cluster");
+        if (r->together) state_meet(r, *s);
         return;
     case IR_MBAR_INIT: races_walk_init(r, *s, op); return;
     case IR_MBAR_DROP: races_walk_drop(r, *s, op); return;

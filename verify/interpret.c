@@ -238,6 +238,7 @@ static void make_shared(Machine *m) {
 static void start_block(Machine *m) {
     poison_fill(DTYPE_F32, m->shared.data, (size_t)m->shared.bytes);
     memory_forget(&m->shared);
+    m->begun = false;
     m->cluster_start = ++m->cluster_barriers; /* what earlier blocks did is no race */
     m->early = ir_func_attr_int(m->f, "dependent", 0) != 0;
     for (size_t i = 0; i < m->pending.len; i++) free(m->pending.data[i].data);

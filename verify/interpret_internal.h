@@ -100,6 +100,7 @@ struct Machine {
     uint64_t steps, step_limit;
     Memory shared;        /* of all blocks of a cluster, one after the other */
     int64_t shared_block; /* bytes of one block */
+    bool begun;    /* the cluster's blocks have, and it is known */
     int64_t *sent; /* bytes that came to each block since the cluster met */
     uint32_t cluster_barriers, *block_barriers, *group_barriers, *warp_barriers;
     uint32_t arrivals, *behind; /* times that warps arrived at barriers; per thread: what was done before that many is ordered before it */

@@ -90,7 +90,7 @@ int64_t memory_address(Machine *m, const Slot *ptr, int64_t index, int64_t bytes
     Memory own = {.name = m->shared.name, .bytes = m->shared_block};
     memory_check(m, &own, at, bytes, align);
     if (rank < 0 || rank >= (int64_t)m->blocks) machine_trap(m, "the cluster has no block of rank %lld", (long long)rank);
-    if (rank != (int64_t)(thread / m->block_threads) && m->cluster_barriers == m->cluster_start)
+    if (rank != (int64_t)(thread / m->block_threads) && !m->begun && m->cluster_barriers == m->cluster_start)
         machine_trap(m, "another block's memory, with no barrier since the cluster began");
     return at + rank * m->shared_block;
 }
@@ -353,7 +353,7 @@ static void run_cluster_send(Machine *m, Inst *inst, const uint8_t *active) {
         int64_t at = to->offset + inst->operands[2]->cells[t].i * size;
         Memory own = {.name = m->shared.name, .bytes = m->shared_block};
         memory_check(m, &own, at, size, size);
-        if (m->cluster_barriers == m->cluster_start) machine_trap(m, "another block's memory, with no barrier since the cluster began");
+        if (!m->begun && m->cluster_barriers == m->cluster_start) machine_trap(m, "another block's memory, with no barrier since the cluster began");
         for (size_t rank = 0; rank < m->blocks; rank++) {
             int64_t there = at + (int64_t)rank * m->shared_block;
             memory_note(m, to->memory, there, size, t, true);
@@ -374,6 +374,13 @@ static void run_cluster_meet(Machine *m, Inst *inst, const uint8_t *active) {
         m->sent[rank] = 0;
     }
     m->cluster_barriers++;
+}
+
+static void run_cluster_begun(Machine *m, Inst *inst, const uint8_t *active) {
+    (void)inst;
+    for (size_t t = 0; t < m->threads; t++)
+        if (!active[t]) machine_trap(m, "a cluster's begin under divergent control");
+    m->begun = true;
 }
 
 static void run_cluster_ptr(Machine *m, Inst *inst, const uint8_t *active) {
@@ -419,6 +426,8 @@ InstRun interpret_memory_op(IrOpcode op) {
         return run_cluster_send;
     case IR_CLUSTER_MEET:
         return run_cluster_meet;
+    case IR_CLUSTER_BEGUN:
+        return run_cluster_begun;
     case IR_CLUSTER_BEGIN:
         return run_decoded;
     default:

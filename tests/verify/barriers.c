@@ -53,6 +53,8 @@ static bool is_proved(IrFunc *f, RaceFault *fault) {
 static bool orders(const IrOp *op) {
     switch (op->opcode) {
     case IR_BARRIER:
+    case IR_CLUSTER_BEGUN:
+    case IR_CLUSTER_MEET:
     case IR_ASYNC_WAIT:
     case IR_ASYNC_COMMIT:
     case IR_MBAR_WAIT:

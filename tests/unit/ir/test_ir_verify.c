@@ -226,6 +226,24 @@ static void test_steps_wait(void) {
     rejects(early, "%i = lt(%M, %M) : bool\nif(%i) {\nsteps.wait()\nyield()\n} {}", "a step waits for others in the function's own block");
 }
 
+static void test_sends(void) {
+    static const char cluster[] = "kernel (symbol %M: index) {num_warps = 2, cluster = [2, 1, 1]}", none[] = "kernel (symbol %M: index) {num_warps = 2}";
+#define PLACES "%p = shared.ptr() {offset = 0, bytes = 8} : ptr<f32, shared>\n%b = shared.ptr() {offset = 8, bytes = 8} : ptr<u64, shared>\n" \
+               "%h = shared.ptr() {offset = 16, bytes = 8} : ptr<f16, shared>\n%x = const() {value = 1.0} : f32\n%y = const() {value = 1.0} : f16\n"
+    accepts(cluster, PLACES "cluster.begin(%b)\ncluster.begun()\ncluster.send(%x, %p, %M, %b)\ncluster.meet(%b) {bytes = 8, number = 31}");
+    rejects(none, "cluster.begin()", "the function has no clusters");
+    rejects(none, "cluster.begun()", "the function has no clusters");
+    rejects(cluster, PLACES "cluster.begin(%p)", "the barrier is u64 of shared memory");
+    rejects(cluster, PLACES "cluster.send(%y, %h, %M, %b)", "the value is one of 4 or 8 bytes");
+    rejects(cluster, PLACES "cluster.send(%x, %p, %M, %p)", "the barrier is u64 of shared memory");
+    rejects(cluster, PLACES "cluster.send(%x, %p, %M, %b, %M)", "the mask is a bool scalar");
+    rejects(cluster, PLACES "cluster.meet(%b) {bytes = 0, number = 0}", "some bytes come");
+    rejects(cluster, PLACES "cluster.meet(%b) {bytes = 8, number = 32}", "barriers are numbered from 0 to 31");
+    rejects(cluster, PLACES "%w = special() {name = \"ctaid.x\"} : index\n%i = lt(%w, %M) : bool\nif(%i) {\ncluster.meet(%b) {bytes = 8, number = 0}\nyield()\n} {}",
+            "all threads of the cluster must reach this op, but an enclosing `if` depends on the block");
+#undef PLACES
+}
+
 static void test_engine(void) {
     char text[2048];
     snprintf(text, sizeof text, "%smbar.init(%%f, %%z) {arrivals = 1}\nmbar.expect(%%f, %%z) {bytes = 8192}\n"
@@ -285,6 +303,7 @@ int main(void) {
     test_collectives();
     test_meet();
     test_steps_wait();
+    test_sends();
     test_engine();
     test_damage();
     return 0;

@@ -370,6 +370,51 @@ static void check_steps(void) {
                      "a block ends that has not waited");
 }
 
+/* Clusters of two: the first thread of each block gives its rank's number to both, the last one reads the other's. */
+static const char *const senders =
+    "sketchc.ir 1\n"
+    "func @f kernel (tensor %X: ptr<f32, global> in, tensor %Y: ptr<f32, global> out) "
+    "{target = \"cuda\", num_warps = 2, shared_bytes = 256, grid_x = aff(4), cluster = [2, 1, 1]} {\n"
+    "  %zero = const() {value = 0} : index\n  %one = const() {value = 1} : index\n"
+    "  %block = special() {name = \"ctaid.x\"} : index\n  %tid = special() {name = \"tid.x\"} : index\n"
+    "  %rank = special() {name = \"cluster.rank\"} : index\n"
+    "  %mine = shared.ptr() {offset = 0, bytes = 8} : ptr<f32, shared>\n"
+    "  %bar = shared.ptr() {offset = 128, bytes = 8} : ptr<u64, shared>\n"
+    "  cluster.begin(%bar)\n"
+    "  %x = mem.load(%X, %block) {align = 4} : f32\n  %first = eq(%tid, %zero) : bool\n"
+    "  cluster.begun()\n  cluster.send(%x, %mine, %rank, %bar, %first)\n"
+    "  cluster.meet(%bar) {bytes = 8, number = 0}\n"
+    "  %other = sub(%one, %rank) : index\n  %got = mem.load(%mine, %other) : f32\n"
+    "  %n = const() {value = 64} : index\n  %base = mul(%block, %n) : index\n  %at = add(%base, %tid) : index\n"
+    "  mem.store(%got, %Y, %at)\n  return()\n}\n";
+
+static Bench sender_bench(float **y) {
+    Bench b = bench();
+    give_ramp(&b, "X", 4);
+    *y = give(&b, "Y", 256 * sizeof **y);
+    return b;
+}
+
+static void expect_sender_trap(const char *old, const char *with, const char *message) {
+    float *y;
+    Bench b = sender_bench(&y);
+    expect_trap(&b, replaced(b.arena, senders, old, with), message);
+    arena_destroy(b.arena);
+}
+
+static void check_senders(void) {
+    float *y;
+    Bench b = sender_bench(&y);
+    expect_run(&b, senders, 0, NULL);
+    for (int i = 0; i < 256; i++) CHECK(y[i] == (float)((i / 64 ^ 1) + 1));
+    arena_destroy(b.arena);
+    expect_sender_trap("  cluster.begun()\n", "", "since the cluster began");
+    expect_sender_trap("  cluster.meet(%bar) {bytes = 8, number = 0}\n", "", "race");
+    expect_sender_trap("bytes = 8, number", "bytes = 12, number", "8 bytes have come to a block where 12 are to");
+    expect_sender_trap("%rank, %bar, %first", "%zero, %bar, %first", "race");
+    expect_sender_trap("{offset = 0, bytes = 8}", "{offset = 252, bytes = 4}", "outside shared memory");
+}
+
 /* Two warpgroups: each thread reads what one of the next warp of its group wrote. */
 static const char *const groups =
     "sketchc.ir 1\n"
@@ -569,6 +614,7 @@ int main(void) {
     check_threads();
     check_clusters();
     check_steps();
+    check_senders();
     check_groups();
     check_tensor_core();
     check_cut_sums();
