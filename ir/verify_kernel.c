@@ -87,6 +87,11 @@ static bool check_address(Verifier *v, const IrOp *op, unsigned ptr, const IrTyp
 static bool check_told(Verifier *v, const IrOp *op, const IrValue *ptr, const IrType *t) {
     NEED(v, op, t == ir_type_scalar(v->module, DTYPE_F32) && ptr->type->space == IR_SPACE_GLOBAL, "blocks publish and await single f32 in global memory");
     NEED(v, op, ir_func_attr_int(v->func, "cooperative", 0), "blocks wait for each other in cooperative launches only");
+    for (const IrUse *use = ptr->uses; use; use = use->next) {
+        bool tells = use->op->opcode == IR_MEM_STORE ? ir_attr_bool(use->op, "publishes")
+                                                     : use->op->opcode == IR_MEM_LOAD && (ir_attr_bool(use->op, "awaits") || ir_attr_bool(use->op, "peeks"));
+        NEED(v, use->op, tells, "what blocks tell each other is published and awaited by every access");
+    }
     return true;
 }
 

@@ -217,6 +217,28 @@ static IrValue *turns_of(const Lag *lag, IrBuilder *b, IrValue *items) {
     return ir_binary(b, IR_FLOORDIV, left, lag->blocks);
 }
 
+static void block_barrier(IrBuilder *b) { ir_attr_set_str(ir_op_create(b, IR_BARRIER, 0, NULL, 0, NULL), "scope", "block"); }
+
+static bool has_barrier(const IrBlock *block) {
+    for (const IrOp *op = block->first; op; op = op->next)
+        if (op->opcode == IR_BARRIER && strcmp(ir_attr_str(op, "scope", ""), "block") == 0) return true;
+    return false;
+}
+
+/* Between a part's accesses of its shared memory in two turns stands a barrier of the other part, which all turns have: where
+ * the other does nothing it is a barrier, too. */
+static void separate_turns(PassContext *ctx, const Lag *lag) {
+    IrOp *const parts[] = {lag->first, lag->second};
+    for (size_t i = 0; i < COUNT_OF(parts); i++) {
+        share_barriers(ctx->scratch, parts[i]->regions[0]);
+        IrBuilder end = ir_builder_before(parts[i]->regions[0]->last);
+        if (!has_barrier(parts[i]->regions[0])) block_barrier(&end);
+        IrBuilder other = ir_builder_at_end(parts[i]->regions[1]);
+        block_barrier(&other);
+        ir_yield(&other, 0, NULL);
+    }
+}
+
 static void join_lagging(PassContext *ctx, IrFunc *f, const IrFunc *before, const char *items_name) {
     enum { LINE = 128 };
     const Aff *items = aff_of(f, "grid_x"), *row = aff_of(f, "of_row");
@@ -235,8 +257,6 @@ static void join_lagging(PassContext *ctx, IrFunc *f, const IrFunc *before, cons
     place(ctx, &first, before, f, lag.coming);
     ir_walk(lag.first->regions[0], move_shared, &own);
     ir_yield(&first, 0, NULL);
-    /* The shared memory of either part: what a turn read of it the next one writes. */
-    ir_attr_set_str(ir_op_create(&in, IR_BARRIER, 0, NULL, 0, NULL), "scope", "block");
     lag.second = branch(&in, ir_binary(&in, IR_LT, zero, turn));
     IrBuilder second = ir_builder_at_end(lag.second->regions[0]);
     lag.item = item_of(&lag, &second, ir_binary(&second, IR_SUB, turn, one));
@@ -258,6 +278,7 @@ static void join_lagging(PassContext *ctx, IrFunc *f, const IrFunc *before, cons
     ir_walk(f->body, drop_promises, NULL);
     load_lagging(ctx, f, &lag);
     ir_simplify(f);
+    separate_turns(ctx, &lag);
 }
 
 static void remove_versions(IrModule *m, const char *name) {

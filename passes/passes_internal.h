@@ -204,5 +204,7 @@ typedef struct {
 } Lag;
 /* What the parts load by their item's number alone is copied to shared memory a turn ahead; what the second part needs of it is carried to the next turn. */
 void load_lagging(PassContext *ctx, IrFunc *f, Lag *lag);
+/* Reductions of the block that need nothing of each other wait once (share_barriers.c). */
+void share_barriers(Arena *scratch, IrBlock *block);
 
 #endif

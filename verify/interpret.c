@@ -189,12 +189,13 @@ static void bind_params(Launch *l, Machine *m, Memory **memories, double *scalar
 
 /* ---- Running ---- */
 
-/* Blocks that meet run in lockstep, all of the launch, which may have any number of blocks that is enough: whole meetings. */
+/* Blocks that meet run in lockstep, all of the launch, which may have any number of blocks that is enough: whole meetings, but
+ * where they await each other's elements. */
 static void gather_meeting(Machine *m) {
     int64_t meeting = 0;
     if (!sizes_eval(m->sizes, ir_func_attr(m->f, "meeting")->aff, &meeting)) machine_trap(m, "how many blocks meet has no value");
     if (m->grid[0] > 0 && m->grid[0] < meeting) machine_trap(m, "fewer blocks than are to meet");
-    if (meeting > 0) m->grid[0] -= m->grid[0] % meeting;
+    if (meeting > 0 && !ir_func_attr_int(m->f, "lags", 0)) m->grid[0] -= m->grid[0] % meeting;
     m->blocks = m->grid[0] > 0 ? (size_t)m->grid[0] : 1;
 }
 

@@ -204,11 +204,11 @@ static void run_mem_store(Machine *m, Inst *inst, const uint8_t *active) {
     for (size_t t = 0; t < m->threads; t++) {
         if (!active[t] || (masked && !inst->operands[3]->cells[t].i)) continue;
         int64_t at = memory_address(m, ptr, inst->operands[2]->cells[t].i, bytes, align, t);
+        memory_note(m, ptr->memory, at, bytes, t, true); /* who does not await it races */
         if (publishes) {
             publish(ptr->memory->data + at, value->cells[t]);
             continue;
         }
-        memory_note(m, ptr->memory, at, bytes, t, true);
         for (size_t e = 0; e < value->n; e++)
             cell_store(value->dtype, ptr->memory->data + at + (int64_t)e * size,
                        value->cells[t * value->n + e]);

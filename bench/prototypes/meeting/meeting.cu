@@ -360,6 +360,84 @@ template <int T, int V, int B, bool AHEAD, int MODE> __global__ void __launch_bo
         }
     }
 }
+// As `own`, but a chunk is mapped behind the sums of the next one, by the same threads, and chunks go round over all blocks: item i is chunk i % blocks of row i / blocks, block b of the
+// launch has items b, b + grid, ... REGS: the chunk that is mapped stays in registers, `S` more are in shared memory; else S in all, of which two are summed or mapped.
+// COUNTER 0: sentinel; 1: counter by thread 0; 2: counter by a warp that stores nothing else
+template <int T, int V, int B, int S, bool REGS, int HOW, int MODE> __global__ void __launch_bounds__(T + (HOW == 2 ? 32 : 0), B) lag(const Problem p, int, int) {
+    constexpr int piece = T * 4, ALL = T + (HOW == 2 ? 32 : 0);
+    extern __shared__ __align__(128) float4 data[];
+    __shared__ float2 warps[2][32], result[2][32];
+    const int t = threadIdx.x, items = p.rows * p.blocks, step = gridDim.x;
+    const u64 how = policy(p.keep);
+    const unsigned mine = at(data + t);
+    auto ahead = [&](int i, int slot) {
+        if (i < items && t < T) {
+            const int r = i / p.blocks, b = i % p.blocks;
+#pragma unroll
+            for (int j = 0; j < V; j++) cp16(mine + (slot * V + j) * T * 16, p.X + where(p, r, b * V, piece) + (j * T + t) * 4);
+        }
+        asm volatile("cp.async.commit_group;" ::: "memory");
+    };
+    float4 x[REGS ? V : 1];
+    int turn = 0, slot = 0;
+    auto sum = [&](int i) { // publishes item i, in `slot`
+        const int r = i / p.blocks, b = i % p.blocks;
+        float2 s = make_float2(0, 0);
+        const float k = __ldg(p.X + r * p.row);
+        if (t < T) {
+#pragma unroll
+            for (int j = 0; j < V; j++) add(s, data[(slot * V + j) * T + t], k);
+            s = over_warp(s);
+            if (t % 32 == 0) warps[turn & 1][t / 32] = s;
+        }
+        sync<1, ALL>();
+        const int first = HOW == 2 ? T : 0;
+        if (t < first || t >= first + 32) return;
+        s = t - first < T / 32 ? warps[turn & 1][t - first] : make_float2(0, 0);
+        s = over_warp(s);
+        if (t != first) return;
+        float2 *to = &p.part[(size_t)r * p.blocks + b];
+        asm volatile("st.relaxed.gpu.global.b64 [%0], %1;" :: "l"(to), "l"(*(u64 *)&s) : "memory");
+        if (HOW) asm volatile("fence.acq_rel.gpu;\nred.relaxed.gpu.global.add.u32 [%0], 1;" :: "l"(p.counter + r) : "memory");
+    };
+    for (int i = 0; i < S; i++) ahead(blockIdx.x + i * step, i);
+    asm volatile("cp.async.wait_group %0;" :: "n"(S - 1) : "memory");
+    if ((int)blockIdx.x >= items) return;
+    sum(blockIdx.x);
+    if (REGS) {
+#pragma unroll
+        for (int j = 0; j < V; j++) x[j] = data[j * T + min(t, T - 1)];
+        ahead(blockIdx.x + S * step, 0);
+    }
+    slot = 1 % S;
+    for (int i = blockIdx.x; i < items; i += step) {
+        turn++;
+        const int r = i / p.blocks, b = i % p.blocks;
+        const float k = __ldg(p.X + r * p.row);
+        asm volatile("cp.async.wait_group %0;" :: "n"(REGS ? S - 1 : S - 2) : "memory");
+        if (i + step < items) sum(i + step);
+        float2 c;
+        { // the meeting, for item i
+            Problem q = p;
+            q.sentinel = HOW == 0;
+            c = meet<2, ALL>(q, r, k, result, turn);
+        }
+        if (t < T) {
+            const int q0 = b * V, old = slot ? slot - 1 : S - 1;
+#pragma unroll
+            for (int j = 0; j < V; j++) {
+                float4 g, z;
+                weights<MODE, 1, T>(p, r, q0 + j, piece, t, how, &g, &z);
+                const float4 v = REGS ? x[REGS ? j : 0] : data[(old * V + j) * T + t];
+                *(float4 *)(p.Y + where(p, r, q0, piece) + t * 4 + j * piece) = mapped(v, c, g, z);
+                if (REGS) x[REGS ? j : 0] = data[(slot * V + j) * T + t];
+            }
+            if (REGS) ahead(i + (S + 1) * step, slot);
+            else ahead(i + S * step, old);
+        }
+        slot = slot == S - 1 ? 0 : slot + 1;
+    }
+}
 __global__ void copy(const float4 *x, float4 *y) { y[blockIdx.x * 1024ull + threadIdx.x] = x[blockIdx.x * 1024ull + threadIdx.x]; }
 __global__ void fill(float *x, size_t n, unsigned seed) {
     for (size_t i = blockIdx.x * (size_t)blockDim.x + threadIdx.x; i < n; i += (size_t)gridDim.x * blockDim.x) {
@@ -422,7 +500,10 @@ static bool time(const Variant &v, int mode, bool sentinel, bool keep, size_t el
     for (int i = v.piece; i < 4096; i *= 2) p.shift++;
     p.pieces = (int)(elements / v.piece), p.sentinel = sentinel, p.keep = keep;
     const bool pinned = v.kind == 3;
-    if (v.kind == 2) { // own: a block's chunk is a part of the row that divides it
+    if (v.kind >= 4) { // lag: `kind` - 4 is HOW; chunks go round over all blocks
+        p.blocks = p.pieces / v.vectors, p.teams = 1, smem = v.slots * v.vectors * bytes, p.sentinel = v.kind == 4;
+        if (p.blocks * v.vectors != p.pieces || p.blocks > 2 * processors * v.blocks_each) return printf("%-44s a row has no such chunks\n", v.name), true;
+    } else if (v.kind == 2) { // own: a block's chunk is a part of the row that divides it
         p.blocks = p.pieces / v.vectors, p.teams = processors * v.blocks_each / p.blocks, smem = slots ? v.vectors * bytes : 0;
         if (p.blocks * v.vectors != p.pieces || p.teams < 1) return printf("%-44s a row has no such chunks\n", v.name), true;
     } else {
@@ -435,7 +516,7 @@ static bool time(const Variant &v, int mode, bool sentinel, bool keep, size_t el
         if (((v.kind == 1 && slots < (strstr(v.name, "true") ? 2 * n : n)) || (v.kind == 3 && (slots < n - v.vectors * v.threads * 4 / v.piece / 2 || n < v.vectors * v.threads * 4 / v.piece / 2)) ||
              (strstr(v.name, "MEET") && mode != BATCH && slots < n))) return printf("%-44s %d slots for rows of %d pieces\n", v.name, slots, n), true;
     }
-    const int grid = p.blocks * p.teams, all = v.threads + (v.kind ? 0 : 32);
+    const int grid = v.kind >= 4 ? processors * v.blocks_each : p.blocks * p.teams, all = v.threads + (v.kind == 0 || v.kind == 6 ? 32 : 0);
     CK(cudaFuncSetAttribute((const void *)v.kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, smem));
     cudaFuncAttributes about;
     CK(cudaFuncGetAttributes(&about, (const void *)v.kernel));
@@ -455,7 +536,7 @@ static bool time(const Variant &v, int mode, bool sentinel, bool keep, size_t el
     float w;
     CK(cudaMemcpy(&w, worst, 4, cudaMemcpyDeviceToHost));
     CK(cudaMemset(p.Y, 0xff, (size_t)p.rows * elements * 4)); // the next one writes all of it
-    printf("%-44s %s%s blocks %3d teams %d slots %3d regs %3d local %zu  %8.4f ms %.3f of the floor, differs %.1e%s\n", v.name, sentinel ? "sentinel" : "counter ", keep ? " keep" : "",
+    printf("%-44s %s%s blocks %3d teams %d slots %3d regs %3d local %zu  %8.4f ms %.3f of the floor, differs %.1e%s\n", v.name, v.kind == 6 ? "apart   " : p.sentinel ? "sentinel" : "counter ", keep ? " keep" : "",
            p.blocks, p.teams, slots, about.numRegs, about.localSizeBytes, ms, ms / floor, w, w < 1e-3f ? "" : " WRONG");
     fflush(stdout);
     return true;
@@ -464,6 +545,7 @@ static bool time(const Variant &v, int mode, bool sentinel, bool keep, size_t el
 #define RING(T, K, HOW, M, ROWS, AHEAD) {"ring T" #T " K" #K " " #HOW " rows " #ROWS " ahead " #AHEAD, ring<T, K, HOW, M>, HOW == SPLIT ? 2 * T : T, T * K * 4, 0, 1, 0, ROWS, AHEAD}
 #define REGS(T, V, K, LAG, M) {"regs T" #T " V" #V " K" #K " " #LAG, regs<T, V, K, LAG, false, M>, T, T * K * 4, 1, 1, V, 0, 0}
 #define PINS(T, V, K, LAG, M) {"regs T" #T " V" #V " K" #K " " #LAG " pinned", regs<T, V, K, LAG, true, M>, T, T * K * 4, 3, 1, V, 0, 0}
+#define LAG(T, V, B, S, REGS, HOW, M) {"lag T" #T " V" #V " B" #B " S" #S " regs " #REGS, lag<T, V, B, S, REGS, HOW, M>, T, T * 4, 4 + HOW, B, V, S, 0}
 #define OWN(T, V, B, AHEAD, M) {"own T" #T " V" #V " B" #B " ahead " #AHEAD, own<T, V, B, AHEAD, M>, T, T * 4, 2, B, V, AHEAD, 0}
 static const Variant group[] = {
     OWN(256, 8, 4, false, GROUP), OWN(256, 8, 4, true, GROUP), OWN(512, 8, 2, true, GROUP), OWN(256, 16, 2, true, GROUP), OWN(1024, 8, 1, true, GROUP),
@@ -471,6 +553,8 @@ static const Variant group[] = {
     REGS(512, 8, 2, false, GROUP), REGS(512, 8, 2, true, GROUP), REGS(1024, 4, 1, true, GROUP),
     RING(512, 2, MEET, GROUP, 0, 0), RING(512, 2, LAGGED, GROUP, 2, 0), RING(512, 2, LAGGED, GROUP, 3, 0), RING(512, 2, LAGGED, GROUP, 0, 0), RING(512, 4, LAGGED, GROUP, 3, 0),
     RING(256, 4, LAGGED, GROUP, 0, 0), RING(256, 4, SPLIT, GROUP, 2, 0), RING(256, 4, SPLIT, GROUP, 3, 0), RING(256, 4, SPLIT, GROUP, 0, 0), RING(256, 2, SPLIT, GROUP, 0, 0),
+    LAG(512, 16, 1, 1, true, 0, GROUP), LAG(512, 16, 1, 1, true, 2, GROUP), LAG(256, 16, 2, 1, true, 0, GROUP), LAG(512, 8, 1, 3, true, 0, GROUP), LAG(512, 8, 1, 3, false, 0, GROUP),
+    LAG(256, 8, 2, 3, false, 0, GROUP),
 };
 static const Variant layer[] = {
     OWN(512, 16, 1, true, LAYER), OWN(1024, 8, 1, true, LAYER), REGS(512, 16, 2, false, LAYER), PINS(512, 16, 1, false, LAYER), RING(512, 2, MEET, LAYER, 0, 0), RING(512, 4, MEET, LAYER, 0, 0),
@@ -491,7 +575,7 @@ int main(int argc, char **argv) {
         CK(cudaGetDeviceProperties(&about, 0));
         processors = about.multiProcessorCount;
         Problem &p = problem;
-        CK(cudaMalloc(&X, total * 4)); CK(cudaMalloc(&p.Y, total * 4)); CK(cudaMalloc(&S, small * 4)); CK(cudaMalloc(&Z, small * 4)); CK(cudaMalloc(&p.part, rows * 2048 * sizeof *p.part));
+        CK(cudaMalloc(&X, total * 4)); CK(cudaMalloc(&p.Y, total * 4)); CK(cudaMalloc(&S, small * 4)); CK(cudaMalloc(&Z, small * 4)); CK(cudaMalloc(&p.part, rows * 4096 * sizeof *p.part));
         CK(cudaMalloc(&p.counter, rows * 4)); CK(cudaMalloc(&reference, rows * 16)); CK(cudaMalloc(&flushed, 256 << 20)); CK(cudaMalloc(&worst, 4)); CK(cudaMemset(reference, 0, rows * 16));
         fill<<<2048, 512>>>(X, total, 1), fill<<<256, 512>>>(S, small, 2), fill<<<256, 512>>>(Z, small, 3);
         p.X = X, p.S = S, p.Z = Z, p.rows = rows, p.count = (float)elements, p.pieces = (int)(elements / 4096);
@@ -511,6 +595,6 @@ int main(int argc, char **argv) {
     if (mode == LAYER) all.assign(std::begin(layer), std::end(layer));
     if (mode == BATCH) all.assign(std::begin(batch), std::end(batch));
     for (const Variant &v : all)
-        for (int how = 0; how < 2; how++) // the meeting by counter and by sentinel; layer norm by counter and with its weights kept in the L2
-            if (v.threads + (v.kind ? 0 : 32) <= 1024 && !time(v, mode, mode == LAYER ? false : how, mode == LAYER && how, elements, (float)floor, samples)) return 1;
+        for (int how = 0; how < (v.kind >= 4 ? 1 : 2); how++) // the meeting by counter and by sentinel; layer norm by counter and with its weights kept in the L2
+            if (v.threads + (v.kind && v.kind != 6 ? 0 : 32) <= 1024 && !time(v, mode, mode == LAYER ? false : how, mode == LAYER && how, elements, (float)floor, samples) && (printf("%-44s failed\n", v.name), cudaGetLastError(), cudaDeviceSynchronize() != cudaSuccess)) return 1;
 }

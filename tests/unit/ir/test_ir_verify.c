@@ -215,6 +215,13 @@ static void test_meet(void) {
             "all threads of the block must reach this op, but an enclosing `if` depends on the lane");
     rejects(together, "%i = lt(%M, %M) : bool\n%o = const() {value = 1.0} : f32\n%x = mem.load(%W, %M, %i, %o) {predicated = true} : f32\n"
             "mem.store(%x, %W, %M)", "a predicated load is of memory that is only read");
+    accepts(together, "%x = mem.load(%W, %M) {peeks = true} : f32\nmem.store(%x, %W, %M) {publishes = true}\n%y = mem.load(%W, %M) {awaits = true} : f32");
+    rejects(together, "%x = mem.load(%W, %M) {awaits = true} : f32\nmem.store(%x, %W, %M)", "what blocks tell each other is published and awaited by every access");
+    rejects(together, "%x = mem.load(%W, %M) : f32\nmem.store(%x, %W, %M) {publishes = true}", "what blocks tell each other is published and awaited by every access");
+    rejects(together, "%x = mem.load(%C, %M) {awaits = true} : i32", "blocks publish and await single f32 in global memory");
+    rejects(apart, "%o = const() {value = 1} : i32\nmem.store(%o, %C, %M) {publishes = true}", "blocks publish and await single f32 in global memory");
+    rejects("kernel (symbol %M: index, workspace %W: ptr<f32, global> of tensor<[M] x f32> elements M) {num_warps = 1}",
+            "%x = mem.load(%W, %M) {awaits = true} : f32", "blocks wait for each other in cooperative launches only");
 }
 
 static void test_steps_wait(void) {
