@@ -130,6 +130,37 @@ uint64_t wgmma_descriptor(const IrOp *op, unsigned which) {
     return lead / 16 << LEAD | swizzle * ROWS / 16 << STRIDE | mode << MODE;
 }
 
+/* The remainder of a division by a positive number is never negative here; neither are sums and products of what is not. */
+static bool is_offset_not_negative(const IrValue *v) {
+    const IrOp *op = v->def;
+    if (!op) return false;
+    switch (op->opcode) {
+    case IR_CONST:
+        return ir_attr_int(op, "value", -1) >= 0;
+    case IR_MOD:
+        return op->operands[1]->def && op->operands[1]->def->opcode == IR_CONST && ir_attr_int(op->operands[1]->def, "value", 0) > 0;
+    case IR_ADD:
+    case IR_MUL:
+        return is_offset_not_negative(op->operands[0]) && is_offset_not_negative(op->operands[1]);
+    default:
+        return false;
+    }
+}
+
+const IrValue *wgmma_offset(const IrOp *op, unsigned which, uint64_t *descriptor) {
+    enum { UNIT = 16 /* bytes */ };
+    const IrValue *offset = op->operands[2 * which + 1];
+    int64_t size = (int64_t)dtype_size(op->operands[2 * which]->type->dtype);
+    while (offset->def && offset->def->opcode == IR_ADD) {
+        const IrOp *sum = offset->def, *fixed = sum->operands[1]->def;
+        int64_t bytes = fixed && fixed->opcode == IR_CONST ? ir_attr_int(fixed, "value", 0) * size : 0;
+        if (bytes <= 0 || bytes % UNIT || !is_offset_not_negative(sum->operands[0])) break;
+        *descriptor += (uint64_t)(bytes / UNIT);
+        offset = sum->operands[0];
+    }
+    return offset;
+}
+
 static void widest_align(const IrBlock *block, int64_t *align) {
     for (const IrOp *op = block->first; op; op = op->next) {
         int64_t own = op->opcode == IR_SHARED_PTR ? ir_attr_int(op, "align", 0) : 0;

@@ -75,6 +75,9 @@ const char *wgmma_text(Arena *arena, WgmmaForm form, char mark, unsigned factors
 const IrOp *wgmma_next_of_registers(const IrOp *op);
 /* Bits of a factor's descriptor beside its address. */
 uint64_t wgmma_descriptor(const IrOp *op, unsigned which);
+/* A factor's offset less what is fixed of it, which is added to *descriptor in its unit of 16 bytes: the steps of a stage are one sum apart
+ * there, and a shift and a mask each otherwise. The rest is never negative. */
+const IrValue *wgmma_offset(const IrOp *op, unsigned which, uint64_t *descriptor);
 /* Bytes that the shared memory of the module's kernels must be aligned to. */
 int64_t module_shared_align(const IrModule *m);
 const AtomInfo *atom_find(const char *name); /* null when there is none */

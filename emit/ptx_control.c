@@ -142,6 +142,28 @@ static void carried_next(Ptx *p, const IrOp *op, const IrOp *yield) {
             frag_write(p, ptx_use(p, op->regions[0]->args[k + 1]), op->results[k].type, all[k]);
 }
 
+/* A loop whose products read registers: arithmetic stands beside them. */
+static bool multiplies_from_registers(const IrOp *loop) {
+    for (const IrOp *op = loop->regions[0]->first; op; op = op->next)
+        if (op->opcode == IR_WGMMA && op->operands[0]->type->kind == IR_TYPE_FRAG) return true;
+    return false;
+}
+
+/* Arithmetic that a loop's body and what follows the loop both begin with, LLVM makes once in front of the loop's test, and so in front of the
+ * products that it was written behind. So LLVM knows nothing of the floats that such a loop leaves. */
+static void hide_results(Ptx *p, const IrOp *loop) {
+    enum { WORD = 4 };
+    for (unsigned k = 0; k < loop->result_count; k++) {
+        const IrType *t = loop->results[k].type;
+        if (t->kind != IR_TYPE_FRAG || !dtype_is_float(t->dtype) || dtype_size(t->dtype) != WORD) continue;
+        Elements e = frag_read(p, ptx_use(p, &loop->results[k]), t);
+        LLVMValueRef frag = ptx_frag_new(p, t);
+        for (size_t i = 0; i < e.count; i++) e.values[i] = ptx_asm(p, LLVMTypeOf(e.values[i]), 1, &e.values[i], "mov.b32 $0, $1;", "=f,f", true);
+        frag_write(p, frag, t, e);
+        ptx_bind(p, &loop->results[k], frag);
+    }
+}
+
 static void for_loop(Ptx *p, const IrOp *op) {
     const IrBlock *body = op->regions[0];
     LLVMValueRef lb = ptx_use(p, op->operands[0]), ub = ptx_use(p, op->operands[1]),
@@ -166,6 +188,7 @@ static void for_loop(Ptx *p, const IrOp *op) {
     for (unsigned k = 0; k < op->result_count; k++)
         if (op->results[k].type->kind != IR_TYPE_FRAG)
             LLVMAddIncoming(ptx_use(p, body->args[k + 1]), &next[k], &latch, 1);
+    if (multiplies_from_registers(op)) hide_results(p, op);
 }
 
 /* ---- if ---- */
@@ -183,10 +206,7 @@ static bool issues_copies(const IrBlock *region) {
     for (const IrOp *op = region->first; op && !copies; op = op->next) copies = op->opcode == IR_TMA_LOAD;
     const IrOp *loop = copies ? region->parent : NULL;
     while (loop && loop->opcode != IR_FOR) loop = loop->block->parent;
-    if (!loop) return false;
-    for (const IrOp *op = loop->regions[0]->first; op; op = op->next)
-        if (op->opcode == IR_WGMMA && op->operands[0]->type->kind == IR_TYPE_FRAG) return true;
-    return false;
+    return loop && multiplies_from_registers(loop);
 }
 
 static bool is_hidden(const Hidden *hidden, const IrValue *v) {

@@ -651,12 +651,13 @@ void ptx_instruction(Ptx *p, const IrOp *op) {
     call_attribute(p, call, "convergent");
 }
 
+/* Two words: a shared address has 18 bits, so that what is added to its unit of 16 bytes stays in the lower one. */
 static LLVMValueRef factor_descriptor(Ptx *p, const IrOp *op, unsigned which) {
-    LLVMValueRef at = shared_address(p, op->operands[2 * which], op->operands[2 * which + 1]);
-    at = LLVMBuildAnd(p->b, at, ptx_int(p, DTYPE_I32, 0x3ffff), "");
-    at = LLVMBuildLShr(p->b, at, ptx_int(p, DTYPE_I32, 4), "");
-    at = LLVMBuildZExt(p->b, at, LLVMInt64TypeInContext(p->context), "");
-    return LLVMBuildOr(p->b, at, ptx_int(p, DTYPE_I64, (int64_t)wgmma_descriptor(op, which)), "");
+    uint64_t form = wgmma_descriptor(op, which);
+    const IrValue *offset = wgmma_offset(op, which, &form);
+    LLVMValueRef at = LLVMBuildLShr(p->b, shared_address(p, op->operands[2 * which], offset), ptx_int(p, DTYPE_I32, 4), "");
+    LLVMValueRef words[2] = {LLVMBuildAdd(p->b, at, ptx_int(p, DTYPE_I32, (int64_t)(form & UINT32_MAX)), ""), ptx_int(p, DTYPE_I32, (int64_t)(form >> 32))};
+    return ptx_asm(p, LLVMInt64TypeInContext(p->context), 2, words, "mov.b64 $0, {$1, $2};", "=l,r,r", false);
 }
 
 /* The accumulators stay in their registers: each result is tied to its operand. */
