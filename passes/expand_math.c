@@ -63,6 +63,7 @@ static void expand_op(void *context, IrOp *op) {
     bool narrow = dtype_bits(type->dtype) < 32;
     Math m = math_begin(module, op, narrow ? DTYPE_F32 : type->dtype, type->width);
     m.not_positive = ir_attr_bool(op, "not_positive");
+    m.flushed = ir_attr_bool(op, "flushed");
     m.bits = (int)ir_attr_int(op, "bits", 0);
     m.machine = ctx->target->kind == TARGET_CUDA && type->width == 1;
     IrValue *x = operand(&m, op->operands[0]);

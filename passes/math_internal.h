@@ -12,6 +12,7 @@ typedef struct {
     bool wide;             /* f64 */
     int bits;              /* a relative error below 2^-bits is all that is asked; 0: what ir/math.def says */
     bool not_positive;     /* the argument is known to be at most 0, or NaN */
+    bool flushed;          /* results below 2^-126 may be 0 */
     bool machine;          /* scalars of a GPU: instructions for 2^x and log2 x, branches that few lanes take */
     const IrType *f, *i;   /* the float, and the signed integer of its size */
     int mantissa, bias;    /* stored bits, bias of the exponent */

@@ -9,6 +9,9 @@
  *         these, unless each iteration would add an error. What is subtracted, compared, looked at by another function or stored
  *         as f32 keeps all its bits. The argument x c - m of a marked exp2 becomes an fma; where c is not negative and x c has no
  *         other use but its maximum, that is the maximum of x times c.
+ *         `flushed`: results below 2^-126 may be 0. So an exp or exp2 of x less the maximum of its row, or less one that a loop carries, which is
+ *         rounded to f16 or bf16 for products alone, and else added up in its row: what the products and the sum lose is N 2^-126 of a row
+ *         whose greatest element is 1 (docs/decisions/0003-error-bounds.md).
  * needs:  tile level, static
  * keeps:  values, to that error
  * breaks: nothing
@@ -312,6 +315,62 @@ static void join_argument(PassContext *ctx, IrOp *op) {
     for (size_t i = 0; i < folds.len; i++) scale_maximum(folds.data[i], product);
 }
 
+/* ---- Results below the normal numbers ---- */
+
+enum { FLUSHES = 1 /* the switch */ };
+
+static bool are_factors(const IrValue *v) {
+    for (const IrUse *use = v->uses; use; use = use->next)
+        if (use->op->opcode != IR_TILE_GEMM || use->index > 1) return false;
+    return v->uses;
+}
+
+/* The maximum of all iterations so far: the first one's is its own, or one beside which nothing is left of the others. */
+static bool is_running_maximum(const IrValue *most) {
+    const IrOp *op = most->def;
+    const IrValue *from[2];
+    for (unsigned i = 0; op && op->opcode == IR_MAX && i < 2; i++) {
+        if (!carrier_of(op->operands[i], from) || from[1] != most) continue;
+        const IrAttr *first = from[0]->def && from[0]->def->opcode == IR_CONST ? ir_attr(from[0]->def, "value") : NULL;
+        if (first && first->kind == IR_ATTR_FLOAT && first->number < -0x1p64) return true;
+    }
+    return false;
+}
+
+/* total * scale + sum, carried as total: it holds the greatest element's 1, as the sum of all so far does. */
+static bool is_running_total(const IrValue *sum) {
+    const IrUse *use = sum->uses;
+    const IrOp *add = use && !use->next && use->op->opcode == IR_ADD ? use->op : NULL;
+    const IrValue *before = add ? add->operands[1 - use->index] : NULL, *from[2];
+    const IrOp *scaled = before ? before->def : NULL;
+    if (!scaled || scaled->opcode != IR_MUL) return false;
+    for (unsigned i = 0; i < 2; i++)
+        if (carrier_of(scaled->operands[i], from) && from[1] == &add->results[0]) return not_negative(from[1]);
+    return false;
+}
+
+static bool same_axes(const IrOp *a, const IrOp *b) {
+    const IrAttr *x = ir_attr(a, "axes"), *y = ir_attr(b, "axes");
+    return x->count == y->count && memcmp(x->ints, y->ints, x->count * sizeof *x->ints) == 0;
+}
+
+/* Of an exp or exp2 that is marked: nothing else than products of its rounded results and its rows' sums tells a 0 from what is below 2^-126. */
+static bool may_flush(const IrOp *op) {
+    const IrValue *x = op->operands[0];
+    const IrOp *most = row_maximum(x);
+    if (!FLUSHES || !most) return false;
+    const IrValue *least = x->def->operands[1]->def->operands[0]; /* what is repeated over the row */
+    bool own = least == &most->results[0];
+    if (!own && !is_running_maximum(least)) return false;
+    for (const IrUse *use = op->results[0].uses; use; use = use->next) {
+        const IrValue *made = use->op->result_count ? &use->op->results[0] : NULL;
+        if (use->op->opcode == IR_CAST && is_float(made, 16) && are_factors(made)) continue;
+        bool adds = use->op->opcode == IR_TILE_REDUCE && strcmp(ir_attr_str(use->op, "kind", ""), "add") == 0 && same_axes(use->op, most);
+        if (!adds || (!own && !is_running_total(made))) return false;
+    }
+    return true;
+}
+
 bool pass_narrow_results(PassContext *ctx) {
     for (IrFunc *f = ctx->module->first; f; f = f->next) {
         if (f->level != IR_LEVEL_TILE || f->state != IR_STATE_STATIC) continue;
@@ -319,6 +378,8 @@ bool pass_narrow_results(PassContext *ctx) {
         for (size_t i = 0; i < ops.len; i++) {
             IrOpcode opcode = ops.data[i]->opcode;
             if (opcode == IR_EXP || opcode == IR_EXP2 || opcode == IR_DIV) mark(ctx, ops.data[i]);
+            bool power = opcode == IR_EXP || opcode == IR_EXP2;
+            if (power && ir_attr(ops.data[i], "bits") && may_flush(ops.data[i])) ir_attr_set_bool(ops.data[i], "flushed", true);
             if (opcode == IR_EXP2 && ir_attr(ops.data[i], "bits")) join_argument(ctx, ops.data[i]);
             if (opcode == IR_ADD) complement(ctx, ops.data[i]);
         }

@@ -118,7 +118,8 @@ IrOpcode reduce_opcode(const char *kind);
 bool is_positive(const IrValue *v);
 /* Whether v is made of exponentials of what was filled with -inf along the axis, and where that was absent: v is 0 there. */
 bool is_exponential_of_filled(const IrValue *v, PresenceCache *cache, unsigned axis, PresenceAxis *absent);
-/* Whether v is x - m, m the maximum of the row of x, or more (share_divisors.c). */
+/* Whether v is x - m, m the maximum of the row of x, or more (share_divisors.c): that maximum's reduction. */
+const IrOp *row_maximum(const IrValue *v);
 bool is_below_maximum(const IrValue *v);
 /* A tile of `type` that holds `value` everywhere. */
 IrValue *tile_splat(IrBuilder *b, const IrType *type, double value);

@@ -57,19 +57,22 @@ static const IrOp *less_maximum(const IrValue *v) {
     return fold->operands[0] == v->def->operands[0] && is_own_row(all, fold) ? fold : NULL;
 }
 
-bool is_below_maximum(const IrValue *v) {
-    if (less_maximum(v)) return true;
+const IrOp *row_maximum(const IrValue *v) {
+    const IrOp *own = less_maximum(v);
+    if (own) return own;
     const IrOp *all = v->def && v->def->opcode == IR_SUB ? repeated(v->def->operands[1], 1) : NULL;
     const IrOp *most = all ? all->operands[0]->def : NULL;
-    if (!most || most->opcode != IR_MAX) return false;
+    if (!most || most->opcode != IR_MAX) return NULL;
     for (unsigned i = 0; i < 2; i++) {
         const IrOp *fold = most->operands[i]->def;
         if (fold && fold->opcode == IR_TILE_REDUCE && strcmp(ir_attr_str(fold, "kind", ""), "max") == 0 &&
             fold->operands[0] == v->def->operands[0] && is_own_row(all, fold))
-            return true;
+            return fold;
     }
-    return false;
+    return NULL;
 }
+
+bool is_below_maximum(const IrValue *v) { return row_maximum(v); }
 
 /* Known to be 0, infinite, NaN or from 2^-100 to 2^100: a root, or the sum of exp(x - max x) where x was maximal. */
 static bool is_moderate(const IrValue *b) {

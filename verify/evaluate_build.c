@@ -405,6 +405,21 @@ static void know_indices(Build *b, const Node *values, const IrOp *op) {
     know(b, &op->results[1], indices);
 }
 
+/* A softmax's weights, rounded to 16 bits for contractions alone: kernels may take an exponential below the least normal number of f32 for 0,
+ * which of a row whose sum is at least 1 is as much of a weight. */
+static bool are_weights(const IrOp *cast) {
+    const IrType *type = cast->results[0].type;
+    if (cast->opcode != IR_CAST || !dtype_is_float(type->dtype) || dtype_bits(type->dtype) != 16) return false;
+    for (const IrUse *use = cast->results[0].uses; use; use = use->next)
+        if (use->op->opcode != IR_GRAPH_CONTRACT) return false;
+    const IrOp *quotient = cast->operands[0]->def, *e = quotient;
+    if (quotient && quotient->opcode == IR_DIV) e = quotient->operands[0]->def;
+    const IrOp *less = e && (e->opcode == IR_EXP || e->opcode == IR_EXP2) ? e->operands[0]->def : NULL;
+    const IrOp *all = less && less->opcode == IR_SUB ? less->operands[1]->def : NULL;
+    const IrOp *most = all && all->opcode == IR_GRAPH_BROADCAST ? all->operands[0]->def : NULL;
+    return most && most->opcode == IR_GRAPH_REDUCE && strcmp(ir_attr_str(most, "kind", ""), "max") == 0;
+}
+
 static bool decode_op(Build *b, const IrOp *op) {
     Node *node = new_node(b, NODE_SPLAT, op->opcode, op->results[0].type);
     if (!decode_operands(b, node, op)) return false;
@@ -448,6 +463,7 @@ static bool decode_op(Build *b, const IrOp *op) {
         if (!ir_has_trait(op, IR_ELEMENTWISE))
             return fail(b, "the op has no meaning in a graph", ir_op_info(op->opcode)->name);
         decode_lanewise(b, node);
+        if (are_weights(op)) node->tiny = fmax(node->tiny, dtype_min_normal(DTYPE_F32));
         if (!b->error) fold_integer(b, node);
     }
     know(b, &op->results[0], node);
