@@ -130,7 +130,36 @@ static void check_whole(void) {
     arena_destroy(arena);
 }
 
+/* A softmax's weights as bf16, by which an input that is 0 where the greatest weight is is multiplied: what is left are weights below 2^-126. */
+static const char weights[] = "  %%m = graph.reduce(%%X) {kind = \"max\", axes = [0], keepdim = true} : tensor<[1] x f32>\n"
+                              "  %%b = graph.broadcast(%%m) {axes = [0]} : tensor<[N] x f32>\n"
+                              "  %%d = sub(%%X, %%b) : tensor<[N] x f32>\n"
+                              "  %%e = exp(%%d) : tensor<[N] x f32>\n"
+                              "  %%s = graph.reduce(%%e) {kind = \"add\", axes = [0], keepdim = true} : tensor<[1] x f32>\n"
+                              "  %%t = graph.broadcast(%%s) {axes = [0]} : tensor<[N] x f32>\n"
+                              "  %%y = div(%%e, %%t) : tensor<[N] x f32>\n"
+                              "  %%w = cast(%%y) : tensor<[N] x bf16>\n"
+                              "%s";
+
+/* Kernels may take such weights for 0 where they are factors alone; stored, they are told from 0, and so are factors of another making. */
+static void check_weights(void) {
+    Arena *arena = arena_create();
+    float x[COUNT];
+    for (int i = 0; i < COUNT; i++) x[i] = i ? -88 : 0;
+    static const char product[] = "  %v = cast(%X) : tensor<[N] x bf16>\n"
+                                  "  %o = graph.contract(%w, %v) {batch_a = [], batch_b = [], sum_a = [0], sum_b = [0]} : tensor<[] x f32>\n";
+    const char *factors = arena_printf(arena, "%s  return(%%o) {names = [\"Y\"]}\n", product);
+    const char *both = arena_printf(arena, "%s  return(%%w, %%o) {names = [\"Y\", \"O\"]}\n", product);
+    EvalResult r = evaluate(arena, arena_printf(arena, weights, factors), x);
+    CHECK(r.value[0] < 0 && fabs(r.value[0]) > 0x1p-113 && fabs(r.value[0]) < r.bound[0] && !r.undecided[0]);
+    CHECK(r.bound[0] < 0x1p-126 * COUNT * 88 * 1.01 + fabs(r.value[0]) / 8);
+    r = evaluate(arena, arena_printf(arena, weights, both), x);
+    for (int i = 1; i < COUNT; i++) CHECK(r.value[i] > 0 && r.bound[i] < r.value[i] / 8);
+    arena_destroy(arena);
+}
+
 int main(void) {
+    check_weights();
     check_functions();
     check_ends();
     check_clamped();
