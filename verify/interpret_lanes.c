@@ -149,11 +149,12 @@ static void intersect_presence(const Inst *inst, Slot *r) {
     do {                                                                                                                                   \
         unsigned count = inst->op->operand_count;                                                                                          \
         const Slot *x = inst->operands[0], *y = inst->operands[count > 1 ? 1 : 0], *z = inst->operands[count > 2 ? 2 : 0];                 \
-        for (size_t t = 0; t < m->threads; t++) {                                                                                          \
+        const size_t n = r->n, threads = m->threads, xn = x->n, yn = y->n, zn = z->n;                                                      \
+        for (size_t t = 0; t < threads; t++) {                                                                                             \
             if (!active[t]) continue;                                                                                                      \
-            const Cell *a = &x->cells[t * x->n], *b = &y->cells[t * y->n], *c = &z->cells[t * z->n];                                       \
-            Cell *to = &r->cells[t * r->n];                                                                                                \
-            for (size_t e = 0; e < r->n; e++, a += x->n != 1, b += y->n != 1, c += z->n != 1) to[e].field = (value);                       \
+            const Cell *a = &x->cells[t * xn], *b = &y->cells[t * yn], *c = &z->cells[t * zn];                                             \
+            Cell *to = &r->cells[t * n];                                                                                                   \
+            for (size_t e = 0; e < n; e++, a += xn != 1, b += yn != 1, c += zn != 1) to[e].field = (value);                                \
             (void)b, (void)c;                                                                                                              \
         }                                                                                                                                  \
         return true;                                                                                                                       \
