@@ -184,12 +184,12 @@ static void keep_blocks(PassContext *ctx, IrFunc *f, int64_t lanes) {
     if (threads >= 32) ir_func_attr_set_int(f, "min_blocks", ctx->target->registers_sm / (registers * threads));
 }
 
-/* Is one block all that there is, and folds rows of the one tile with this axis? Nobody else asks memory for anything then. */
+/* Is one block all that there is, and folds a row? Nobody else asks memory for anything then. */
 static bool is_alone(const PassContext *ctx, const IrFunc *f, const OpList *ops, const Axes *axes, size_t index) {
     if (ctx->target->kind != TARGET_CUDA || ir_func_cluster(f) > 1 || ir_func_attr(f, "num_warps") || axes_others(axes, index, 1, 1) > 1) return false;
     for (size_t i = 0; i < ops->len; i++) {
         const IrOp *op = ops->data[i];
-        if (op->opcode == IR_PARALLEL || op->opcode == IR_TILE_SCAN) return false;
+        if (op->region_count || op->opcode == IR_TILE_SCAN) return false;
         if (is_sink(axes, op, index) && (op->opcode != IR_TILE_REDUCE || dtype_size(op->operands[0]->type->dtype) > 4)) return false;
     }
     return true;
