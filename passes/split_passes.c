@@ -25,7 +25,7 @@
 #include "plant.h"
 
 /* What a thread needs beside its lanes of a row: where a block is alone with 64 of them, the other half of what two blocks leave. */
-enum { LEAST_CAP = ROW_LEAST_CAP, REGISTERS_BESIDE = 20, REGISTERS_ALONE = 56, STEP_LANES = 16, SPREAD_LEAST = 16, MOST_THREADS = 1024 };
+enum { LEAST_CAP = ROW_LEAST_CAP, REGISTERS_BESIDE = 20, REGISTERS_ALONE = 56, STEP_LANES = 16, SPREAD_LEAST = 16, MOST_THREADS = 1024, KEEP_LOADS = 0 };
 
 /* row_lanes: of a version by length, what its threads keep; long_rows: no version for short rows. */
 static bool is_wide(const PassContext *ctx, const IrFunc *f, const AxisClass *c) {
@@ -184,15 +184,36 @@ static void keep_blocks(PassContext *ctx, IrFunc *f, int64_t lanes) {
     if (threads >= 32) ir_func_attr_set_int(f, "min_blocks", ctx->target->registers_sm / (registers * threads));
 }
 
-/* Is one block all that there is, and folds rows of the one tile with this axis? Nobody else asks memory for anything then. */
+/* Is one block all that there is, and folds a row? Nobody else asks memory for anything then. */
 static bool is_alone(const PassContext *ctx, const IrFunc *f, const OpList *ops, const Axes *axes, size_t index) {
     if (ctx->target->kind != TARGET_CUDA || ir_func_cluster(f) > 1 || ir_func_attr(f, "num_warps") || axes_others(axes, index, 1, 1) > 1) return false;
     for (size_t i = 0; i < ops->len; i++) {
         const IrOp *op = ops->data[i];
-        if (op->opcode == IR_PARALLEL || op->opcode == IR_TILE_SCAN) return false;
+        if (op->region_count || op->opcode == IR_TILE_SCAN) return false;
         if (is_sink(axes, op, index) && (op->opcode != IR_TILE_REDUCE || dtype_size(op->operands[0]->type->dtype) > 4)) return false;
     }
     return true;
+}
+
+/* Tiles that a single pass loads and adds up along the axis; 0: it is not one, or does something else. */
+static unsigned tiles_of_pass(PassContext *ctx, IrFunc *f, const OpList *ops, const Axes *axes, size_t index) {
+    unsigned tiles = 0;
+    if (passes_along(ctx, f, axes, index) != 1) return 0;
+    for (size_t i = 0; i < ops->len; i++) {
+        const IrOp *op = ops->data[i];
+        bool sink = is_sink(axes, op, index);
+        if (sink && op->opcode != IR_TILE_REDUCE) return 0;
+        tiles += sink || (op->opcode == IR_TILE_LOAD && axes_touch(axes, op, index));
+    }
+    return tiles;
+}
+
+/* The registers that a loop over chunks needs to have all loads of a chunk under way at once, beside what it adds up. Where nothing is said of blocks ptxas takes
+ * fewer, for the sake of blocks that may not be there, and has one or two loads under way. */
+static void keep_loads(PassContext *ctx, IrFunc *f, unsigned tiles, int64_t lanes) {
+    int64_t registers = STEP_LANES * tiles + REGISTERS_BESIDE, threads = lanes / STEP_LANES;
+    int64_t blocks = threads >= 32 ? ctx->target->registers_sm / (registers * threads) : 0;
+    if (ctx->target->kind == TARGET_CUDA && blocks > 0 && !ir_func_attr(f, "min_blocks")) ir_func_attr_set_int(f, "min_blocks", blocks);
 }
 
 static bool is_own(IrModule *m, const IrOp *load, const IrValue *row) {
@@ -236,7 +257,9 @@ static int split(PassContext *ctx, IrFunc *f, const Axes *axes, size_t index) {
     s.chunk *= ir_func_cluster(f); /* its blocks pass over the row together */
     const IrOp *rows = ctx->target->kind == TARGET_CUDA && others == 1 && ir_func_cluster(f) == 1 ? rows_that_share(ctx, &ops, axes, index) : NULL;
     if (rows) s.chunk /= group_rows_that_share(ctx, rows);
-    if (is_alone(ctx, f, &ops, axes, index)) {
+    bool alone = is_alone(ctx, f, &ops, axes, index);
+    unsigned tiles = alone || KEEP_LOADS ? tiles_of_pass(ctx, f, &ops, axes, index) : 0;
+    if (alone) {
         s.chunk = STEP_LANES * MOST_THREADS;
         ir_func_attr_set_int(f, "num_warps", MOST_THREADS / 32);
         ir_func_attr_set_int(f, "row_lanes", s.chunk);
@@ -257,6 +280,7 @@ static int split(PassContext *ctx, IrFunc *f, const Axes *axes, size_t index) {
         else
             pass_for_gemm(&s, group[0]);
     }
+    if (s.ok && tiles) keep_loads(ctx, f, tiles, s.chunk * others);
     if (s.ok && one_arg) keep_blocks(ctx, f, s.chunk * others);
     if (s.ok) remove_dead(ctx, f);
     return s.ok ? passes : -1;
