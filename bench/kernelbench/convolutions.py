@@ -168,7 +168,7 @@ class Convolution:
     def by_channels(self):
         """Depths of a product, each behind the condition on channels under which it has no more zeros than it must."""
         least = LEAST_DEPTH
-        if self.cut or self.side > 1 or self.depth <= least:
+        if not least or self.cut or self.side > 1 or self.depth <= least:
             return [(None, "BK", self.depth)]
         channels = f"{self.inner_taps} * C" if self.merged else self.all_channels()
         return [(f"{channels} <= {least}", "LK", least), (f"{channels} > {least}", "BK", self.depth)]
