@@ -344,6 +344,7 @@ static CExpr special(CPrinter *p, const IrOp *op) {
         return (CExpr){"0", C_PREC_PRIMARY};
     }
     c->range = (Range){0, INT32_MAX};
+    if (ir_attr_bool(op, "backwards")) return c_make(p, C_PREC_UNARY, "(int)(gridDim.x - 1 - blockIdx.x)");
     return c_make(p, C_PREC_UNARY, "(int)%s.%c", base, name[strlen(name) - 1]);
 }
 

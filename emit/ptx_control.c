@@ -382,6 +382,16 @@ static LLVMValueRef sreg(Ptx *p, const char *name) {
     return wide;
 }
 
+/* The number of the block, counted from the last; LLVM is told that it takes 31 bits. */
+static LLVMValueRef backwards(Ptx *p, LLVMValueRef number) {
+    LLVMTypeRef narrow = LLVMInt32TypeInContext(p->context);
+    LLVMValueRef last = LLVMBuildSub(p->b, sreg(p, "nctaid.x"), ptx_index(p, 1), "");
+    LLVMValueRef x = LLVMBuildTrunc(p->b, LLVMBuildSub(p->b, last, number, ""), narrow, "");
+    LLVMValueRef wide = LLVMBuildZExt(p->b, x, LLVMInt64TypeInContext(p->context), "");
+    LLVMSetNNeg(wide, true);
+    return wide;
+}
+
 static void special(Ptx *p, const IrOp *op) {
     const char *name = ir_attr_str(op, "name", "");
     LLVMValueRef x;
@@ -399,6 +409,7 @@ static void special(Ptx *p, const IrOp *op) {
     } else if (strcmp(name, "tid.x") == 0 || strcmp(name, "clusterid.x") == 0 || strncmp(name, "ctaid.", 6) == 0 ||
                strncmp(name, "nctaid.", 7) == 0) {
         x = sreg(p, name);
+        if (ir_attr_bool(op, "backwards")) x = backwards(p, x);
         if (name[0] == 't') r.hi = threads - 1;
     } else {
         ptx_fail(p, op, "this special register");

@@ -186,6 +186,7 @@ static void bind_indices(PassContext *ctx, IrFunc *f, const Nest *nest) {
     int64_t cluster = ir_func_cluster(f); /* its blocks share an iteration */
     ir_attr_set_str(special, "name", cluster > 1 ? "clusterid.x" : "ctaid.x");
     pass_on_persistence(nest, special);
+    if (ir_func_attr(f, "backwards")) ir_attr_set_bool(special, "backwards", true);
     IrValue *rest = &special->results[0], *index[MAX_NEST];
     const Aff *grid = aff_const(m->affs, 1);
     const AffFacts *facts = ir_facts_at(ctx->scratch, nest->loops[0]);

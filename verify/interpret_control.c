@@ -147,8 +147,10 @@ static int64_t special_value(const Machine *m, const char *name, size_t thread) 
 
 static void run_special(Machine *m, Inst *inst, const uint8_t *active) {
     (void)active;
-    for (size_t t = 0; t < m->threads; t++)
-        inst->results[0]->cells[t].i = special_value(m, inst->text, t);
+    for (size_t t = 0; t < m->threads; t++) {
+        int64_t value = special_value(m, inst->text, t);
+        inst->results[0]->cells[t].i = inst->integers[0] ? m->grid[0] - 1 - value : value;
+    }
 }
 
 static void run_nothing(Machine *m, Inst *inst, const uint8_t *active) {
