@@ -520,8 +520,10 @@ void ptx_cluster_send(Ptx *p, const IrOp *op) {
     str_init(&text);
     str_append(&text, "{ .reg .b32 a; .reg .b32 b;");
     for (int64_t rank = 0; rank < ir_func_cluster(p->func); rank++)
-        str_printf(&text, " mapa.shared::cluster.u32 a, $0, %lld; mapa.shared::cluster.u32 b, $1, %lld;"
-                          " st.async.shared::cluster.mbarrier::complete_tx::bytes.b%u [a], $2, [b];", (long long)rank, (long long)rank, bits);
+        str_printf(&text,
+                   " mapa.shared::cluster.u32 a, $0, %lld; mapa.shared::cluster.u32 b, $1, %lld;"
+                   " st.async.shared::cluster.mbarrier::complete_tx::bytes.b%u [a], $2, [b];",
+                   (long long)rank, (long long)rank, bits);
     str_append(&text, " }");
     ptx_asm(p, LLVMVoidTypeInContext(p->context), 3, args, text.data, bits == 64 ? "r,r,l,~{memory}" : "r,r,r,~{memory}", true);
     str_release(&text);

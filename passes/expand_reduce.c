@@ -326,12 +326,23 @@ static bool crosses(const IrOp *op, DistSource source) {
     return false;
 }
 
+/* Barriers of the cluster wait until each thread's stores are in global memory, too, of which a block that stores rows has many on
+ * their way. What a block's own barrier counts needs no fence. */
+enum { SENDS = 1, MOST_MEETINGS = 32 };
+
+/* Do the blocks of a cluster send their partials of it to each other? Behind a barrier of each block, which needs warps that meet. */
+static bool is_sent(const Expand *x, const IrOp *op) {
+    Dtype dtype = op->results[0].type->dtype;
+    size_t size = dtype_size(dtype);
+    return SENDS && x->meetings + 2 <= MOST_MEETINGS && (size == 4 || size == 8) && crosses(op, DIST_BLOCK) && crosses(op, DIST_WARP);
+}
+
 /* Partials stand in memory of their own. Must a barrier come before they are written, since an earlier run of
- * the same code may still read them? Another reduction of the same block, or a wider step of this one, has a
+ * the same code may still read them? Another reduction of the same block, or a wider step of this one by barriers, has a
  * barrier after every read. */
 static bool may_be_read(const Expand *x, const IrOp *op, DistSource source) {
     if (x->b.block == x->to->body) return false;
-    if (source == DIST_WARP && crosses(op, DIST_BLOCK)) return false;
+    if (source == DIST_WARP && crosses(op, DIST_BLOCK) && !is_sent(x, op)) return false;
     for (const IrOp *other = op->block->first; other; other = other->next)
         if (other != op && other->opcode == IR_TILE_REDUCE && crosses(other, source)) return false;
     return true;
@@ -397,17 +408,6 @@ static IrValue *partial_place(Expand *x, IrBuilder *b, const Reduction *r, const
     return index_add(b, index_mul_const(b, p->number, elements), offset);
 }
 
-/* Barriers of the cluster wait until each thread's stores are in global memory, too, of which a block that stores rows has many on
- * their way. What a block's own barrier counts needs no fence. Partials are written anew when all blocks are known to have read the
- * last ones: each block sends to another reduction, or for another turn, behind a barrier of the block that its readers have passed. */
-enum { SENDS = 1, MOST_MEETINGS = 32 };
-
-static bool can_send(const Expand *x, const Reduction *r) {
-    size_t size = dtype_size(r->dtype);
-    return SENDS && x->meetings < MOST_MEETINGS && (size == 4 || size == 8) && r->dtype != DTYPE_BOOL &&
-           reduced_bits(r, DIST_WARP) && !may_be_read(x, r->op, DIST_BLOCK);
-}
-
 static void begin_with(Expand *x, IrValue *barrier) {
     IrOp *old = x->cluster_begin;
     IrValue *barriers[MOST_MEETINGS];
@@ -418,19 +418,38 @@ static void begin_with(Expand *x, IrValue *barrier) {
     ir_op_erase(old);
 }
 
-/* Each block's partial to all blocks; behind the meeting all are there. */
-static void send_partials(Expand *x, const Reduction *r, const BlockPartials *p, IrValue *frag) {
-    IrValue *barrier = expand_shared(x, DTYPE_U64, 1, "arrived"), *index[DIST_MAX_DIMS];
-    IrBuilder inner;
+static IrValue *barrier_of_sends(Expand *x) {
+    IrValue *barrier = expand_shared(x, DTYPE_U64, 1, "arrived");
     begin_with(x, barrier);
+    return barrier;
+}
+
+static void meet(Expand *x, IrValue *barrier, int64_t bytes) {
+    if (PLANTED(5)) return;
+    IrOp *op = ir_op_create(&x->b, IR_CLUSTER_MEET, 1, &barrier, 0, NULL);
+    ir_attr_set_int(op, "bytes", bytes);
+    ir_attr_set_int(op, "number", x->meetings++);
+}
+
+/* All blocks have read what this reduction sent last: they say so behind a barrier of theirs that came since, the one of the warps. */
+static void meet_readers(Expand *x, const BlockPartials *p) {
+    IrValue *barrier = barrier_of_sends(x), *seen = expand_shared(x, DTYPE_I32, x->cluster, "seen");
+    IrValue *first = ir_binary(&x->b, IR_EQ, expand_thread(x), ir_const_index(&x->b, 0));
+    IrValue *zero = ir_const_int(&x->b, ir_type_scalar(x->module, DTYPE_I32), 0);
+    ir_op_create(&x->b, IR_CLUSTER_SEND, 5, (IrValue *[]){zero, seen, p->number, barrier, first}, 0, NULL);
+    meet(x, barrier, x->cluster * (int64_t)dtype_size(DTYPE_I32));
+}
+
+/* Another reduction between two runs of this one says that all have read. */
+static void send_partials(Expand *x, const Reduction *r, const BlockPartials *p, IrValue *frag) {
+    if (may_be_read(x, r->op, DIST_BLOCK)) meet_readers(x, p);
+    IrValue *barrier = barrier_of_sends(x), *index[DIST_MAX_DIMS];
+    IrBuilder inner;
     dist_map(x, &r->kept, 1, DTYPE_NONE, &inner, index);
     IrValue *operands[5] = {kept_get(x, &inner, r, frag, index), p->shared, partial_place(x, &inner, r, p, index), barrier, p->mask};
     ir_op_create(&inner, IR_CLUSTER_SEND, p->mask ? 5 : 4, operands, 0, NULL);
     ir_yield(&inner, 0, NULL);
-    if (PLANTED(5)) return;
-    IrOp *meet = ir_op_create(&x->b, IR_CLUSTER_MEET, 1, &barrier, 0, NULL);
-    ir_attr_set_int(meet, "bytes", x->cluster * p->elements * (int64_t)dtype_size(r->dtype));
-    ir_attr_set_int(meet, "number", x->meetings++);
+    meet(x, barrier, x->cluster * p->elements * (int64_t)dtype_size(r->dtype));
 }
 
 static void write_partials(Expand *x, const Reduction *r, const BlockPartials *p, IrValue *frag) {
@@ -463,7 +482,7 @@ static IrValue *reduce_blocks(Expand *x, const Reduction *r, IrValue *frag) {
     own.used_blocks = x->cluster - 1;
     p.mask = owner_mask(x, &own), p.number = dist_base(x, &rank, 0);
     start_cluster(x);
-    if (can_send(x, r)) send_partials(x, r, &p, frag);
+    if (is_sent(x, r->op)) send_partials(x, r, &p, frag);
     else write_partials(x, r, &p, frag);
     IrBuilder inner;
     IrValue *index[DIST_MAX_DIMS];

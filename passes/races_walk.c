@@ -814,7 +814,8 @@ static void walk_op(Races *r, const IrOp *op, State **s) {
         if (r->together) finish_groups(r, *s, FLIGHT_COPY, ir_attr_int(op, "pending", 0));
         return;
     case IR_BARRIER:
-        if ((*s)->sent && strcmp(ir_attr_str(op, "scope", "block"), "block") == 0) races_fail(r, op, NULL, "a barrier of the block between what is sent and the meeting");
+        if ((*s)->sent && strcmp(ir_attr_str(op, "scope", "block"), "block") == 0)
+            races_fail(r, op, NULL, "a barrier of the block between what is sent and the meeting");
         if (r->together) state_barrier(r, *s, ir_attr_str(op, "scope", "block"));
         return;
     case IR_ARRIVE: /* begins with a barrier of the block */

@@ -363,7 +363,8 @@ static void run_cluster_send(Machine *m, Inst *inst, const uint8_t *active) {
     }
 }
 
-/* All blocks are here, and what they sent is. */
+/* All blocks are here, and what they sent is. The watch over memory takes it for a barrier of the cluster; what it does not order, between
+ * the block's barrier and a send, check_barriers knows. */
 static void run_cluster_meet(Machine *m, Inst *inst, const uint8_t *active) {
     for (size_t t = 0; t < m->threads; t++)
         if (!active[t]) machine_trap(m, "a meeting of the cluster under divergent control");

@@ -199,7 +199,8 @@ EXPORT unsigned cpu_mapa_address(unsigned own, int rank) {
 /* Lands whenever the copy engine's boxes do. */
 EXPORT void cpu_send(unsigned to, const void *value, unsigned bytes, unsigned mbar) {
     const Cluster *c = thread_self()->block->cluster;
-    if (to / WINDOW != mbar / WINDOW || to / WINDOW >= (unsigned)c->count) cpu_fault("a value is sent to one block, its barrier is another's");
+    if (to / WINDOW != mbar / WINDOW || to / WINDOW >= (unsigned)c->count) 
+        cpu_fault("a value is sent to one block, its barrier is another's");
     if (to % bytes) cpu_fault("a value of %u bytes to address %u", bytes, to % WINDOW);
     Block *b = &c->blocks[to / WINDOW];
     memset(shared_at(b, to % WINDOW, bytes, "a sent value"), POISON, bytes);
