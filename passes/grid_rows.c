@@ -3,12 +3,12 @@
  * what:   three steps that reduce parts of rows, finish these reductions, and map the rows by what comes out,
  *           A   W[r, i] = fold(f(X[r, i, :]))      F   V[r] = g(fold(W[r, :]))      B   Y[r, i, t] = h(X[r, i, t], V[r])
  *         get a sibling of three other steps; by the sizes of the launch the grids of the ones or the others are empty:
- *           zeros     counters, one a row
+ *           zeros     counters, one a row; where blocks await each other's sums, these
  *           shares    A for a chunk of a row in place of X[r, i, :], into a workspace of all chunks' partial results
  *           kept      F and B for the same chunk: each block finishes the row for itself, in the order of the chunks
  *         Both have the same grid, row by row, so that meet_steps can join them: the chunk is then read once.
- *         They are used where the blocks of TEAMS rows are resident, BLOCKS a multiprocessor (while those of one row wait for each other
- *         the others load and store), chunks are half full at least, there are rows for more than all of these, partial results are a
+ *         They are used where the blocks of one row are resident, of two where blocks meet at a counter (while those of one row wait
+ *         for each other the others load and store), chunks are half full at least, there are rows for more than all of these, partial results are a
  *         small part of what is read, and X is larger than the L2, which would keep it for the second reading; only where a case asks
  *         for such a size.
  * needs:  tile functions in state open, before spread_folds; target cuda

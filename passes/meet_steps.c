@@ -7,6 +7,9 @@
  *         Blocks wait in the order of rows, and each takes later rows later: the first row that is not done is the
  *         first for all of its blocks, so that somebody always goes on as long as a row has no more blocks than the launch.
  *         Versions go together by guard; where one has no partner, the steps stay two.
+ *         Where the step says `lags`, a block does the first part of its next chunk ahead of the second part of this one, and partial
+ *         results are published and awaited one by one, without counters and fences. A block publishes before it waits, so that the
+ *         same holds; what both parts load is copied to shared memory a turn ahead (load_lagging).
  * needs:  kernel functions, after expand; target cuda
  * keeps:  values
  * breaks: grid_x; a step is gone
@@ -15,6 +18,8 @@
  *     @shares grid N: A(ctaid.x)               @kept grid min(N, resident), cooperative:
  *     @kept   grid N: B(ctaid.x)          =>     for(ctaid.x, N, nctaid.x) (%item) {
  *                                                  A(%item); arrive(%counters, %item // K); meet(%counters, %item // K, K); B(%item); barrier() }
+ *
+ *     lags:  for(0, turns + 1) (%t) { if(%t < turns) { A(%coming); publish } { barrier() }  if(0 < %t) { await; B(%item of t - 1) } { barrier() } }
  */
 #include <string.h>
 
