@@ -201,7 +201,12 @@ static bool is_present_alike(PresenceCache *cache, const IrBlock *body, IrValue 
     return true;
 }
 
-enum { OTHER_REGISTERS = 28 /* addresses and what softmax keeps */, LEAST_OTHERS = 24 /* where few are given */, MOST_OTHERS = 46, REGISTER_UNIT = 8 /* a thread's come in so many */ };
+enum {
+    OTHER_REGISTERS = 28, /* addresses and what softmax keeps */
+    LEAST_OTHERS = 24,    /* where few are given */
+    MOST_OTHERS = 46,
+    REGISTER_UNIT = 8 /* a thread's come in so many */
+};
 
 static int64_t registers_of(const IrValue *v, int64_t threads) {
     int64_t lanes = 1;
