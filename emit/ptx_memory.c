@@ -757,7 +757,8 @@ static LLVMValueRef factor_descriptor(Ptx *p, const IrOp *op, unsigned which) {
     uint64_t form = wgmma_descriptor(op, which);
     const IrValue *offset = wgmma_offset(op, which, &form);
     LLVMValueRef at = LLVMBuildLShr(p->b, shared_address(p, op->operands[2 * which], offset), ptx_int(p, DTYPE_I32, 4), "");
-    LLVMValueRef words[2] = {LLVMBuildAdd(p->b, at, ptx_int(p, DTYPE_I32, (int64_t)(form & UINT32_MAX)), ""), ptx_int(p, DTYPE_I32, (int64_t)(form >> 32))};
+    LLVMValueRef lower = ptx_int(p, DTYPE_I32, (int64_t)(form & UINT32_MAX)), upper = ptx_int(p, DTYPE_I32, (int64_t)(form >> 32));
+    LLVMValueRef words[2] = {LLVMBuildAdd(p->b, at, lower, ""), upper};
     return ptx_asm(p, LLVMInt64TypeInContext(p->context), 2, words, "mov.b64 $0, {$1, $2};", "=l,r,r", false);
 }
 

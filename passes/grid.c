@@ -5,6 +5,9 @@
  * becomes a serial `for`. For cuda the grid's loops are replaced by arithmetic on one block index,
  * innermost loop fastest; for a processor they stay and the outermost carries `collapse`.
  *
+ * Blocks start in the order of their numbers. Where a loop within is longer the further on the innermost loop of the grid is, that one is
+ * numbered from its end, so that the last blocks to run are short.
+ *
  * needs:  tile functions in state static
  * keeps:  everything else
  * breaks: cuda: no `parallel` is left; sets the function attribute grid_x
@@ -21,7 +24,7 @@
 #include "plant.h"
 #include "tile_order.h"
 
-enum { MAX_NEST = 16 };
+enum { MAX_NEST = 16, LONGEST_FIRST = 1 /* the switch */ };
 
 typedef struct {
     IrOp *loops[MAX_NEST];
@@ -142,8 +145,8 @@ static void swizzle_pair(IrBuilder *b, const Nest *nest, unsigned row, const Aff
     note_bound(index[row + 1], nest->trips[row + 1]);
 }
 
-/* The order that the sketch states, else the one that is worth it. */
-static void swizzle_nest(PassContext *ctx, IrFunc *f, IrBuilder *b, const Nest *nest, IrValue **index, IrValue *block) {
+/* The order that the sketch states, else the one that is worth it; false: row after row. */
+static bool swizzle_nest(PassContext *ctx, IrFunc *f, IrBuilder *b, const Nest *nest, IrValue **index, IrValue *block) {
     bool stated = false;
     for (unsigned i = 0; i < nest->depth; i++) {
         int64_t group = swizzle_group(nest->loops[i]);
@@ -155,12 +158,70 @@ static void swizzle_nest(PassContext *ctx, IrFunc *f, IrBuilder *b, const Nest *
         swizzle_pair(b, nest, i + 1 < nest->depth ? i : i - 1, aff_const(ctx->module->affs, group), index, block);
         stated = true;
     }
-    if (stated || nest->depth < 2) return;
+    if (stated || nest->depth < 2) return stated;
     unsigned row = nest->depth - 2;
     const Aff *group = tile_order_group(ctx, f, nest->loops[row], nest->loops[row + 1], nest->trips[row], nest->trips[row + 1]);
-    if (!group) return;
+    if (!group) return false;
     swizzle_pair(b, nest, row, group, index, block);
     ir_func_attr_set_aff(f, "order", group); /* for whoever explains */
+    return true;
+}
+
+/* ---- The longest first ---- */
+
+typedef enum { FREE = 0, GROWS = 1, SHRINKS = 2, EITHER = 3 } Growth; /* with a loop's variable */
+
+static Growth opposite(Growth g) { return (Growth)((g & GROWS ? SHRINKS : 0) | (g & SHRINKS ? GROWS : 0)); }
+
+static Growth growth(AffCtx *c, const Aff *e, const IrValue *v);
+
+/* A sum that has min(x, y) or its negative: the lesser or the greater of two sums. */
+static const Aff *with_least(AffCtx *c, const Aff *e, size_t at, unsigned k) {
+    const Aff *least = e->args[at], *by = aff_const(c, e->coefs[at]);
+    return aff_add(c, aff_sub(c, e, aff_mul(c, by, least)), aff_mul(c, by, least->args[k]));
+}
+
+static Growth growth_of_sum(AffCtx *c, const Aff *e, const IrValue *v) {
+    Growth g = FREE;
+    for (size_t i = 0; i < e->count; i++)
+        if (e->args[i]->kind == AFF_MIN) return growth(c, with_least(c, e, i, 0), v) | growth(c, with_least(c, e, i, 1), v);
+    for (size_t i = 0; i < e->count; i++) g |= e->coefs[i] < 0 ? opposite(growth(c, e->args[i], v)) : growth(c, e->args[i], v);
+    return g;
+}
+
+static Growth growth(AffCtx *c, const Aff *e, const IrValue *v) {
+    int64_t by = 0;
+    Growth g = FREE;
+    switch (e->kind) {
+    case AFF_VAR:
+        return e->var == v ? GROWS : FREE;
+    case AFF_SUM:
+        return growth_of_sum(c, e, v);
+    case AFF_FLOORDIV:
+        g = growth(c, e->args[0], v);
+        return !g || (aff_is_const(e->args[1], &by) && by > 0) ? g | growth(c, e->args[1], v) : EITHER;
+    case AFF_MIN:
+        return growth(c, e->args[0], v) | growth(c, e->args[1], v);
+    default:
+        for (size_t i = 0; i < e->count; i++) g |= growth(c, e->args[i], v);
+        return g ? EITHER : FREE;
+    }
+}
+
+/* Does a loop of the innermost body get longer with that body's variable, and none shorter? */
+static bool gets_longer(IrModule *m, const IrOp *innermost) {
+    const IrBlock *body = innermost->regions[0];
+    Growth g = FREE;
+    for (const IrOp *op = body->first; op; op = op->next)
+        if (op->opcode == IR_FOR) g |= growth(m->affs, loop_trips(m, op), body->args[0]);
+    return g == GROWS;
+}
+
+static void longest_first(IrModule *m, IrBuilder *b, const Nest *nest, IrValue **index) {
+    unsigned last = nest->depth - 1;
+    if (!LONGEST_FIRST || !gets_longer(m, nest->loops[last])) return;
+    IrValue *end = ir_binary(b, IR_SUB, ir_aff_emit(b, nest->trips[last]), ir_const_index(b, 1));
+    index[last] = ir_binary(b, IR_SUB, end, index[last]);
 }
 
 /* The hint "persistent" of a loop goes on to the number of the block, for the pass that may follow it. */
@@ -200,7 +261,7 @@ static void bind_indices(PassContext *ctx, IrFunc *f, const Nest *nest) {
         rest = i > first && !once ? ir_binary(&b, IR_FLOORDIV, rest, trips) : rest;
         note_bound(index[i], nest->trips[i]);
     }
-    swizzle_nest(ctx, f, &b, nest, index, &special->results[0]);
+    if (!swizzle_nest(ctx, f, &b, nest, index, &special->results[0])) longest_first(m, &b, nest, index);
     for (unsigned i = 0; i < nest->depth; i++) {
         IrValue *lb = ir_aff_emit(&b, ir_aff_of(m, nest->loops[i]->operands[0]));
         IrValue *step = ir_aff_emit(&b, ir_aff_of(m, nest->loops[i]->operands[2]));

@@ -201,7 +201,12 @@ static bool is_present_alike(PresenceCache *cache, const IrBlock *body, IrValue 
     return true;
 }
 
-enum { OTHER_REGISTERS = 28 /* addresses and what softmax keeps */, LEAST_OTHERS = 24 /* where few are given */, MOST_OTHERS = 46 };
+enum {
+    OTHER_REGISTERS = 28, /* addresses and what softmax keeps */
+    LEAST_OTHERS = 24,    /* where few are given */
+    MOST_OTHERS = 46,
+    REGISTER_UNIT = 8 /* a thread's come in so many */
+};
 
 static int64_t registers_of(const IrValue *v, int64_t threads) {
     int64_t lanes = 1;
@@ -253,7 +258,8 @@ int64_t stage_halves_fit(const Staging *s, const Ring *ring, IrOp *const *gemms,
     for (unsigned i = 1; i < c.body->arg_count; i++)
         if (!is_present_alike(cache, c.body, c.body->args[i])) return 0;
     Registers r = count_registers(target, &c, gemms, count);
-    int64_t blocks = blocks_beside(target, &r, ring->stages * stage_bytes), all = target->registers_sm / (r.threads * blocks);
+    int64_t blocks = blocks_beside(target, &r, ring->stages * stage_bytes);
+    int64_t all = target->registers_sm / (r.threads * blocks) / REGISTER_UNIT * REGISTER_UNIT;
     bool few = all < target->registers_thread;
     return r.turned + (few ? LEAST_OTHERS : MOST_OTHERS) <= (few ? all : target->registers_thread) ? blocks : 0;
 }
