@@ -76,7 +76,7 @@ static void collect(Ahead *a) {
 }
 
 /* Are the blocks of the largest case fewer than half of those that run at once? */
-bool chunks_leave_places(const PassContext *ctx, const IrFunc *f) {
+static bool leaves_places(const PassContext *ctx, const IrFunc *f) {
     const IrAttr *grid = ir_func_attr(f, "grid_x");
     int64_t most = 0, blocks, threads = 32 * ir_func_attr_int(f, "num_warps", 1);
     if (!grid || grid->kind != IR_ATTR_AFF) return false;
@@ -160,7 +160,7 @@ static void rotate(Ahead *a) {
 
 bool pass_chunks_ahead(PassContext *ctx) {
     for (IrFunc *f = ctx->module->first; f; f = f->next) {
-        if (f->level != IR_LEVEL_KERNEL || !chunks_leave_places(ctx, f)) continue;
+        if (f->level != IR_LEVEL_KERNEL || !leaves_places(ctx, f)) continue;
         OpList ops = ops_collect(ctx->scratch, f->body);
         for (size_t i = 0; i < ops.len; i++) {
             Ahead a = {.ctx = ctx, .loop = ops.data[i], .func = f};

@@ -6,10 +6,9 @@
  *         issued if there is a next turn: behind the turn's first reduction where functions of many elements are computed, else as
  *         soon as the row is read back. Absent lanes are stored as what the load put there. Of blocks that meet others, what a turn
  *         loads by its number alone is copied ahead likewise, behind the arrival: nobody waits for these copies, and they are under
- *         way while the block waits. So is the next chunk of a loop that scans, where the blocks of the largest case are all
- *         there at once, or nearly, but more than chunks_ahead has registers for: they wait for memory together and scan together.
+ *         way while the block waits.
  * needs:  kernel level, before fuse_maps, target cuda with cp.async; a kernel with the attribute `resident` (one block
- *         fills a multiprocessor) or `meeting`, or a loop marked as scanning; room in the block's shared memory
+ *         fills a multiprocessor) or `meeting`; room in the block's shared memory
  * keeps:  values, order of effects within a turn
  * breaks: shared_bytes
  * source: double buffering; docs/decisions/0022-rows-ahead.md
@@ -27,9 +26,6 @@
 #include "passes_internal.h"
 
 enum { WARP = 32, COPIED = 4 /* the least that cp.async takes, and twice and four times that */ };
-/* A block that scans needs so many registers a thread; its next chunk is copied ahead where the largest case has blocks for less than
- * SCAN_FILLS times all places (0: never). */
-enum { SCAN_REGISTERS = 40, SCAN_FILLS = 2 };
 
 /* A carried fragment, or one that a turn loads. */
 typedef struct {
@@ -38,7 +34,6 @@ typedef struct {
     int64_t pieces, width, size; /* of a thread; elements of one access; bytes of an element */
     bool alike;         /* the same lanes are absent at every turn */
     IrOp *mapped;       /* of items that are mapped a turn behind their sums: what loads it for the map; null: the sums alone need it */
-    bool zeros;         /* absent lanes are zero: a copy of no bytes makes them */
     IrValue *shared;
 } Row;
 
@@ -52,8 +47,6 @@ typedef struct {
     IrOp *meets; /* where the block has told the others that it arrived; null: it tells nobody */
     IrValue *number;       /* that of the turn, which the loads depend on */
     const IrBlock *part;   /* of the loop's body, where the loads stand; null: they stand in the body itself */
-    bool scans;
-    int64_t blocks; /* of a multiprocessor, that share its memory */
 } Ahead;
 
 static bool is_of_turn(const Ahead *a, const IrBlock *block) { return block == a->loop->regions[0] || (a->part && block == a->part); }
@@ -156,8 +149,6 @@ static bool read_own(const Ahead *a, IrOp *map, Row *row) {
     *row = (Row){.first = map, .next = map, .pieces = 1};
     if (!load || !map_is_movable(a, map)) return false;
     measure(row, load);
-    const IrAttr *other = load->operand_count > 3 ? ir_attr(load->operands[3]->def, "value") : NULL;
-    row->zeros = a->scans && other && (other->kind == IR_ATTR_FLOAT ? other->number == 0 : other->integer == 0);
     return is_copied(row);
 }
 
@@ -167,7 +158,7 @@ static int64_t bytes_of(const Ahead *a, const Row *row) { return row->pieces * r
 static void keep_row(Ahead *a, Row row, int64_t *used) {
     enum { LINE = 128, OWN = 1024 /* of the system, a block */ };
     const Target *t = a->ctx->target;
-    int64_t bytes = bytes_of(a, &row), room = t->shared_bytes_sm / a->blocks - OWN;
+    int64_t bytes = bytes_of(a, &row), room = t->shared_bytes_sm / ir_func_attr_int(a->func, "min_blocks", 1) - OWN;
     if (*used + bytes > (room < t->shared_bytes_block ? room : t->shared_bytes_block)) return;
     const IrType *type = ir_type_ptr(a->func->module, row.first->results[0].type->dtype, IR_SPACE_SHARED);
     IrBuilder b = ir_builder_before(is_carried(&row) ? row.first : a->loop);
@@ -189,7 +180,7 @@ static void find_rows(Ahead *a) {
     a->rows = ARENA_ARRAY(a->ctx->scratch, Row, a->loop->result_count + maps + 1);
     for (unsigned i = 0; i < a->loop->result_count; i++)
         if (read_row(a, i, &row)) keep_row(a, row, &used);
-    for (IrOp *op = a->loop->regions[0]->first; op && (a->meets || a->scans); op = op->next)
+    for (IrOp *op = a->loop->regions[0]->first; op && a->meets; op = op->next)
         if (read_own(a, op, &row)) keep_row(a, row, &used);
     if (a->count) ir_func_attr_set_int(a->func, "shared_bytes", used);
 }
@@ -234,11 +225,7 @@ static void store_other(const Row *row, IrBuilder *b, const IrOp *other, IrValue
 static void copy_piece(const Row *row, IrBuilder *b, const IrOp *load, IrValueMap *values, IrValue *to, bool others) {
     IrValue *mask = load->operand_count > 2 ? ir_value_map_get(values, load->operands[2]) : NULL;
     IrBuilder in = *b;
-    int64_t bytes = row->width * row->size;
-    IrValue *valid = ir_const_index(b, bytes);
-    if (mask && row->zeros) {
-        valid = ir_select(b, mask, valid, ir_const_index(b, 0));
-    } else if (mask) {
+    if (mask) {
         IrOp *branch = ir_op_create(b, IR_IF, 1, &mask, 0, NULL);
         in = ir_builder_at_end(branch->regions[0]);
         in.span = b->span;
@@ -249,9 +236,10 @@ static void copy_piece(const Row *row, IrBuilder *b, const IrOp *load, IrValueMa
             ir_yield(&out, 0, NULL);
         }
     }
-    IrValue *operands[5] = {load->operands[0], ir_value_map_get(values, load->operands[1]), row->shared, to, valid};
+    int64_t bytes = row->width * row->size;
+    IrValue *operands[5] = {load->operands[0], ir_value_map_get(values, load->operands[1]), row->shared, to, ir_const_index(&in, bytes)};
     ir_attr_set_int(ir_op_create(&in, IR_ASYNC_COPY, 5, operands, 0, NULL), "bytes", bytes);
-    if (mask && !row->zeros) ir_yield(&in, 0, NULL);
+    if (mask) ir_yield(&in, 0, NULL);
 }
 
 /* The value made again at `b`. */
@@ -366,7 +354,6 @@ static void look_at_turn(void *context, IrOp *op) {
  * front of its barriers, past which assemblers move no copy (ptxas put them behind the exponentials of all elements). Where the
  * reduction's barrier fences: behind it, if exponentials keep the multiprocessor busy from there on. */
 static IrOp *copies_before(const Ahead *a, IrBlock *body, IrOp *read) {
-    if (a->scans) return read;
     if (a->meets) return a->meets->next; /* nobody waits for the copies; they are under way while this block waits */
     Turn turn = {0};
     ir_walk(body, look_at_turn, &turn);
@@ -443,50 +430,21 @@ static IrOp *arrival_in(const IrBlock *body) {
     return op;
 }
 
-/* Blocks of the largest case; 0: no case tells. */
-static int64_t most_blocks(const PassContext *ctx, const IrFunc *f) {
-    const IrAttr *grid = ir_func_attr(f, "grid_x");
-    int64_t most = 0, blocks;
-    for (size_t i = 0; grid && grid->kind == IR_ATTR_AFF && i < ctx->module->case_count; i++)
-        if (aff_eval(grid->aff, case_symbol, &ctx->module->cases[i], &blocks) && blocks > most) most = blocks;
-    return most;
-}
-
-/* Where a scan's blocks are all there at once, or nearly, none begins to load while others scan. With few of them chunks_ahead has the registers. */
-static bool scans_together(const Ahead *a) {
-    const Target *t = a->ctx->target;
-    int64_t most = most_blocks(a->ctx, a->func);
-    return !chunks_leave_places(a->ctx, a->func) && most > 0 && most < SCAN_FILLS * a->blocks * t->sms;
-}
-
-static bool find_loop(Ahead *a) {
-    const Target *t = a->ctx->target;
-    bool meets = ir_func_attr(a->func, "meeting"), resident = ir_func_attr_int(a->func, "resident", 0) > 0;
-    a->blocks = ir_func_attr_int(a->func, "min_blocks", 1);
-    for (IrOp *op = a->func->body->first; op; op = op->next) {
-        if (op->opcode != IR_FOR || (resident && !meets && !op->result_count)) continue;
-        a->loop = op;
-        if (meets) a->meets = arrival_in(op->regions[0]);
-        if (resident || meets) return true;
-        a->scans = ir_attr_bool(op, "scans");
-        if (!a->scans) continue;
-        a->blocks = t->registers_sm / (SCAN_REGISTERS * a->threads);
-        return a->blocks > 0 && scans_together(a);
-    }
-    return false;
-}
-
 static void load_ahead(PassContext *ctx, IrFunc *f) {
     Seen seen = {0};
-    Ahead a = {.ctx = ctx, .func = f, .threads = WARP * ir_func_attr_int(f, "num_warps", 1)};
-    if (ir_func_attr(f, "lags") || !target_has(ctx->target, TARGET_CP_ASYNC) || !find_loop(&a)) return;
-    a.number = a.loop->regions[0]->args[0];
+    bool meets = ir_func_attr(f, "meeting");
+    if ((!ir_func_attr_int(f, "resident", 0) && !meets) || ir_func_attr(f, "lags") || !target_has(ctx->target, TARGET_CP_ASYNC)) return;
     ir_walk(f->body, look, &seen);
     if (seen.async) return; /* groups are counted there */
-    find_rows(&a);
-    if (!a.count) return;
-    if (a.scans && !ir_func_attr(f, "min_blocks")) ir_func_attr_set_int(f, "min_blocks", a.blocks); /* what they were counted with */
-    copy_ahead(&a);
+    for (IrOp *op = f->body->first; op; op = op->next) {
+        if (op->opcode != IR_FOR || (!op->result_count && !meets)) continue;
+        Ahead a = {.ctx = ctx, .func = f, .loop = op, .threads = WARP * ir_func_attr_int(f, "num_warps", 1),
+                   .number = op->regions[0]->args[0]};
+        if (meets) a.meets = arrival_in(op->regions[0]);
+        find_rows(&a);
+        if (a.count) copy_ahead(&a);
+        return;
+    }
 }
 
 /* ---- Items that are mapped a turn behind their sums ---- */

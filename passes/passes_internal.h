@@ -191,7 +191,7 @@ int64_t axes_others(const Axes *axes, size_t index, int64_t row, int64_t gemm);
 void axes_set_extent(Axes *axes, size_t index, int64_t extent);
 
 /* Of rows that all read another tensor's row, too, so many make one iteration (group_rows.c), around which loops go. */
-bool chunks_leave_places(const PassContext *ctx, const IrFunc *f); /* for registers that hold the next chunk (chunks_ahead) */
+const IrOp *rows_that_share(PassContext *ctx, const OpList *ops, const Axes *axes, size_t index);
 int64_t group_rows_that_share(const PassContext *ctx, const IrOp *innermost);
 
 /* ---- Blocks that map an item a turn behind its sums (meet_steps.c, load_ahead.c) ---- */

@@ -224,7 +224,7 @@ static bool is_own(IrModule *m, const IrOp *load, const IrValue *row) {
 
 /* The innermost of the parallel loops around a kernel that only reduces rows of a tensor with one that all of them read; null: it is another.
  * Several rows will be one iteration (group_rows). */
-static const IrOp *rows_that_share(PassContext *ctx, const OpList *ops, const Axes *axes, size_t index) {
+const IrOp *rows_that_share(PassContext *ctx, const OpList *ops, const Axes *axes, size_t index) {
     const IrOp *loop = NULL;
     bool own = false, shared = false;
     for (size_t i = 0; i < ops->len; i++) {

@@ -26,9 +26,9 @@
 #include "passes_internal.h"
 
 /* BLOCKS a multiprocessor are aimed at, which fills it once. Where that many are there already but few times over, the last to begin
- * run alone: up to EVEN_PARTS parts then, and EVEN_BLOCKS a multiprocessor (EVEN_PARTS = 1: none). A part reads PART_BYTES, a
- * transcendental function counting as so many. */
-enum { MOST_FOLDS = 3, BLOCKS = 8, EVEN_BLOCKS = 96, EVEN_PARTS = 16, LEAST_PARTS = 3, PART_BYTES = 1 << 16, FUNCTION_BYTES = 16, LEAST_UNIT = 32 };
+ * run alone: up to EVEN_PARTS parts then, and EVEN_BLOCKS a multiprocessor (EVEN_PARTS = 1: none), which leaves kernels alone that
+ * have a third of these, since parts cost a little themselves. A part reads PART_BYTES, a transcendental function counting as so many. */
+enum { MOST_FOLDS = 3, BLOCKS = 8, EVEN_BLOCKS = 48, EVEN_PARTS = 4, LEAST_PARTS = 3, PART_BYTES = 1 << 16, FUNCTION_BYTES = 16, LEAST_UNIT = 32 };
 
 typedef struct {
     PassContext *ctx;
@@ -40,6 +40,7 @@ typedef struct {
     unsigned fold_count;
     const Aff *iterations;               /* of the kernel, all loops together */
     int64_t unit;                        /* parts are multiples of so many lanes */
+    int64_t together;                    /* iterations that will be one (group_rows) */
     const Aff *used_here;                /* over the sizes of a case: 1 or 0 */
     DerivedSymbol most, used, pieces, parts;
     const char *workspaces[MOST_FOLDS];
@@ -149,7 +150,7 @@ static const Aff *parts_for(const Spread *s, int64_t blocks) {
 /* How many parts there may be of an iteration, so that the machine is filled, and evenly. */
 static const Aff *room(const Spread *s) {
     AffCtx *c = s->ctx->module->affs;
-    return aff_max(c, parts_for(s, BLOCKS), aff_min(c, aff_const(c, EVEN_PARTS), parts_for(s, EVEN_BLOCKS)));
+    return aff_max(c, parts_for(s, BLOCKS), aff_min(c, aff_const(c, EVEN_PARTS), parts_for(s, EVEN_BLOCKS * s->together)));
 }
 
 static const Aff *used_with(const Spread *s, const Aff *most) {
@@ -197,6 +198,8 @@ static bool find_along(Spread *s, size_t index) {
     if (!aff_over_symbols(c->extent) || !follow(s, &weight)) return false;
     if (!is_plain_nest(&s->ops, s->ops.data[s->folds[0]]->block)) return false;
     s->unit = lanes_of_unit(s, weight);
+    const IrOp *rows = axes_others(s->axes, index, 1, 1) == 1 ? rows_that_share(s->ctx, &s->ops, s->axes, index) : NULL;
+    s->together = rows ? group_rows_that_share(s->ctx, rows) : 1;
     s->used_here = used_with(s, aff_min(s->ctx->module->affs, room(s), units_of(s)));
     return step_is_asked_for(s->ctx, s->func, s->used_here) && ends_are_known(s);
 }
