@@ -26,7 +26,7 @@
 #include "passes_internal.h"
 
 /* BLOCKS a multiprocessor are aimed at; a part reads PART_BYTES, a transcendental function counting as so many. */
-enum { MOST_FOLDS = 3, BLOCKS = 8, LEAST_PARTS = 3, PART_BYTES = 1 << 16, FUNCTION_BYTES = 16, LEAST_UNIT = 32 };
+enum { MOST_FOLDS = 3, BLOCKS = 8, LEAST_PARTS = 3, PART_BYTES = 1 << 14, FUNCTION_BYTES = 16, LEAST_UNIT = 32 };
 
 typedef struct {
     PassContext *ctx;
