@@ -28,7 +28,7 @@
 /* BLOCKS a multiprocessor are aimed at, which fills it once. Where that many are there already but few times over, the last to begin
  * run alone: up to EVEN_PARTS parts then, and EVEN_BLOCKS a multiprocessor (EVEN_PARTS = 1: none), which leaves kernels alone that
  * have a third of these, since parts cost a little themselves. A part reads PART_BYTES, a transcendental function counting as so many. */
-enum { MOST_FOLDS = 3, BLOCKS = 8, EVEN_BLOCKS = 48, EVEN_PARTS = 4, LEAST_PARTS = 3, PART_BYTES = 1 << 16, FUNCTION_BYTES = 16, LEAST_UNIT = 32 };
+enum { MOST_FOLDS = 3, BLOCKS = 8, EVEN_BLOCKS = 48, EVEN_PARTS = 4, LEAST_PARTS = 3, PART_BYTES = 1 << 14, FUNCTION_BYTES = 16, LEAST_UNIT = 32 };
 
 typedef struct {
     PassContext *ctx;
