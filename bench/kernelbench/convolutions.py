@@ -331,7 +331,8 @@ class Convolution:
 
     def sketch(self):
         channels = f"{self.inner_taps} * C" if self.merged else self.all_channels()
-        channels = f"ceil({channels}, 8) * 8"
+        # The copy engine takes twice as long for rows of which a part is outside of the tensor.
+        channels = f"ceil({channels}, 16) * 16" if self.inner == 1 else f"ceil({channels}, 8) * 8"
         phases = f"{self.inner} * " if self.inner > 1 else ""
         views = self.weights_view() + "\n"
         if self.flat:
@@ -373,7 +374,7 @@ class Convolution:
 sketch {self.name}_product implements {self.name} {{
     symbols: {self.symbols()};
     tensors: {self.tensors(self.flat or self.plane)}
-    constexpr: BM = {self.tile}, LM = {min(self.tile, FEW_RESULTS)}, BN = {self.positions}, BK = {self.depth}, LK = {min(self.depth, LEAST_DEPTH)}, ST = {self.stages}, CB = {next(d for d in (8, 16, 32, 64) if d >= min(self.channels, 64))}, T = {self.columns()}, {wide}FM = 64, FN = 64, FK = 16, RG = {self.group}, RS = {DEALT};
+    constexpr: BM = {self.tile}, LM = {min(self.tile, FEW_RESULTS)}, BN = {self.positions}, BK = {self.depth}, LK = {min(self.depth, LEAST_DEPTH)}, ST = {self.stages}, CB = {next(d for d in (16, 32, 64) if d >= min(self.channels, 64))}, T = {self.columns()}, {wide}FM = 64, FN = 64, FK = 16, RG = {self.group}, RS = {DEALT};
 {lines(views, 1)}
     XH = alloc([B, {', '.join(self.kept())}, {phases}{channels}], dtype=f16)
     XW = alloc([{self.marks()}], dtype=i32)
@@ -397,7 +398,7 @@ sketch {self.name}_product implements {self.name} {{
         return text + (nest(["n in range(ceil(B, 256))"], "none = alloc([256], dtype=i32, init=0)\nstore(none -> XS[n*256:(n+1)*256])") if self.dim == 3 else "")
 
     def prepare_weights(self):
-        width = "BK" if not self.cut else str(-(-self.channels // 8) * 8)
+        width = "BK" if not self.cut else str(-(-self.channels // 16) * 16)
         return nest([f"o in range({self.rows()})"], f"""f = alloc([{math.prod(self.phases) * self.count}, {width}])
 load(G[o, :, 0:{width}] -> f, pad=0)
 most = max(max(abs(f), axis=1), axis=0)

@@ -29,7 +29,7 @@ def main():
     forms = {"products of an iteration": sixteen.at_once(16) == 3, "joined axes": len(joined.joined) == 2 and len(grouped.joined) == 1,
              "positions": short.positions == 64 and sixteen.positions == 128, "planes": joined.plane and crossing.plane and not short.plane}
     bad = [what for what, right in forms.items() if not right]
-    bad += [] if "load(G[o, :, 0:104] -> f, pad=0)" in uneven.sketch() else ["columns that nothing sets"]
+    bad += [] if "load(G[o, :, 0:112] -> f, pad=0)" in uneven.sketch() else ["columns that nothing sets"]
     with tempfile.TemporaryDirectory() as name:
         for c, sizes, data in ((marked, "B=1, C=4, L=4200, O=5", "X: normal(0, 20)"), (uneven, "B=1, C=100, H=5, W=7, O=3", "X: uniform(0, 1)"),
                                (grouped, "B=1, C=3, H=70, W=9, O=3", "X: normal(0, 20)"), (sixteen, "B=1, C=13, H=5, W=9, O=3", "X: uniform(0, 1)"),
