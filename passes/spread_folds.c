@@ -27,8 +27,9 @@
 
 /* BLOCKS a multiprocessor are aimed at, which fills it once. Where that many are there already but few times over, the last to begin
  * run alone: up to EVEN_PARTS parts then, and EVEN_BLOCKS a multiprocessor (EVEN_PARTS = 1: none), which leaves kernels alone that
- * have a third of these, since parts cost a little themselves. A part reads PART_BYTES, a transcendental function counting as so many. */
-enum { MOST_FOLDS = 3, BLOCKS = 8, EVEN_BLOCKS = 48, EVEN_PARTS = 4, LEAST_PARTS = 3, PART_BYTES = 1 << 14, FUNCTION_BYTES = 16, LEAST_UNIT = 32 };
+ * have a third of these, since parts cost a little themselves, and those that fill it once or nearly, with RESIDENT blocks a multiprocessor.
+ * A part reads PART_BYTES, a transcendental function counting as so many. */
+enum { MOST_FOLDS = 3, BLOCKS = 8, EVEN_BLOCKS = 48, EVEN_PARTS = 4, RESIDENT = 4, LEAST_PARTS = 3, PART_BYTES = 1 << 14, FUNCTION_BYTES = 16, LEAST_UNIT = 32 };
 
 typedef struct {
     PassContext *ctx;
@@ -150,7 +151,12 @@ static const Aff *parts_for(const Spread *s, int64_t blocks) {
 /* How many parts there may be of an iteration, so that the machine is filled, and evenly. */
 static const Aff *room(const Spread *s) {
     AffCtx *c = s->ctx->module->affs;
-    return aff_max(c, parts_for(s, BLOCKS), aff_min(c, aff_const(c, EVEN_PARTS), parts_for(s, EVEN_BLOCKS * s->together)));
+    const Aff *zero = aff_const(c, 0);
+    int64_t places = RESIDENT * s->ctx->target->sms * s->together;
+    const Aff *fewer = aff_max(c, zero, aff_sub(c, aff_const(c, places * 3 / 4), s->iterations)); /* than fill it nearly */
+    const Aff *more = aff_max(c, zero, aff_sub(c, s->iterations, aff_const(c, places)));
+    const Aff *even = aff_min(c, aff_const(c, EVEN_PARTS), aff_add(c, fewer, more));
+    return aff_max(c, parts_for(s, BLOCKS), aff_min(c, even, parts_for(s, EVEN_BLOCKS * s->together)));
 }
 
 static const Aff *used_with(const Spread *s, const Aff *most) {
