@@ -163,11 +163,36 @@ static bool check_cluster_barrier(Verifier *v, const IrOp *op, unsigned operand)
     return true;
 }
 
+/* The begin makes every barrier; a block that waits at another one waits for ever. */
+static bool is_made(const IrValue *barrier) {
+    for (const IrUse *use = barrier->uses; use; use = use->next)
+        if (use->op->opcode == IR_CLUSTER_BEGIN) return true;
+    return false;
+}
+
+typedef struct {
+    const IrOp *meet;
+    bool reached;
+    bool other; /* the number is an earlier barrier's, too, or the barrier has two: its phase is one bit of one number */
+} Number;
+
+static void look_for_number(void *context, IrOp *op) {
+    Number *n = context;
+    n->reached |= op == n->meet;
+    if (op->opcode != IR_CLUSTER_MEET || n->reached) return;
+    n->other |= (op->operands[0] == n->meet->operands[0]) != (ir_attr_int(op, "number", 0) == ir_attr_int(n->meet, "number", 0));
+}
+
 static bool check_cluster_meet(Verifier *v, const IrOp *op) {
     int64_t number = ir_attr_int(op, "number", 0);
     NEED(v, op, ir_attr_int(op, "bytes", 0) > 0, "some bytes come");
     NEED(v, op, number >= 0 && number < 32, "barriers are numbered from 0 to 31");
-    return check_cluster_barrier(v, op, 0);
+    if (!check_cluster_barrier(v, op, 0)) return false;
+    Number same = {.meet = op};
+    ir_walk(v->func->body, look_for_number, &same);
+    NEED(v, op, !same.other, "a barrier has one number, of its own");
+    NEED(v, op, is_made(op->operands[0]), "no cluster.begin makes the barrier");
+    return true;
 }
 
 static bool check_cluster_begin(Verifier *v, const IrOp *op) {
@@ -183,7 +208,9 @@ static bool check_cluster_send(Verifier *v, const IrOp *op) {
     NEED(v, op, op->operands[1]->type->space == IR_SPACE_SHARED, "the pointer is to shared memory");
     NEED(v, op, t->width == 1 && (dtype_size(t->dtype) == 4 || dtype_size(t->dtype) == 8), "the value is one of 4 or 8 bytes");
     NEED(v, op, op->operand_count == 4 || ir_type_is_bool(op->operands[4]->type), "the mask is a bool scalar");
-    return check_cluster_barrier(v, op, 3);
+    if (!check_cluster_barrier(v, op, 3)) return false;
+    NEED(v, op, is_made(op->operands[3]), "no cluster.begin makes the barrier");
+    return true;
 }
 
 static bool check_async_copy(Verifier *v, const IrOp *op) {

@@ -199,7 +199,8 @@ static Growth growth(AffCtx *c, const Aff *e, const IrValue *v) {
         return growth_of_sum(c, e, v);
     case AFF_FLOORDIV:
         g = growth(c, e->args[0], v);
-        return !g || (aff_is_const(e->args[1], &by) && by > 0) ? g | growth(c, e->args[1], v) : EITHER;
+        if (growth(c, e->args[1], v)) return EITHER;
+        return !g || (aff_is_const(e->args[1], &by) && by > 0) ? g : EITHER;
     case AFF_MIN:
         return growth(c, e->args[0], v) | growth(c, e->args[1], v);
     default:

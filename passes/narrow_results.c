@@ -337,15 +337,26 @@ static bool is_running_maximum(const IrValue *most) {
     return false;
 }
 
+/* exp or exp2 of what the maximum was less what it is: by as much as this, terms of the iterations before shrink, and no more. */
+static bool is_rescaling(const IrValue *v, const IrValue *most) {
+    const IrOp *op = v->def, *less;
+    const IrValue *from[2];
+    while (op && (op->opcode == IR_TILE_BROADCAST || op->opcode == IR_TILE_RESHAPE)) op = op->operands[0]->def;
+    if (!op || (op->opcode != IR_EXP && op->opcode != IR_EXP2)) return false;
+    less = op->operands[0]->def;
+    return less && less->opcode == IR_SUB && less->operands[1] == most && carrier_of(less->operands[0], from) && from[1] == most;
+}
+
 /* total * scale + sum, carried as total: it holds the greatest element's 1, as the sum of all so far does. */
-static bool is_running_total(const IrValue *sum) {
+static bool is_running_total(const IrValue *sum, const IrValue *most) {
     const IrUse *use = sum->uses;
     const IrOp *add = use && !use->next && use->op->opcode == IR_ADD ? use->op : NULL;
     const IrValue *before = add ? add->operands[1 - use->index] : NULL, *from[2];
     const IrOp *scaled = before ? before->def : NULL;
     if (!scaled || scaled->opcode != IR_MUL) return false;
     for (unsigned i = 0; i < 2; i++)
-        if (carrier_of(scaled->operands[i], from) && from[1] == &add->results[0]) return not_negative(from[1]);
+        if (carrier_of(scaled->operands[i], from) && from[1] == &add->results[0])
+            return is_rescaling(scaled->operands[1 - i], most) && not_negative(from[1]);
     return false;
 }
 
@@ -366,7 +377,7 @@ static bool may_flush(const IrOp *op) {
         const IrValue *made = use->op->result_count ? &use->op->results[0] : NULL;
         if (use->op->opcode == IR_CAST && is_float(made, 16) && are_factors(made)) continue;
         bool adds = use->op->opcode == IR_TILE_REDUCE && strcmp(ir_attr_str(use->op, "kind", ""), "add") == 0 && same_axes(use->op, most);
-        if (!adds || (!own && !is_running_total(made))) return false;
+        if (!adds || (!own && !is_running_total(made, least))) return false;
     }
     return true;
 }

@@ -76,8 +76,9 @@ static bool needs(Needs *n, IrOp *op) {
     return n->some;
 }
 
-/* What reads the stores in front of the barrier, and all that is made of it; false where memory is touched with that. */
-static bool find_late(Arena *scratch, IrOp *barrier, const IrOp *next, const Touched *before, OpList *late) {
+/* What reads the stores in front of the barrier, and all that is made of it; false where memory is touched with that, or read that what
+ * stands behind the next barrier stores: nothing would be between. */
+static bool find_late(Arena *scratch, IrOp *barrier, const IrOp *next, const Touched *before, const Touched *after, OpList *late) {
     Needs n = {.values = pointer_table(scratch)};
     for (IrOp *op = barrier->next; op != next; op = op->next) {
         Touched own = {.known = true, .scratch = scratch};
@@ -85,6 +86,7 @@ static bool find_late(Arena *scratch, IrOp *barrier, const IrOp *next, const Tou
         bool reads = any_overlap(own.loaded.data, own.loaded.len, before->stored.data, before->stored.len);
         if (!reads && !needs(&n, op)) continue;
         if (own.stored.len || op->opcode == IR_SHUFFLE_XOR) return false;
+        if (any_overlap(own.loaded.data, own.loaded.len, after->stored.data, after->stored.len)) return false;
         for (unsigned i = 0; i < op->result_count; i++) pointer_table_set(&n.values, &op->results[i], 1);
         VEC_PUSH(scratch, late, op);
     }
@@ -106,7 +108,7 @@ static bool merge(Arena *scratch, IrOp *begin, IrOp *barrier, IrOp *next) {
         any_overlap(before.loaded.data, before.loaded.len, between.stored.data, between.stored.len) ||
         any_overlap(after.stored.data, after.stored.len, before.stored.data, before.stored.len))
         return false;
-    if (!find_late(scratch, barrier, next, &before, &late)) return false;
+    if (!find_late(scratch, barrier, next, &before, &after, &late)) return false;
     IrOp *place = next->next;
     for (size_t i = 0; i < late.len; i++) ir_op_move_before(late.data[i], place);
     ir_op_erase(barrier);

@@ -140,17 +140,12 @@ const Lanes *evaluate_element(Frame *frame, const Node *node) {
     const Node *from = node->operands[0];
     Frame *inner = frame_create(frame->run, frame->count);
     Reach *reach = stack_alloc(frame->run, sizeof *reach);
-    union {
-        double v;
-        int64_t i;
-    } pad = {.v = node->value};
-    if (!node->is_real) pad.i = node->integer;
     element_indices(frame, node, inner, reach);
     Lanes *out = lanes_create(frame->run, frame->count);
     const Lanes *read = from->shape.elements ? evaluate_node(inner, from) : out;
     out->certain = reach->certain && read->certain && (node->padded || !reach->beyond);
-    for (size_t l = 0; l < frame->count && out->certain; l++) /* the same bytes for floats */
-        out->i[l] = reach->outside[l] ? pad.i : read->i[l];
+    for (size_t l = 0; l < frame->count && out->certain && node->is_real; l++) out->v[l] = reach->outside[l] ? node->value : read->v[l];
+    for (size_t l = 0; l < frame->count && out->certain && !node->is_real; l++) out->i[l] = reach->outside[l] ? node->integer : read->i[l];
     for (size_t l = 0; l < frame->count && !out->certain; l++) {
         bool outside = reach->outside[l], unsure = reach->unsure[l];
         if (node->is_real)

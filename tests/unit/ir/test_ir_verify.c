@@ -246,7 +246,14 @@ static void test_sends(void) {
     rejects(cluster, PLACES "cluster.send(%x, %p, %M, %b, %M)", "the mask is a bool scalar");
     rejects(cluster, PLACES "cluster.meet(%b) {bytes = 0, number = 0}", "some bytes come");
     rejects(cluster, PLACES "cluster.meet(%b) {bytes = 8, number = 32}", "barriers are numbered from 0 to 31");
-    rejects(cluster, PLACES "%w = special() {name = \"ctaid.x\"} : index\n%i = lt(%w, %M) : bool\nif(%i) {\ncluster.meet(%b) {bytes = 8, number = 0}\nyield()\n} {}",
+    rejects(cluster, PLACES "cluster.begun()\ncluster.send(%x, %p, %M, %b)", "no cluster.begin makes the barrier");
+    rejects(cluster, PLACES "cluster.meet(%b) {bytes = 8, number = 0}", "no cluster.begin makes the barrier");
+    rejects(cluster, PLACES "cluster.begin(%b)\ncluster.meet(%b) {bytes = 8, number = 0}\ncluster.meet(%b) {bytes = 8, number = 1}",
+            "a barrier has one number, of its own");
+    rejects(cluster, PLACES "%c = shared.ptr() {offset = 24, bytes = 8} : ptr<u64, shared>\ncluster.begin(%b, %c)\n"
+                            "cluster.meet(%b) {bytes = 8, number = 0}\ncluster.meet(%c) {bytes = 8, number = 0}",
+            "a barrier has one number, of its own");
+    rejects(cluster, PLACES "cluster.begin(%b)\n%w = special() {name = \"ctaid.x\"} : index\n%i = lt(%w, %M) : bool\nif(%i) {\ncluster.meet(%b) {bytes = 8, number = 0}\nyield()\n} {}",
             "all threads of the cluster must reach this op, but an enclosing `if` depends on the block");
 #undef PLACES
 }
