@@ -93,6 +93,16 @@ void ptx_wgmma(Ptx *p, const IrOp *op);       /* wgmma and its wait */
 LLVMValueRef ptx_asm(Ptx *p, LLVMTypeRef result, unsigned count, LLVMValueRef *args,
                      const char *text, const char *constraints, bool effects);
 
+/* A function attribute of a call, by its LLVM name. */
+void ptx_call_attribute(Ptx *p, LLVMValueRef call, const char *name);
+
+/* The type of what inline assembly with `count` results of type t gives, and one of them. */
+LLVMTypeRef ptx_registers_type(Ptx *p, LLVMTypeRef t, unsigned count);
+LLVMValueRef ptx_member(Ptx *p, LLVMValueRef aggregate, unsigned i, unsigned count);
+
+/* Element `at` of a thread's share of a tile, in the order of its layout. */
+LLVMValueRef ptx_frag_element(Ptx *p, LLVMValueRef frag, const IrType *t, unsigned at);
+
 /* ptx_control.c */
 void ptx_block(Ptx *p, const IrBlock *block);
 bool ptx_function(Ptx *p, const IrFunc *f);

@@ -183,6 +183,9 @@ MemoEntry *memo_find(Memo *memo, int64_t key, bool *found); /* the entry, or whe
 /* evaluate_lanes.c: elementwise arithmetic on (value, error). */
 void lanes_compute(const Evaluator *ev, const Node *node, const Lanes *const *operands,
                    size_t count, Lanes *out);
+/* May the op, an exponential of an operator, be 0 where it is below the least normal number of f32? Of the graph alone. */
+bool evaluate_may_flush(const IrOp *op);
+
 /* Adds a rounding of `units` half-ulps of the node's precision to an error. */
 double error_settle(const Node *node, double value, double error, double units);
 
