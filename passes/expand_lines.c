@@ -140,10 +140,6 @@ static IrBuilder body_of(const IrOp *loop, Span span) {
     return b;
 }
 
-static void barrier_at(IrBuilder *b) {
-    ir_attr_set_str(ir_op_create(b, IR_BARRIER, 0, NULL, 0, NULL), "scope", "block");
-}
-
 /* Is a bit of the thread's number set? */
 static IrValue *has_bit(Expand *x, IrBuilder *b, int64_t bit) {
     IrValue *one = thread_bits(x, bit, 0);
@@ -208,9 +204,9 @@ static IrValue *warps_before(Scan *s, Unit *u, IrValue *total) {
     int64_t span = s->l.segments / 32;
     Dist warp_dist = {.rank = 1, .term_count = 1, .terms = {{DIST_WARP, 0, x->num_warps - 1, 0, 1}}};
     IrValue *warp = dist_base(x, &warp_dist, 0), *lane = thread_bits(x, 31, 0);
-    if (u->loop) barrier_at(b); /* the round before has read them */
+    if (u->loop) build_barrier(b, "block"); /* the round before has read them */
     masked_store(b, total, s->totals, warp, ir_binary(b, IR_EQ, lane, constant(b, 0)));
-    barrier_at(b);
+    build_barrier(b, "block");
     IrValue *mine = ir_binary(b, IR_MOD, warp, constant(b, span));
     IrValue *base = ir_binary(b, IR_SUB, warp, mine), *before = s->neutral, *sum = NULL;
     for (int64_t i = 0; i < span; i++) {
@@ -380,10 +376,10 @@ static Best best_of_warps(const Arg *s, Unit *u, Best best) {
     Dist warp_dist = {.rank = 1, .term_count = 1, .terms = {{DIST_WARP, 0, x->num_warps - 1, 0, 1}}};
     IrValue *warp = dist_base(x, &warp_dist, 0);
     IrValue *first = ir_binary(b, IR_EQ, thread_bits(x, 31, 0), constant(b, 0));
-    barrier_at(b);
+    build_barrier(b, "block");
     masked_store(b, best.value, s->values, warp, first);
     masked_store(b, best.index, s->indices, warp, first);
-    barrier_at(b);
+    build_barrier(b, "block");
     IrValue *base = ir_binary(b, IR_SUB, warp, ir_binary(b, IR_MOD, warp, constant(b, span)));
     for (int64_t i = 0; i < span; i++) {
         IrValue *at = index_add(b, base, constant(b, i));

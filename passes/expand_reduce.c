@@ -1,6 +1,7 @@
 /* Reductions: within the fragment, then over lanes by shuffles, then over warps through shared memory,
  * partials taken in index order at each step, so that the result does not depend on timing. */
 #include "expand_internal.h"
+#include "passes_internal.h"
 #include "plant.h"
 
 #include <math.h>
@@ -280,7 +281,7 @@ static IrValue *reduce_lanes(Expand *x, const Reduction *r, IrValue *frag) {
 
 void expand_barrier(Expand *x) {
     if (PLANTED(5)) return;
-    ir_attr_set_str(ir_op_create(&x->b, IR_BARRIER, 0, NULL, 0, NULL), "scope", "block");
+    build_barrier(&x->b, "block");
 }
 
 /* Row-major offset of the kept coordinates in the scratch array; *elements its size. */
@@ -380,7 +381,7 @@ static IrValue *reduce_warps(Expand *x, const Reduction *r, IrValue *frag) {
 
 static void cluster_barrier(Expand *x) {
     if (PLANTED(5)) return;
-    ir_attr_set_str(ir_op_create(&x->b, IR_BARRIER, 0, NULL, 0, NULL), "scope", "cluster");
+    build_barrier(&x->b, "cluster");
 }
 
 /* A block's memory may be written once it runs: it says so where the body begins, with nothing on its way that this would wait for, and

@@ -227,7 +227,7 @@ static void sort_lines(const Sort *s) {
     IrValue *distance = ir_binary(&in, IR_SHL, constant(&in, 1), back);
     if (s->across) compare_step_across(s, &in, block, distance);
     else compare_step(s, &in, block, distance);
-    ir_attr_set_str(ir_op_create(&in, IR_BARRIER, 0, NULL, 0, NULL), "scope", "block");
+    build_barrier(&in, "block");
     ir_yield(&in, 0, NULL);
     ir_yield(&out, 0, NULL);
 }

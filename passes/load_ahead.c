@@ -322,10 +322,6 @@ static IrOp *shorter_loop(const Ahead *a) {
     return loop;
 }
 
-static bool is_barrier(const IrOp *op, const char *scope) {
-    return op->opcode == IR_BARRIER && strcmp(ir_attr_str(op, "scope", ""), scope) == 0;
-}
-
 /* Behind the first reduction, whose last barrier is the cluster's where there is one, and the map that combines its partials: copies
  * that wait for memory hold up no access of shared memory that all blocks wait for, and what a thread has read back is in registers. */
 static IrOp *behind_reduction(const Ahead *a, IrBlock *body) {

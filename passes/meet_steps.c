@@ -178,7 +178,7 @@ static void join(PassContext *ctx, IrFunc *f, const IrFunc *before, const char *
         }
     }
     /* The next turn writes to the shared memory that this one read. */
-    ir_attr_set_str(ir_op_create(&in, IR_BARRIER, 0, NULL, 0, NULL), "scope", "block");
+    build_barrier(&in, "block");
     ir_yield(&in, 0, NULL);
     int64_t own = ir_func_attr_int(f, "shared_bytes", 0), other = ir_func_attr_int(before, "shared_bytes", 0);
     if (own || other) ir_func_attr_set_int(f, "shared_bytes", own > other ? own : other);
@@ -222,11 +222,9 @@ static IrValue *turns_of(const Lag *lag, IrBuilder *b, IrValue *items) {
     return ir_binary(b, IR_FLOORDIV, left, lag->blocks);
 }
 
-static void block_barrier(IrBuilder *b) { ir_attr_set_str(ir_op_create(b, IR_BARRIER, 0, NULL, 0, NULL), "scope", "block"); }
-
 static bool has_barrier(const IrBlock *block) {
     for (const IrOp *op = block->first; op; op = op->next)
-        if (op->opcode == IR_BARRIER && strcmp(ir_attr_str(op, "scope", ""), "block") == 0) return true;
+        if (is_barrier(op, "block")) return true;
     return false;
 }
 
@@ -237,9 +235,9 @@ static void separate_turns(PassContext *ctx, const Lag *lag) {
     for (size_t i = 0; i < COUNT_OF(parts); i++) {
         share_barriers(ctx->scratch, parts[i]->regions[0]);
         IrBuilder end = ir_builder_before(parts[i]->regions[0]->last);
-        if (!has_barrier(parts[i]->regions[0])) block_barrier(&end);
+        if (!has_barrier(parts[i]->regions[0])) build_barrier(&end, "block");
         IrBuilder other = ir_builder_at_end(parts[i]->regions[1]);
-        block_barrier(&other);
+        build_barrier(&other, "block");
         ir_yield(&other, 0, NULL);
     }
 }

@@ -121,6 +121,11 @@ bool is_exponential_of_filled(const IrValue *v, PresenceCache *cache, unsigned a
 /* Whether v is x - m, m the maximum of the row of x, or more (share_divisors.c): that maximum's reduction. */
 const IrOp *row_maximum(const IrValue *v);
 bool is_below_maximum(const IrValue *v);
+/* How far `e` moves from one iteration of the loop to the next; 0: not at all, or not by a constant. */
+int64_t moves_by(IrModule *m, const IrOp *loop, const Aff *e);
+/* Barriers by their scope: block, cluster. */
+bool is_barrier(const IrOp *op, const char *scope);
+void build_barrier(IrBuilder *b, const char *scope);
 /* A tile of `type` that holds `value` everywhere. */
 IrValue *tile_splat(IrBuilder *b, const IrType *type, double value);
 IrValue *tile_iota(IrBuilder *b, const IrType *type, int64_t axis);

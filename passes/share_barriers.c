@@ -14,7 +14,6 @@ typedef struct {
     VEC(const IrOp *) loaded, stored; /* pointers into shared memory */
 } Touched;
 
-static bool is_block_barrier(const IrOp *op) { return op->opcode == IR_BARRIER && strcmp(ir_attr_str(op, "scope", ""), "block") == 0; }
 
 static void look(void *context, IrOp *op) {
     Touched *t = context;
@@ -94,7 +93,7 @@ static bool find_late(Arena *scratch, IrOp *barrier, const IrOp *next, const Tou
 }
 
 static const IrOp *next_barrier(const IrOp *op) {
-    while (op && !is_block_barrier(op)) op = op->next;
+    while (op && !is_barrier(op, "block")) op = op->next;
     return op;
 }
 
@@ -119,7 +118,7 @@ void share_barriers(Arena *scratch, IrBlock *block) {
     IrOp *begin = block->first;
     for (IrOp *op = block->first, *after; op; op = after) {
         after = op->next;
-        if (!is_block_barrier(op)) continue;
+        if (!is_barrier(op, "block")) continue;
         IrOp *next = (IrOp *)next_barrier(op->next);
         if (!next) return;
         if (merge(scratch, begin, op, next)) after = next;

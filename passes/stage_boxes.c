@@ -129,10 +129,6 @@ void stage_boxes_guard(PassContext *ctx, IrFunc *f) { ir_walk(f->body, limit_ext
 
 /* ---- The schedule ---- */
 
-static void barrier(IrBuilder *b) {
-    ir_attr_set_str(ir_op_create(b, IR_BARRIER, 0, NULL, 0, NULL), "scope", "block");
-}
-
 static IrValue *wait_product(IrBuilder *b, IrValue *product, int64_t pending) {
     IrOp *op = ir_op_create(b, IR_WGMMA_WAIT, 1, &product, 1, &product->type);
     ir_attr_set_int(op, "pending", pending);
@@ -193,7 +189,7 @@ static IrValue *make_barriers(Staging *s, IrBuilder *b, const Ring *ring, const 
 void stage_boxes_prologue(Staging *s, IrBuilder *b, Ring *ring) {
     ring->full = make_barriers(s, b, ring, "full", 1);
     if (ring->given_back) ring->empty = make_barriers(s, b, ring, "empty", s->warps.all);
-    barrier(b);
+    build_barrier(b, "block");
     if (ring->turns.loop) fill_turns(s, b, ring);
     for (int64_t n = 0; n + 1 < ring->stages && !ring->turns.loop; n++)
         emit_copies(s, b, ring, fetch_behind(b, ring, ring->lower, n), ir_const_index(b, n), NULL);
@@ -322,7 +318,7 @@ static IrValue *given_back_in(IrBuilder *b, const Ring *ring, IrValue *i, int64_
 
 void stage_boxes_refill(Staging *s, IrBuilder *b, Ring *ring, IrValue *i) {
     int64_t ahead = ring->stages - 1;
-    if (!ring->empty) barrier(b);
+    if (!ring->empty) build_barrier(b, "block");
     StageFetch fetch = ring->turns.loop ? stage_turns_ahead(b, ring, i) : fetch_behind(b, ring, i, ahead);
     emit_copies(s, b, ring, fetch, stage_of(b, ring, i, ahead), ring->empty ? given_back_in(b, ring, i, ahead) : NULL);
 }
@@ -352,7 +348,7 @@ void stage_boxes_epilogue(const Ring *ring) {
     IrOp *last = ring->behind ? ring->behind : ring->loop;
     IrBuilder b = ir_builder_after(last);
     IrValue *rings[2] = {ring->full, ring->empty};
-    barrier(&b);
+    build_barrier(&b, "block");
     for (unsigned k = 0; k < 2; k++)
         if (last->block->parent && rings[k]) ir_op_create(&b, IR_MBAR_DROP, 1, &rings[k], 0, NULL);
 }

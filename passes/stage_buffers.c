@@ -23,10 +23,6 @@
 
 #include <string.h>
 
-static void barrier(IrBuilder *b) {
-    ir_attr_set_str(ir_op_create(b, IR_BARRIER, 0, NULL, 0, NULL), "scope", "block");
-}
-
 static void wait(IrBuilder *b, int64_t pending) {
     ir_attr_set_int(ir_op_create(b, IR_ASYNC_WAIT, 0, NULL, 0, NULL), "pending", pending);
 }
@@ -70,16 +66,16 @@ static void emit_prologue(Staging *s, IrBuilder *b, const Ring *ring) {
 
 static void emit_steady(Staging *s, IrBuilder *b, const Ring *ring, IrValue *i) {
     if (ring->stages == 1) {
-        barrier(b); /* the stage was read by the iteration before */
+        build_barrier(b, "block"); /* the stage was read by the iteration before */
         emit_copies(s, b, ring, i, ir_const_index(b, 0));
         ir_op_create(b, IR_ASYNC_COMMIT, 0, NULL, 0, NULL);
         wait(b, 0);
-        barrier(b);
+        build_barrier(b, "block");
         return;
     }
     int64_t ahead = ring->stages - 1;
     wait(b, ahead - 1);
-    barrier(b);
+    build_barrier(b, "block");
     IrValue *next = ir_binary(b, IR_ADD, i, ir_binary(b, IR_MUL, ring->step, ir_const_index(b, ahead)));
     emit_group(s, b, ring, next, stage_of(b, ring, i, ahead));
 }
@@ -138,10 +134,10 @@ static void store_operands(IrBuilder *b, const Operand *operands, size_t count, 
     bool any = false;
     for (size_t i = 0; i < count; i++) any = any || operands[i].fill == fill;
     if (!any) return;
-    barrier(b);
+    build_barrier(b, "block");
     for (size_t i = 0; i < count; i++)
         if (operands[i].fill == fill) store_operand(b, &operands[i]);
-    barrier(b);
+    build_barrier(b, "block");
 }
 
 /* By how many matrices a step along each leading axis of the product moves in the factor. */
@@ -325,7 +321,7 @@ static void stage_block(Staging *s, IrBlock *block) {
     IrBuilder after = ir_builder_after(ring.loop);
     if (boxes) stage_boxes_epilogue(&ring);
     if (ahead && !boxes) wait(&after, 0);
-    if (!boxes) barrier(&after);
+    if (!boxes) build_barrier(&after, "block");
 }
 
 static void stage_nested(Staging *s, IrBlock *block) {

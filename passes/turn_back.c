@@ -18,25 +18,6 @@
 
 enum { TENSOR_L2 = 16 /* times the L2, at most (0: never) */ };
 
-typedef struct {
-    AffCtx *c;
-    const IrValue *v;
-} Next;
-
-static const Aff *one_further(void *of, const Aff *leaf) {
-    const Next *next = of;
-    return leaf->kind == AFF_VAR && leaf->var == next->v ? aff_add(next->c, leaf, aff_const(next->c, 1)) : NULL;
-}
-
-/* How the value moves as that variable grows: 1, -1; 0: not at all, or by no constant. */
-static int direction(IrModule *m, IrValue *index, const IrValue *variable) {
-    Next next = {m->affs, variable};
-    const Aff *e = ir_aff_of(m, index);
-    int64_t by;
-    if (!aff_is_const(aff_sub(m->affs, aff_substitute(m->affs, e, one_further, &next), e), &by)) return 0;
-    return by > 0 ? 1 : by < 0 ? -1 : 0;
-}
-
 /* Of the loops that make the grid the outermost of more than one iteration. */
 static const IrOp *outermost_loop(const PassContext *ctx, const IrOp *op) {
     const IrOp *outermost = NULL;
@@ -57,9 +38,9 @@ static bool goes_forward(const PassContext *ctx, const IrFunc *f, const char *te
         if (load->opcode != IR_TILE_LOAD || use->index != 0) return false;
         if (!load->results[0].type->rank) continue; /* a single element */
         IrSlice s = ir_slice(load);
-        int moves = 0;
+        int64_t moves = 0;
         for (unsigned i = 0; loop && i < s.rank && !moves; i++)
-            moves = direction(ctx->module, load->operands[s.axes[i].operand], loop->regions[0]->args[0]);
+            moves = moves_by(ctx->module, loop, ir_aff_of(ctx->module, load->operands[s.axes[i].operand]));
         if (moves <= 0 || s.gather_axis >= 0) return false;
         some = true;
     }

@@ -277,8 +277,7 @@ static const Aff *next_number(void *ctx, const Aff *leaf) {
     return aff_add(n->m->affs, leaf, aff_const(n->m->affs, 1));
 }
 
-/* How far `e` moves from one iteration to the next; 0: not at all, or not by a constant. */
-static int64_t moves_by(IrModule *m, const IrOp *loop, const Aff *e) {
+int64_t moves_by(IrModule *m, const IrOp *loop, const Aff *e) {
     NextNumber n = {m, loop->regions[0]->args[0]};
     int64_t step = 0;
     aff_is_const(aff_sub(m->affs, aff_substitute(m->affs, e, next_number, &n), e), &step);
@@ -445,4 +444,12 @@ bool check_ranks(PassContext *ctx, IrFunc *f) {
     RankCheck c = {ctx, true};
     ir_walk(f->body, check_op_ranks, &c);
     return c.ok;
+}
+
+bool is_barrier(const IrOp *op, const char *scope) {
+    return op->opcode == IR_BARRIER && strcmp(ir_attr_str(op, "scope", ""), scope) == 0;
+}
+
+void build_barrier(IrBuilder *b, const char *scope) {
+    ir_attr_set_str(ir_op_create(b, IR_BARRIER, 0, NULL, 0, NULL), "scope", scope);
 }
