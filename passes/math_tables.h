@@ -114,6 +114,16 @@ static const double math_power_short_f32[] = {
 static const double math_power_long_f32[] = {
     0x1.3997d6p-7, 0x1.ca144p-5, 0x1.ec06dap-3, 0x1.62e0dcp-1, 0x1.ffffe8p-1,
 };
+/* erf x / x - 1 below 1.1, z = x^2; the error is erf's; error 2^-29.3. */
+static const double math_erf_near_f32[] = {
+    -0x1.18a85p-17, 0x1.c194dcp-14, -0x1.b7f3a6p-11, 0x1.55a48ep-8, -0x1.b81abp-6, 0x1.ce2e36p-4,
+    -0x1.812742p-2, 0x1.06eba8p-3,
+};
+/* log2(erfc(1 + t)) from 1 + t = 1.1 on; the error is erf's; error 2^-25.7. */
+static const double math_erfc_far_f32[] = {
+    -0x1.8eab56p-10, 0x1.9b90e8p-7, -0x1.e08026p-5, -0x1.377edap+0, -0x1.e7510ap+1,
+    -0x1.558ecap+1,
+};
 /* log2(erfc x) / x for narrow results; the error is erfc's, relative where it is above 2^-6.75; error 2^-16.1. */
 static const double math_erfc_short_f32[] = {
     -0x1.4cb89p-9, 0x1.c5e7f4p-6, -0x1.2a6752p-3, -0x1.d73266p-1, -0x1.a0a77cp+0,

@@ -161,13 +161,19 @@ def solved(rows):
     return x
 
 
-def exchange(f, weight, low, high, count):
-    """Remez' exchange for a weighted error, in double: for errors far above its rounding. Highest power first."""
+def exchange(f, weight, low, high, count, fixed=()):
+    """Remez' exchange for a weighted error, in double: for errors far above its rounding. Highest power first, without `fixed`,
+    the coefficients of the lowest powers, lowest first."""
+    first = len(fixed)
     nodes = [(low + high) / 2 - (high - low) / 2 * math.cos(math.pi * i / count) for i in range(count + 1)]
     grid = [low + (high - low) * k / 4000 for k in range(4001)]
+
+    def off(c, x):
+        return weight(x) * (sum(a * x**j for j, a in enumerate([*fixed, *c])) - f(x))
+
     for _ in range(12):
-        c = solved([[x**j for j in range(count)] + [(-1) ** i / weight(x), f(x)] for i, x in enumerate(nodes)])[:-1]
-        errors = [(weight(x) * (sum(a * x**j for j, a in enumerate(c)) - f(x)), x) for x in grid]
+        c = solved([[x ** (first + j) for j in range(count)] + [(-1) ** i / weight(x), -off([], x) / weight(x)] for i, x in enumerate(nodes)])[:-1]
+        errors = [(off(c, x), x) for x in grid]
         peaks = []
         for e in errors:
             if peaks and (peaks[-1][0] > 0) == (e[0] > 0):
@@ -178,6 +184,15 @@ def exchange(f, weight, low, high, count):
             peaks.pop(0 if abs(peaks[0][0]) < abs(peaks[-1][0]) else -1)
         nodes = [x for _, x in peaks]
     return c[::-1], max(abs(e) for e, _ in errors)
+
+
+def exchange_in_turn(f, weight, low, high, count):
+    """exchange with one coefficient, of f32, fixed in each turn. Highest power first, with the error in units of 1 / weight."""
+    fixed, error = [], None
+    while len(fixed) < count:
+        c, error = exchange(f, weight, low, high, count - len(fixed), fixed)
+        fixed.append(rounded(c[-1], False))
+    return fixed[::-1], error
 
 
 print("/* Polynomials of expand_math, highest power first; made by scripts/fit_polynomials.py. */")
@@ -195,6 +210,12 @@ table("erf_exponent", "f32", "-log(erfc x) / x - 1; the error is erf's", c, erro
 for name, count in (("power_short", 4), ("power_long", 5)):
     c, error = exchange(lambda r: 2.0**r, lambda r: 2.0**-r, -0.5, 0.5, count)
     table(name, "f32", "2^r for narrow results; relative", c, error, False)
+ERF_SWITCH = 1.1  # of |x|: erfc is small enough from here on for a power of two that is approximate
+c, error = exchange_in_turn(lambda z: math.erf(math.sqrt(z)) / math.sqrt(z) - 1 if z > 1e-6 else 2 / math.sqrt(math.pi) * (1 - z / 3 + z * z / 10) - 1,
+                            lambda z: math.sqrt(max(z, 1e-12)) * 2.0 ** -math.floor(math.log2(math.erf(math.sqrt(max(z, 1e-12))))), 0.0, ERF_SWITCH**2, 8)
+table("erf_near", "f32", "erf x / x - 1 below 1.1, z = x^2; the error is erf's", c, error, False)
+c, error = exchange_in_turn(lambda t: math.log2(math.erfc(1 + t)), lambda t: 2 * math.log(2) * math.erfc(1 + t), ERF_SWITCH - 1, 3.2, 6)
+table("erfc_far", "f32", "log2(erfc(1 + t)) from 1 + t = 1.1 on; the error is erf's", c, error, False)
 LEAST_ERFC = 22.75  # 1 + erf(x) is not asked for more bits behind the point
 c, error = exchange(lambda x: -math.log2(math.erfc(x)) / x,
                     lambda x: math.log(2) * x * min(1, math.erfc(x) * 2 ** (LEAST_ERFC - 16)), 0.001, 4.2, 5)

@@ -189,9 +189,10 @@ class Tools:
             sys.exit(f"{' '.join(str(c) for c in command)}\n{done.stdout[-2000:]}{done.stderr[-4000:]}")
         return done.stdout
 
-    def lower(self, path):
-        low = path.with_suffix(".low.skir")
-        low.write_text(self.run(self.opt, "--passes=expand_math,expand_types,simplify", path))
+    def lower(self, path, arch):
+        """Each target's own: a GPU's functions may be its instructions, which C does not have."""
+        low = path.with_suffix(f".{arch}.skir")
+        low.write_text(self.run(self.opt, f"--arch={arch}", "--passes=expand_math,expand_types,simplify", path))
         return low
 
 
@@ -235,7 +236,7 @@ class Check:
         self.kernels.append(text)
         path = self.folder / f"{name}.skir"
         path.write_text("sketchc.ir 1\n\n" + text)
-        low = self.tools.lower(path)
+        low = self.tools.lower(path, "x86-64-v3")
         names = [n for n, _, _ in inputs] + [n for n, _, _, _ in outputs]
         buffers = [pack(t, b) for _, t, b in inputs] + [bytes(size(t) * count) for _, t, _, _ in outputs]
         emitted = run_c(self.tools, low, name, buffers, count)
@@ -247,7 +248,7 @@ class Check:
                 arguments = [f"{decode(ty, b[row])} ({b[row]:#x})" for _, ty, b in inputs]
                 self.compare(f"{name} {n}: {op} to {t} of {', '.join(arguments)}", t, op,
                              {w: v[row] for w, v in got.items()}, expected(n, row))
-        self.ptx(low)
+        self.ptx(path)
 
     def compare(self, what, t, op, got, want):
         self.compared += 1
@@ -261,9 +262,10 @@ class Check:
         elif want not in (None, "?") and got["C"] != want:
             self.fail(f"{what}: {got['C']:#x}, not {want:#x}")
 
-    def ptx(self, low):
+    def ptx(self, path):
         if "ptxas" not in self.tools.options:
             return
+        low = self.tools.lower(path, "sm_80")
         ptx = low.with_suffix(".ptx")
         ptx.write_text(self.tools.run(self.tools.emit, low, "-t", "nvptx", "--arch=sm_80"))
         self.tools.run(self.tools.options["ptxas"], "-arch=sm_80", ptx, "-o", low.with_suffix(".cubin"))
@@ -274,7 +276,7 @@ class Check:
         path = self.folder / "all.skir"
         path.write_text("sketchc.ir 1\n\n" + "\n".join(self.kernels))
         cu = self.folder / "all.cu"
-        cu.write_text(self.tools.run(self.tools.emit, self.tools.lower(path), "-t", "cuda"))
+        cu.write_text(self.tools.run(self.tools.emit, self.tools.lower(path, "sm_80"), "-t", "cuda"))
         self.tools.run(self.tools.options["nvcc"], "-arch=sm_80", "-fmad=false", "-w", "-ptx", cu, "-o",
                        self.folder / "all.nvcc.ptx")
 
