@@ -340,6 +340,7 @@ void stage_boxes_refill(Staging *s, IrBuilder *b, Ring *ring, IrValue *i) {
     const Phase *last = &ring->phases[ring->phase_count - 1];
     if (!ring->empty) build_barrier(b, "block");
     StageFetch fetch = ring->turns.loop ? stage_turns_ahead(b, ring, i) : fetch_behind(b, ring, i, last->ahead);
+    IrValue *stage = stage_of(b, ring, i, last->ahead);
     IrBuilder inner = where_exists(b, fetch);
     if (ring->empty) wait_given_back(&inner, ring, i, ring->phases[0].ahead);
     for (const Phase *p = ring->phases; p < last; p++) { /* these are further ahead: there may be none where there is a last one */
@@ -348,7 +349,7 @@ void stage_boxes_refill(Staging *s, IrBuilder *b, Ring *ring, IrValue *i) {
         emit_phase(s, &more, ring, (unsigned)(p - ring->phases), further, stage_of(&more, ring, i, p->ahead));
         ir_yield(&more, 0, NULL);
     }
-    emit_phase(s, &inner, ring, ring->phase_count - 1, fetch, stage_of(&inner, ring, i, last->ahead));
+    emit_phase(s, &inner, ring, ring->phase_count - 1, fetch, stage);
     ir_yield(&inner, 0, NULL);
 }
 
