@@ -565,7 +565,7 @@ static void bind_params(Ptx *p, const IrFunc *f) {
         LLVMValueRef x = LLVMGetParam(p->function, i);
         ptx_bind(p, v, x);
         if (i < f->param_count && f->params[i].kind == IR_PARAM_SYMBOL)
-            ptx_value(p, v)->range = (Range){0, INT64_MAX};
+            ptx_value(p, v)->range = range_of_symbol(p->arena, f, f->params[i].name);
         if (v->type->kind != IR_TYPE_PTR) continue;
         if (v->type->space == IR_SPACE_MAP) {
             map_attributes(p, i + 1);
