@@ -84,6 +84,9 @@ static const char *words_of(CPrinter *p, const IrOp *product) {
 
 /* ---- Factors that loops keep in registers ---- */
 
+/* The switch: 0 makes them at each product. */
+enum { KEEP_FACTORS = 1 };
+
 static int64_t elements_of(const IrType *t) {
     int64_t elements = 1;
     for (unsigned i = 0; i < t->rank; i++) elements *= ir_type_extent(t, i);
@@ -132,7 +135,7 @@ static void keep_outer(CPrinter *p, const IrBlock *block, const IrOp *loop) {
 }
 
 void c_factors_before(CPrinter *p, const IrOp *loop) {
-    if (!p->dialect->gpu || p->failed) return;
+    if (!KEEP_FACTORS || !p->dialect->gpu || p->failed) return;
     keep_outer(p, loop->regions[0], loop);
     for (unsigned k = 0; k < loop->result_count; k++) {
         const IrValue *arg = loop->regions[0]->args[k + 1], *result = &loop->results[k];

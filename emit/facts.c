@@ -193,6 +193,7 @@ static bool has_maps(const IrFunc *f) {
 
 Range range_of_symbol(Arena *scratch, const IrFunc *f, const char *name) {
     Range r = {0, INT64_MAX};
-    if (GUARDS && f->guard && has_maps(f) && f->body->first) aff_upper_bound(ir_facts_at(scratch, f->body->first), aff_sym(f->module->affs, name), &r.hi);
+    if (GUARDS && f->guard && has_maps(f) && f->body->first)
+        aff_upper_bound(ir_facts_at(scratch, f->body->first), aff_sym(f->module->affs, name), &r.hi);
     return r;
 }

@@ -178,8 +178,10 @@ static bool is_read_behind(const IrOp *op, const IrOp *wait) {
 /* What is computed in front of a wait that keeps one for products behind it, and read behind them, LLVM makes where it is read: beside no
  * product. */
 static void keep_in_front(Ptx *p, const IrOp *wait) {
+    enum { IN_FRONT = 1 /* the switch */ };
     const IrOp *loop = wait->block->parent;
-    if (!wait->next || wait->next->opcode != IR_WGMMA_WAIT || !loop || loop->opcode != IR_FOR || !multiplies_from_registers(loop)) return;
+    if (!IN_FRONT || !wait->next || wait->next->opcode != IR_WGMMA_WAIT || !loop || loop->opcode != IR_FOR) return;
+    if (!multiplies_from_registers(loop)) return;
     for (const IrOp *op = wait->block->first; op != wait; op = op->next)
         if (op->opcode == IR_MAP && is_read_behind(op, wait)) hide_results(p, op);
 }

@@ -19,7 +19,13 @@
 #include "stage_internal.h"
 
 /* The switch: 0 leaves every loop as it was. */
-enum { HALVES = 1, GIVEN_BACK = 1 /* 0: a block's barrier an iteration */, WAITS_BEHIND = 1 /* 0: ptxas waits before softmax */, PHASES = 1 /* 0: a stage arrives as a whole */, FEWEST_STAGES = 3 /* one is read by the second half, one by the first, one is filled */ };
+enum {
+    HALVES = 1,
+    GIVEN_BACK = 1,   /* 0: a block's barrier an iteration */
+    WAITS_BEHIND = 1, /* 0: ptxas waits before softmax */
+    PHASES = 1,       /* 0: a stage arrives as a whole */
+    FEWEST_STAGES = 3 /* one is read by the second half, one by the first, one is filled */
+};
 
 enum { WARPGROUP = 4 /* warps */ };
 

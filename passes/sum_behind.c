@@ -1,13 +1,11 @@
 /* Pass sum_behind: a sum that threads of a warp have parts of is added up behind a loop, not in each of its iterations.
  *
  * what:   where a loop carries %t and goes on with what is linear in it and in sums of tiles' lanes, (%t * %scale + sum(%p)), each thread
- *         keeps the part that its own lanes have: `apart` is what these sums are then, and tile.combine, in front of the first use behind the
- *         loop, adds the parts by shuffles. What scales is the same in all threads that have parts of a lane; the loop begins with 0,
- *         or with such a sum itself.
- * needs:  tile mapped, after assign_layouts; layouts in which no lane of the sum is converted.
- * keeps:  values but for the order of float sums
- * breaks: nothing
- * source: FlashAttention-2, which sums a row's parts once, at the end; docs/decisions/0030-half-iterations.md
+ *         keeps the part that its own lanes have: `apart` is what these sums are then, and tile.combine, in front of the first use behind
+ * the loop, adds the parts by shuffles. What scales is the same in all threads that have parts of a lane; the loop begins with 0, or with
+ * such a sum itself. needs:  tile mapped, after assign_layouts; layouts in which no lane of the sum is converted. keeps:  values but for
+ * the order of float sums breaks: nothing source: FlashAttention-2, which sums a row's parts once, at the end;
+ * docs/decisions/0030-half-iterations.md
  *
  *   %r = for(...) (%t = 0) {                              %s = for(...) (%t = 0) {
  *     %a = tile.reduce(%p) {kind = "add"}           =>      %a = tile.reduce(%p) {kind = "add", apart = true}
