@@ -38,7 +38,8 @@ void c_instruction(CPrinter *p, const IrOp *op) {
         return;
     }
     const IrOp *product = op->opcode == IR_WGMMA_FENCE ? wgmma_next_of_registers(op) : NULL;
-    for (; product; product = wgmma_next_of_registers(product)) make_words(p, product);
+    for (; product; product = wgmma_next_of_registers(product))
+        if (!c_value(p, product->operands[0])->words) make_words(p, product);
     const char *arguments = "";
     for (unsigned at = 0; at < op->operand_count;) arguments = join(p, arguments, argument(p, op, &at));
     int64_t attribute;
@@ -73,9 +74,82 @@ static const char *make_words(CPrinter *p, const IrOp *product) {
 }
 
 static const char *words_of(CPrinter *p, const IrOp *product) {
+    const char *whole = c_value(p, product->operands[0])->words;
+    long long first = ir_attr_int(product->operands[1]->def, "value", 0) / 2;
+    if (whole) return first ? arena_printf(p->arena, "%s + %lld", whole, first) : whole;
     for (size_t i = p->words.len; i-- > 0;)
         if (p->words.data[i].product == product) return p->words.data[i].array;
     return make_words(p, product);
+}
+
+/* ---- Factors that loops keep in registers ---- */
+
+/* The switch: 0 makes them at each product. */
+enum { KEEP_FACTORS = 1 };
+
+static int64_t elements_of(const IrType *t) {
+    int64_t elements = 1;
+    for (unsigned i = 0; i < t->rank; i++) elements *= ir_type_extent(t, i);
+    return elements;
+}
+
+static void fill_words(CPrinter *p, const IrValue *v) {
+    enum { ELEMENTS = 8 /* of an instruction */ };
+    size_t names = name_mark(&p->names);
+    const char *i = name_claim(&p->names, "i"), *words = c_value(p, v)->words;
+    CBody b;
+    c_pragma(p, "#pragma unroll");
+    c_body_begin(p, &b, arena_printf(p->arena, "for (int %s = 0; %s < %lld; ++%s)", i, i, (long long)elements_of(v->type) / ELEMENTS, i));
+    c_statement(p, "wgmma_words_%s(%s + 4 * %s, %s + 8 * %s);", dtype_name(v->type->dtype), words, i, flat(p, v->type, c_value(p, v)->array), i);
+    c_body_end(p, &b);
+    name_release(&p->names, names);
+}
+
+static void declare_words(CPrinter *p, const IrValue *v) {
+    const char *words = name_claim(&p->names, "words");
+    c_statement(p, "unsigned int %s[%lld];", words, (long long)elements_of(v->type) / 2);
+    c_value(p, v)->words = words;
+    fill_words(p, v);
+}
+
+static bool is_within(const IrBlock *block, const IrOp *op) {
+    for (; block; block = block->parent ? block->parent->block : NULL)
+        if (block->parent == op) return true;
+    return false;
+}
+
+static bool is_factor(const IrValue *v) {
+    for (const IrUse *use = v->uses; use; use = use->next)
+        if (use->op->opcode == IR_WGMMA && use->index == 0) return true;
+    return false;
+}
+
+/* Those of the block's products that are made outside of the loop. */
+static void keep_outer(CPrinter *p, const IrBlock *block, const IrOp *loop) {
+    for (const IrOp *op = block->first; op; op = op->next) {
+        for (unsigned r = 0; r < op->region_count; r++) keep_outer(p, op->regions[r], loop);
+        const IrValue *v = op->opcode == IR_WGMMA ? op->operands[0] : NULL;
+        if (!v || v->type->kind != IR_TYPE_FRAG || is_within(v->def ? v->def->block : v->block, loop)) continue;
+        if (!c_value(p, v)->words) declare_words(p, v);
+    }
+}
+
+void c_factors_before(CPrinter *p, const IrOp *loop) {
+    if (!KEEP_FACTORS || !p->dialect->gpu || p->failed) return;
+    keep_outer(p, loop->regions[0], loop);
+    for (unsigned k = 0; k < loop->result_count; k++) {
+        const IrValue *arg = loop->regions[0]->args[k + 1], *result = &loop->results[k];
+        if (arg->type->kind != IR_TYPE_FRAG || !is_factor(arg)) continue;
+        declare_words(p, arg);
+        if (result->storage == arg->storage) c_value(p, result)->words = c_value(p, arg)->words;
+    }
+}
+
+void c_factors_again(CPrinter *p, const IrOp *loop) {
+    for (unsigned k = 0; k < loop->result_count && !p->failed; k++) {
+        const IrValue *arg = loop->regions[0]->args[k + 1];
+        if (arg->type->kind == IR_TYPE_FRAG && c_value(p, arg)->words) fill_words(p, arg);
+    }
 }
 
 /* A factor as an argument: the array of its registers, or its descriptor. */

@@ -99,7 +99,7 @@ void c_enter(CPrinter *p, const IrFunc *f) {
         const IrValue *v = f->body->args[i];
         c_declare_var(p, v, i < f->param_count ? f->params[i].name : v->name);
         if (i < f->param_count && f->params[i].kind == IR_PARAM_SYMBOL)
-            c_value(p, v)->range = (Range){0, INT64_MAX};
+            c_value(p, v)->range = range_of_symbol(p->arena, f, f->params[i].name);
     }
 }
 

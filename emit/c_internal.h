@@ -73,6 +73,7 @@ typedef struct {
     const char *address; /* vec: address of its first lane, when they lie in memory in a row */
     const char *array;   /* frag: its array, by the name that the value is printed under */
     const char *home;    /* frag: the array that this name stands for */
+    const char *words;   /* frag: its elements as registers of a product's factor, null: made at the product */
     const IrOp *pending; /* vec: the op that makes it, printed straight into its place */
     Range range;         /* of an integer scalar */
     uint64_t varies;     /* c_masked.c: with which loops, from outside in */
@@ -204,6 +205,10 @@ const char *c_new_array(CPrinter *p, const IrValue *v);
 /* c_async.c */
 void c_instruction(CPrinter *p, const IrOp *op); /* of async.def */
 void c_wgmma(CPrinter *p, const IrOp *op);       /* wgmma and its wait */
+/* The registers of factors that the loop's products find made, in front of the loop or at the end of the iteration before: nvcc keeps those
+ * that a product makes anew beside the elements, and copies. To be called with the loop's arguments bound, and behind its yields. */
+void c_factors_before(CPrinter *p, const IrOp *loop);
+void c_factors_again(CPrinter *p, const IrOp *loop);
 void c_print_wgmmas(CPrinter *p, Str *out);      /* their functions */
 
 /* c_plan.c */

@@ -284,6 +284,7 @@ static const char *loop_head(CPrinter *p, const IrOp *op) {
 
 void c_for(CPrinter *p, const IrOp *op) {
     for (unsigned k = 0; k < op->result_count; k++) carried_begin(p, op, k);
+    c_factors_before(p, op);
     int64_t unroll = ir_attr_int(op, "unroll", 0);
     declare_bounds(p, op);
     size_t names = name_mark(&p->names);
@@ -300,6 +301,7 @@ void c_for(CPrinter *p, const IrOp *op) {
     c_body_begin(p, &b, head);
     c_block(p, op->regions[0]);
     yields(p, op->regions[0], op->regions[0]->args + 1, op->result_count);
+    c_factors_again(p, op);
     c_body_end(p, &b);
     name_release(&p->names, names);
     for (unsigned k = 0; k < op->result_count; k++) carried_end(p, op, k);

@@ -2,6 +2,8 @@
 
 #include <string.h>
 
+enum { GUARDS = 1 /* 0: symbols may be anything, a ring's stage is a quotient of 64 bits */ };
+
 static int64_t saturate(bool overflow, int64_t value, bool high) {
     if (overflow) return high ? INT64_MAX : INT64_MIN;
     return value;
@@ -181,4 +183,17 @@ int64_t func_threads(const IrFunc *f) {
 
 bool is_vec(const IrType *t) {
     return t->kind == IR_TYPE_SCALAR && t->width > 1;
+}
+
+static bool has_maps(const IrFunc *f) {
+    for (unsigned i = 0; i < f->param_count; i++)
+        if (f->params[i].kind == IR_PARAM_MAP) return true;
+    return false;
+}
+
+Range range_of_symbol(Arena *scratch, const IrFunc *f, const char *name) {
+    Range r = {0, INT64_MAX};
+    if (GUARDS && f->guard && has_maps(f) && f->body->first)
+        aff_upper_bound(ir_facts_at(scratch, f->body->first), aff_sym(f->module->affs, name), &r.hi);
+    return r;
 }

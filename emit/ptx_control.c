@@ -151,17 +151,39 @@ static bool multiplies_from_registers(const IrOp *loop) {
 
 /* Arithmetic that a loop's body and what follows the loop both begin with, LLVM makes once in front of the loop's test, and so in front of the
  * products that it was written behind. So LLVM knows nothing of the floats that such a loop leaves. */
-static void hide_results(Ptx *p, const IrOp *loop) {
+static void hide_results(Ptx *p, const IrOp *op) {
     enum { WORD = 4 };
-    for (unsigned k = 0; k < loop->result_count; k++) {
-        const IrType *t = loop->results[k].type;
+    for (unsigned k = 0; k < op->result_count; k++) {
+        const IrType *t = op->results[k].type;
         if (t->kind != IR_TYPE_FRAG || !dtype_is_float(t->dtype) || dtype_size(t->dtype) != WORD) continue;
-        Elements e = frag_read(p, ptx_use(p, &loop->results[k]), t);
+        Elements e = frag_read(p, ptx_use(p, &op->results[k]), t);
         LLVMValueRef frag = ptx_frag_new(p, t);
         for (size_t i = 0; i < e.count; i++) e.values[i] = ptx_asm(p, LLVMTypeOf(e.values[i]), 1, &e.values[i], "mov.b32 $0, $1;", "=f,f", true);
         frag_write(p, frag, t, e);
-        ptx_bind(p, &loop->results[k], frag);
+        ptx_bind(p, &op->results[k], frag);
     }
+}
+
+static bool is_read_behind(const IrOp *op, const IrOp *wait) {
+    for (unsigned k = 0; k < op->result_count; k++)
+        for (const IrUse *use = op->results[k].uses; use; use = use->next) {
+            const IrOp *user = use->op;
+            while (user->block != wait->block) user = user->block->parent;
+            for (const IrOp *behind = wait->next; behind; behind = behind->next)
+                if (behind == user) return true;
+        }
+    return false;
+}
+
+/* What is computed in front of a wait that keeps one for products behind it, and read behind them, LLVM makes where it is read: beside no
+ * product. */
+static void keep_in_front(Ptx *p, const IrOp *wait) {
+    enum { IN_FRONT = 1 /* the switch */ };
+    const IrOp *loop = wait->block->parent;
+    if (!IN_FRONT || !wait->next || wait->next->opcode != IR_WGMMA_WAIT || !loop || loop->opcode != IR_FOR) return;
+    if (!multiplies_from_registers(loop)) return;
+    for (const IrOp *op = wait->block->first; op != wait; op = op->next)
+        if (op->opcode == IR_MAP && is_read_behind(op, wait)) hide_results(p, op);
 }
 
 static void for_loop(Ptx *p, const IrOp *op) {
@@ -512,6 +534,10 @@ static void visit(Ptx *p, const IrOp *op) {
     case IR_YIELD:
     case IR_RETURN:
         return;
+    case IR_MBAR_WAIT:
+        keep_in_front(p, op);
+        ptx_instruction(p, op);
+        return;
     default:
         (async_find(op) ? ptx_instruction : ptx_pure)(p, op);
         return;
@@ -565,7 +591,7 @@ static void bind_params(Ptx *p, const IrFunc *f) {
         LLVMValueRef x = LLVMGetParam(p->function, i);
         ptx_bind(p, v, x);
         if (i < f->param_count && f->params[i].kind == IR_PARAM_SYMBOL)
-            ptx_value(p, v)->range = (Range){0, INT64_MAX};
+            ptx_value(p, v)->range = range_of_symbol(p->arena, f, f->params[i].name);
         if (v->type->kind != IR_TYPE_PTR) continue;
         if (v->type->space == IR_SPACE_MAP) {
             map_attributes(p, i + 1);

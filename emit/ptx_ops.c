@@ -156,6 +156,11 @@ static LLVMValueRef division(Ptx *p, const IrOp *op, LLVMValueRef a, LLVMValueRe
     Range x = ptx_range(p, op->operands[0]), y = ptx_range(p, op->operands[1]);
     bool is_unsigned = !dtype_is_signed(t) || (width == 1 && x.lo >= 0 && y.lo >= 0);
     if (!is_unsigned) return signed_division(p, divide, a, b, t, width);
+    if (width == 1 && dtype_bits(t) == 64 && y.lo > 0 && y.hi <= UINT32_MAX && x.lo >= 0 && x.hi <= UINT32_MAX) {
+        LLVMTypeRef word = LLVMInt32TypeInContext(p->context);
+        LLVMValueRef n = LLVMBuildTrunc(p->b, a, word, ""), by = LLVMBuildTrunc(p->b, b, word, "");
+        return LLVMBuildZExt(p->b, divide ? LLVMBuildUDiv(p->b, n, by, "") : LLVMBuildURem(p->b, n, by, ""), LLVMTypeOf(a), "");
+    }
     if (width == 1 && y.lo > 0)
         return divide ? LLVMBuildUDiv(p->b, a, b, "") : LLVMBuildURem(p->b, a, b, "");
     LLVMValueRef by_zero = LLVMBuildICmp(p->b, LLVMIntEQ, b, zero_of(b), "");

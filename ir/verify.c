@@ -82,7 +82,7 @@ static bool check_level(Verifier *v, const IrOp *op, const IrOpInfo *info) {
     NEED(v, op, info->levels & v->func->level, "this op does not exist at the function's level");
     bool staged = strncmp(info->name, "buf.", 4) == 0 || strncmp(info->name, "async.", 6) == 0 ||
                   strncmp(info->name, "mbar.", 5) == 0 || strncmp(info->name, "tma.", 4) == 0 || strncmp(info->name, "wgmma", 5) == 0 ||
-                  op->opcode == IR_BARRIER || op->opcode == IR_TILE_CONVERT;
+                  op->opcode == IR_BARRIER || op->opcode == IR_TILE_CONVERT || op->opcode == IR_TILE_COMBINE;
     bool before_mapping = v->func->level == IR_LEVEL_TILE && v->func->state != IR_STATE_MAPPED;
     NEED(v, op, !staged || !before_mapping, "this op exists in state mapped only");
     return true;

@@ -104,6 +104,14 @@ static bool check_convert(Verifier *v, const IrOp *op) {
     return true;
 }
 
+static bool check_combine(Verifier *v, const IrOp *op) {
+    const IrType *t = op->operands[0]->type;
+    int64_t lanes = ir_attr_int(op, "lanes", 0);
+    NEED(v, op, t->kind == IR_TYPE_TILE && t == op->results[0].type, "parts of a tile's lanes have its layout");
+    NEED(v, op, lanes > 0 && lanes < 32, "the parts differ in bits of the lane");
+    return true;
+}
+
 static bool check_count(Verifier *v, const IrOp *op) {
     const IrAttr *axes = NULL;
     const IrType *t = op->operands[0]->type;
@@ -516,6 +524,7 @@ IrCheck ir_tensor_check(IrOpcode opcode) {
         [IR_TILE_REDUCE] = check_reduce,        [IR_TILE_COUNT] = check_count,
         [IR_TILE_GEMM] = check_gemm,            [IR_TILE_TRANSPOSE] = check_transpose,
         [IR_TILE_RESHAPE] = check_reshape,      [IR_TILE_CONVERT] = check_convert,
+        [IR_TILE_COMBINE] = check_combine,
             [IR_BUF_ALLOC] = check_alloc,
         [IR_BUF_COPY] = check_copy,             [IR_BUF_STORE] = check_buf_store,
         [IR_BUF_LOAD] = check_buf_load,         [IR_BUF_GEMM] = check_buf_gemm,

@@ -133,7 +133,7 @@ static void join_op(Axes *a, IrOp *op) {
         join_if(a, op);
         break;
     default:
-        if (op->opcode == IR_TILE_FILL || op->opcode == IR_TILE_CONVERT ||
+        if (op->opcode == IR_TILE_FILL || op->opcode == IR_TILE_CONVERT || op->opcode == IR_TILE_COMBINE ||
             ir_has_trait(op, IR_ELEMENTWISE | IR_FOLDS | IR_ALONG | IR_MOVES))
             join_linked(a, op);
     }

@@ -508,6 +508,7 @@ static void expand_op(Expand *x, IrOp *op) {
     case IR_TILE_SCALAR: expand_single(x, op); return;
     case IR_TILE_TRANSPOSE: expand_transpose(x, op); return;
     case IR_TILE_REDUCE: expand_reduce(x, op); return;
+    case IR_TILE_COMBINE: expand_combine(x, op); return;
     case IR_TILE_FILL: expand_fill(x, op); return;
     case IR_TILE_IOTA: expand_iota(x, op); return;
     case IR_TILE_CONVERT: expand_convert(x, op); return;

@@ -178,6 +178,7 @@ void expand_store(Expand *x, IrOp *op);
 void expand_update(Expand *x, IrBuilder *b, const char *kind, unsigned operand_count,
                    IrValue *const *operands);
 void expand_reduce(Expand *x, IrOp *op);
+void expand_combine(Expand *x, IrOp *op);
 void expand_convert(Expand *x, IrOp *op);
 bool expand_along(Expand *x, IrOp *op); /* false: none of the ops of expand_exchange.c and below */
 void expand_scan(Expand *x, IrOp *op);  /* expand_lines.c */

@@ -264,8 +264,7 @@ static int64_t reduced_bits(const Reduction *r, DistSource source) {
     return bits;
 }
 
-static IrValue *reduce_lanes(Expand *x, const Reduction *r, IrValue *frag) {
-    int64_t bits = reduced_bits(r, DIST_LANE);
+static IrValue *reduce_lanes(Expand *x, const Reduction *r, IrValue *frag, int64_t bits) {
     if (!bits) return frag;
     IrBuilder inner;
     IrValue *index[DIST_MAX_DIMS];
@@ -509,6 +508,7 @@ static const Rep *found_before(Expand *x, const IrOp *op) {
         const Rep *rep = expand_rep(x, (IrValue *)&other->results[0]);
         const IrAttr *own = ir_attr(other, "axes");
         if (!rep || strcmp(ir_attr_str(other, "kind", ""), ir_attr_str(op, "kind", "")) != 0) continue;
+        if (ir_attr_bool(other, "apart") != ir_attr_bool(op, "apart")) continue;
         if (own->count == axes->count && memcmp(own->ints, axes->ints, axes->count * sizeof *axes->ints) == 0) return rep;
     }
     return NULL;
@@ -537,6 +537,12 @@ void expand_reduce(Expand *x, IrOp *op) {
     const DistDim *last = &r.from.dims[r.from.dim_count - 1];
     bool kept_last = !x->gpu && last->sub_count == 1 && !(r.axes >> last->subs[0].axis & 1);
     IrValue *frag = kept_last ? reduce_kept_last(x, &r) : reduce_in_thread(x, &r);
-    frag = reduce_blocks(x, &r, reduce_warps(x, &r, reduce_lanes(x, &r, frag)));
+    if (!ir_attr_bool(op, "apart")) frag = reduce_blocks(x, &r, reduce_warps(x, &r, reduce_lanes(x, &r, frag, reduced_bits(&r, DIST_LANE))));
     expand_bind_frag(x, &op->results[0], frag, &r.kept);
+}
+
+void expand_combine(Expand *x, IrOp *op) {
+    Reduction r = {.op = op, .combine = IR_ADD, .dtype = op->results[0].type->dtype, .kept = dist_of(op->results[0].type)};
+    IrValue *parts = rep_materialise(x, expand_rep(x, op->operands[0]), &r.kept, r.dtype);
+    expand_bind_frag(x, &op->results[0], reduce_lanes(x, &r, parts, ir_attr_int(op, "lanes", 0)), &r.kept);
 }

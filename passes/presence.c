@@ -288,6 +288,7 @@ static Presence compute(PresenceCache *c, IrValue *v) {
     case IR_BUF_GEMM:
         return of_buf_gemm(c, op);
     case IR_TILE_CONVERT:
+    case IR_TILE_COMBINE:
     case IR_WGMMA_WAIT:
         return presence_in(c, op->operands[0]);
     case IR_TILE_FILL:

@@ -136,24 +136,35 @@ static IrValue *wait_product(IrBuilder *b, IrValue *product, int64_t pending) {
     return ir_result(op, 0);
 }
 
-static int64_t stage_bytes(const Ring *ring) {
+static int64_t phase_bytes(const Ring *ring, unsigned phase) {
     int64_t bytes = 0;
     for (size_t i = 0; i < ring->count; i++)
-        if (ring->operands[i].fill == FILL_AHEAD)
+        if (ring->operands[i].fill == FILL_AHEAD && ring->operands[i].late == phase)
             bytes += ring->operands[i].rows * ring->operands[i].columns * (int64_t)dtype_size(ring->operands[i].value->type->dtype);
     return bytes;
 }
 
-/* The copies of an iteration, if there is one; `ended`: the parity of the phase in which the stage was given back, null: known to be free. */
-static void emit_copies(Staging *s, IrBuilder *b, const Ring *ring, StageFetch fetch, IrValue *stage, IrValue *ended) {
+/* The copies of a phase. */
+static void emit_phase(Staging *s, IrBuilder *b, const Ring *ring, unsigned phase, StageFetch fetch, IrValue *stage) {
+    IrValue *operands[2] = {ring->phases[phase].full, stage};
+    ir_attr_set_int(ir_op_create(b, IR_MBAR_EXPECT, 2, operands, 0, NULL), "bytes", phase_bytes(ring, phase));
+    for (size_t i = 0; i < ring->count; i++)
+        if (ring->operands[i].fill == FILL_AHEAD && ring->operands[i].late == phase) stage_copy(s, b, ring, &ring->operands[i], fetch, stage);
+}
+
+static IrBuilder where_exists(IrBuilder *b, StageFetch fetch) {
     IrOp *branch = ir_op_create(b, IR_IF, 1, &fetch.exists, 0, NULL);
     IrBuilder inner = ir_builder_at_end(branch->regions[0]);
     inner.span = b->span;
-    IrValue *operands[2] = {ring->full, stage};
-    if (ended) ir_attr_set_bool(ir_op_create(&inner, IR_MBAR_WAIT, 3, (IrValue *[]){ring->empty, stage, ended}, 0, NULL), "one", true);
-    ir_attr_set_int(ir_op_create(&inner, IR_MBAR_EXPECT, 2, operands, 0, NULL), "bytes", stage_bytes(ring));
-    for (size_t i = 0; i < ring->count; i++)
-        if (ring->operands[i].fill == FILL_AHEAD) stage_copy(s, &inner, ring, &ring->operands[i], fetch, stage);
+    return inner;
+}
+
+/* The copies in front of the loop, of an iteration, if there is one. */
+static void emit_first(Staging *s, IrBuilder *b, const Ring *ring, StageFetch fetch, int64_t number) {
+    IrBuilder inner = where_exists(b, fetch);
+    IrValue *stage = ir_const_index(&inner, number % ring->stages);
+    for (unsigned p = 0; p < ring->phase_count; p++)
+        if (number < ring->phases[p].ahead) emit_phase(s, &inner, ring, p, fetch, stage);
     ir_yield(&inner, 0, NULL);
 }
 
@@ -170,8 +181,7 @@ static void fill_turns(Staging *s, IrBuilder *b, Ring *ring) {
     IrValue *runs = ir_binary(b, IR_LT, ring->lower, ring->upper);
     IrBuilder inner = ir_builder_at_end(ir_op_create(b, IR_IF, 1, &runs, 0, NULL)->regions[0]);
     inner.span = b->span;
-    for (int64_t n = 0; n + 1 < ring->stages; n++)
-        emit_copies(s, &inner, ring, stage_turns_first(&inner, ring, n), ir_const_index(&inner, n), NULL);
+    for (int64_t n = 0; n + 1 < ring->stages; n++) emit_first(s, &inner, ring, stage_turns_first(&inner, ring, n), n);
     ir_yield(&inner, 0, NULL);
     stage_turns_prepare(s, ring, b);
 }
@@ -187,12 +197,16 @@ static IrValue *make_barriers(Staging *s, IrBuilder *b, const Ring *ring, const 
 }
 
 void stage_boxes_prologue(Staging *s, IrBuilder *b, Ring *ring) {
-    ring->full = make_barriers(s, b, ring, "full", 1);
+    if (!ring->phase_count) ring->phase_count = 1;
+    for (unsigned p = 0; p < ring->phase_count; p++) {
+        bool early = p + 1 < ring->phase_count; /* read an iteration before what is late, and free as much earlier */
+        ring->phases[p] = (Phase){make_barriers(s, b, ring, p ? "full_late" : "full", 1), ring->stages - 1 + early};
+    }
     if (ring->given_back) ring->empty = make_barriers(s, b, ring, "empty", s->warps.all);
     build_barrier(b, "block");
     if (ring->turns.loop) fill_turns(s, b, ring);
-    for (int64_t n = 0; n + 1 < ring->stages && !ring->turns.loop; n++)
-        emit_copies(s, b, ring, fetch_behind(b, ring, ring->lower, n), ir_const_index(b, n), NULL);
+    for (int64_t n = 0; n < ring->phases[0].ahead && !ring->turns.loop; n++)
+        emit_first(s, b, ring, fetch_behind(b, ring, ring->lower, n), n);
 }
 
 /* The first gemm of the block that adds to what this one gives; itself, when it begins with something else. */
@@ -303,9 +317,9 @@ void stage_boxes_waits(IrBlock *block, IrOp *const *gemms, size_t count) {
         if (!is_chained(gemms[g])) wait_before_use(block, gemms[g]);
 }
 
-void stage_boxes_arrived(IrBuilder *b, const Ring *ring, IrValue *i) {
+void stage_boxes_arrived(IrBuilder *b, const Ring *ring, unsigned phase, IrValue *i) {
     IrValue *round = ir_binary(b, IR_FLOORDIV, stage_number(b, ring, i), ir_const_index(b, ring->stages));
-    IrValue *operands[3] = {ring->full, stage_of(b, ring, i, 0), ir_binary(b, IR_MOD, round, ir_const_index(b, 2))};
+    IrValue *operands[3] = {ring->phases[phase].full, stage_of(b, ring, i, 0), ir_binary(b, IR_MOD, round, ir_const_index(b, 2))};
     ir_op_create(b, IR_MBAR_WAIT, 3, operands, 0, NULL);
 }
 
@@ -316,11 +330,27 @@ static IrValue *given_back_in(IrBuilder *b, const Ring *ring, IrValue *i, int64_
     return ir_binary(b, IR_MOD, ir_binary(b, IR_FLOORDIV, number, ir_const_index(b, ring->stages)), ir_const_index(b, 2));
 }
 
+/* By the copying thread. */
+static void wait_given_back(IrBuilder *b, const Ring *ring, IrValue *i, int64_t ahead) {
+    IrValue *operands[3] = {ring->empty, stage_of(b, ring, i, ahead), given_back_in(b, ring, i, ahead)};
+    ir_attr_set_bool(ir_op_create(b, IR_MBAR_WAIT, 3, operands, 0, NULL), "one", true);
+}
+
 void stage_boxes_refill(Staging *s, IrBuilder *b, Ring *ring, IrValue *i) {
-    int64_t ahead = ring->stages - 1;
+    const Phase *last = &ring->phases[ring->phase_count - 1];
     if (!ring->empty) build_barrier(b, "block");
-    StageFetch fetch = ring->turns.loop ? stage_turns_ahead(b, ring, i) : fetch_behind(b, ring, i, ahead);
-    emit_copies(s, b, ring, fetch, stage_of(b, ring, i, ahead), ring->empty ? given_back_in(b, ring, i, ahead) : NULL);
+    StageFetch fetch = ring->turns.loop ? stage_turns_ahead(b, ring, i) : fetch_behind(b, ring, i, last->ahead);
+    IrValue *stage = stage_of(b, ring, i, last->ahead);
+    IrBuilder inner = where_exists(b, fetch);
+    if (ring->empty) wait_given_back(&inner, ring, i, ring->phases[0].ahead);
+    for (const Phase *p = ring->phases; p < last; p++) { /* these are further ahead: there may be none where there is a last one */
+        StageFetch further = fetch_behind(&inner, ring, i, p->ahead);
+        IrBuilder more = where_exists(&inner, further);
+        emit_phase(s, &more, ring, (unsigned)(p - ring->phases), further, stage_of(&more, ring, i, p->ahead));
+        ir_yield(&more, 0, NULL);
+    }
+    emit_phase(s, &inner, ring, ring->phase_count - 1, fetch, stage);
+    ir_yield(&inner, 0, NULL);
 }
 
 void stage_boxes_give_back(IrBuilder *b, const Ring *ring, IrValue *i) {
@@ -337,7 +367,7 @@ void stage_boxes_iteration(Staging *s, Ring *ring, IrOp *const *gemms, size_t co
         return;
     }
     IrBuilder before = ir_builder_before(ring->loop->regions[0]->first);
-    stage_boxes_arrived(&before, ring, i);
+    stage_boxes_arrived(&before, ring, 0, i);
     IrBuilder behind = ir_builder_after(place_waits(ring, gemms, count));
     stage_boxes_refill(s, &behind, ring, i);
 }
@@ -347,8 +377,8 @@ void stage_boxes_epilogue(const Ring *ring) {
     if (ring->turns.loop) return; /* the kernel ends */
     IrOp *last = ring->behind ? ring->behind : ring->loop;
     IrBuilder b = ir_builder_after(last);
-    IrValue *rings[2] = {ring->full, ring->empty};
+    IrValue *rings[STAGE_PHASES + 1] = {ring->phases[0].full, ring->phases[1].full, ring->empty};
     build_barrier(&b, "block");
-    for (unsigned k = 0; k < 2; k++)
+    for (unsigned k = 0; k <= STAGE_PHASES; k++)
         if (last->block->parent && rings[k]) ir_op_create(&b, IR_MBAR_DROP, 1, &rings[k], 0, NULL);
 }

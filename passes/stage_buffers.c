@@ -267,6 +267,7 @@ static void plan_ring(Staging *s, Ring *ring, IrBlock *block, IrOp *const *gemms
     if (blocks) {
         ring->halves = true;
         ring->given_back = stage_halves_give_back(s);
+        stage_halves_phases(s, ring, gemms, count);
         ring->stages = stage_halves_stages(ring->stages);
         if (blocks > 1) ir_func_attr_set_int(block->func, "min_blocks", blocks);
     }

@@ -19,7 +19,13 @@
 #include "stage_internal.h"
 
 /* The switch: 0 leaves every loop as it was. */
-enum { HALVES = 1, GIVEN_BACK = 1 /* 0: a block's barrier an iteration */, WAITS_BEHIND = 1 /* 0: ptxas waits before softmax */, FEWEST_STAGES = 3 /* one is read by the second half, one by the first, one is filled */ };
+enum {
+    HALVES = 1,
+    GIVEN_BACK = 1,   /* 0: a block's barrier an iteration */
+    WAITS_BEHIND = 1, /* 0: ptxas waits before softmax */
+    PHASES = 1,       /* 0: a stage arrives as a whole */
+    FEWEST_STAGES = 3 /* one is read by the second half, one by the first, one is filled */
+};
 
 enum { WARPGROUP = 4 /* warps */ };
 
@@ -264,6 +270,30 @@ int64_t stage_halves_fit(const Staging *s, const Ring *ring, IrOp *const *gemms,
     return r.turned + (few ? LEAST_OTHERS : MOST_OTHERS) <= (few ? all : target->registers_thread) ? blocks : 0;
 }
 
+static bool is_late(const Cut *c, const IrOp *gemm) { return half_of(c, gemm) == SECOND; }
+
+/* Whether another gemm's factor is the same copy, and of the other half. */
+static bool is_of_both(const Cut *c, const Ring *ring, IrOp *const *gemms, size_t k) {
+    for (size_t i = 0; i < ring->count; i++)
+        if (ring->operands[i].twin == &ring->operands[k] && is_late(c, gemms[i / 2]) != is_late(c, gemms[k / 2])) return true;
+    return false;
+}
+
+/* What the first half reads of a stage is free an iteration before the rest is. */
+void stage_halves_phases(const Staging *s, Ring *ring, IrOp *const *gemms, size_t count) {
+    Cut c;
+    size_t boxes[STAGE_PHASES] = {0};
+    if (!PHASES || !cut_body(s->ctx->scratch, ring->loop->regions[0], &c)) return;
+    for (size_t k = 0; k < 2 * count; k++) {
+        if (ring->operands[k].fill != FILL_AHEAD) continue;
+        if (is_of_both(&c, ring, gemms, k)) return;
+        boxes[is_late(&c, gemms[k / 2])]++;
+    }
+    if (!boxes[0] || !boxes[1]) return;
+    for (size_t k = 0; k < 2 * count; k++) ring->operands[k].late = ring->operands[k].fill == FILL_AHEAD && is_late(&c, gemms[k / 2]);
+    ring->phase_count = STAGE_PHASES;
+}
+
 bool stage_halves_give_back(const Staging *s) { return GIVEN_BACK && s->warps.all > WARPGROUP; }
 
 int64_t stage_halves_stages(int64_t wanted) { return wanted < FEWEST_STAGES ? FEWEST_STAGES : wanted; }
@@ -320,15 +350,29 @@ static void move_late(Turn *t, IrBlock *block, IrValueMap *first) {
     }
 }
 
-/* ptxas takes a wait for products up over arithmetic and shuffles, as far as the branch before: softmax would begin when the second products
- * have ended. A second wait for the stage that is multiplied from is such a branch, behind softmax: what it waits for has come long ago. */
+static bool has_phases(const Ring *ring) { return ring->phase_count > 1; }
+
+/* Behind the first half of an iteration the boxes are waited for that its second half reads.
+ * ptxas takes a wait for products up over arithmetic and shuffles, as far as the branch before: softmax would begin when the second products
+ * have ended. The wait for boxes is such a branch, behind softmax; where they came with the others, it is a second wait, for what has come
+ * long ago. */
 static void keep_waits_behind(Turn *t, IrBlock *block, IrValue *next) {
     IrOp *wait = block->last;
     while (wait->prev->opcode == IR_WGMMA_WAIT) wait = wait->prev;
-    if (!WAITS_BEHIND || wait == block->last) return;
+    if (!has_phases(t->ring) && (!WAITS_BEHIND || wait == block->last)) return;
     IrBuilder b = ir_builder_before(wait);
     b.span = wait->span;
-    stage_boxes_arrived(&b, t->ring, next);
+    stage_boxes_arrived(&b, t->ring, t->ring->phase_count - 1, next);
+}
+
+/* Behind the first half of the first iteration, whose second half is not there: what it read alone is given back by the number of the
+ * iteration that read it. */
+static void begin_phases(Turn *t, IrOp *loop) {
+    if (!has_phases(t->ring)) return;
+    IrBuilder b = ir_builder_before(loop);
+    b.span = loop->span;
+    stage_boxes_arrived(&b, t->ring, t->ring->phase_count - 1, t->ring->lower);
+    if (t->ring->empty) stage_boxes_give_back(&b, t->ring, t->ring->lower);
 }
 
 /* The copying thread waits until warps have given the stage back; behind the products, it seldom has to. */
@@ -347,7 +391,7 @@ static void fill_loop(Turn *t, IrOp *loop) {
     b.span = t->ring->loop->span;
     IrValue *i = block->args[0], *next = ir_binary(&b, IR_ADD, i, t->ring->step);
     if (!t->ring->empty) stage_boxes_refill(t->s, &b, t->ring, i);
-    stage_boxes_arrived(&b, t->ring, next);
+    stage_boxes_arrived(&b, t->ring, 0, next);
     IrValueMap *second = map_at(t, &b, i), *first = map_at(t, &b, next);
     for (unsigned k = 0; k < carried; k++)
         ir_value_map_set(is_carried_second(t, k) ? second : first, body->args[1 + k], block->args[1 + k]);
@@ -367,7 +411,7 @@ static void fill_loop(Turn *t, IrOp *loop) {
     keep_waits_behind(t, block, next);
     if (t->ring->empty) {
         IrBuilder end = ir_builder_before(block->last);
-        stage_boxes_give_back(&end, t->ring, i);
+        stage_boxes_give_back(&end, t->ring, has_phases(t->ring) ? next : i);
     }
     move_late(t, block, first);
 }
@@ -425,7 +469,7 @@ void stage_halves_turn(Staging *s, Ring *ring) {
     IrBuilder b = ir_builder_at_end(run), otherwise = ir_builder_at_end(branch->regions[1]);
     b.span = old->span;
     ir_yield(&otherwise, old->result_count, old->operands + 3);
-    stage_boxes_arrived(&b, ring, ring->lower);
+    stage_boxes_arrived(&b, ring, 0, ring->lower);
     IrValueMap *first = map_at(&t, &b, ring->lower);
     for (unsigned k = 1; k < body->arg_count; k++) ir_value_map_set(first, body->args[k], old->operands[2 + k]);
     clone_half(&t, &b, FIRST, body->first, body->last, first);
@@ -437,6 +481,7 @@ void stage_halves_turn(Staging *s, Ring *ring) {
     end_loop(&t, &b, loop);
     stage_boxes_waits(run, t.gemms, t.count);
     stage_boxes_waits(run, begun, begun_count);
+    begin_phases(&t, loop);
     for (unsigned i = 0; i < old->result_count; i++) {
         ir_replace_uses(&old->results[i], ir_result(branch, i));
         ir_result(branch, i)->name = old->results[i].name;

@@ -25,6 +25,7 @@ typedef struct Operand {
     bool across; /* K runs across the rows as they are stored */
     int64_t rows, columns; /* of a matrix, padded */
     int64_t matrices;
+    bool late; /* FILL_AHEAD: multiplied with in the second half of an iteration alone (stage_halves.c) */
 } Operand;
 
 /* A block takes several tiles in turn (stage_turns.c). */
@@ -51,9 +52,18 @@ typedef struct {
     bool failed;
 } Staging;
 
+/* Factors of a stage whose copies arrive together. */
+typedef struct {
+    IrValue *full; /* barriers on which the copy engine's copies arrive; null: cp.async */
+    int64_t ahead; /* so many iterations are filled in front of the loop; an iteration fills for the one as far on */
+} Phase;
+
+enum { STAGE_PHASES = 2 };
+
 typedef struct {
     IrOp *loop; /* null: the gemm is in no loop */
-    IrValue *full; /* barriers on which the copy engine's copies arrive; null: cp.async */
+    Phase phases[STAGE_PHASES]; /* the second one: of the operands that are `late` */
+    unsigned phase_count;
     bool given_back; /* warps arrive on the barriers `empty` when they have read a stage; else a block's barrier stands before it is filled */
     IrValue *empty;
     int64_t stages;
@@ -103,10 +113,10 @@ void stage_boxes_guard(PassContext *ctx, IrFunc *f);
 void stage_boxes_prologue(Staging *s, IrBuilder *b, Ring *ring);
 void stage_boxes_iteration(Staging *s, Ring *ring, IrOp *const *gemms, size_t count);
 void stage_boxes_epilogue(const Ring *ring);
-/* Its parts: waits for the block's products in front of their first uses; for the stage of iteration `i`; the barrier, or the copying thread's
- * wait, behind which the stage that was read before `i` is filled anew; the stage of iteration `i` given back. */
+/* Its parts: waits for the block's products in front of their first uses; for a phase of the stage of iteration `i`; the barrier, or the copying
+ * thread's wait, behind which what was read before `i` is filled anew; the stage of iteration `i` given back. */
 void stage_boxes_waits(IrBlock *block, IrOp *const *gemms, size_t count);
-void stage_boxes_arrived(IrBuilder *b, const Ring *ring, IrValue *i);
+void stage_boxes_arrived(IrBuilder *b, const Ring *ring, unsigned phase, IrValue *i);
 void stage_boxes_refill(Staging *s, IrBuilder *b, Ring *ring, IrValue *i);
 void stage_boxes_give_back(IrBuilder *b, const Ring *ring, IrValue *i);
 /* The turn by half an iteration (stage_halves.c): how many blocks a multiprocessor is to hold if the ring's loop is turned, 0 where it is not
@@ -114,6 +124,8 @@ void stage_boxes_give_back(IrBuilder *b, const Ring *ring, IrValue *i);
  * factors, is gone then. */
 int64_t stage_halves_fit(const Staging *s, const Ring *ring, IrOp *const *gemms, size_t count, int64_t stage_bytes);
 int64_t stage_halves_stages(int64_t wanted);
+/* Tells which factors the second half alone reads, where each one is of one half: the boxes of these arrive in a phase of their own. */
+void stage_halves_phases(const Staging *s, Ring *ring, IrOp *const *gemms, size_t count);
 /* Whether its stages are given back warp by warp: several warpgroups need not wait for each other then. */
 bool stage_halves_give_back(const Staging *s);
 void stage_halves_turn(Staging *s, Ring *ring);

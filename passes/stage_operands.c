@@ -227,12 +227,12 @@ void stage_copy(Staging *s, IrBuilder *b, const Ring *ring, const Operand *o, St
         operands[i - 1] = ring->loop ? stage_recompute(b, map, body, load->operands[i]) : load->operands[i];
     IrValue *first = stage_first_matrix(b, o, stage), *zero = ir_const_index(b, 0);
     if (o->matrices == 1) {
-        copy_matrix(s, b, o, ring->full, operands, first, zero);
+        copy_matrix(s, b, o, ring->phases[o->late].full, operands, first, zero);
         return;
     }
     IrOp *loop = ir_for(b, zero, ir_const_index(b, o->matrices), ir_const_index(b, 1), 0, NULL, "matrix");
     IrBuilder inner = ir_builder_at_end(loop->regions[0]);
     inner.span = b->span;
-    copy_matrix(s, &inner, o, ring->full, operands, first, loop->regions[0]->args[0]);
+    copy_matrix(s, &inner, o, ring->phases[o->late].full, operands, first, loop->regions[0]->args[0]);
     ir_yield(&inner, 0, NULL);
 }

@@ -381,6 +381,7 @@ InstRun interpret_tile_op(IrOpcode op) {
     case IR_TILE_IOTA:
         return run_iota;
     case IR_TILE_CONVERT:
+    case IR_TILE_COMBINE: /* here a tile is whole */
         return run_convert;
     case IR_TILE_FILL:
         return run_fill;

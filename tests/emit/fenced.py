@@ -40,7 +40,7 @@ def faults_of_cuda(lines):
             fenced = True
         elif "wgmma_commit();" in line:
             fenced = False
-        elif re.match(r"\s+wgmma_words_\w+\(", line):
+        elif re.match(r"\s+(for \(.*\) )?wgmma_words_\w+\(", line):
             words += 1
             if fenced:
                 yield f"behind the fence: {line.strip()}"
