@@ -5,8 +5,8 @@
  * becomes a serial `for`. For cuda the grid's loops are replaced by arithmetic on one block index,
  * innermost loop fastest; for a processor they stay and the outermost carries `collapse`.
  *
- * Blocks start in the order of their numbers. Where a loop within is longer the further on the innermost loop of the grid is, that one is
- * numbered from its end, so that the last blocks to run are short.
+ * Blocks start in the order of their numbers. Where a loop within is longer the further on a loop of the grid is, the innermost one or
+ * (behind an outer one) all are numbered from the end, so that the last blocks to run are short.
  *
  * needs:  tile functions in state static
  * keeps:  everything else
@@ -209,18 +209,26 @@ static Growth growth(AffCtx *c, const Aff *e, const IrValue *v) {
     }
 }
 
-/* Does a loop of the innermost body get longer with that body's variable, and none shorter? */
-static bool gets_longer(IrModule *m, const IrOp *innermost) {
-    const IrBlock *body = innermost->regions[0];
+/* Does a loop of the innermost body get longer with the variable of a loop of the nest, and none shorter? */
+static bool gets_longer(IrModule *m, const Nest *nest, unsigned i) {
+    const IrBlock *body = nest->loops[nest->depth - 1]->regions[0];
     Growth g = FREE;
     for (const IrOp *op = body->first; op; op = op->next)
-        if (op->opcode == IR_FOR) g |= growth(m->affs, loop_trips(m, op), body->args[0]);
+        if (op->opcode == IR_FOR) g |= growth(m->affs, loop_trips(m, op), nest->loops[i]->regions[0]->args[0]);
     return g == GROWS;
 }
 
-static void longest_first(IrModule *m, IrBuilder *b, const Nest *nest, IrValue **index) {
+/* With an outer loop's variable blocks are numbered from the last one on, which costs nothing: the order within its iterations, which turns
+ * with it, counts for little. */
+static void longest_first(IrModule *m, IrBuilder *b, const Nest *nest, IrOp *number, IrValue **index) {
+    if (!LONGEST_FIRST) return;
     unsigned last = nest->depth - 1;
-    if (!LONGEST_FIRST || !gets_longer(m, nest->loops[last])) return;
+    for (unsigned i = 0; i < last; i++)
+        if (gets_longer(m, nest, i)) {
+            ir_attr_set_bool(number, "backwards", true);
+            return;
+        }
+    if (!gets_longer(m, nest, last)) return;
     IrValue *end = ir_binary(b, IR_SUB, ir_aff_emit(b, nest->trips[last]), ir_const_index(b, 1));
     index[last] = ir_binary(b, IR_SUB, end, index[last]);
 }
@@ -262,7 +270,7 @@ static void bind_indices(PassContext *ctx, IrFunc *f, const Nest *nest) {
         rest = i > first && !once ? ir_binary(&b, IR_FLOORDIV, rest, trips) : rest;
         note_bound(index[i], nest->trips[i]);
     }
-    if (!swizzle_nest(ctx, f, &b, nest, index, &special->results[0])) longest_first(m, &b, nest, index);
+    if (!swizzle_nest(ctx, f, &b, nest, index, &special->results[0])) longest_first(m, &b, nest, special, index);
     for (unsigned i = 0; i < nest->depth; i++) {
         IrValue *lb = ir_aff_emit(&b, ir_aff_of(m, nest->loops[i]->operands[0]));
         IrValue *step = ir_aff_emit(&b, ir_aff_of(m, nest->loops[i]->operands[2]));

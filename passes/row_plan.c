@@ -6,7 +6,7 @@
 
 #include "split_internal.h"
 
-enum { CLASS_LIMIT = 12, HELD = 96, HELD_ROW = 64, HELD_TWICE = 72, STEP_HELD = 16, MOST_WARPS = 16, BLOCKS = 8, WARP = 32, ROW_STEPS = 16, FEW = 4 };
+enum { CLASS_LIMIT = 12, HELD = 96, HELD_ROW = 64, HELD_TWICE = 72, STEP_HELD = 16, MOST_WARPS = 16, BLOCKS = 8, WARP = 32, ROW_STEPS = 16, FEW = 4, LONG_ROWS = 1 };
 
 /* ---- What a thread must hold ---- */
 
@@ -52,8 +52,22 @@ bool row_sink_loads(PassContext *ctx, IrFunc *f, const Axes *axes, size_t index)
     return moved;
 }
 
-/* The most tiles of the class that are alive across one of its reductions; at least 1. */
-static int64_t tiles_held(const OpList *ops, const Axes *axes, size_t index) {
+/* Is the value needed behind number `at`? */
+static bool is_needed_behind(const OpList *ops, size_t at, const IrValue *v) {
+    for (size_t n = at + 1; n < ops->len; n++)
+        for (unsigned o = 0; o < ops->data[n]->operand_count; o++)
+            if (ops->data[n]->operands[o] == v) return true;
+    return false;
+}
+
+/* Instructions take the other sign or none of a register's number as they read it: such a tile needs no registers beside those of its operand. */
+static bool is_read_from(const OpList *ops, size_t at, const IrValue *v) {
+    const IrOp *op = v->def;
+    return op && (op->opcode == IR_ABS || op->opcode == IR_NEG) && dtype_is_float(v->type->dtype) && is_needed_behind(ops, at, op->operands[0]);
+}
+
+/* The most tiles of the class that are alive across one of its reductions; at least 1. least: without those that another one gives. */
+static int64_t tiles_held(const OpList *ops, const Axes *axes, size_t index, bool least) {
     int64_t most = 1;
     for (size_t i = 0; i < ops->len; i++) {
         const IrOp *fold = ops->data[i];
@@ -62,10 +76,7 @@ static int64_t tiles_held(const OpList *ops, const Axes *axes, size_t index) {
         for (size_t k = 0; k < i; k++)
             for (unsigned r = 0; r < ops->data[k]->result_count; r++) {
                 const IrValue *v = &ops->data[k]->results[r];
-                bool later = false;
-                for (size_t n = i + 1; axes_find(axes, v, index) >= 0 && n < ops->len && !later; n++)
-                    for (unsigned o = 0; o < ops->data[n]->operand_count; o++) later |= ops->data[n]->operands[o] == v;
-                held += later;
+                held += axes_find(axes, v, index) >= 0 && is_needed_behind(ops, i, v) && !(least && is_read_from(ops, i, v));
             }
         most = held > most ? held : most;
     }
@@ -157,21 +168,22 @@ static size_t add_class(RowClass *classes, size_t n, int64_t elements, int64_t o
 /* All classes that fit, shortest rows first. */
 static size_t all_classes(PassContext *ctx, IrFunc *f, const Axes *axes, size_t index, RowClass *classes) {
     OpList ops = ops_collect(ctx->scratch, f->body);
-    int64_t others = axes_others(axes, index, 1, 1), held = tiles_held(&ops, axes, index), most = MOST_WARPS;
+    int64_t others = axes_others(axes, index, 1, 1), held = tiles_held(&ops, axes, index, false), most = MOST_WARPS;
+    int64_t least = LONG_ROWS ? tiles_held(&ops, axes, index, true) : held; /* of rows that would be read several times else */
     int64_t longest = longest_in_memory(ctx, &ops, axes, index);
     while (most * 32 > ctx->target->max_threads_block) most /= 2;
     size_t n = 0;
     for (int64_t warps = 2; warps <= most; warps *= 2)
         n = add_class(classes, n, warps * 32 * STEP_HELD, others, warps, 1, longest);
     /* Two blocks of half the threads rather than one: while one waits the other computes. */
-    for (int64_t each = 2 * STEP_HELD; each * held <= HELD_ROW; each *= 2) {
+    for (int64_t each = 2 * STEP_HELD; each * least <= HELD_ROW; each *= 2) {
         int64_t halves = each == 2 * STEP_HELD && 2 * each * held <= HELD_ROW ? 2 : 1;
         n = add_class(classes, n, most * 32 * each, others, most / halves, 1, longest);
     }
     if (others > 1 || !may_spread(ctx, &ops, axes, index)) return n;
     static const int64_t spread[][3] = {{4, 8, 64}, {8, 8, 64}, {8, 16, 48}, {8, 16, 64}, {8, 16, 96}};
     for (size_t i = 0; i < COUNT_OF(spread); i++)
-        if (spread[i][2] * held <= HELD && spread[i][1] <= most)
+        if (spread[i][2] * least <= HELD && spread[i][1] <= most)
             n = add_class(classes, n, spread[i][0] * spread[i][1] * 32 * spread[i][2], 1, spread[i][1], spread[i][0], longest);
     return n;
 }
@@ -307,7 +319,7 @@ size_t row_plan(PassContext *ctx, IrFunc *f, const Axes *axes, size_t index, Row
     RowSize sizes[16];
     const Aff *extent = axes_class(axes, index)->extent;
     OpList ops = ops_collect(ctx->scratch, f->body);
-    Classes classes = {.others = axes_others(axes, index, 1, 1), .held = tiles_held(&ops, axes, index), .align = row_alignment(f)};
+    Classes classes = {.others = axes_others(axes, index, 1, 1), .held = tiles_held(&ops, axes, index, false), .align = row_alignment(f)};
     const RowClass *all = classes.all;
     size_t count = classes.count = all_classes(ctx, f, axes, index, classes.all), n = 0;
     if (!count) return 0;

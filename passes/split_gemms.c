@@ -9,6 +9,9 @@
  *         or more parts of each are resident at once, with LEAST_TRIPS iterations a part, and what the cost model says to be
  *         MARGIN_PERCENT faster than one block a tile, two more launches and the workspace's bytes counted. Where no case
  *         asks for it all is left as it was. What has to be computed for that is derived symbols: once a launch.
+ * The tail: tiles that fill the machine more than once leave it half empty in their last wave. Where a case asks for it (at most TAIL_WAVES
+ *         whole waves) what is divided is the tiles behind the last whole wave, and the kernel as it was makes those before them, numbered through:
+ *         %whole of them. With fewer tiles than fit at once these are none, and all is as above.
  * needs:  tile functions in state open, after spread_folds; target cuda
  * keeps:  values but for the order in which floats are summed; names
  * breaks: steps are numbered anew
@@ -25,8 +28,9 @@
 
 #include "gemm_cost.h"
 #include "passes_internal.h"
+#include "tile_order.h"
 
-enum { MOST_SUMS = 3, LEAST_TRIPS = 4, MARGIN_PERCENT = 20, PARTS_AT_ONCE = 16, MOST_NEAR = 4, MOST_PICOSECONDS = 1 << 30 };
+enum { TAIL_WAVES = 8 /* 0: none */, MOST_SUMS = 3, LEAST_TRIPS = 4, MARGIN_PERCENT = 20, PARTS_AT_ONCE = 16, MOST_NEAR = 4, MOST_PICOSECONDS = 1 << 30 };
 
 typedef struct {
     PassContext *ctx;
@@ -35,9 +39,11 @@ typedef struct {
     size_t at; /* the loop's place among them */
     IrOp *loop;
     int64_t rows, columns;        /* of each sum */
-    const Aff *tiles, *trips;     /* iterations of the parallel loops; of the serial one */
+    const Aff *all, *trips;       /* iterations of the parallel loops; of the serial one */
+    const Aff *waves, *tiles;     /* of those iterations what fills the machine, as whole waves, before those that are divided; null: nothing, and all are */
     int64_t step;                 /* of the serial loop's variable */
     DerivedSymbol most, used, span, parts; /* parts there may be; 1 where it is split, else 0; iterations of a part; parts */
+    DerivedSymbol whole;                   /* the tiles of whole waves */
     DerivedSymbol far;                     /* 1 where a step of its own sums the parts, else 0 */
     bool may_be_far;                       /* a case has so many parts; else there is no such step, and nothing of `far` */
     const char *pieces[MOST_SUMS], *sums[MOST_SUMS]; /* workspaces */
@@ -98,8 +104,8 @@ static bool is_plain(const Split *s) {
 
 static bool counts(Split *s) {
     IrModule *m = s->ctx->module;
-    s->tiles = parallel_iterations(m, &s->ops);
-    if (!s->tiles) return false;
+    s->all = parallel_iterations(m, &s->ops);
+    if (!s->all) return false;
     s->trips = loop_trips(m, s->loop);
     return aff_over_symbols(s->trips) && aff_over_symbols(ir_aff_of(m, s->loop->operands[0])) &&
            aff_is_const(ir_aff_of(m, s->loop->operands[2]), &s->step) && s->step > 0;
@@ -118,8 +124,8 @@ static const Aff *most_parts(const Split *s, int64_t resident) {
     return aff_min(c, room, aff_floordiv(c, s->trips, aff_const(c, LEAST_TRIPS)));
 }
 
-/* Bytes that an iteration of all tiles takes from memory: what several of them load counts once. */
-static const Aff *bytes_of_all(const Split *s) {
+/* Bytes that an iteration of all tiles takes from memory: what several of them load counts once. Those of a last wave take no more than each for itself. */
+static const Aff *bytes_of_all(const Split *s, const GemmCost *cost) {
     IrModule *m = s->ctx->module;
     const Aff *all = aff_const(m->affs, 0);
     for (const IrOp *load = s->loop->regions[0]->first; load; load = load->next) {
@@ -130,7 +136,7 @@ static const Aff *bytes_of_all(const Split *s) {
                 bytes = aff_mul(m->affs, bytes, loop_trips(m, s->ops.data[i]));
         all = aff_add(m->affs, all, bytes);
     }
-    return all;
+    return s->waves ? aff_min(m->affs, all, aff_mul(m->affs, s->tiles, aff_const(m->affs, cost->bytes))) : all;
 }
 
 /* Of one block a tile, less the margin, what parts and their sums do not take: the longest of the parts' blocks, of what they bring from L2
@@ -145,7 +151,7 @@ static const Aff *saving(const Split *s, const GemmCost *cost, const CostMachine
     const Aff *longest = aff_ceildiv(c, s->trips, aff_max(c, aff_const(c, 1), most));
     const Aff *after = aff_max(c, aff_mul(c, longest, aff_const(c, picoseconds(alone * beside))), brought_to_all);
     int64_t rate = (int64_t)(m->read * 256e-12); /* bytes in 256 picoseconds */
-    const Aff *moved = aff_floordiv(c, aff_mul(c, bytes_of_all(s), aff_const(c, 256)), aff_const(c, rate > 1 ? rate : 1));
+    const Aff *moved = aff_floordiv(c, aff_mul(c, bytes_of_all(s, cost), aff_const(c, 256)), aff_const(c, rate > 1 ? rate : 1));
     after = aff_max(c, after, aff_mul(c, s->trips, moved));
     after = aff_add(c, after, aff_mul(c, aff_mul(c, s->tiles, most), aff_const(c, picoseconds(sums / m->copy))));
     return aff_sub(c, before, aff_add(c, after, aff_const(c, picoseconds(2 * (m->launch + 2 * m->latency)))));
@@ -158,24 +164,67 @@ static const Aff *used_with(const Split *s, const Aff *most, const Aff *saved) {
     return aff_max(c, aff_const(c, 0), aff_min(c, aff_const(c, 1), worth));
 }
 
+/* Used, and where there are whole waves few enough of them. */
+static const Aff *used_behind(const Split *s, const Aff *most, const Aff *saved, int64_t resident) {
+    AffCtx *c = s->ctx->module->affs;
+    const Aff *used = used_with(s, most, saved);
+    if (!s->waves) return used;
+    return aff_max(c, aff_const(c, 0), aff_min(c, used, aff_sub(c, aff_const(c, TAIL_WAVES * resident + 1), s->waves)));
+}
+
+/* The order of tiles that a case or the sketch asks for is one of rows and columns, which tiles that are numbered through do not have. */
+static bool is_ordered(const Split *s) {
+    IrOp *row = NULL;
+    for (size_t i = 0; i < s->at; i++) {
+        IrOp *loop = s->ops.data[i];
+        if (loop->opcode != IR_PARALLEL) continue;
+        const IrAttr *hints = ir_attr(loop, "hints");
+        for (size_t h = 0; hints && h < hints->count; h++)
+            if (strncmp(hints->strs[h], "swizzle", 7) == 0) return true;
+        if (row && tile_order_is_asked_for(s->ctx, s->func, row, loop)) return true;
+        row = loop;
+    }
+    return false;
+}
+
+/* Which tiles are divided: those of the last wave where a case asks for that, else all. */
+static bool choose_tiles(Split *s, const GemmCost *cost, const CostMachine *machine, int64_t beside) {
+    AffCtx *c = s->ctx->module->affs;
+    const Aff *resident = aff_const(c, beside * machine->sms);
+    for (int tail = TAIL_WAVES && !is_ordered(s); tail >= 0; tail--) {
+        s->waves = tail ? aff_mul(c, aff_floordiv(c, s->all, resident), resident) : NULL;
+        s->tiles = tail ? aff_sub(c, s->all, s->waves) : s->all;
+        const Aff *most = most_parts(s, beside * machine->sms);
+        const Aff *used = used_behind(s, most, saving(s, cost, machine, (double)beside, most), beside * machine->sms);
+        if (step_is_asked_for(s->ctx, s->func, tail ? aff_min(c, used, s->waves) : used)) return true;
+    }
+    return false;
+}
+
 static bool is_worth_it(Split *s) {
     AffCtx *c = s->ctx->module->affs;
     GemmCost cost;
     CostMachine machine;
     if (!gemm_cost(s->ctx, s->func, &cost) || cost.block != s->loop->regions[0]) return false;
     if (!cost_machine(s->ctx->target, &machine) || machine.products <= 0) return false;
-    int64_t beside = gemm_cost_beside(&cost, s->ctx, s->func);
-    const Aff *most = most_parts(s, beside * machine.sms);
-    if (!step_is_asked_for(s->ctx, s->func, used_with(s, most, saving(s, &cost, &machine, (double)beside, most)))) return false;
-    const Aff *one = aff_const(c, 1);
+    int64_t beside = gemm_cost_beside(&cost, s->ctx, s->func), resident = beside * machine.sms;
+    if (!choose_tiles(s, &cost, &machine, beside)) return false;
+    const Aff *most = most_parts(s, resident), *one = aff_const(c, 1);
+    const Aff *used = used_behind(s, most, saving(s, &cost, &machine, (double)beside, most), resident);
+    s->may_be_far = step_is_asked_for(s->ctx, s->func, aff_min(c, used, aff_sub(c, most, aff_const(c, MOST_NEAR))));
+    if (s->waves) {
+        s->whole = derived_symbol(s->ctx->module, "whole", s->waves);
+        s->waves = s->whole.name;
+        s->tiles = aff_sub(c, s->all, s->waves);
+        most = most_parts(s, resident);
+    }
     s->most = derived_symbol(s->ctx->module, "most", aff_max(c, aff_const(c, 0), most));
-    s->used = derived_symbol(s->ctx->module, "split", used_with(s, s->most.name, saving(s, &cost, &machine, (double)beside, s->most.name)));
+    s->used = derived_symbol(s->ctx->module, "split",
+                             used_behind(s, s->most.name, saving(s, &cost, &machine, (double)beside, s->most.name), resident));
     s->span = derived_symbol(s->ctx->module, "span", aff_max(c, one, aff_ceildiv(c, s->trips, aff_max(c, one, s->most.name))));
     s->parts = derived_symbol(s->ctx->module, "parts", aff_mul(c, s->used.name, aff_ceildiv(c, s->trips, s->span.name)));
     const Aff *beyond = aff_sub(c, s->parts.name, aff_const(c, MOST_NEAR));
     s->far = derived_symbol(s->ctx->module, "far", aff_max(c, aff_const(c, 0), aff_min(c, one, beyond)));
-    const Aff *far = aff_min(c, used_with(s, most, saving(s, &cost, &machine, (double)beside, most)), aff_sub(c, most, aff_const(c, MOST_NEAR)));
-    s->may_be_far = step_is_asked_for(s->ctx, s->func, far);
     return true;
 }
 
@@ -217,6 +266,7 @@ static void add_workspaces(const Split *s, IrFunc *func, bool pieces, bool sums)
 }
 
 static void make_step(const Split *s, IrFunc *func, bool pieces, bool sums) {
+    if (s->waves) func_add_symbol(func, s->whole);
     func_add_symbol(func, s->most);
     func_add_symbol(func, s->used);
     if (!pieces && !sums) return;
@@ -224,6 +274,43 @@ static void make_step(const Split *s, IrFunc *func, bool pieces, bool sums) {
     func_add_symbol(func, s->parts);
     if (s->may_be_far) func_add_symbol(func, s->far);
     add_workspaces(s, func, pieces, sums);
+}
+
+/* One loop over `count` iterations of the parallel loops, from number `first` on, in their place. */
+static void number_through(const Split *s, IrFunc *func, const Aff *count, const Aff *first) {
+    OpList ops = ops_collect(s->ctx->scratch, func->body);
+    IrModule *m = s->ctx->module;
+    VEC(IrOp *) loops = {0};
+    for (size_t i = 0; i < ops.len; i++)
+        if (ops.data[i]->opcode == IR_PARALLEL) VEC_PUSH(s->ctx->scratch, &loops, ops.data[i]);
+    IrOp *through = step_repeat(func, count, "tile"), *outermost = loops.data[0];
+    const IrAttr *hints = ir_attr(outermost, "hints");
+    if (hints) ir_attr_set_strs(through, "hints", hints->count, hints->strs);
+    through->span = outermost->span;
+    IrBuilder b = ir_builder_before(outermost);
+    IrValue *rest = ir_binary(&b, IR_ADD, ir_aff_emit(&b, first), through->regions[0]->args[0]);
+    for (size_t i = loops.len; i-- > 0;) {
+        IrOp *loop = loops.data[i];
+        IrValue *trips = ir_aff_emit(&b, loop_trips(m, loop)), *turn = i ? ir_binary(&b, IR_MOD, rest, trips) : rest;
+        rest = i ? ir_binary(&b, IR_FLOORDIV, rest, trips) : rest;
+        IrValue *begin = ir_aff_emit(&b, ir_aff_of(m, loop->operands[0])), *step = ir_aff_emit(&b, ir_aff_of(m, loop->operands[2]));
+        ir_replace_uses(loop->regions[0]->args[0], ir_binary(&b, IR_ADD, begin, ir_binary(&b, IR_MUL, turn, step)));
+    }
+    for (size_t i = 0; i < loops.len; i++) {
+        for (IrOp *op = loops.data[i]->regions[0]->first, *next; op; op = next) {
+            next = op->next;
+            if (is_terminator(op)) ir_op_erase(op);
+            else ir_op_move_before(op, loops.data[i]);
+        }
+        ir_op_erase(loops.data[i]);
+    }
+}
+
+/* The function's loop of gemms. */
+static IrOp *loop_in(const OpList *ops) {
+    size_t i = 0;
+    while (ops->data[i]->opcode != IR_FOR) i++;
+    return ops->data[i];
 }
 
 /* The first row of this iteration of the parallel loops in a workspace. */
@@ -240,7 +327,7 @@ static IrValue *first_row(const Split *s, IrBuilder *b, const OpList *ops) {
 
 static void make_part(const Split *s, IrFunc *func) {
     OpList ops = ops_collect(s->ctx->scratch, func->body);
-    IrOp *loop = ops.data[s->at];
+    IrOp *loop = loop_in(&ops);
     AffCtx *c = s->ctx->module->affs;
     while (loop->block->last->prev != loop) ir_op_erase(loop->block->last->prev); /* what is done with the sums */
     IrOp *around = step_repeat(func, s->parts.name, "part");
@@ -340,7 +427,7 @@ static void add_more(const Split *s, IrFunc *func, IrBuilder *b, const Place *at
 static void make_finish(const Split *s, IrFunc *func) {
     AffCtx *c = s->ctx->module->affs;
     OpList ops = ops_collect(s->ctx->scratch, func->body);
-    IrOp *loop = ops.data[s->at];
+    IrOp *loop = loop_in(&ops);
     IrBuilder b = ir_builder_before(loop);
     b.span = loop->span;
     Presence p = presence_of(s->ctx, &loop->results[0]);
@@ -384,12 +471,15 @@ static void split(Split *s) {
     if (sum) step_name(sum, step_new_name(m, name, "sum"), step + 1);
     step_name(finish, step_new_name(m, name, "finish"), step + before - 1);
     make_step(s, as_it_was, false, false);
-    step_repeat(as_it_was, aff_sub(c, aff_const(c, 1), s->used.name), "alone");
+    if (s->waves) number_through(s, as_it_was, aff_sub(c, s->all, aff_mul(c, s->used.name, s->tiles)), aff_const(c, 0));
+    else step_repeat(as_it_was, aff_sub(c, aff_const(c, 1), s->used.name), "alone");
     if (sum) make_step(s, sum, true, true), make_sum(s, sum);
     make_step(s, finish, true, s->may_be_far);
+    if (s->waves) number_through(s, finish, s->tiles, s->waves);
     make_finish(s, finish);
     drop_persistent(s, finish);
     make_step(s, s->func, true, false);
+    if (s->waves) number_through(s, s->func, s->tiles, s->waves);
     drop_persistent(s, s->func);
     make_part(s, s->func);
 }

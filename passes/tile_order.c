@@ -21,7 +21,7 @@ enum { WORTH_PERCENT = 50, L2_PERCENT = 60 };
 typedef struct {
     PassContext *ctx;
     IrFunc *func;
-    const IrOp *row, *column;
+    IrOp *row, *column;
     const Aff *rows, *columns;
     GemmCost cost;
     int64_t row_bytes, column_bytes; /* of one iteration's factors, that of a row of tiles and that of a column */
@@ -100,18 +100,34 @@ static const Aff *group_formula(const Tiles *t, const Aff *trips, const Aff *wor
     return aff_add(c, one, aff_mul(c, worth, aff_sub(c, group, one)));
 }
 
+/* Whether groups are worth it, by the launch's sizes; NULL: for no case. */
+static const Aff *worth_for_cases(Tiles *t, const Aff **trips, double *resident) {
+    PassContext *ctx = t->ctx;
+    CostMachine machine;
+    if (!cost_machine(ctx->target, &machine) || machine.products <= 0 || !survey(t)) return NULL;
+    const IrOp *loop = t->cost.block->parent;
+    *trips = loop == t->column ? aff_const(ctx->module->affs, 1) : loop_trips(ctx->module, loop);
+    bool known = aff_over_symbols(*trips) && aff_over_symbols(t->rows) && aff_over_symbols(t->columns);
+    if (!known || !aff_prove_nonneg(ir_facts_at(ctx->scratch, t->row), *trips)) return NULL;
+    *resident = (double)(gemm_cost_beside(&t->cost, ctx, t->func) * ctx->target->sms);
+    int64_t too_many = columns_too_many(t, &machine, *resident);
+    const Aff *worth = too_many ? worth_formula(t, *trips, too_many) : NULL;
+    return worth && step_is_asked_for(ctx, t->func, worth) ? worth : NULL;
+}
+
+bool tile_order_is_asked_for(PassContext *ctx, IrFunc *f, IrOp *row, IrOp *column) {
+    Tiles t = {.ctx = ctx, .func = f, .row = row, .column = column, .rows = loop_trips(ctx->module, row), .columns = loop_trips(ctx->module, column)};
+    const Aff *trips;
+    double resident;
+    return worth_for_cases(&t, &trips, &resident);
+}
+
 const Aff *tile_order_group(PassContext *ctx, IrFunc *f, IrOp *row, IrOp *column, const Aff *rows, const Aff *columns) {
     Tiles t = {.ctx = ctx, .func = f, .row = row, .column = column, .rows = rows, .columns = columns};
-    CostMachine machine;
-    if (!cost_machine(ctx->target, &machine) || machine.products <= 0 || !survey(&t)) return NULL;
-    const IrOp *loop = t.cost.block->parent;
-    const Aff *trips = loop == column ? aff_const(ctx->module->affs, 1) : loop_trips(ctx->module, loop);
-    bool known = aff_over_symbols(trips) && aff_over_symbols(rows) && aff_over_symbols(columns);
-    if (!known || !aff_prove_nonneg(ir_facts_at(ctx->scratch, row), trips)) return NULL;
-    double resident = (double)(gemm_cost_beside(&t.cost, ctx, f) * ctx->target->sms);
-    int64_t too_many = columns_too_many(&t, &machine, resident);
-    const Aff *worth = too_many ? worth_formula(&t, trips, too_many) : NULL;
-    if (!worth || !step_is_asked_for(ctx, f, worth)) return NULL;
+    const Aff *trips;
+    double resident;
+    const Aff *worth = worth_for_cases(&t, &trips, &resident);
+    if (!worth) return NULL;
     worth = once_a_launch(f, "grouped", worth);
     return once_a_launch(f, "order", group_formula(&t, trips, worth, best_group(&t, resident)));
 }
