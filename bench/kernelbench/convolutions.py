@@ -15,8 +15,10 @@ from matrix import SPREAD, deeper, lines, nest
 LEAST, MOST = "5.9604645e-08", 63  # what f16 keeps to 11 bits once multiplied by 2^10
 MOST_PRODUCTS = 7  # in flight at once
 LEAST_DEPTH = 16  # of a product, where there are few channels; 0: as deep as for the most channels
+JOINED = 64  # numbers of a row of the copy engine's boxes that neighbouring columns of few channels make together; 0: a column is a row
 FEW_RESULTS = 32  # columns of a tile where there are few results; 128: as many as for the most results
 DEALT = 8  # blocks among which neighbouring rows of the last launch are dealt
+SOME_RESULTS = 64  # the same between that and as many as the most; 128: no tiles of these
 TOGETHER = 128  # columns of a tile in which phases of more axes than the last lie side by side; 0: each phase has tiles of its own
 TWO_BLOCKS = 112 << 10  # bytes of shared memory of one of two blocks on a multiprocessor
 LETTERS = {1: "x", 2: "yx", 3: "zyx"}
@@ -153,12 +155,27 @@ class Convolution:
         self.taps = [a.most for a in self.axes] if transposed else [a.taps for a in self.axes]
         self.taps = [1 if a in self.joined else t for a, t in zip(self.axes, self.taps)]
         self.count = math.prod(self.taps)
+        self.row = self.join_columns(channels)
+        self.products = math.prod(self.steps_of_taps())  # of the product
+        if self.row:
+            self.depth = JOINED
         if self.count == 1:
             self.depth //= 2  # a loop over channels, so that there is one to copy ahead in
         self.cut = self.count == 1 or channels > self.depth and not self.merged
         if self.side > 1:  # two blocks of a multiprocessor, each with a tile of the result in shared memory, too
             free = TWO_BLOCKS - self.tile * (self.positions + 4) * 4
             self.stages = max(2, min(self.stages, free // (2 * self.depth * (self.tile + self.positions))))
+
+    def join_columns(self, channels):
+        """How many neighbouring columns of the prepared input are one row of a box: so many taps are multiplied at once. 0: one column is.
+        The engine takes as long for a row of 32 bytes as for one of 128."""
+        a = self.last
+        plain = not self.transposed and not self.merged and self.inner == 1 and a.dilation == 1 and a.taps > 1
+        return JOINED // 16 if JOINED and plain and channels <= 16 else 0
+
+    def steps_of_taps(self):
+        """Taps of a step of the product along each axis, or groups of them."""
+        return self.taps[:-1] + [-(-self.last.taps // self.row)] if self.row else self.taps
 
     def at_once(self, depth):
         """Taps of one iteration: of few channels several, so that less of it is waiting."""
@@ -168,7 +185,7 @@ class Convolution:
     def by_channels(self):
         """Depths of a product, each behind the condition on channels under which it has no more zeros than it must."""
         least = LEAST_DEPTH
-        if not least or self.cut or self.side > 1 or self.depth <= least:
+        if not least or self.cut or self.row or self.side > 1 or self.depth <= least:
             return [(None, "BK", self.depth)]
         channels = f"{self.inner_taps} * C" if self.merged else self.all_channels()
         return [(f"{channels} <= {least}", "LK", least), (f"{channels} > {least}", "BK", self.depth)]
@@ -177,7 +194,12 @@ class Convolution:
         """Columns of a tile, each behind the condition on results. Fewer columns ask for less of what all tiles read."""
         if self.side > 1 or self.tile <= FEW_RESULTS:
             return [(None, "BM")]
-        return [(f"{self.all_results()} <= {FEW_RESULTS}", "LM"), (f"{self.all_results()} > {FEW_RESULTS}", "BM")]
+        found, least = [], ""
+        for name, most in (("LM", FEW_RESULTS), ("MM", SOME_RESULTS)):
+            if self.tile > most:
+                found.append((f"{least}{self.all_results()} <= {most}", name))
+                least = f"{self.all_results()} > {most} and "
+        return found + [(least[:-5], "BM")]
 
     def pack(self, results):
         """Phases of the last axes are side by side in a tile's columns, as far as they fit there: results that are neighbours in memory."""
@@ -278,17 +300,24 @@ class Convolution:
             text = f"view G[o: O, e: {number}, c: {self.inner_taps} * C] = F[o, c % C, {', '.join(at)}] pad 0;"
         else:
             text = f"view G[o: O, e: {number}, c: C] = F[o, c, {', '.join(tap)}];"
+        if self.row:
+            tap = digits("e", self.steps_of_taps())
+            at = tap[:-1] + [plus(f"{tap[-1]} * {self.row}" if tap[-1] != "0" else "", "c // 16")]
+            text += f"\nview GR[o: O, e: {self.products}, c: {JOINED}] = F[o, c % 16, {', '.join(at)}] pad 0;"
         return text
 
     def joined_taps(self):
         """Of a joined axis each, the tap that number c of a column is of."""
         return [t.replace("c // C // 1", "c // C") for t in digits("c // C", [a.taps for a in self.joined])]
 
-    def rows_of(self, phase, var, first):
-        """Where tap number `var` finds the row or column `first` of the result's phase, along each axis of the input as it lies prepared."""
+    def rows_of(self, phase, var, first, taps=None):
+        """Where tap number `var` finds the row or column `first` of the result's phase, along each axis of the input as it lies prepared; taps: of
+        the axes, if `var` does not number taps alone."""
         found = []
-        for a, p, t, at in zip(self.axes, phase, digits(var, self.taps), first):
-            if a.packed:
+        for a, p, t, at in zip(self.axes, phase, digits(var, taps or self.taps), first):
+            if taps and a is self.last:
+                found.append(at if t == "0" else f"{at} + {t} * {self.row}")
+            elif a.packed:
                 found.append(plus(at, "", a.top) + f" - ({t})" + (f" * {a.gap}" if a.gap > 1 else ""))
             elif self.transposed:
                 found.append(f"{at} + {a.shift(p)} - ({t})" + (f" * {a.dilation // a.common}" if a.dilation // a.common > 1 else ""))
@@ -323,6 +352,8 @@ class Convolution:
         if self.flat:
             return [" * ".join([self.axes[0].size] + [a.out for a in self.axes[1:]])]
         width = self.last.out if self.merged else f"ceil({self.last.size}, {self.inner})" if self.inner > 1 else self.last.size
+        if self.row:  # zeros in front and behind, for all columns of the last box
+            width = plus(self.last.size, 2 * self.last.padding + self.steps_of_taps()[-1] * self.row - self.last.taps)
         rows = [a.out if a in self.joined else a.size for a in self.outer]
         return rows[:-1] + self.of_plane(rows[-1], width) if rows else [width]
 
@@ -332,7 +363,7 @@ class Convolution:
     def sketch(self):
         channels = f"{self.inner_taps} * C" if self.merged else self.all_channels()
         # The copy engine takes twice as long for rows of which a part is outside of the tensor.
-        channels = f"ceil({channels}, 16) * 16" if self.inner == 1 else f"ceil({channels}, 8) * 8"
+        channels = "16" if self.row else f"ceil({channels}, 16) * 16" if self.inner == 1 else f"ceil({channels}, 8) * 8"
         phases = f"{self.inner} * " if self.inner > 1 else ""
         views = self.weights_view() + "\n"
         if self.flat:
@@ -356,6 +387,9 @@ class Convolution:
                 axes += f", p{a.letter}: {a.stride}, {a.letter}: {self.steps(a)}" if a.stride > 1 else f", {a.letter}: {a.out}"
                 at.append(f"{a.letter} * {a.stride} + p{a.letter}" if a.stride > 1 else a.letter)
             views += f"view YL[n: B, o: {self.all_results()}{axes}, x: {self.last.out}] = Y[n, o, {', '.join(at)}, x];\n"
+        if self.row:
+            shape = "".join(f"{a.letter}: {a.size}, " for a in self.outer)
+            views += f"view XR[n: B, {shape}x: {self.kept()[-1]} - {self.row - 1}, c: {JOINED}] = XH[n, {''.join(f'{a.letter}, ' for a in self.outer)}x + c // 16, c % 16];\n"
         if self.merged:
             extents = [a.out if a in self.joined else a.size for a in self.outer] + [self.last.out]
             rest = ", ".join(f"{a.letter}: {e}" for a, e in zip(self.axes, extents))
@@ -374,11 +408,11 @@ class Convolution:
 sketch {self.name}_product implements {self.name} {{
     symbols: {self.symbols()};
     tensors: {self.tensors(self.flat or self.plane)}
-    constexpr: BM = {self.tile}, LM = {min(self.tile, FEW_RESULTS)}, BN = {self.positions}, BK = {self.depth}, LK = {min(self.depth, LEAST_DEPTH)}, ST = {self.stages}, CB = {next(d for d in (16, 32, 64) if d >= min(self.channels, 64))}, T = {self.columns()}, {wide}FM = 64, FN = 64, FK = 16, RG = {self.group}, RS = {DEALT};
+    constexpr: BM = {self.tile}, LM = {min(self.tile, FEW_RESULTS)}, {f"MM = {SOME_RESULTS}, " if any(c == "MM" for _, c in self.by_results()) else ""}BN = {self.positions}, BK = {self.depth}, LK = {min(self.depth, LEAST_DEPTH)}, ST = {self.stages}, CB = {next(d for d in (16, 32, 64) if d >= min(self.channels, 64))}, T = {self.columns()}, {wide}FM = 64, FN = 64, FK = 16, RG = {self.group}, RS = {DEALT};
 {lines(views, 1)}
     XH = alloc([B, {', '.join(self.kept())}, {phases}{channels}], dtype=f16)
     XW = alloc([{self.marks()}], dtype=i32)
-{f"    XS = alloc([B], dtype=i32){chr(10)}" if self.dim == 3 else ""}    FH = alloc([{math.prod(self.phases) * self.count}, {self.rows()}, {channels}], dtype=f16)
+{f"    XS = alloc([B], dtype=i32){chr(10)}" if self.dim == 3 else ""}    FH = alloc([{math.prod(self.phases) * self.products}, {self.rows()}, {JOINED if self.row else channels}], dtype=f16)
     FS = alloc([{self.rows()}])
     FW = alloc([{self.rows()}], dtype=i32)
 {f"    FF = alloc([{math.prod(self.phases) * self.count}, {self.rows()}, {channels}]){chr(10)}" if self.by_taps() else ""}"""
@@ -399,8 +433,9 @@ sketch {self.name}_product implements {self.name} {{
 
     def prepare_weights(self):
         width = "BK" if not self.cut else str(-(-self.channels // 16) * 16)
-        return nest([f"o in range({self.rows()})"], f"""f = alloc([{math.prod(self.phases) * self.count}, {width}])
-load(G[o, :, 0:{width}] -> f, pad=0)
+        weights, apart = ("GR", f"g = alloc([{self.count}, 16])\nload(G[o, :, 0:16] -> g, pad=0)\nstore(g -> FF[:, o, 0:16])") if self.row else ("G", f"store(f -> FF[:, o, 0:{width}])")
+        return nest([f"o in range({self.rows()})"], f"""f = alloc([{math.prod(self.phases) * self.products}, {width}])
+load({weights}[o, :, 0:{width}] -> f, pad=0)
 most = max(max(abs(f), axis=1), axis=0)
 least = min(min(where(f == 0, inf, abs(f)), axis=1), axis=0)
 e = where(most > 0, floor(log2(most)), 0)
@@ -410,7 +445,7 @@ store(wide -> FW[o])
 s = exp2(e - 24)
 store(s -> FS[o])
 h = cast(f * exp2(14 - e), f16)
-store(h -> FH[:, o, 0:{width}])""" + f"\nstore(f -> FF[:, o, 0:{width}])" * self.by_taps())
+store(h -> FH[:, o, 0:{width}])""" + f"\n{apart}" * self.by_taps())
 
     def prepare_input(self):
         if not self.merged:
@@ -421,10 +456,11 @@ store(h -> FH[:, o, 0:{width}])""" + f"\nstore(f -> FF[:, o, 0:{width}])" * self
         """Channels last, by tiles of 64 bytes along the columns: each access of a warp takes whole sectors on both sides. Channels last, so that a tap's shift moves whole rows of the factor: where a box begins along its rows is a multiple of 16 bytes."""
         a = self.last
         columns = a.out if self.flat or self.merged else self.kept()[-1]
+        before = f" - {a.padding}" if self.row and a.padding else ""
         outer = [f"{o.letter} in range({o.out if self.flat and o is not self.axes[0] or o in self.joined else o.size})" for o in self.outer]
         loops = ["n in range(B)"] + outer + [f"t in range(0, ceil({columns}, T))"]
         at = "".join(f"{o.letter}, " for o in self.outer)
-        x, turned, tile = f"X[n, q*CB:(q+1)*CB, {at}t*T:(t+1)*T]", "transpose(x, [1, 0])", "CB, T"
+        x, turned, tile = f"X[n, q*CB:(q+1)*CB, {at}t*T{before}:(t+1)*T{before}]", "transpose(x, [1, 0])", "CB, T"
         if self.inner > 1:
             columns = f"{columns} * {self.inner}"
             loops[-1] = f"t in range(0, ceil({columns}, T))"
@@ -471,10 +507,10 @@ store(h -> {target})"""
         x = place[self.last]
         return f"{'YP' if self.phased else name}[n, o*{rows}:(o+1)*{rows}, {at}{x}*{columns}:({x}+1)*{columns}]"
 
-    def trips(self, phase):
+    def trips(self, phase, count=None):
         """A phase has no more taps along the first axis than it has, 0 along each axis or as many as any phase."""
         runs = [a.runs(p) for a, p in zip(self.axes, phase) if self.transposed and not a.packed and a.runs(p)]
-        first, count = self.axes[0], self.count
+        first, count = self.axes[0], count or self.count
         if self.phases[0] > 1 and first.step > 1 and not self.cut:
             runs.append(f"({first.exact(phase[0])})")
             count //= self.taps[0]
@@ -486,7 +522,7 @@ store(h -> {target})"""
 
     def factor(self, phase, tap, channel):
         """The slice of the prepared input that tap number `tap` multiplies."""
-        at = self.rows_of(phase, tap, [a.letter for a in self.outer] + ["x*BN"])
+        at = self.rows_of(phase, tap, [a.letter for a in self.outer] + ["x*BN"], self.steps_of_taps() if self.row else None)
         rows = "".join(f"{r}, " for r in at[:-1])
         begin, end = at[-1], at[-1].replace("x*BN", "(x+1)*BN", 1)
         if self.plane:
@@ -496,7 +532,7 @@ store(h -> {target})"""
         if self.inner > 1:
             first = f"({self.last.dilation} * ({digits(tap, self.taps)[-1]}) - {self.last.padding}) % {self.inner} * ceil({self.all_channels()}, 8) * 8"
             channel = ":".join(f"{first} + {c}" for c in channel.split(":"))
-        return f"XH[n, {rows}{begin}:{end}, {channel}]"
+        return f"{'XR' if self.row else 'XH'}[n, {rows}{begin}:{end}, {channel}]"
 
     def product(self):
         return "".join(under([results, channels], self.product_by(columns, depth, size))
@@ -516,7 +552,7 @@ store(h -> {target})"""
         if self.plane:
             row = next(i for i, loop in enumerate(loops) if loop.startswith(f"{self.outer[-1].letter} in"))
             loops[row:row + 2] = [f"x in range(0, ceil({self.outer[-1].out} * {self.last.out}, BN))"]
-        trips, tap, channel = self.trips(phase), "k", f"0:{depth}"
+        trips, tap, channel = self.trips(phase, self.products), "k", f"0:{depth}"
         if whole:
             trips, tap, channel = f"{trips} * {whole}", f"k % {self.count}", f"k // {self.count} * BK:(k // {self.count} + 1) * BK"
             if self.count == 1:
