@@ -15,10 +15,11 @@ from matrix import SPREAD, deeper, lines, nest
 LEAST, MOST = "5.9604645e-08", 63  # what f16 keeps to 11 bits once multiplied by 2^10
 MOST_PRODUCTS = 7  # in flight at once
 LEAST_DEPTH = 16  # of a product, where there are few channels; 0: as deep as for the most channels
-JOINED = 64  # numbers of a row of the copy engine's boxes that neighbouring columns of few channels make together; 0: a column is a row
 FEW_RESULTS = 32  # columns of a tile where there are few results; 128: as many as for the most results
+SOME_RESULTS, MANY_RESULTS = 64, 128  # and where there are more; both 128: two sizes of tiles, as the sketch's most results have it
+FEW_CHANNELS = (8, 16)  # of a column of which TAPS_OF_ROW neighbours are multiplied at once; (): columns hold their own channels alone
+TAPS_OF_ROW = 4
 DEALT = 8  # blocks among which neighbouring rows of the last launch are dealt
-SOME_RESULTS = 64  # the same between that and as many as the most; 128: no tiles of these
 TOGETHER = 128  # columns of a tile in which phases of more axes than the last lie side by side; 0: each phase has tiles of its own
 TWO_BLOCKS = 112 << 10  # bytes of shared memory of one of two blocks on a multiprocessor
 LETTERS = {1: "x", 2: "yx", 3: "zyx"}
@@ -155,27 +156,25 @@ class Convolution:
         self.taps = [a.most for a in self.axes] if transposed else [a.taps for a in self.axes]
         self.taps = [1 if a in self.joined else t for a, t in zip(self.axes, self.taps)]
         self.count = math.prod(self.taps)
-        self.row = self.join_columns(channels)
-        self.products = math.prod(self.steps_of_taps())  # of the product
-        if self.row:
-            self.depth = JOINED
         if self.count == 1:
             self.depth //= 2  # a loop over channels, so that there is one to copy ahead in
+        self.few = self.of_few_channels()
         self.cut = self.count == 1 or channels > self.depth and not self.merged
         if self.side > 1:  # two blocks of a multiprocessor, each with a tile of the result in shared memory, too
             free = TWO_BLOCKS - self.tile * (self.positions + 4) * 4
             self.stages = max(2, min(self.stages, free // (2 * self.depth * (self.tile + self.positions))))
 
-    def join_columns(self, channels):
-        """How many neighbouring columns of the prepared input are one row of a box: so many taps are multiplied at once. 0: one column is.
-        The engine takes as long for a row of 32 bytes as for one of 128."""
+    def of_few_channels(self):
+        """Forms for launches with few channels, where the sketch is made for few itself."""
         a = self.last
-        plain = not self.transposed and not self.merged and self.inner == 1 and a.dilation == 1 and a.taps > 1
-        return JOINED // 16 if JOINED and plain and channels <= 16 else 0
+        plain = not self.transposed and not self.merged and self.inner == 1 and self.dim > 1 and a.taps > 1 and self.channels <= 2 * max(FEW_CHANNELS, default=0)
+        return [Rows(self, w, below) for below, w in zip((0,) + FEW_CHANNELS, FEW_CHANNELS) if below < self.channels] if plain else []
 
-    def steps_of_taps(self):
-        """Taps of a step of the product along each axis, or groups of them."""
-        return self.taps[:-1] + [-(-self.last.taps // self.row)] if self.row else self.taps
+    def many_channels(self):
+        """Under what condition columns hold their own channels alone: None: always; "": never."""
+        if not self.few:
+            return None
+        return f"{self.all_channels()} > {self.few[-1].width}" if self.channels > self.few[-1].width else ""
 
     def at_once(self, depth):
         """Taps of one iteration: of few channels several, so that less of it is waiting."""
@@ -185,7 +184,9 @@ class Convolution:
     def by_channels(self):
         """Depths of a product, each behind the condition on channels under which it has no more zeros than it must."""
         least = LEAST_DEPTH
-        if not least or self.cut or self.row or self.side > 1 or self.depth <= least:
+        if self.few:
+            return [(self.many_channels(), "BK", self.depth)]
+        if not least or self.cut or self.side > 1 or self.depth <= least:
             return [(None, "BK", self.depth)]
         channels = f"{self.inner_taps} * C" if self.merged else self.all_channels()
         return [(f"{channels} <= {least}", "LK", least), (f"{channels} > {least}", "BK", self.depth)]
@@ -194,12 +195,16 @@ class Convolution:
         """Columns of a tile, each behind the condition on results. Fewer columns ask for less of what all tiles read."""
         if self.side > 1 or self.tile <= FEW_RESULTS:
             return [(None, "BM")]
-        found, least = [], ""
-        for name, most in (("LM", FEW_RESULTS), ("MM", SOME_RESULTS)):
-            if self.tile > most:
-                found.append((f"{least}{self.all_results()} <= {most}", name))
-                least = f"{self.all_results()} > {most} and "
-        return found + [(least[:-5], "BM")]
+        o, some = self.all_results(), SOME_RESULTS
+        few, more = f"{o} <= {FEW_RESULTS}", f"{o} > {FEW_RESULTS}"
+        if some == MANY_RESULTS or self.tile not in (some, MANY_RESULTS):
+            return [(few, "LM"), (more, "BM")]
+        # Tiles of as many as there may be, where they are not more than a seventh emptier.
+        narrow, wide = (f"4 * ceil({o}, {some}) {than} 7 * ceil({o}, {MANY_RESULTS})" for than in ("<", ">="))
+        return [(few, "LM"), (f"{more} and {narrow}", "SM"), (wide, "WM")]
+
+    def results_constants(self):
+        return f"SM = {SOME_RESULTS}, WM = {MANY_RESULTS}, " if ("WM" in [size for _, size in self.by_results()]) else ""
 
     def pack(self, results):
         """Phases of the last axes are side by side in a tile's columns, as far as they fit there: results that are neighbours in memory."""
@@ -300,24 +305,17 @@ class Convolution:
             text = f"view G[o: O, e: {number}, c: {self.inner_taps} * C] = F[o, c % C, {', '.join(at)}] pad 0;"
         else:
             text = f"view G[o: O, e: {number}, c: C] = F[o, c, {', '.join(tap)}];"
-        if self.row:
-            tap = digits("e", self.steps_of_taps())
-            at = tap[:-1] + [plus(f"{tap[-1]} * {self.row}" if tap[-1] != "0" else "", "c // 16")]
-            text += f"\nview GR[o: O, e: {self.products}, c: {JOINED}] = F[o, c % 16, {', '.join(at)}] pad 0;"
         return text
 
     def joined_taps(self):
         """Of a joined axis each, the tap that number c of a column is of."""
         return [t.replace("c // C // 1", "c // C") for t in digits("c // C", [a.taps for a in self.joined])]
 
-    def rows_of(self, phase, var, first, taps=None):
-        """Where tap number `var` finds the row or column `first` of the result's phase, along each axis of the input as it lies prepared; taps: of
-        the axes, if `var` does not number taps alone."""
+    def rows_of(self, phase, var, first):
+        """Where tap number `var` finds the row or column `first` of the result's phase, along each axis of the input as it lies prepared."""
         found = []
-        for a, p, t, at in zip(self.axes, phase, digits(var, taps or self.taps), first):
-            if taps and a is self.last:
-                found.append(at if t == "0" else f"{at} + {t} * {self.row}")
-            elif a.packed:
+        for a, p, t, at in zip(self.axes, phase, digits(var, self.taps), first):
+            if a.packed:
                 found.append(plus(at, "", a.top) + f" - ({t})" + (f" * {a.gap}" if a.gap > 1 else ""))
             elif self.transposed:
                 found.append(f"{at} + {a.shift(p)} - ({t})" + (f" * {a.dilation // a.common}" if a.dilation // a.common > 1 else ""))
@@ -352,8 +350,6 @@ class Convolution:
         if self.flat:
             return [" * ".join([self.axes[0].size] + [a.out for a in self.axes[1:]])]
         width = self.last.out if self.merged else f"ceil({self.last.size}, {self.inner})" if self.inner > 1 else self.last.size
-        if self.row:  # zeros in front and behind, for all columns of the last box
-            width = plus(self.last.size, 2 * self.last.padding + self.steps_of_taps()[-1] * self.row - self.last.taps)
         rows = [a.out if a in self.joined else a.size for a in self.outer]
         return rows[:-1] + self.of_plane(rows[-1], width) if rows else [width]
 
@@ -363,7 +359,7 @@ class Convolution:
     def sketch(self):
         channels = f"{self.inner_taps} * C" if self.merged else self.all_channels()
         # The copy engine takes twice as long for rows of which a part is outside of the tensor.
-        channels = "16" if self.row else f"ceil({channels}, 16) * 16" if self.inner == 1 else f"ceil({channels}, 8) * 8"
+        channels = f"ceil({channels}, 16) * 16" if self.inner == 1 else f"ceil({channels}, 8) * 8"
         phases = f"{self.inner} * " if self.inner > 1 else ""
         views = self.weights_view() + "\n"
         if self.flat:
@@ -387,9 +383,6 @@ class Convolution:
                 axes += f", p{a.letter}: {a.stride}, {a.letter}: {self.steps(a)}" if a.stride > 1 else f", {a.letter}: {a.out}"
                 at.append(f"{a.letter} * {a.stride} + p{a.letter}" if a.stride > 1 else a.letter)
             views += f"view YL[n: B, o: {self.all_results()}{axes}, x: {self.last.out}] = Y[n, o, {', '.join(at)}, x];\n"
-        if self.row:
-            shape = "".join(f"{a.letter}: {a.size}, " for a in self.outer)
-            views += f"view XR[n: B, {shape}x: {self.kept()[-1]} - {self.row - 1}, c: {JOINED}] = XH[n, {''.join(f'{a.letter}, ' for a in self.outer)}x + c // 16, c % 16];\n"
         if self.merged:
             extents = [a.out if a in self.joined else a.size for a in self.outer] + [self.last.out]
             rest = ", ".join(f"{a.letter}: {e}" for a, e in zip(self.axes, extents))
@@ -404,19 +397,25 @@ class Convolution:
             views += f"view XP[n: B, {'' .join(f'{a.letter}: {a.size}, ' for a in self.outer)}x: ceil({self.last.size}, {self.inner}) * {self.inner}, c: {channels}] = "
             views += f"XH[n, {''.join(f'{a.letter}, ' for a in self.outer)}x // {self.inner}, x % {self.inner} * {channels} + c];\n"
         wide = "MT = 1024, " if self.dim == 1 else ""
+        views += "".join(f.views() for f in self.few)
+        own = self.many_channels() != ""
+        prepared = f"    XH = alloc([B, {', '.join(self.kept())}, {phases}{channels}], dtype=f16)\n" if own else ""
+        turned = f"    FH = alloc([{math.prod(self.phases) * self.count}, {self.rows()}, {channels}], dtype=f16)\n" if own else ""
         text = f"""
 sketch {self.name}_product implements {self.name} {{
     symbols: {self.symbols()};
     tensors: {self.tensors(self.flat or self.plane)}
-    constexpr: BM = {self.tile}, LM = {min(self.tile, FEW_RESULTS)}, {f"MM = {SOME_RESULTS}, " if any(c == "MM" for _, c in self.by_results()) else ""}BN = {self.positions}, BK = {self.depth}, LK = {min(self.depth, LEAST_DEPTH)}, ST = {self.stages}, CB = {next(d for d in (16, 32, 64) if d >= min(self.channels, 64))}, T = {self.columns()}, {wide}FM = 64, FN = 64, FK = 16, RG = {self.group}, RS = {DEALT};
+    constexpr: BM = {self.tile}, LM = {min(self.tile, FEW_RESULTS)}, {self.results_constants()}BN = {self.positions}, BK = {self.depth}, LK = {min(self.depth, LEAST_DEPTH)}, ST = {self.stages}, CB = {next(d for d in (16, 32, 64) if d >= min(self.channels, 64))}, T = {self.columns()}, {wide}FM = 64, FN = 64, FK = 16, RG = {self.group}, RS = {DEALT};
 {lines(views, 1)}
-    XH = alloc([B, {', '.join(self.kept())}, {phases}{channels}], dtype=f16)
-    XW = alloc([{self.marks()}], dtype=i32)
-{f"    XS = alloc([B], dtype=i32){chr(10)}" if self.dim == 3 else ""}    FH = alloc([{math.prod(self.phases) * self.products}, {self.rows()}, {JOINED if self.row else channels}], dtype=f16)
-    FS = alloc([{self.rows()}])
+{prepared}{"".join(f.workspaces() for f in self.few)}    XW = alloc([{self.marks()}], dtype=i32)
+{f"    XS = alloc([B], dtype=i32){chr(10)}" if self.dim == 3 else ""}{turned}    FS = alloc([{self.rows()}])
     FW = alloc([{self.rows()}], dtype=i32)
 {f"    FF = alloc([{math.prod(self.phases) * self.count}, {self.rows()}, {channels}]){chr(10)}" if self.by_taps() else ""}"""
-        return text + self.clear() + self.prepare_weights() + self.prepare_input() + self.product() + self.rest() + "}\n"
+        few = [under([f.condition()], f.prepare_weights() + f.prepare_input()) for f in self.few]
+        if own:
+            few.append(under([self.many_channels()], self.prepare_weights() + self.prepare_input()) if self.few else self.prepare_weights() + self.prepare_input())
+        few += [under([results, f.condition()], f.product(columns)) for f in self.few for results, columns in self.by_results()]
+        return text + self.clear() + "".join(few) + (self.product() if own else "") + self.rest() + "}\n"
 
     stages, group = 3, 32
 
@@ -433,9 +432,11 @@ sketch {self.name}_product implements {self.name} {{
 
     def prepare_weights(self):
         width = "BK" if not self.cut else str(-(-self.channels // 16) * 16)
-        weights, apart = ("GR", f"g = alloc([{self.count}, 16])\nload(G[o, :, 0:16] -> g, pad=0)\nstore(g -> FF[:, o, 0:16])") if self.row else ("G", f"store(f -> FF[:, o, 0:{width}])")
-        return nest([f"o in range({self.rows()})"], f"""f = alloc([{math.prod(self.phases) * self.products}, {width}])
-load({weights}[o, :, 0:{width}] -> f, pad=0)
+        return self.weights("G", "FH", math.prod(self.phases) * self.count, width)
+
+    def weights(self, view, target, taps, width, more=""):
+        return nest([f"o in range({self.rows()})"], f"""f = alloc([{taps}, {width}])
+load({view}[o, :, 0:{width}] -> f, pad=0)
 most = max(max(abs(f), axis=1), axis=0)
 least = min(min(where(f == 0, inf, abs(f)), axis=1), axis=0)
 e = where(most > 0, floor(log2(most)), 0)
@@ -445,7 +446,7 @@ store(wide -> FW[o])
 s = exp2(e - 24)
 store(s -> FS[o])
 h = cast(f * exp2(14 - e), f16)
-store(h -> FH[:, o, 0:{width}])""" + f"\n{apart}" * self.by_taps())
+store(h -> {target}[:, o, 0:{width}])""" + (f"\n{more}" if more else f"\nstore(f -> FF[:, o, 0:{width}])" * self.by_taps()))
 
     def prepare_input(self):
         if not self.merged:
@@ -456,11 +457,10 @@ store(h -> FH[:, o, 0:{width}])""" + f"\n{apart}" * self.by_taps())
         """Channels last, by tiles of 64 bytes along the columns: each access of a warp takes whole sectors on both sides. Channels last, so that a tap's shift moves whole rows of the factor: where a box begins along its rows is a multiple of 16 bytes."""
         a = self.last
         columns = a.out if self.flat or self.merged else self.kept()[-1]
-        before = f" - {a.padding}" if self.row and a.padding else ""
         outer = [f"{o.letter} in range({o.out if self.flat and o is not self.axes[0] or o in self.joined else o.size})" for o in self.outer]
         loops = ["n in range(B)"] + outer + [f"t in range(0, ceil({columns}, T))"]
         at = "".join(f"{o.letter}, " for o in self.outer)
-        x, turned, tile = f"X[n, q*CB:(q+1)*CB, {at}t*T{before}:(t+1)*T{before}]", "transpose(x, [1, 0])", "CB, T"
+        x, turned, tile = f"X[n, q*CB:(q+1)*CB, {at}t*T:(t+1)*T]", "transpose(x, [1, 0])", "CB, T"
         if self.inner > 1:
             columns = f"{columns} * {self.inner}"
             loops[-1] = f"t in range(0, ceil({columns}, T))"
@@ -474,6 +474,10 @@ store(h -> FH[:, o, 0:{width}])""" + f"\n{apart}" * self.by_taps())
             loops.insert(1, f"q in range(0, ceil({self.all_channels()}, CB))")
         mark = ("t*T" + f"*{a.stride}" * (self.merged and a.stride > 1) + "//MT") if self.dim == 1 else ""  # by places of the input
         mark = ", ".join(["n"] + [o.letter for o in self.outer] + ([f"min({mark}, ceil(L, MT) - 1)"] if mark else []))
+        return self.turned_input(loops, tile, x, turned, target, mark)
+
+    def turned_input(self, loops, tile, x, turned, target, mark):
+        """A tile of the input, rounded and marked; what is turned so that channels come last."""
         body = f"""x = alloc([{tile}])
 load({x} -> x, pad=0)
 most = max(max(abs(x), axis=1), axis=0)
@@ -507,10 +511,10 @@ store(h -> {target})"""
         x = place[self.last]
         return f"{'YP' if self.phased else name}[n, o*{rows}:(o+1)*{rows}, {at}{x}*{columns}:({x}+1)*{columns}]"
 
-    def trips(self, phase, count=None):
+    def trips(self, phase):
         """A phase has no more taps along the first axis than it has, 0 along each axis or as many as any phase."""
         runs = [a.runs(p) for a, p in zip(self.axes, phase) if self.transposed and not a.packed and a.runs(p)]
-        first, count = self.axes[0], count or self.count
+        first, count = self.axes[0], self.count
         if self.phases[0] > 1 and first.step > 1 and not self.cut:
             runs.append(f"({first.exact(phase[0])})")
             count //= self.taps[0]
@@ -522,7 +526,7 @@ store(h -> {target})"""
 
     def factor(self, phase, tap, channel):
         """The slice of the prepared input that tap number `tap` multiplies."""
-        at = self.rows_of(phase, tap, [a.letter for a in self.outer] + ["x*BN"], self.steps_of_taps() if self.row else None)
+        at = self.rows_of(phase, tap, [a.letter for a in self.outer] + ["x*BN"])
         rows = "".join(f"{r}, " for r in at[:-1])
         begin, end = at[-1], at[-1].replace("x*BN", "(x+1)*BN", 1)
         if self.plane:
@@ -532,7 +536,7 @@ store(h -> {target})"""
         if self.inner > 1:
             first = f"({self.last.dilation} * ({digits(tap, self.taps)[-1]}) - {self.last.padding}) % {self.inner} * ceil({self.all_channels()}, 8) * 8"
             channel = ":".join(f"{first} + {c}" for c in channel.split(":"))
-        return f"{'XR' if self.row else 'XH'}[n, {rows}{begin}:{end}, {channel}]"
+        return f"XH[n, {rows}{begin}:{end}, {channel}]"
 
     def product(self):
         return "".join(under([results, channels], self.product_by(columns, depth, size))
@@ -541,9 +545,6 @@ store(h -> {target})"""
     def product_by(self, columns, depth, size):
         """In tiles of so many columns and so deep; size: of the depth."""
         whole = f"ceil({self.all_channels()}, BK)" if self.cut else ""
-        epilogue = f"s = alloc([{columns}])\nload(FS[o*{columns}:(o+1)*{columns}] -> s{', pad=0' * (self.side > 1)})\nacc *= s\n"  # a tile is reshaped whole
-        if self.bias:
-            epilogue += f"z = alloc([{columns}])\nload(Z[o*{columns}:(o+1)*{columns}] -> z)\nacc += z\n"
         if self.flat:
             total = " * ".join(a.out for a in self.axes)
             loops, phase = ["n in range(B)", f"x in range(0, ceil({total}, BN))", f"o in range(0, ceil({self.all_results()}, {columns}))"], ["0"] * self.dim
@@ -552,7 +553,7 @@ store(h -> {target})"""
         if self.plane:
             row = next(i for i, loop in enumerate(loops) if loop.startswith(f"{self.outer[-1].letter} in"))
             loops[row:row + 2] = [f"x in range(0, ceil({self.outer[-1].out} * {self.last.out}, BN))"]
-        trips, tap, channel = self.trips(phase, self.products), "k", f"0:{depth}"
+        trips, tap, channel = self.trips(phase), "k", f"0:{depth}"
         if whole:
             trips, tap, channel = f"{trips} * {whole}", f"k % {self.count}", f"k // {self.count} * BK:(k // {self.count} + 1) * BK"
             if self.count == 1:
@@ -576,6 +577,12 @@ store(h -> {target})"""
     load({x(t)} -> v{i}, pad=0)
     gemm(v{i}, f{i}, acc, trans_b=true)
 """ for i, t in zip([""] if many == 1 else range(many), taps))
+        return self.multiplied(loops, columns, trips, products)
+
+    def multiplied(self, loops, columns, trips, products):
+        epilogue = f"s = alloc([{columns}])\nload(FS[o*{columns}:(o+1)*{columns}] -> s{', pad=0' * (self.side > 1)})\nacc *= s\n"  # a tile is reshaped whole
+        if self.bias:
+            epilogue += f"z = alloc([{columns}])\nload(Z[o*{columns}:(o+1)*{columns}] -> z)\nacc += z\n"
         return nest(loops, f"""acc = alloc([BN, {columns}], init=0)
 @llm_hint("pipeline", stages=ST)
 for k in range({trips}):
@@ -667,6 +674,76 @@ load(XS[n] -> wi)
 {weights}if max(wi, worst) > 0:
     for e in range(ceil({planes} - h, RS)):
 {lines(rows, 2)}""")
+
+
+class Rows:
+    """A convolution's form for `width` channels at most: of TAPS_OF_ROW columns that neighbouring taps meet, the channels are one row of
+    the product's factor, and of the weights, with zeros for what is no tap. The copy engine takes 2 clocks for a row of 32 bytes and 4 for one of 128.
+    Where the neighbours lie side by side, the rows are views of the input, which overlap; of a dilated one they are written each."""
+
+    def __init__(self, c, width, below):
+        self.c, self.width, self.below, self.row = c, width, below, width * TAPS_OF_ROW
+        self.apart = c.last.dilation > 1
+        self.taps = [a.taps for a in c.outer] + [-(-c.last.taps // TAPS_OF_ROW)]  # the last: groups of them
+        self.input, self.view, self.weights = f"X{width}", f"X{width}" if self.apart else f"XR{width}", f"F{width}"
+        self.positions = plus(c.last.out, (self.taps[-1] - 1) * TAPS_OF_ROW * c.last.dilation)
+
+    def condition(self):
+        channels = self.c.all_channels()
+        return " and ".join([f"{channels} > {self.below}"] * (self.below > 0) + [f"{channels} <= {self.width}"] * (self.below == 0 or self.c.channels > self.width))
+
+    def views(self):
+        c = self.c
+        tap = digits("e", self.taps)
+        last = plus(f"{tap[-1]} * {TAPS_OF_ROW}" if tap[-1] != "0" else "", f"c // {self.width}")
+        text = f"view G{self.width}[o: O, e: {math.prod(self.taps)}, c: {self.row}] = F[o, c % {self.width}, {', '.join(tap[:-1] + [last])}] pad 0;\n"
+        outer, at = "".join(f"{a.letter}: {a.size}, " for a in c.outer), "".join(f"{a.letter}, " for a in c.outer)
+        if self.apart:
+            x = plus("x", f"c // {self.width} * {c.last.pace}", -c.last.padding)
+            return text + f"view XV{self.width}[n: B, {outer}x: {self.positions}, c: {self.row}] = X[n, c % {self.width}, {at}{x}] pad 0;\n"
+        return text + f"view {self.view}[n: B, {outer}x: {self.positions}, c: {self.row}] = {self.input}[n, {at}x + c // {self.width}, c % {self.width}];\n"
+
+    def workspaces(self):
+        """Without elements where the form is not taken."""
+        c = self.c
+        channels = f"max({c.all_channels()}, 1)"
+        taken = f"min(1, {self.width} // {channels})" + (f" - min(1, {self.below} // {channels})" if self.below else "")
+        sizes = "".join(f"{a.size}, " for a in c.outer)
+        columns = self.positions if self.apart else plus(self.positions, TAPS_OF_ROW - 1)
+        return (f"    {self.input} = alloc([B * ({taken}), {sizes}{columns}, {self.row if self.apart else self.width}], dtype=f16)\n"
+                f"    {self.weights} = alloc([{math.prod(self.taps)}, {c.rows()}, {self.row}], dtype=f16)\n")
+
+    def prepare_weights(self):
+        kept = f"g = alloc([{self.c.count}, 16])\nload(G[o, :, 0:16] -> g, pad=0)\nstore(g -> FF[:, o, 0:16])"
+        return self.c.weights(f"G{self.width}", self.weights, math.prod(self.taps), self.row, kept)
+
+    def prepare_input(self):
+        c, t = self.c, "t*32:(t+1)*32"
+        columns = self.positions if self.apart else plus(self.positions, TAPS_OF_ROW - 1)
+        loops = ["n in range(B)"] + [f"{o.letter} in range({o.size})" for o in c.outer] + [f"t in range(0, ceil({columns}, 32))"]
+        at = "".join(f"{o.letter}, " for o in c.outer)
+        mark = ", ".join(["n"] + [o.letter for o in c.outer])
+        if self.apart:
+            return c.turned_input(loops, f"32, {self.row}", f"XV{self.width}[n, {at}{t}, :]", "x", f"{self.input}[n, {at}{t}, :]", mark)
+        shifted = "t*32 - {0}:(t+1)*32 - {0}".format(c.last.padding) if c.last.padding else t
+        return c.turned_input(loops, f"{self.width}, 32", f"X[n, 0:{self.width}, {at}{shifted}]", "transpose(x, [1, 0])", f"{self.input}[n, {at}{t}, :]", mark)
+
+    def product(self, columns):
+        c = self.c
+        loops, phase = c.tiles("BN", columns)
+        tap = digits("k", self.taps)
+        at = []
+        for a, t in zip(c.outer, tap):
+            step = f"({t}) * {a.pace}" if a.dilation > 1 else t
+            at.append((f"{a.letter} * {a.stride}" if a.stride > 1 else a.letter) + f" + {step}" + (f" - {a.padding}" if a.padding else ""))
+        begin, end = (plus(x, f"({tap[-1]}) * {TAPS_OF_ROW * c.last.dilation}" if tap[-1] != "0" else "") for x in ("x*BN", "(x+1)*BN"))
+        factors = f"""    f = alloc([{columns}, {self.row}])
+    load({self.weights}[k, o*{columns}:(o+1)*{columns}, :] -> f, pad=0)
+    v = alloc([BN, {self.row}])
+    load({self.view}[n, {''.join(f'{r}, ' for r in at)}{begin}:{end}, :] -> v, pad=0)
+    gemm(v, f, acc, trans_b=true)
+"""
+        return c.multiplied(loops, columns, math.prod(self.taps), factors)
 
 
 DEPTHWISE = """

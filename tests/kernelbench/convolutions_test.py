@@ -18,8 +18,11 @@ def main():
     # Marks of rows in groups, some of them set; several taps an iteration; columns that hold the taps of two axes; tiles no wider than rows.
     grouped = Convolution("grouped", 2, 5, 3, padding=1, results=32)
     sixteen = Convolution("sixteen", 2, 16, (3, 5), results=32)
-    several = Convolution("several", 2, 16, (3, 5), dilation=(1, 2), results=32)
-    # Neighbouring columns that are one row of a box: taps that fill it and taps that do not, in two groups; zeros beside the rows; many results.
+    several = Convolution("several", 1, 16, 15, dilation=2, results=32)
+    # Neighbouring columns that are one row of a box: taps that fill it and taps that do not, in two groups; zeros beside the rows; many results;
+    # dilated ones; channels for which there are three forms.
+    apart = Convolution("apart", 2, 16, (3, 5), padding=(1, 2), dilation=(1, 3), results=64)
+    wider = Convolution("wider", 2, 32, (2, 3), results=64)
     rows = Convolution("rows", 2, 16, (3, 5), padding=(1, 2), results=128)
     whole = Convolution("whole", 3, 16, (2, 1, 4), results=32, sizes=(8, 8, 80))
     joined = Convolution("joined", 3, 3, 3, results=16, sizes=(8, 8, 8))
@@ -30,15 +33,18 @@ def main():
     dealt = Convolution("dealt", 2, 4, 3, results=32)
     phased = Convolution("phased", 1, 4, 3, stride=2, transposed=True, results=32)
     deep = Convolution("deep", 3, 4, (2, 3, 3), stride=2, transposed=True, results=16, sizes=(8, 8, 8))
-    forms = {"products of an iteration": several.at_once(16) == 3, "joined rows": sixteen.row == rows.row == whole.row == 4 and not several.row and not uneven.row,
-             "steps": (sixteen.products, whole.products) == (6, 2), "columns of a tile": [c for _, c in rows.by_results()] == ["LM", "MM", "BM"], "joined axes": len(joined.joined) == 2 and len(grouped.joined) == 1,
+    forms = {"products of an iteration": several.at_once(16) == 3, "few channels": [[f.width for f in c.few] for c in (rows, whole, apart, wider, several, uneven)] == [[8, 16]] * 4 + [[]] * 2,
+             "rows apart": apart.few[0].apart and not rows.few[0].apart, "columns of a tile": [c for _, c in rows.by_results()] == ["LM", "SM", "WM"], "joined axes": len(joined.joined) == 2 and len(grouped.joined) == 1,
              "positions": short.positions == 64 and sixteen.positions == 128, "planes": joined.plane and crossing.plane and not short.plane}
     bad = [what for what, right in forms.items() if not right]
     bad += [] if "load(G[o, :, 0:112] -> f, pad=0)" in uneven.sketch() else ["columns that nothing sets"]
     with tempfile.TemporaryDirectory() as name:
         for c, sizes, data in ((marked, "B=1, C=4, L=4200, O=5", "X: normal(0, 20)"), (uneven, "B=1, C=100, H=5, W=7, O=3", "X: uniform(0, 1)"),
                                (grouped, "B=1, C=3, H=70, W=9, O=3", "X: normal(0, 20)"), (sixteen, "B=1, C=13, H=5, W=9, O=3", "X: uniform(0, 1)"),
-                               (several, "B=1, C=13, H=5, W=12, O=3", "X: uniform(0, 1)"),
+                               (several, "B=1, C=13, L=50, O=3", "X: uniform(0, 1)"),
+                               (apart, "B=1, C=13, H=6, W=9, O=35", "X: normal(0, 20)"), (apart, "B=1, C=7, H=5, W=40, O=3", "X: uniform(0, 1)"),
+                               (wider, "B=1, C=6, H=3, W=40, O=3", "X: uniform(0, 1)"), (wider, "B=1, C=11, H=4, W=9, O=130", "X: uniform(0, 1)"), (wider, "B=1, C=19, H=3, W=40, O=3", "X: normal(0, 20)"), 
+                               (rows, "B=1, C=7, H=5, W=9, O=11", "X: normal(0, 20)"),
                                (rows, "B=1, C=13, H=6, W=9, O=35", "X: normal(0, 20)"), (rows, "B=2, C=16, H=5, W=140, O=67", "X: uniform(0, 1)"), (whole, "B=1, C=5, D=3, H=3, W=70, O=33", "X: uniform(0, 1)"),
                                (joined, "B=1, C=3, D=4, H=5, W=9, O=3", "X: normal(0, 20)"), (crossing, "B=1, C=3, D=4, H=30, W=11, O=3", "X: normal(0, 20)"),
                                (crossing, "B=2, C=2, D=3, H=9, W=5, O=3", "X: uniform(0, 1)"), (short, "B=1, C=30, H=9, W=7, O=3", "X: uniform(0, 1)"), (dealt, "B=1, C=3, H=280, W=5, O=3", "X: normal(0, 20)"),
