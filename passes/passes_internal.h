@@ -85,7 +85,7 @@ bool is_view(const IrValue *tensor);
 IrValue *memory_of(IrValue *tensor);
 
 /* How many rows of its tensor one row of the view has, whose rows begin where the tensor's do: V[.., x: X - (n - 1), c: n*C] is
- * T[.., x + c//C, c%C] of T[.., X, C], C a constant. All of the view lies in the tensor, by the tensor's own strides. 0: it is no such view. */
+ * T[.., x + c//C, c%C] of T[.., X, C], C a constant, rows of whole 16-byte pieces. All of the view lies in the tensor, by the tensor's own strides. 0: it is no such view. */
 int64_t view_joins_rows(IrModule *m, const IrValue *tensor);
 /* One tensor, or views by one index map: equal indices are one element. */
 bool is_same_tensor(IrModule *m, const IrValue *a, const IrValue *b);
