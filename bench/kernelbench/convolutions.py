@@ -701,16 +701,18 @@ class Rows:
         if self.apart:
             x = plus("x", f"c // {self.width} * {c.last.pace}", -c.last.padding)
             return text + f"view XV{self.width}[n: B, {outer}x: {self.positions}, c: {self.row}] = X[n, c % {self.width}, {at}{x}] pad 0;\n"
-        return text + f"view {self.view}[n: B, {outer}x: {self.positions}, c: {self.row}] = {self.input}[n, {at}x + c // {self.width}, c % {self.width}];\n"
+        return text + f"view {self.view}[n: {self.images()}, {outer}x: {self.positions}, c: {self.row}] = {self.input}[n, {at}x + c // {self.width}, c % {self.width}];\n"
+
+    def images(self):
+        """As many as there are; none where the form is not taken."""
+        channels = f"max({self.c.all_channels()}, 1)"
+        return f"B * (min(1, {self.width} // {channels})" + (f" - min(1, {self.below} // {channels})" if self.below else "") + ")"
 
     def workspaces(self):
-        """Without elements where the form is not taken."""
         c = self.c
-        channels = f"max({c.all_channels()}, 1)"
-        taken = f"min(1, {self.width} // {channels})" + (f" - min(1, {self.below} // {channels})" if self.below else "")
         sizes = "".join(f"{a.size}, " for a in c.outer)
         columns = self.positions if self.apart else plus(self.positions, TAPS_OF_ROW - 1)
-        return (f"    {self.input} = alloc([B * ({taken}), {sizes}{columns}, {self.row if self.apart else self.width}], dtype=f16)\n"
+        return (f"    {self.input} = alloc([{self.images()}, {sizes}{columns}, {self.row if self.apart else self.width}], dtype=f16)\n"
                 f"    {self.weights} = alloc([{math.prod(self.taps)}, {c.rows()}, {self.row}], dtype=f16)\n")
 
     def prepare_weights(self):
