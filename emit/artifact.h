@@ -58,8 +58,9 @@ typedef struct {
     const Aff *elements; /* WORKSPACE */
     double fallback;     /* SCALAR: its default; NaN: none, the caller must give it */
     /* MAP: of tensor or workspace number `tensor` (a workspace's extents are the map's), read in boxes of `box` elements along its `rank` axes, in its dtype;
-     * 16-byte pieces permuted within `swizzle` bytes; zero outside of the tensor; tf32: f32 rounded to it. */
-    unsigned tensor, swizzle;
+     * 16-byte pieces permuted within `swizzle` bytes; zero outside of the tensor; tf32: f32 rounded to it. joined: rows of the map are so many rows of
+     * the tensor, each begins one of them further on (0, 1: rows are the tensor's). */
+    unsigned tensor, swizzle, joined;
     bool tf32;
     unsigned box[ARTIFACT_MAP_RANK];
 } ArtifactParam;

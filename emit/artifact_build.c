@@ -88,6 +88,7 @@ static void build_map(Build *b, const IrFunc *f, const IrTensorMap *from, Artifa
     for (unsigned d = 0; workspace && d < from->rank; d++) p->extents[d] = move_formula(b, shape->extents[d], p->name);
     p->swizzle = from->swizzle;
     p->tf32 = from->tf32;
+    p->joined = from->joined;
     for (unsigned d = 0; d < from->rank; d++) p->box[d] = (unsigned)from->box[d];
 }
 

@@ -80,6 +80,7 @@ static void check_map(Check *c, const ArtifactParam *p) {
     size_t bytes = p->box[p->rank - 1] * dtype_size(p->dtype);
     if (!swizzle || bytes % 16 || (p->swizzle && bytes > p->swizzle))
         fail(c, "the map '%s' has rows that do not fit its swizzle", p->name);
+    if (p->joined > 1 && (p->joined > 256 || p->rank < 2)) fail(c, "the map '%s' joins rows that there are not", p->name);
     if (p->tf32 && p->dtype != DTYPE_F32) fail(c, "the map '%s' rounds to tf32 what is no f32", p->name);
     for (unsigned i = 0; i < p->rank; i++)
         if (p->box[i] < 1 || p->box[i] > 256) fail(c, "the box of the map '%s' is out of range", p->name);

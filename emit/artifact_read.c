@@ -133,6 +133,7 @@ static void read_map(Reader *r, const Json *item, ArtifactParam *p) {
     p->swizzle = (unsigned)get_uint(r, item, "swizzle", 128);
     for (e = json_first(box); e; e = json_next(e)) p->box[p->rank++] = (unsigned)to_uint(r, e, "box", 256);
     if (json_get(item, "tf32")) p->tf32 = get_bool(r, item, "tf32");
+    if (json_get(item, "joined")) p->joined = (unsigned)get_uint(r, item, "joined", 256);
     if (!json_get(item, "extents")) return;
     const Json *extents = get_array(r, item, "extents", ARTIFACT_MAP_RANK, &count);
     if (count != p->rank) fail(r, "the map '%.64s' has %zu extents for %u axes", p->name, count, p->rank);

@@ -82,6 +82,7 @@ static void put_param(Str *s, const ArtifactParam *p) {
         str_append_char(s, ']');
         if (p->extents[0]) put_formulas(s, "extents", p->rank, p->extents);
         if (p->tf32) str_append(s, ",\"tf32\":true");
+        if (p->joined > 1) str_printf(s, ",\"joined\":%u", p->joined);
     }
     if (p->kind == ARTIFACT_SCALAR && !isnan(p->fallback)) {
         str_append(s, ",\"default\":\"");

@@ -117,18 +117,24 @@ static const char *print_grid(CPrinter *p, const IrFunc *f) {
 const char c_make_map_text[] =
     "#ifndef __CUDACC_RTC__\n"
     "static cudaError_t make_map(TensorMap *map, int dtype, int rank, const void *base,\n"
-    "                            const unsigned long long *extents, const unsigned int *box,\n"
-    "                            unsigned long long bytes, int swizzle) {\n"
+    "                            const unsigned long long *shape, const unsigned int *box,\n"
+    "                            unsigned long long bytes, int swizzle, int joined) {\n"
     "    void *entry = nullptr;\n"
     "    cudaDriverEntryPointQueryResult found;\n"
-    "    unsigned long long strides[5];\n"
+    "    unsigned long long extents[5], strides[5];\n"
     "    const unsigned int ones[5] = {1, 1, 1, 1, 1};\n"
     "    cudaError_t error = cudaGetDriverEntryPointByVersion(\"cuTensorMapEncodeTiled\", &entry, 12000,\n"
     "                                                         cudaEnableDefault, &found);\n"
     "    if (error != cudaSuccess) return error;\n"
     "    for (int i = 0; i < rank; ++i) {\n"
-    "        if (extents[i] == 0) return cudaSuccess; // nothing is read\n"
-    "        strides[i] = bytes *= extents[i];\n"
+    "        if (shape[i] == 0) return cudaSuccess; // nothing is read\n"
+    "        extents[i] = shape[i];\n"
+    "        strides[i] = bytes *= shape[i];\n"
+    "    }\n"
+    "    if (joined > 1) { // a row of the map is so many of the tensor, which overlap\n"
+    "        extents[0] *= joined;\n"
+    "        if (extents[1] < joined) return cudaSuccess;\n"
+    "        extents[1] -= joined - 1;\n"
     "    }\n"
     "    const CUresult result = ((decltype(&cuTensorMapEncodeTiled))entry)(\n"
     "        (CUtensorMap *)map, (CUtensorMapDataType)dtype, rank, (void *)base,\n"
@@ -178,7 +184,8 @@ static void print_map(CPrinter *p, const IrFunc *f, unsigned at, unsigned t) {
                            sizes,
                            boxes,
                            c_int_text(p, (int64_t)dtype_size(tensor->dtype)),
-                           c_int_text(p, swizzle)};
+                           c_int_text(p, swizzle),
+                           c_int_text(p, map->joined > 1 ? map->joined : 1)};
     c_print_call(p, arena_printf(p->arena, "const cudaError_t %s =", error), "make_map", (CList){items, COUNT_OF(items)},
                  ");", false);
     c_line(p, "if (%s != cudaSuccess) return %s;", error, error);

@@ -184,13 +184,14 @@ typedef enum { IR_PARAM_TENSOR, IR_PARAM_SYMBOL, IR_PARAM_SCALAR, IR_PARAM_WORKS
 /* How the machine's copy engine sees a tensor of the function: in boxes of so many elements along each of
  * its axes (1 to 256, at most 5 axes), which land in shared memory with their 16-byte pieces permuted within
  * `swizzle` bytes (32, 64, 128; 0: not); what lies outside of the tensor is zero. tf32: each f32 is rounded to the
- * nearest number of 11 bits on the way, ties to even. */
+ * nearest number of 11 bits on the way, ties to even. joined: a row of the map is so many rows of the tensor, one behind the other in
+ * memory; the next one begins a row of the tensor further on, so that rows overlap and there are joined - 1 fewer of them. */
 enum { IR_MAP_RANK = 5 };
 typedef struct {
     const char *tensor;
     unsigned rank;
     int64_t box[IR_MAP_RANK];
-    unsigned swizzle;
+    unsigned swizzle, joined; /* joined: 0 and 1 are the same */
     bool tf32;
 } IrTensorMap;
 

@@ -54,9 +54,9 @@ static bool parse_direction(Parser *p, IrDirection *direction) {
     return true;
 }
 
-/* `of A [1, 64] swizzle 128`, and `tf32` */
+/* `of A [1, 64] swizzle 128`, and `tf32`, `joined 4` */
 static bool parse_map(Parser *p, IrTensorMap *map) {
-    int64_t swizzle = 0;
+    int64_t swizzle = 0, joined = 1;
     if (!ir_accept_name(p, "of")) return ir_expected(p, "`of` and the tensor of the map");
     if (p->token.kind != TOKEN_NAME) return ir_expected(p, "the name of a tensor");
     map->tensor = ir_intern_string(p->module, p->token.text);
@@ -73,6 +73,9 @@ static bool parse_map(Parser *p, IrTensorMap *map) {
     if (swizzle < 0 || swizzle > 128) return ir_error(p, "a swizzle is of 0, 32, 64 or 128 bytes");
     map->swizzle = (unsigned)swizzle;
     map->tf32 = ir_accept_name(p, "tf32");
+    if (ir_accept_name(p, "joined") && !ir_parse_integer(p, &joined)) return false;
+    if (joined < 1 || joined > 256) return ir_error(p, "a map joins from 1 to 256 rows");
+    map->joined = (unsigned)joined;
     return true;
 }
 

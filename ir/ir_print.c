@@ -269,6 +269,7 @@ static void print_map(const IrTensorMap *map, Str *out) {
     str_printf(out, " of %s [", map->tensor);
     for (unsigned i = 0; i < map->rank; i++) str_printf(out, i ? ", %lld" : "%lld", (long long)map->box[i]);
     str_printf(out, "] swizzle %u%s", map->swizzle, map->tf32 ? " tf32" : "");
+    if (map->joined > 1) str_printf(out, " joined %u", map->joined);
 }
 
 static void print_param(Printer *p, const IrParam *param, const IrValue *arg) {

@@ -228,6 +228,7 @@ static bool check_map_param(Verifier *v, const IrParam *p, const IrType *t) {
          "the map %s has another rank than its tensor", p->name);
     NEED(v, NULL, map->rank >= 1 && (!map->swizzle || map->swizzle == 32 || map->swizzle == 64 || map->swizzle == 128),
          "the map %s has from 1 to 5 axes and a swizzle of 0, 32, 64 or 128 bytes", p->name);
+    NEED(v, NULL, map->joined <= 1 || map->rank > 1, "the map %s joins rows of a tensor of one axis", p->name);
     NEED(v, NULL, !map->tf32 || t->dtype == DTYPE_F32, "the map %s rounds to tf32 what is no f32", p->name);
     for (unsigned a = 0; a < map->rank; a++)
         NEED(v, NULL, map->box[a] >= 1 && map->box[a] <= 256, "the box of the map %s is from 1 to 256 along an axis", p->name);

@@ -458,8 +458,10 @@ static double box_bytes(Count *c, const IrOp *op, const IrTensorMap *map, const 
             int64_t inside = map->box[a];
             if (at->known && tensor && tensor->extents) {
                 int64_t begin = at->lanes[t] > 0 ? at->lanes[t] : 0,
-                        end = at->lanes[t] + map->box[a];
-                if (end > tensor->extents[a]) end = tensor->extents[a];
+                        end = at->lanes[t] + map->box[a], extent = tensor->extents[a];
+                if (map->joined > 1 && a + 1 == map->rank) extent *= map->joined;
+                if (map->joined > 1 && a + 2 == map->rank) extent -= map->joined - 1;
+                if (end > extent) end = extent;
                 inside = end > begin ? end - begin : 0;
             }
             bytes *= (double)inside;

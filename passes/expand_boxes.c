@@ -125,6 +125,7 @@ static IrValue *map_param(Expand *x, IrTensorMap map, const IrType *tensor) {
     str_printf(&name, "%s_box", map.tensor);
     for (unsigned i = 0; i < map.rank; i++) str_printf(&name, "%s%lld", i ? "x" : "", (long long)map.box[i]);
     if (map.tf32) str_append(&name, "_tf32");
+    if (map.joined) str_printf(&name, "_joined%u", map.joined);
     const IrParam *taken;
     while ((taken = param_called(x->to, name.data)) && taken->kind != IR_PARAM_MAP) str_append_char(&name, '_');
     IrValue *value = taken ? x->to->body->args[taken - x->to->params] : NULL;
@@ -142,14 +143,16 @@ static IrValue *map_param(Expand *x, IrTensorMap map, const IrType *tensor) {
 static void copy_boxes(Expand *x, IrOp *op) {
     Boxes to = boxes_of(x, op->operands[1]);
     IrSlice slice = ir_slice(op);
-    IrTensorMap map = {.tensor = op->operands[0]->name, .rank = slice.rank, .swizzle = (unsigned)to.box, .tf32 = ir_attr_bool(op, "tf32")};
+    IrValue *tensor = memory_of(op->operands[0]); /* of a view that joins rows */
+    IrTensorMap map = {.tensor = tensor->name, .rank = slice.rank, .swizzle = (unsigned)to.box, .tf32 = ir_attr_bool(op, "tf32")};
+    map.joined = (unsigned)view_joins_rows(x->module, op->operands[0]);
     IrValue *operands[5 + IR_MAP_RANK], **at = operands + 5;
     int64_t across = to.box / size_of(&to);
     for (unsigned a = 0; a < slice.rank; a++) {
         at[a] = expand_scalar(x, op->operands[slice.axes[a].operand]);
         map.box[a] = slice.axes[a].letter == 'p' ? 1 : slice.axes[a].axis == 0 ? to.rows : across;
     }
-    operands[0] = map_param(x, map, op->operands[0]->type);
+    operands[0] = map_param(x, map, tensor->type);
     operands[1] = to.shared;
     operands[3] = expand_scalar(x, op->operands[3]);
     operands[4] = expand_scalar(x, op->operands[4]);

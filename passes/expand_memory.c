@@ -17,6 +17,7 @@ static AccessPlan slice_of(Expand *x, IrOp *op) {
     IrSlice slice = ir_slice(op);
     IrValue *tensor = op->operands[slice.base];
     AccessPlan s = {.tensor = tensor, .type = tensor->type, .rank = slice.rank, .width = 1};
+    if (view_joins_rows(x->module, tensor)) tensor = memory_of(tensor); /* addresses are the tensor's; where it ends the view says */
     s.view = is_view(tensor) ? tensor->def : NULL;
     for (; is_view(tensor); tensor = tensor->def->operands[0]) s.depth++;
     s.inside_view = ARENA_ARRAY(x->ctx->scratch, IrValue *, s.depth + 1);

@@ -83,6 +83,10 @@ bool is_inside_op(const IrBlock *block, const IrOp *op);
 bool is_view(const IrValue *tensor);
 /* The tensor behind a view, or behind views of views, else the tensor itself. */
 IrValue *memory_of(IrValue *tensor);
+
+/* How many rows of its tensor one row of the view has, whose rows begin where the tensor's do: V[.., x: X - (n - 1), c: n*C] is
+ * T[.., x + c//C, c%C] of T[.., X, C], C a constant, rows of whole 16-byte pieces. All of the view lies in the tensor, by the tensor's own strides. 0: it is no such view. */
+int64_t view_joins_rows(IrModule *m, const IrValue *tensor);
 /* One tensor, or views by one index map: equal indices are one element. */
 bool is_same_tensor(IrModule *m, const IrValue *a, const IrValue *b);
 /* One function, or versions of one kernel. */

@@ -348,6 +348,7 @@ bool pass_stage_buffers(PassContext *ctx) {
         if (f->level != IR_LEVEL_TILE) continue;
         f->state = IR_STATE_MAPPED;
         Staging s = {.ctx = ctx, .module = ctx->module, .warps = gemm_warps(ctx, f)};
+        stage_lift_views(f);
         int64_t rows = stage_wants_boxes(ctx, f);
         if (rows) {
             s.warps = gemm_warps_wgmma(rows);

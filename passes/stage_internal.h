@@ -86,6 +86,8 @@ void stage_alloc_boxes(Staging *s, IrBuilder *b, Operand *o, int64_t stages);
 /* Whether the copy engine can bring this load's slice: two ranges of whole extents, the second along the
  * tensor's last axis, its rows in blocks that a swizzle has. */
 bool stage_fits_boxes(PassContext *ctx, const IrOp *load);
+/* Views by whose strides rows lie stand in front of all loops: a copy of a later iteration's slice may come before them. */
+void stage_lift_views(IrFunc *f);
 /* What a stage is filled for: an iteration, of the tile in `tile` or by the leaves of the turns; bool `exists`. */
 typedef struct {
     IrValue *iteration, *tile, *exists;

@@ -12,10 +12,38 @@ int64_t stage_matrices(const IrType *tile) {
 /* ---- How a factor gets there ---- */
 
 /* Copies fill with zeros, stand earlier than the load (nobody may write its tensor), and leave slices by index tiles out. */
+/* What copies can address from anywhere: a tensor, or a view of one by whose strides its rows lie, too. */
+static bool is_memory(const IrValue *tensor) {
+    if (!tensor->def) return true;
+    return !home_of(tensor)->parent && view_joins_rows(home_of(tensor)->func->module, tensor);
+}
+
+static void lift_view(void *context, IrOp *load) {
+    IrFunc *f = context;
+    if (load->opcode != IR_TILE_LOAD || !is_view(load->operands[0]) || is_memory(load->operands[0])) return;
+    IrValue *view = load->operands[0], *memory = memory_of(view), *at[IR_SLICE_MAX_RANK];
+    if (memory->def || !view_joins_rows(f->module, view)) return;
+    IrBuilder b = ir_builder_before(f->body->first);
+    b.span = view->def->span;
+    IrOp *op = ir_op_create(&b, IR_VIEW, 1, &memory, 1, &view->type);
+    op->results[0].name = view->name;
+    IrBuilder inner = ir_builder_at_end(op->regions[0]);
+    inner.span = b.span;
+    unsigned rank = view->type->rank;
+    for (unsigned a = 0; a < rank; a++) at[a] = ir_region_add_arg(op->regions[0], ir_type_index(f->module), view->def->regions[0]->args[a]->name);
+    IrValue *column = at[rank - 1], *row = ir_const_index(&inner, ir_type_extent(memory->type, rank - 1));
+    at[rank - 2] = ir_binary(&inner, IR_ADD, at[rank - 2], ir_binary(&inner, IR_FLOORDIV, column, row));
+    at[rank - 1] = ir_binary(&inner, IR_MOD, column, row);
+    ir_yield(&inner, rank, at);
+    ir_set_operand(load, 0, ir_result(op, 0));
+}
+
+void stage_lift_views(IrFunc *f) { ir_walk(f->body, lift_view, f); }
+
 static bool is_plain_load(const IrOp *load) {
     const IrAttr *pad = ir_attr(load, "pad");
     const char *axes = ir_attr_str(load, "axes", "");
-    return load->opcode == IR_TILE_LOAD && !load->operands[0]->def && (!pad || (pad->kind == IR_ATTR_FLOAT && pad->number == 0)) &&
+    return load->opcode == IR_TILE_LOAD && is_memory(load->operands[0]) && (!pad || (pad->kind == IR_ATTR_FLOAT && pad->number == 0)) &&
            strspn(axes, "rp") == strlen(axes) && load->operands[0]->type->kind == IR_TYPE_TENSOR &&
            load->operands[0]->type->dtype == load->results[0].type->dtype && !is_stored_to(load->operands[0]);
 }
@@ -122,7 +150,8 @@ enum { MAP_NAME = 16 }; /* letters of a tensor's name: the map's has its box beh
 bool stage_fits_boxes(PassContext *ctx, const IrOp *load) {
     const IrType *tile = load->results[0].type, *tensor = load->operands[0]->type;
     IrSlice slice = ir_slice(load);
-    if (tile->rank != 2 || slice.kept != 2 || tensor->rank > IR_MAP_RANK || tensor->strides || strlen(load->operands[0]->name) > MAP_NAME ||
+    if (is_view(load->operands[0]) && !view_joins_rows(ctx->module, load->operands[0])) return false;
+    if (tile->rank != 2 || slice.kept != 2 || tensor->rank > IR_MAP_RANK || tensor->strides || strlen(memory_of(load->operands[0])->name) > MAP_NAME ||
         slice.axes[slice.rank - 1].letter != 'r')
         return false;
     for (unsigned a = 0; a < 2; a++) {

@@ -148,6 +148,29 @@ IrValue *memory_of(IrValue *tensor) {
     return tensor;
 }
 
+enum { PIECE_BYTES = 16 };
+
+int64_t view_joins_rows(IrModule *m, const IrValue *tensor) {
+    if (!is_view(tensor)) return 0;
+    AffCtx *c = m->affs;
+    const IrType *of = tensor->def->operands[0]->type, *t = tensor->type;
+    const IrBlock *region = tensor->def->regions[0];
+    unsigned last = t->rank - 1;
+    int64_t row, all, fewer;
+    if (is_view(tensor->def->operands[0]) || of->strides || of->rank != t->rank || t->rank < 2 || !aff_is_const(of->extents[last], &row) ||
+        !aff_is_const(t->extents[last], &all) || row < 1 || row * (int64_t)dtype_size(t->dtype) % PIECE_BYTES || all <= row || all % row)
+        return 0;
+    if (!aff_is_const(aff_sub(c, of->extents[last - 1], t->extents[last - 1]), &fewer) || fewer < all / row - 1) return 0;
+    const Aff *column = ir_aff_of(m, region->args[last]), *width = aff_const(c, row);
+    for (unsigned a = 0; a <= last; a++) {
+        const Aff *at = ir_aff_of(m, region->args[a]);
+        if (a + 1 == last) at = aff_add(c, at, aff_floordiv(c, column, width));
+        if (a == last) at = aff_mod(c, column, width);
+        if (ir_aff_of(m, region->last->operands[a]) != at || (a + 1 < last && of->extents[a] != t->extents[a])) return 0;
+    }
+    return all / row;
+}
+
 typedef struct {
     const IrBlock *of, *as;
     IrModule *module;

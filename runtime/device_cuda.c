@@ -110,6 +110,11 @@ static RtError encode_map(Cuda *c, const Binding *b, const ArtifactParam *p, uin
         box[i] = p->box[axis];
         ones[i] = 1;
     }
+    if (p->joined > 1) { /* strides stay the tensor's */
+        if (extents[1] < p->joined) return rt_ok();
+        extents[0] *= p->joined;
+        extents[1] -= p->joined - 1;
+    }
     enum { INTERLEAVE_NONE = 0, L2_PROMOTION_256 = 3, FILL_ZEROS = 0 };
     CU(TensorMapEncodeTiled(map, p->tf32 ? CUDA_MAP_TF32 : map_dtype(p->dtype), p->rank, (void *)(uintptr_t)address, extents, strides, box, ones,
                             INTERLEAVE_NONE, map_swizzle(p->swizzle), L2_PROMOTION_256, FILL_ZEROS),

@@ -144,8 +144,10 @@ static unsigned char *read_box(Machine *m, const Inst *inst, const IrTensorMap *
         int64_t flat = 0;
         bool inside = true;
         for (unsigned a = 0; a < map->rank; a++) {
-            int64_t at = inst->operands[5 + a]->cells[thread].i + lane[a];
-            inside = inside && at >= 0 && at < extents[a];
+            int64_t at = inst->operands[5 + a]->cells[thread].i + lane[a], end = extents[a];
+            if (map->joined > 1 && a + 1 == map->rank) end *= map->joined;
+            if (map->joined > 1 && a + 2 == map->rank) end -= map->joined - 1;
+            inside = inside && at >= 0 && at < end;
             flat = flat * extents[a] + at;
         }
         if (inside) memcpy(data + e * size, inst->operands[0]->memory->data + flat * size, (size_t)size);

@@ -16,6 +16,9 @@ LEAST, MOST = "5.9604645e-08", 63  # what f16 keeps to 11 bits once multiplied b
 MOST_PRODUCTS = 7  # in flight at once
 LEAST_DEPTH = 16  # of a product, where there are few channels; 0: as deep as for the most channels
 FEW_RESULTS = 32  # columns of a tile where there are few results; 128: as many as for the most results
+SOME_RESULTS, MANY_RESULTS = 64, 128  # and where there are more; both 128: two sizes of tiles, as the sketch's most results have it
+FEW_CHANNELS = (8, 16)  # of a column of which TAPS_OF_ROW neighbours are multiplied at once; (): columns hold their own channels alone
+TAPS_OF_ROW = 4
 DEALT = 8  # blocks among which neighbouring rows of the last launch are dealt
 TOGETHER = 128  # columns of a tile in which phases of more axes than the last lie side by side; 0: each phase has tiles of its own
 TWO_BLOCKS = 112 << 10  # bytes of shared memory of one of two blocks on a multiprocessor
@@ -155,10 +158,23 @@ class Convolution:
         self.count = math.prod(self.taps)
         if self.count == 1:
             self.depth //= 2  # a loop over channels, so that there is one to copy ahead in
+        self.few = self.of_few_channels()
         self.cut = self.count == 1 or channels > self.depth and not self.merged
         if self.side > 1:  # two blocks of a multiprocessor, each with a tile of the result in shared memory, too
             free = TWO_BLOCKS - self.tile * (self.positions + 4) * 4
             self.stages = max(2, min(self.stages, free // (2 * self.depth * (self.tile + self.positions))))
+
+    def of_few_channels(self):
+        """Forms for launches with few channels, where the sketch is made for few itself."""
+        a = self.last
+        plain = not self.transposed and not self.merged and self.inner == 1 and self.dim > 1 and a.taps > 1 and self.channels <= 2 * max(FEW_CHANNELS, default=0)
+        return [Rows(self, w, below) for below, w in zip((0,) + FEW_CHANNELS, FEW_CHANNELS) if below < self.channels] if plain else []
+
+    def many_channels(self):
+        """Under what condition columns hold their own channels alone: None: always; "": never."""
+        if not self.few:
+            return None
+        return f"{self.all_channels()} > {self.few[-1].width}" if self.channels > self.few[-1].width else ""
 
     def at_once(self, depth):
         """Taps of one iteration: of few channels several, so that less of it is waiting."""
@@ -168,6 +184,8 @@ class Convolution:
     def by_channels(self):
         """Depths of a product, each behind the condition on channels under which it has no more zeros than it must."""
         least = LEAST_DEPTH
+        if self.few:
+            return [(self.many_channels(), "BK", self.depth)]
         if not least or self.cut or self.side > 1 or self.depth <= least:
             return [(None, "BK", self.depth)]
         channels = f"{self.inner_taps} * C" if self.merged else self.all_channels()
@@ -177,7 +195,16 @@ class Convolution:
         """Columns of a tile, each behind the condition on results. Fewer columns ask for less of what all tiles read."""
         if self.side > 1 or self.tile <= FEW_RESULTS:
             return [(None, "BM")]
-        return [(f"{self.all_results()} <= {FEW_RESULTS}", "LM"), (f"{self.all_results()} > {FEW_RESULTS}", "BM")]
+        o, some = self.all_results(), SOME_RESULTS
+        few, more = f"{o} <= {FEW_RESULTS}", f"{o} > {FEW_RESULTS}"
+        if some == MANY_RESULTS or self.tile not in (some, MANY_RESULTS):
+            return [(few, "LM"), (more, "BM")]
+        # Tiles of as many as there may be, where they are not more than a seventh emptier.
+        narrow, wide = (f"4 * ceil({o}, {some}) {than} 7 * ceil({o}, {MANY_RESULTS})" for than in ("<", ">="))
+        return [(few, "LM"), (f"{more} and {narrow}", "SM"), (wide, "WM")]
+
+    def results_constants(self):
+        return f"SM = {SOME_RESULTS}, WM = {MANY_RESULTS}, " if ("WM" in [size for _, size in self.by_results()]) else ""
 
     def pack(self, results):
         """Phases of the last axes are side by side in a tile's columns, as far as they fit there: results that are neighbours in memory."""
@@ -370,19 +397,25 @@ class Convolution:
             views += f"view XP[n: B, {'' .join(f'{a.letter}: {a.size}, ' for a in self.outer)}x: ceil({self.last.size}, {self.inner}) * {self.inner}, c: {channels}] = "
             views += f"XH[n, {''.join(f'{a.letter}, ' for a in self.outer)}x // {self.inner}, x % {self.inner} * {channels} + c];\n"
         wide = "MT = 1024, " if self.dim == 1 else ""
+        views += "".join(f.views() for f in self.few)
+        own = self.many_channels() != ""
+        prepared = f"    XH = alloc([B, {', '.join(self.kept())}, {phases}{channels}], dtype=f16)\n" if own else ""
+        turned = f"    FH = alloc([{math.prod(self.phases) * self.count}, {self.rows()}, {channels}], dtype=f16)\n" if own else ""
         text = f"""
 sketch {self.name}_product implements {self.name} {{
     symbols: {self.symbols()};
     tensors: {self.tensors(self.flat or self.plane)}
-    constexpr: BM = {self.tile}, LM = {min(self.tile, FEW_RESULTS)}, BN = {self.positions}, BK = {self.depth}, LK = {min(self.depth, LEAST_DEPTH)}, ST = {self.stages}, CB = {next(d for d in (16, 32, 64) if d >= min(self.channels, 64))}, T = {self.columns()}, {wide}FM = 64, FN = 64, FK = 16, RG = {self.group}, RS = {DEALT};
+    constexpr: BM = {self.tile}, LM = {min(self.tile, FEW_RESULTS)}, {self.results_constants()}BN = {self.positions}, BK = {self.depth}, LK = {min(self.depth, LEAST_DEPTH)}, ST = {self.stages}, CB = {next(d for d in (16, 32, 64) if d >= min(self.channels, 64))}, T = {self.columns()}, {wide}FM = 64, FN = 64, FK = 16, RG = {self.group}, RS = {DEALT};
 {lines(views, 1)}
-    XH = alloc([B, {', '.join(self.kept())}, {phases}{channels}], dtype=f16)
-    XW = alloc([{self.marks()}], dtype=i32)
-{f"    XS = alloc([B], dtype=i32){chr(10)}" if self.dim == 3 else ""}    FH = alloc([{math.prod(self.phases) * self.count}, {self.rows()}, {channels}], dtype=f16)
-    FS = alloc([{self.rows()}])
+{prepared}{"".join(f.workspaces() for f in self.few)}    XW = alloc([{self.marks()}], dtype=i32)
+{f"    XS = alloc([B], dtype=i32){chr(10)}" if self.dim == 3 else ""}{turned}    FS = alloc([{self.rows()}])
     FW = alloc([{self.rows()}], dtype=i32)
 {f"    FF = alloc([{math.prod(self.phases) * self.count}, {self.rows()}, {channels}]){chr(10)}" if self.by_taps() else ""}"""
-        return text + self.clear() + self.prepare_weights() + self.prepare_input() + self.product() + self.rest() + "}\n"
+        few = [under([f.condition()], f.prepare_weights() + f.prepare_input()) for f in self.few]
+        if own:
+            few.append(under([self.many_channels()], self.prepare_weights() + self.prepare_input()) if self.few else self.prepare_weights() + self.prepare_input())
+        few += [under([results, f.condition()], f.product(columns)) for f in self.few for results, columns in self.by_results()]
+        return text + self.clear() + "".join(few) + (self.product() if own else "") + self.rest() + "}\n"
 
     stages, group = 3, 32
 
@@ -399,8 +432,11 @@ sketch {self.name}_product implements {self.name} {{
 
     def prepare_weights(self):
         width = "BK" if not self.cut else str(-(-self.channels // 16) * 16)
-        return nest([f"o in range({self.rows()})"], f"""f = alloc([{math.prod(self.phases) * self.count}, {width}])
-load(G[o, :, 0:{width}] -> f, pad=0)
+        return self.weights("G", "FH", math.prod(self.phases) * self.count, width)
+
+    def weights(self, view, target, taps, width, more=""):
+        return nest([f"o in range({self.rows()})"], f"""f = alloc([{taps}, {width}])
+load({view}[o, :, 0:{width}] -> f, pad=0)
 most = max(max(abs(f), axis=1), axis=0)
 least = min(min(where(f == 0, inf, abs(f)), axis=1), axis=0)
 e = where(most > 0, floor(log2(most)), 0)
@@ -410,7 +446,7 @@ store(wide -> FW[o])
 s = exp2(e - 24)
 store(s -> FS[o])
 h = cast(f * exp2(14 - e), f16)
-store(h -> FH[:, o, 0:{width}])""" + f"\nstore(f -> FF[:, o, 0:{width}])" * self.by_taps())
+store(h -> {target}[:, o, 0:{width}])""" + (f"\n{more}" if more else f"\nstore(f -> FF[:, o, 0:{width}])" * self.by_taps()))
 
     def prepare_input(self):
         if not self.merged:
@@ -438,6 +474,10 @@ store(h -> FH[:, o, 0:{width}])""" + f"\nstore(f -> FF[:, o, 0:{width}])" * self
             loops.insert(1, f"q in range(0, ceil({self.all_channels()}, CB))")
         mark = ("t*T" + f"*{a.stride}" * (self.merged and a.stride > 1) + "//MT") if self.dim == 1 else ""  # by places of the input
         mark = ", ".join(["n"] + [o.letter for o in self.outer] + ([f"min({mark}, ceil(L, MT) - 1)"] if mark else []))
+        return self.turned_input(loops, tile, x, turned, target, mark)
+
+    def turned_input(self, loops, tile, x, turned, target, mark):
+        """A tile of the input, rounded and marked; what is turned so that channels come last."""
         body = f"""x = alloc([{tile}])
 load({x} -> x, pad=0)
 most = max(max(abs(x), axis=1), axis=0)
@@ -505,9 +545,6 @@ store(h -> {target})"""
     def product_by(self, columns, depth, size):
         """In tiles of so many columns and so deep; size: of the depth."""
         whole = f"ceil({self.all_channels()}, BK)" if self.cut else ""
-        epilogue = f"s = alloc([{columns}])\nload(FS[o*{columns}:(o+1)*{columns}] -> s{', pad=0' * (self.side > 1)})\nacc *= s\n"  # a tile is reshaped whole
-        if self.bias:
-            epilogue += f"z = alloc([{columns}])\nload(Z[o*{columns}:(o+1)*{columns}] -> z)\nacc += z\n"
         if self.flat:
             total = " * ".join(a.out for a in self.axes)
             loops, phase = ["n in range(B)", f"x in range(0, ceil({total}, BN))", f"o in range(0, ceil({self.all_results()}, {columns}))"], ["0"] * self.dim
@@ -540,6 +577,12 @@ store(h -> {target})"""
     load({x(t)} -> v{i}, pad=0)
     gemm(v{i}, f{i}, acc, trans_b=true)
 """ for i, t in zip([""] if many == 1 else range(many), taps))
+        return self.multiplied(loops, columns, trips, products)
+
+    def multiplied(self, loops, columns, trips, products):
+        epilogue = f"s = alloc([{columns}])\nload(FS[o*{columns}:(o+1)*{columns}] -> s{', pad=0' * (self.side > 1)})\nacc *= s\n"  # a tile is reshaped whole
+        if self.bias:
+            epilogue += f"z = alloc([{columns}])\nload(Z[o*{columns}:(o+1)*{columns}] -> z)\nacc += z\n"
         return nest(loops, f"""acc = alloc([BN, {columns}], init=0)
 @llm_hint("pipeline", stages=ST)
 for k in range({trips}):
@@ -631,6 +674,78 @@ load(XS[n] -> wi)
 {weights}if max(wi, worst) > 0:
     for e in range(ceil({planes} - h, RS)):
 {lines(rows, 2)}""")
+
+
+class Rows:
+    """A convolution's form for `width` channels at most: of TAPS_OF_ROW columns that neighbouring taps meet, the channels are one row of
+    the product's factor, and of the weights, with zeros for what is no tap. The copy engine takes 2 clocks for a row of 32 bytes and 4 for one of 128.
+    Where the neighbours lie side by side, the rows are views of the input, which overlap; of a dilated one they are written each."""
+
+    def __init__(self, c, width, below):
+        self.c, self.width, self.below, self.row = c, width, below, width * TAPS_OF_ROW
+        self.apart = c.last.dilation > 1
+        self.taps = [a.taps for a in c.outer] + [-(-c.last.taps // TAPS_OF_ROW)]  # the last: groups of them
+        self.input, self.view, self.weights = f"X{width}", f"X{width}" if self.apart else f"XR{width}", f"F{width}"
+        self.positions = plus(c.last.out, (self.taps[-1] - 1) * TAPS_OF_ROW * c.last.dilation)
+
+    def condition(self):
+        channels = self.c.all_channels()
+        return " and ".join([f"{channels} > {self.below}"] * (self.below > 0) + [f"{channels} <= {self.width}"] * (self.below == 0 or self.c.channels > self.width))
+
+    def views(self):
+        c = self.c
+        tap = digits("e", self.taps)
+        last = plus(f"{tap[-1]} * {TAPS_OF_ROW}" if tap[-1] != "0" else "", f"c // {self.width}")
+        text = f"view G{self.width}[o: O, e: {math.prod(self.taps)}, c: {self.row}] = F[o, c % {self.width}, {', '.join(tap[:-1] + [last])}] pad 0;\n"
+        outer, at = "".join(f"{a.letter}: {a.size}, " for a in c.outer), "".join(f"{a.letter}, " for a in c.outer)
+        if self.apart:
+            x = plus("x", f"c // {self.width} * {c.last.pace}", -c.last.padding)
+            return text + f"view XV{self.width}[n: B, {outer}x: {self.positions}, c: {self.row}] = X[n, c % {self.width}, {at}{x}] pad 0;\n"
+        return text + f"view {self.view}[n: {self.images()}, {outer}x: {self.positions}, c: {self.row}] = {self.input}[n, {at}x + c // {self.width}, c % {self.width}];\n"
+
+    def images(self):
+        """As many as there are; none where the form is not taken."""
+        channels = f"max({self.c.all_channels()}, 1)"
+        return f"B * (min(1, {self.width} // {channels})" + (f" - min(1, {self.below} // {channels})" if self.below else "") + ")"
+
+    def workspaces(self):
+        c = self.c
+        sizes = "".join(f"{a.size}, " for a in c.outer)
+        columns = self.positions if self.apart else plus(self.positions, TAPS_OF_ROW - 1)
+        return (f"    {self.input} = alloc([{self.images()}, {sizes}{columns}, {self.row if self.apart else self.width}], dtype=f16)\n"
+                f"    {self.weights} = alloc([{math.prod(self.taps)}, {c.rows()}, {self.row}], dtype=f16)\n")
+
+    def prepare_weights(self):
+        kept = f"g = alloc([{self.c.count}, 16])\nload(G[o, :, 0:16] -> g, pad=0)\nstore(g -> FF[:, o, 0:16])"
+        return self.c.weights(f"G{self.width}", self.weights, math.prod(self.taps), self.row, kept)
+
+    def prepare_input(self):
+        c, t = self.c, "t*32:(t+1)*32"
+        columns = self.positions if self.apart else plus(self.positions, TAPS_OF_ROW - 1)
+        loops = ["n in range(B)"] + [f"{o.letter} in range({o.size})" for o in c.outer] + [f"t in range(0, ceil({columns}, 32))"]
+        at = "".join(f"{o.letter}, " for o in c.outer)
+        mark = ", ".join(["n"] + [o.letter for o in c.outer])
+        if self.apart:
+            return c.turned_input(loops, f"32, {self.row}", f"XV{self.width}[n, {at}{t}, :]", "x", f"{self.input}[n, {at}{t}, :]", mark)
+        shifted = "t*32 - {0}:(t+1)*32 - {0}".format(c.last.padding) if c.last.padding else t
+        return c.turned_input(loops, f"{self.width}, 32", f"X[n, 0:{self.width}, {at}{shifted}]", "transpose(x, [1, 0])", f"{self.input}[n, {at}{t}, :]", mark)
+
+    def product(self, columns):
+        c = self.c
+        loops, phase = c.tiles("BN", columns)
+        tap = digits("k", self.taps)
+        at = []
+        for a, t in zip(c.outer, tap):
+            step = f"({t}) * {a.pace}" if a.dilation > 1 else t
+            at.append((f"{a.letter} * {a.stride}" if a.stride > 1 else a.letter) + f" + {step}" + (f" - {a.padding}" if a.padding else ""))
+        begin, end = (plus(x, f"({tap[-1]}) * {TAPS_OF_ROW * c.last.dilation}" if tap[-1] != "0" else "") for x in ("x*BN", "(x+1)*BN"))
+        factors = f"""    f = alloc([{columns}, {self.row}])
+    load({self.weights}[k, o*{columns}:(o+1)*{columns}, :] -> f, pad=0)
+    v = alloc([BN, {self.row}])
+    load({self.view}[n, {''.join(f'{r}, ' for r in at)}{begin}:{end}, :] -> v, pad=0)
+    gemm(v, f, acc, trans_b=true)
+"""
+        return c.multiplied(loops, columns, math.prod(self.taps), factors)
 
 
 DEPTHWISE = """

@@ -18,6 +18,13 @@ def main():
     # Marks of rows in groups, some of them set; several taps an iteration; columns that hold the taps of two axes; tiles no wider than rows.
     grouped = Convolution("grouped", 2, 5, 3, padding=1, results=32)
     sixteen = Convolution("sixteen", 2, 16, (3, 5), results=32)
+    several = Convolution("several", 1, 16, 15, dilation=2, results=32)
+    # Neighbouring columns that are one row of a box: taps that fill it and taps that do not, in two groups; zeros beside the rows; many results;
+    # dilated ones; channels for which there are three forms.
+    apart = Convolution("apart", 2, 16, (3, 5), padding=(1, 2), dilation=(1, 3), results=64)
+    wider = Convolution("wider", 2, 32, (2, 3), results=64)
+    rows = Convolution("rows", 2, 16, (3, 5), padding=(1, 2), results=128)
+    whole = Convolution("whole", 3, 16, (2, 1, 4), results=32, sizes=(8, 8, 80))
     joined = Convolution("joined", 3, 3, 3, results=16, sizes=(8, 8, 8))
     # Tiles of positions that cross rows, of planes: padded ones, and of rows that are none of a column's taps.
     crossing = Convolution("crossing", 3, 3, (3, 5, 7), padding=(0, 2, 1), results=16, sizes=(8, 56, 16))
@@ -26,19 +33,28 @@ def main():
     dealt = Convolution("dealt", 2, 4, 3, results=32)
     phased = Convolution("phased", 1, 4, 3, stride=2, transposed=True, results=32)
     deep = Convolution("deep", 3, 4, (2, 3, 3), stride=2, transposed=True, results=16, sizes=(8, 8, 8))
-    forms = {"products of an iteration": sixteen.at_once(16) == 3, "joined axes": len(joined.joined) == 2 and len(grouped.joined) == 1,
+    forms = {"products of an iteration": several.at_once(16) == 3, "few channels": [[f.width for f in c.few] for c in (rows, whole, apart, wider, several, uneven)] == [[8, 16]] * 4 + [[]] * 2,
+             "rows apart": apart.few[0].apart and not rows.few[0].apart, "columns of a tile": [c for _, c in rows.by_results()] == ["LM", "SM", "WM"], "joined axes": len(joined.joined) == 2 and len(grouped.joined) == 1,
              "positions": short.positions == 64 and sixteen.positions == 128, "planes": joined.plane and crossing.plane and not short.plane}
     bad = [what for what, right in forms.items() if not right]
     bad += [] if "load(G[o, :, 0:112] -> f, pad=0)" in uneven.sketch() else ["columns that nothing sets"]
     with tempfile.TemporaryDirectory() as name:
         for c, sizes, data in ((marked, "B=1, C=4, L=4200, O=5", "X: normal(0, 20)"), (uneven, "B=1, C=100, H=5, W=7, O=3", "X: uniform(0, 1)"),
                                (grouped, "B=1, C=3, H=70, W=9, O=3", "X: normal(0, 20)"), (sixteen, "B=1, C=13, H=5, W=9, O=3", "X: uniform(0, 1)"),
+                               (several, "B=1, C=13, L=50, O=3", "X: uniform(0, 1)"),
+                               (apart, "B=1, C=13, H=6, W=9, O=35", "X: normal(0, 20)"), (apart, "B=1, C=7, H=5, W=40, O=3", "X: uniform(0, 1)"),
+                               (wider, "B=1, C=6, H=3, W=40, O=3", "X: uniform(0, 1)"), (wider, "B=1, C=11, H=4, W=9, O=130", "X: uniform(0, 1)"), (wider, "B=1, C=19, H=3, W=40, O=3", "X: normal(0, 20)"), 
+                               (rows, "B=1, C=7, H=5, W=9, O=11", "X: normal(0, 20)"),
+                               (rows, "B=1, C=13, H=6, W=9, O=35", "X: normal(0, 20)"), (rows, "B=2, C=16, H=5, W=140, O=67", "X: uniform(0, 1)"), (whole, "B=1, C=5, D=3, H=3, W=70, O=33", "X: uniform(0, 1)"),
                                (joined, "B=1, C=3, D=4, H=5, W=9, O=3", "X: normal(0, 20)"), (crossing, "B=1, C=3, D=4, H=30, W=11, O=3", "X: normal(0, 20)"),
                                (crossing, "B=2, C=2, D=3, H=9, W=5, O=3", "X: uniform(0, 1)"), (short, "B=1, C=30, H=9, W=7, O=3", "X: uniform(0, 1)"), (dealt, "B=1, C=3, H=280, W=5, O=3", "X: normal(0, 20)"),
                                (phased, "B=1, C=4, L=9000, O=5", "X: normal(0, 20)"), (deep, "B=1, C=3, D=3, H=140, W=5, O=3", "X: normal(0, 20)")):
             file = pathlib.Path(name) / f"{c.name}.sketch"
             file.write_text(f"operator {c.name} {{\n{c.head()}\n\n{c.equation()}\n\n    case small {{ {sizes}; {data}; F: uniform(-1, 1) }}\n}}\n{c.sketch()}")
             done = subprocess.run([sketchc, "verify", file, "-t", "openmp", "--no-ragged", "-q"], capture_output=True, text=True)
+            if c in (rows, whole, wider):  # the copy engine brings them
+                made = subprocess.run([sketchc, file, "-t", "cuda", "--arch=sm_90a", "-q", "-o", "-"], capture_output=True, text=True).stdout
+                bad += [f"{c.name}: no map of {f.input} joins rows" for f in c.few if f"tma_load(&{f.input}_box" not in made or f"x{f.row}_joined4, " not in made]
             if done.returncode:
                 bad.append(f"{c.name}: status {done.returncode}\n{done.stdout[-800:]}{done.stderr[-800:]}")
     print("\n".join(bad))

@@ -128,9 +128,14 @@ static void test_map_of_workspace(void) {
     CHECK_STR(artifact_check(a, arena), "an extent is missing");
     for (unsigned i = 0; i < 2; i++) a->params[7].extents[i] = formula(a, i ? "num_sms" : "B");
     CHECK(artifact_check(a, arena) == NULL);
+    a->params[7].joined = 257;
+    CHECK_STR(artifact_check(a, arena), "the map 'w_box' joins rows that there are not");
+    a->params[7].joined = 4;
+    CHECK(artifact_check(a, arena) == NULL);
     artifact_write(a, &text);
     Artifact *b = artifact_read(arena, text.data, text.len, &error);
     CHECK_STR(error ? error : "", "");
+    CHECK(b && b->params[7].joined == 4 && b->params[0].joined == 0);
     CHECK(b && b->params[7].tensor == 6 && b->params[7].rank == 2 && b->params[7].extents[0] && b->params[7].extents[1]);
     str_release(&text);
     arena_destroy(arena);

@@ -290,6 +290,9 @@ static void test_engine(void) {
             "the map m has another dtype than its tensor");
     rejects("kernel (tensor %A: ptr<f16, global> in, map %m: ptr<f16, map> of A [8, 64] swizzle 64)", "",
             "a row of the box of the map m is a multiple of 16 bytes, and within the swizzle");
+    accepts("kernel (tensor %A: ptr<f16, global> in of tensor<[M, 16] x f16>, symbol %M: index, map %m: ptr<f16, map> of A [8, 64] swizzle 128 joined 4)", "");
+    rejects("kernel (tensor %A: ptr<f16, global> in, map %m: ptr<f16, map> of A [8] swizzle 0 joined 4)", "",
+            "the map m joins rows of a tensor of one axis");
     rejects(mapped, "%z = const() {value = 0} : index\n%full = mbar.alloc() {arrivals = 1} : buf<2 x [1] x u64, shared>\n"
             "%b = buf.alloc() {tma = 128} : buf<2 x [64, 64] x f16, shared>\n%w = const() {value = 64} : index\n"
             "%t = tma.copy(%X, %b, %z, %b, %z, %z, %w, %z, %w) {axes = \"rr\", extents = [64, 64]} : token",
