@@ -20,8 +20,9 @@
 #include "passes_internal.h"
 
 /* WARPS of a multiprocessor fill it. Parts are so short that blocks fill the machine once (WARPS = 0: the switch, walks are never
- * divided), and no longer than would fill it FILLS times, as long as they have LEAST_WAY iterations. A block has up to MOST_WARPS. */
-enum { WARPS = 24, FILLS = 4, LEAST_WAY = 16, MOST_WARPS = 8, LANES_WARP = 32 };
+ * divided), and no longer than would fill it FILLS times, as long as they have LEAST_WAY iterations. A warp has WARP_BYTES of the tile that is stored, as assign_layouts
+ * gives them, a block up to MOST_WARPS. */
+enum { WARPS = 24, FILLS = 4, LEAST_WAY = 16, MOST_WARPS = 8, WARP_BYTES = 512 };
 
 typedef struct {
     PassContext *ctx;
@@ -30,7 +31,7 @@ typedef struct {
     OpList ops;
     IrOp *walk;
     const Aff *blocks, *most; /* of the kernel; iterations of the longest walk */
-    int64_t lanes;            /* of the largest tile that is stored */
+    int64_t bytes;            /* of the largest tile that is stored */
 } Walk;
 
 /* ---- Which ---- */
@@ -72,9 +73,10 @@ static bool stays_apart(Walk *w) {
         if (op->region_count || is_terminator(op) || is_repeatable(op)) continue;
         bool plain = op->opcode == IR_TILE_STORE && op->block == w->walk->regions[0] && strcmp(ir_attr_str(op, "mode", "set"), "set") == 0;
         if (!plain || !is_only_stored_once(op->operands[1]) || !leaves_behind(w, op)) return false;
-        int64_t lanes = 1;
-        for (unsigned a = 0; a < op->operands[0]->type->rank; a++) lanes *= ir_type_extent(op->operands[0]->type, a);
-        if (lanes > w->lanes) w->lanes = lanes;
+        const IrType *tile = op->operands[0]->type;
+        int64_t bytes = (int64_t)dtype_size(tile->dtype);
+        for (unsigned a = 0; a < tile->rank; a++) bytes *= ir_type_extent(tile, a);
+        if (bytes > w->bytes) w->bytes = bytes;
         stores = true;
     }
     return stores;
@@ -119,7 +121,7 @@ static void divide(Walk *w) {
     AffCtx *c = w->m->affs;
     const Aff *one = aff_const(c, 1);
     int64_t warps = 1;
-    while (warps < MOST_WARPS && warps * LANES_WARP < w->lanes) warps *= 2;
+    while (warps < MOST_WARPS && 2 * warps * WARP_BYTES <= w->bytes) warps *= 2;
     const Aff *sms = aff_sym(c, "num_sms");
     func_add_symbol(w->func, (DerivedSymbol){sms, sms}); /* the device's */
     const Aff *places = aff_mul(c, sms, aff_const(c, WARPS / warps));
