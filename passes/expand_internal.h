@@ -206,10 +206,16 @@ typedef struct {
     const IrType *type; /* of an element */
     unsigned rank;
     int64_t pitch[DIST_MAX_RANK], elements; /* memory */
+    int64_t first;      /* where lane 0 is */
+    bool own;           /* the lanes that this block of the cluster holds, coordinates counted from its first */
 } Exchange;
 /* Puts a tile where it can be read; absent lanes and padding hold `fill`, or anything when null.
  * in_memory: in scratch on a CPU too, to be worked on. A barrier must follow. */
 Exchange exchange_put(Expand *x, IrValue *tile, IrValue *fill, bool in_memory);
+/* For lines along the last axis: `line` places for each, the lanes from the place `first` on. own: only this block's lanes. */
+Exchange exchange_put_lines(Expand *x, IrValue *tile, IrValue *fill, int64_t line, int64_t first, bool own);
+/* How the lanes of one block of the cluster lie, coordinates counted from its first. */
+Dist dist_in_block(const Dist *dist);
 IrValue *exchange_get(IrBuilder *b, const Exchange *e, IrValue *const *coordinates);
 IrValue *exchange_offset(IrBuilder *b, const Exchange *e, IrValue *const *coordinates);
 /* A reshape or transpose whose lanes only the reshape behind it has. */

@@ -19,6 +19,7 @@ typedef struct {
     int64_t rows, n;          /* lines, and lanes of one */
     int64_t segments, length; /* of a line */
     int64_t threads, rounds;
+    int64_t line, begin, end; /* places of a line in memory, those from `begin` to `end` without a lane; line 0: segments end with the lanes */
     Exchange lanes;
 } Lines;
 
@@ -27,7 +28,7 @@ typedef struct {
     IrBuilder b;
     IrOp *loop;          /* null: there is one round */
     IrValue *row, *live; /* live null: always */
-    IrValue *first;      /* first lane of its segment */
+    IrValue *segment, *first; /* its number in the line, its first lane */
     IrValue *at[DIST_MAX_RANK];
 } Unit;
 
@@ -88,6 +89,7 @@ static Unit open_rounds(const Lines *l) {
         u.row = ir_binary(&u.b, IR_FLOORDIV, unit, constant(&u.b, l->segments));
         segment = ir_binary(&u.b, IR_MOD, unit, constant(&u.b, l->segments));
     }
+    u.segment = segment;
     u.first = index_mul_const(&u.b, segment, l->length);
     if (l->rounds * l->threads != l->rows * l->segments)
         u.live = index_less(&u.b, u.row, constant(&u.b, l->rows));
@@ -110,7 +112,7 @@ static void close_rounds(Unit *u) {
 static IrValue *lane_number(const Lines *l, IrBuilder *b, const Unit *u, IrValue *j, IrValue **mask) {
     IrValue *lane = ir_binary(b, IR_ADD, u->first, j);
     *mask = u->live;
-    if (l->segments * l->length != l->n)
+    if (l->segments * l->length != l->n && !l->line)
         *mask = mask_and(b, *mask, index_less(b, lane, constant(b, l->n)));
     return lane;
 }
@@ -161,6 +163,33 @@ typedef struct {
 
 static bool in_registers(const Scan *s) {
     return s->l.x->gpu && s->l.segments > 1 && s->l.length <= SEGMENT_MOST;
+}
+
+/* Where short segments do not end with their line, neutral places behind it are cheaper than a condition for each lane. */
+enum { FILL_ENDS = 1 /* the switch */ };
+
+static void find_places(Scan *s) {
+    Lines *l = &s->l;
+    int64_t all = l->segments * l->length, size = (int64_t)dtype_size(l->op->results[0].type->dtype);
+    Dist d = dist_of(l->op->operands[0]->type);
+    int64_t padded = d.padded[l->axis], first = s->reverse ? all - l->n : 0, line = padded + first > all ? padded + first : all;
+    if (!FILL_ENDS || !in_registers(s) || all == l->n || l->rounds > 1 || l->axis + 1 != l->rank) return;
+    if (l->x->shared_bytes + l->rows * line * size > l->x->ctx->target->shared_bytes_block) return;
+    l->line = line;
+    l->begin = s->reverse ? 0 : padded, l->end = s->reverse ? first : all;
+}
+
+static void fill_ends(const Scan *s, Unit *u) {
+    const Lines *l = &s->l;
+    IrBuilder *b = &u->b;
+    IrValue *at[DIST_MAX_RANK];
+    memcpy(at, u->at, sizeof at);
+    for (int64_t done = l->begin; done < l->end; done += l->segments) {
+        IrValue *mask = u->live;
+        at[l->axis] = index_add(b, u->segment, constant(b, done - l->lanes.first));
+        if (l->end - done < l->segments) mask = mask_and(b, mask, index_less(b, u->segment, constant(b, l->end - done)));
+        masked_store(b, s->neutral, l->lanes.memory, exchange_offset(b, &l->lanes, at), mask);
+    }
 }
 
 /* The sums of the segment's lanes from its first one on. */
@@ -278,10 +307,19 @@ void expand_scan(Expand *x, IrOp *op) {
         return;
     }
     scratch_begin(x);
-    s.l.lanes = exchange_put(x, op->operands[0], s.neutral, true);
+    find_places(&s);
+    s.l.lanes = s.l.line ? exchange_put_lines(x, op->operands[0], s.neutral, s.l.line, s.reverse ? s.l.end : 0, false)
+                         : exchange_put(x, op->operands[0], s.neutral, true);
     if (s.l.segments > 32) s.totals = scratch_array(x, result->type->dtype, x->num_warps, "totals");
-    expand_barrier(x);
-    Unit u = open_rounds(&s.l);
+    Unit u;
+    if (s.l.line) {
+        u = open_rounds(&s.l);
+        fill_ends(&s, &u);
+        expand_barrier(x);
+    } else {
+        expand_barrier(x);
+        u = open_rounds(&s.l);
+    }
     IrValue *before = before_segment(&s, &u);
     scan_segment(&s, &u, before);
     close_rounds(&u);
