@@ -246,11 +246,20 @@ IrValue *exchange_get(IrBuilder *b, const Exchange *e, IrValue *const *coordinat
 
 /* ---- Results read from exchanged operands ---- */
 
-void result_map_open(Expand *x, IrValue *result, ResultMap *r) {
+static void open_result_map(Expand *x, IrValue *result, ResultMap *r, bool in_block) {
     IrValue *index[DIST_MAX_DIMS];
     r->dist = dist_of(result->type);
     r->map = dist_map(x, &r->dist, 1, result->type->dtype, &r->inner, index);
-    for (unsigned a = 0; a < r->dist.rank; a++) r->at[a] = coordinate(x, &r->inner, &r->dist, a, index);
+    Dist places = in_block ? dist_in_block(&r->dist) : r->dist;
+    for (unsigned a = 0; a < r->dist.rank; a++) r->at[a] = coordinate(x, &r->inner, &places, a, index);
+}
+
+void result_map_open(Expand *x, IrValue *result, ResultMap *r) {
+    open_result_map(x, result, r, false);
+}
+
+void result_map_open_in_block(Expand *x, IrValue *result, ResultMap *r) {
+    open_result_map(x, result, r, true);
 }
 
 void result_map_close(Expand *x, IrValue *result, ResultMap *r, IrValue *element) {

@@ -178,6 +178,9 @@ void expand_store(Expand *x, IrOp *op);
 void expand_update(Expand *x, IrBuilder *b, const char *kind, unsigned operand_count,
                    IrValue *const *operands);
 void expand_reduce(Expand *x, IrOp *op);
+/* What the blocks of the cluster found, of 4 or 8 bytes and the same in all threads of a block, in the order of their ranks: an array that all threads may
+ * read until the block's next barrier. In a loop a barrier of the block stands between reading and the next run. */
+IrValue *expand_found_by_blocks(Expand *x, IrValue *value);
 void expand_convert(Expand *x, IrOp *op);
 bool expand_along(Expand *x, IrOp *op); /* false: none of the ops of expand_exchange.c and below */
 void expand_scan(Expand *x, IrOp *op);  /* expand_lines.c */
@@ -231,6 +234,7 @@ typedef struct {
     IrValue *at[DIST_MAX_RANK];
 } ResultMap;
 void result_map_open(Expand *x, IrValue *result, ResultMap *r);
+void result_map_open_in_block(Expand *x, IrValue *result, ResultMap *r); /* coordinates count from the block's first lane */
 void result_map_close(Expand *x, IrValue *result, ResultMap *r, IrValue *element);
 void expand_insert(Expand *x, IrOp *op);
 
