@@ -341,7 +341,7 @@ void expand_scan(Expand *x, IrOp *op) {
         expand_bind_scalar(x, result, s.neutral);
         return;
     }
-    scratch_begin(x);
+    if (x->b.block != x->to->body || x->scratch_pointers.len) scratch_begin(x); /* else nobody has read anything there */
     find_places(&s);
     int64_t line = s.l.line || blocks == 1 ? s.l.line : s.l.n;
     s.l.lanes = line ? exchange_put_lines(x, op->operands[0], s.neutral, line, s.reverse ? s.l.end : 0, blocks > 1)

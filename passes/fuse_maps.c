@@ -5,6 +5,8 @@
  *         disappears. On a GPU not where a few loads of global memory would stand between stores under masks, or sines.
  *         What is computed element by element and then stored by pieces, under masks, so much that it fills registers, is computed piece by
  *         piece, each in front of its store: the first store does not wait for the last element.
+ *         Maps that keep nothing and make many lanes of a function, each dozens of instructions, take rounds, too: what runs once in a straight line
+ *         comes from the cache of instructions slower than it is executed.
  *         Where a kernel's registers are promised to several blocks, maps that bring many elements from shared to global memory take
  *         rounds of ROUND rows: addresses of all at once would not fit.
  * needs:  kernel level.
@@ -263,12 +265,31 @@ static bool takes_rounds(const IrOp *map) {
     return shared;
 }
 
+/* Rounds of how many rows, at least LEAST_ROUND and of MOST_LANES elements at most, where the map keeps nothing and makes functions of more (0 turns it
+ * off); 0: none. What is loaded in a round is under way at once. */
+enum { MOST_LANES = 16, LEAST_ROUND = 4 };
+
+static int64_t rounds_of_functions(const IrOp *map) {
+    const IrAttr *extents = ir_attr(map, "extents");
+    int64_t all = 1, round = MOST_LANES, first = extents->count ? extents->ints[0] : 1;
+    bool makes = false;
+    if (!MOST_LANES || map->result_count || extents->count > MOST_AXES) return 0;
+    for (size_t i = 0; i < extents->count; i++) all *= extents->ints[i];
+    for (const IrOp *op = map->regions[0]->first; op; op = op->next) {
+        if (op->region_count || op->opcode == IR_FRAG_GET) return 0;
+        makes |= ir_math_info(op->opcode) != NULL;
+    }
+    if (!makes || all <= MOST_LANES) return 0;
+    while (round && (first % round || round * (all / first) > MOST_LANES)) round--;
+    return round * (all / first) >= LEAST_ROUND ? round : 0;
+}
+
 /* map [32, 2] (%i, %j) { f(%i, %j) }  =>  for (%r < 2) { map [16, 2] (%i, %j) { f(16 %r + %i, %j) } } */
-static void roll(IrOp *map) {
+static void roll(IrOp *map, int64_t rows) {
     const IrAttr *extents = ir_attr(map, "extents");
     IrBuilder b = ir_builder_before(map);
     b.span = map->span;
-    IrOp *loop = ir_for(&b, ir_const_index(&b, 0), ir_const_index(&b, extents->ints[0] / ROUND), ir_const_index(&b, 1), 0, NULL, "round");
+    IrOp *loop = ir_for(&b, ir_const_index(&b, 0), ir_const_index(&b, extents->ints[0] / rows), ir_const_index(&b, 1), 0, NULL, "round");
     ir_attr_set_int(loop, "unroll", 1);
     IrBuilder in = ir_builder_at_end(loop->regions[0]);
     ir_op_move_to_end(map, loop->regions[0]);
@@ -276,21 +297,24 @@ static void roll(IrOp *map) {
     IrBlock *body = map->regions[0];
     IrBuilder inner = ir_builder_before(body->first);
     inner.span = map->span;
-    IrValue *first = ir_binary(&inner, IR_MUL, loop->regions[0]->args[0], ir_const_index(&inner, ROUND));
+    IrValue *first = ir_binary(&inner, IR_MUL, loop->regions[0]->args[0], ir_const_index(&inner, rows));
     IrValue *own = body->args[0], *index = ir_binary(&inner, IR_ADD, first, own);
     ir_replace_uses(own, index);
     ir_set_operand(index->def, index->def->operands[0] == first ? 1 : 0, own);
     int64_t shorter[MOST_AXES];
-    for (size_t i = 0; i < extents->count; i++) shorter[i] = i ? extents->ints[i] : ROUND;
+    for (size_t i = 0; i < extents->count; i++) shorter[i] = i ? extents->ints[i] : rows;
     ir_attr_set_ints(map, "extents", extents->count, shorter);
 }
 
-static void roll_block(IrBlock *block) {
+static void roll_block(const IrFunc *func, IrBlock *block) {
     for (IrOp *op = block->first, *next; op; op = next) {
         next = op->next;
         for (unsigned r = 0; r < op->region_count; r++)
-            if (op->regions[r] && op->opcode != IR_MAP) roll_block(op->regions[r]);
-        if (op->opcode == IR_MAP && takes_rounds(op)) roll(op);
+            if (op->regions[r] && op->opcode != IR_MAP) roll_block(func, op->regions[r]);
+        if (op->opcode != IR_MAP) continue;
+        bool many = ir_func_attr_int(func, "min_blocks", 1) > 1 && takes_rounds(op);
+        int64_t rows = many ? ROUND : rounds_of_functions(op);
+        if (rows) roll(op, rows);
     }
 }
 
@@ -373,8 +397,9 @@ bool pass_fuse_maps(PassContext *ctx) {
         Fuse f = {.ctx = ctx, .module = ctx->module};
         if (func->level != IR_LEVEL_KERNEL) continue;
         fuse_block(&f, func->body);
-        if (ctx->target->kind == TARGET_CUDA) sink_block(&f, func->body);
-        if (ir_func_attr_int(func, "min_blocks", 1) > 1) roll_block(func->body);
+        if (ctx->target->kind != TARGET_CUDA) continue;
+        sink_block(&f, func->body);
+        roll_block(func, func->body);
     }
     return true;
 }
