@@ -272,7 +272,10 @@ static IrValue *blocks_before(Scan *s, Unit *u) {
         IrValue *at = constant(b, s->reverse ? x->cluster - 1 - k : k);
         IrValue *v = masked_load(b, totals, at, NULL, NULL, s->l.lanes.type);
         sum = sum ? ir_binary(b, s->combine, sum, v) : v;
-        if (k + 1 < x->cluster) before = ir_select(b, s->reverse ? index_less(b, own, at) : index_less(b, at, own), sum, before);
+        if (k + 1 == x->cluster) break;
+        IrValue *behind = s->reverse ? index_less(b, own, at) : index_less(b, at, own);
+        behind->name = "behind";
+        before = ir_select(b, behind, sum, before);
     }
     s->total = sum;
     return before;
@@ -330,14 +333,12 @@ void expand_scan(Expand *x, IrOp *op) {
     IrValue *result = &op->results[0];
     int64_t blocks = blocks_of(x, op);
     Scan s = {.l = lines_of(x, op, blocks > 0 ? blocks : 1)};
-    if (blocks < 0 || (blocks > 1 && (s.l.segments != s.l.threads || s.l.rows > 1))) {
-        expand_error(x, op, "a scan over lanes that a cluster's blocks do not hold one behind the other");
-        return;
-    }
     s.reverse = ir_attr_bool(op, "reverse");
     s.exclusive = ir_attr_bool(op, "exclusive");
     s.neutral = expand_identity(x, &x->b, ir_attr_str(op, "kind", ""), result->type->dtype, &s.combine);
-    if (!s.l.n || !s.l.rows) {
+    bool split = blocks < 0 || (blocks > 1 && (s.l.segments != s.l.threads || s.l.rows > 1));
+    if (split) expand_error(x, op, "a scan over lanes that a cluster's blocks do not hold one behind the other");
+    if (split || !s.l.n || !s.l.rows) {
         expand_bind_scalar(x, result, s.neutral);
         return;
     }
