@@ -313,7 +313,7 @@ static int64_t rounds_of_functions(const IrOp *map, IrOp **loads) {
 static void cut_rows(IrOp *map, IrValue *first, int64_t rows, const IrOp *loads) {
     const IrAttr *extents = ir_attr(map, "extents");
     IrBlock *body = map->regions[0];
-    IrBuilder inner = ir_builder_before(body->first);
+    IrBuilder inner = first->def->block == body ? ir_builder_after(first->def) : ir_builder_before(body->first);
     inner.span = map->span;
     IrValue *own = body->args[0], *index = ir_binary(&inner, IR_ADD, first, own);
     ir_replace_uses(own, index);
@@ -335,7 +335,7 @@ static void roll(IrOp *map, int64_t rows, IrOp *loads) {
     if (loads) ir_op_move_to_end(loads, loop->regions[0]);
     ir_op_move_to_end(map, loop->regions[0]);
     ir_yield(&in, 0, NULL);
-    IrBuilder before = ir_builder_before(loads ? loads : map);
+    IrBuilder before = ir_builder_before(loads ? loads : map->regions[0]->first);
     before.span = map->span;
     IrValue *first = ir_binary(&before, IR_MUL, loop->regions[0]->args[0], ir_const_index(&before, rows));
     cut_rows(map, first, rows, loads);
