@@ -185,7 +185,8 @@ static void assume_specials(const Facts *f, const IrBlock *block) {
     for (IrOp *op = block->first; op; op = op->next) {
         if (op->opcode == IR_FLOORDIV || op->opcode == IR_MOD || op->opcode == IR_ADD) assume_below(f, op);
         if (op->opcode != IR_SPECIAL) continue;
-        const Aff *extent = special_extent(f, block->func, ir_attr_str(op, "name", ""));
+        const IrAttr *below = ir_attr(op, "below");
+        const Aff *extent = below && below->kind == IR_ATTR_AFF ? below->aff : special_extent(f, block->func, ir_attr_str(op, "name", ""));
         const Aff *hi = extent ? difference(f, extent, constant(f, 1)) : NULL;
         aff_facts_range(f->facts, leaf_of(f, ir_result(op, 0)), constant(f, 0), hi);
     }

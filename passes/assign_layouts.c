@@ -94,7 +94,8 @@ static const Layout *copies(Assign *s) {
 }
 
 /* Of the registers along `axis` beyond its first `piece` lanes the lowest bits become blocks of the cluster, so that
- * the blocks' pieces alternate and a row shorter than the tile still is everybody's work. */
+ * the blocks' pieces alternate and a row shorter than the tile still is everybody's work; the highest where blocks are to hold parts one behind
+ * the other, which scans need. */
 static const Layout *over_blocks(Assign *s, const Layout *l, unsigned axis, unsigned piece) {
     unsigned wanted = log2_of(ir_func_cluster(s->func)), bits[LAYOUT_DIMS] = {0};
     if (!l || !wanted) return l;
@@ -103,9 +104,13 @@ static const Layout *over_blocks(Assign *s, const Layout *l, unsigned axis, unsi
     for (unsigned d = 0; d < LAYOUT_DIMS; d++) bases[d] = l->bases[d], bits[d] = l->in_bits[d];
     bases[LAYOUT_REGISTER] = held, bases[LAYOUT_BLOCK] = blocks;
     bits[LAYOUT_REGISTER] = 0;
+    unsigned along = 0, left = 0; /* bits that may move, and those of them that stay */
+    for (unsigned b = 0; b < l->in_bits[LAYOUT_REGISTER]; b++) along += l->bases[LAYOUT_REGISTER][b * l->rank + axis] >= piece;
+    if (ir_func_attr(s->func, "blocks_in_order") && along > wanted) left = along - wanted;
     for (unsigned b = 0; b < l->in_bits[LAYOUT_REGISTER]; b++) {
         const uint32_t *basis = &l->bases[LAYOUT_REGISTER][b * l->rank];
-        bool moves = bits[LAYOUT_BLOCK] < wanted && basis[axis] >= piece;
+        bool moves = bits[LAYOUT_BLOCK] < wanted && basis[axis] >= piece && !left;
+        left -= basis[axis] >= piece && left;
         unsigned to = moves ? bits[LAYOUT_BLOCK]++ : bits[LAYOUT_REGISTER]++;
         memcpy(&(moves ? blocks : held)[to * l->rank], basis, l->rank * sizeof *basis);
     }

@@ -35,15 +35,19 @@ typedef struct {
     double wanted; /* by the first maximum or minimum of the loaded lanes themselves; else 0 */
 } Uses;
 
-/* What leaves a lane out of the maximum or minimum that `op` is, or makes chunks ready for; else 0. */
+/* What leaves a lane out of the maximum, minimum or running product that `op` is, or makes chunks ready for; else 0. */
 static double left_out(const IrOp *op) {
     const IrAttr *value = op->opcode == IR_TILE_FILL ? ir_attr(op, "value") : NULL;
+    const char *scan = op->opcode == IR_TILE_SCAN ? ir_attr_str(op, "kind", "") : "";
+    if (strcmp(scan, "mul") == 0) return 1;
+    if (strcmp(scan, "max") == 0) return -INFINITY;
+    if (strcmp(scan, "min") == 0) return INFINITY;
     if (value) return value->kind == IR_ATTR_FLOAT && isinf(value->number) ? value->number : 0;
     return is_kind(op, "max") ? -INFINITY : is_kind(op, "min") ? INFINITY : 0;
 }
 
 /* Is it of no account to all ops behind it what absent lanes hold, or do they ask absent_holds? */
-static bool may_hold_any(Uses *uses, const IrValue *v, bool is_loaded) {
+static bool may_hold_any(const Expand *x, Uses *uses, const IrValue *v, bool is_loaded) {
     uint32_t known;
     if (pointer_table_get(&uses->seen, v, &known)) return true;
     pointer_table_set(&uses->seen, v, 1);
@@ -51,11 +55,12 @@ static bool may_hold_any(Uses *uses, const IrValue *v, bool is_loaded) {
         const IrOp *op = use->op;
         const IrValue *next[2];
         if (is_loaded && uses->wanted == 0) uses->wanted = left_out(op);
-        if (op->opcode == IR_TILE_REDUCE || op->opcode == IR_TILE_FILL || (op->opcode == IR_TILE_STORE && use->index == 0)) continue;
+        bool asks = op->opcode == IR_TILE_REDUCE || op->opcode == IR_TILE_FILL || (op->opcode == IR_TILE_SCAN && x->gpu);
+        if (asks || (op->opcode == IR_TILE_STORE && use->index == 0)) continue;
         if (ir_has_trait(op, IR_ELEMENTWISE) && is_tile(&op->results[0])) {
-            if (!may_hold_any(uses, &op->results[0], is_loaded && op->opcode == IR_CAST)) return false;
+            if (!may_hold_any(x, uses, &op->results[0], is_loaded && op->opcode == IR_CAST)) return false;
         } else if (carried(op, use->index, next)) {
-            if (!may_hold_any(uses, next[0], is_loaded) || !may_hold_any(uses, next[1], is_loaded)) return false;
+            if (!may_hold_any(x, uses, next[0], is_loaded) || !may_hold_any(x, uses, next[1], is_loaded)) return false;
         } else {
             return false;
         }
@@ -68,7 +73,7 @@ double absent_fill(Expand *x, const IrOp *load) {
     const IrValue *v = &load->results[0];
     Uses uses = {pointer_table(x->ctx->scratch), 0};
     if (pad) return pad->number;
-    if (!is_tile(v) || !has_infinity(v->type->dtype) || !is_plain(load) || !may_hold_any(&uses, v, true)) return 0;
+    if (!is_tile(v) || !has_infinity(v->type->dtype) || !is_plain(load) || !may_hold_any(x, &uses, v, true)) return 0;
     return uses.wanted;
 }
 

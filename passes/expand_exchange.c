@@ -163,9 +163,10 @@ static void put_in_memory(Expand *x, Exchange *e, IrValue *tile, const Dist *dis
     IrBuilder inner;
     e->memory = scratch_array(x, tile->type->dtype, e->elements, "lanes");
     IrOp *map = dist_map(x, dist, 1, DTYPE_NONE, &inner, index);
-    IrValue *offset = ir_const_index(&inner, 0);
+    IrValue *offset = ir_const_index(&inner, e->first);
+    Dist places = e->own ? dist_in_block(dist) : *dist;
     for (unsigned a = 0; a < e->rank; a++) {
-        IrValue *at = coordinate(x, &inner, dist, a, index);
+        IrValue *at = coordinate(x, &inner, &places, a, index);
         offset = index_add(&inner, offset, index_mul_const(&inner, at, e->pitch[a]));
     }
     IrValue *value = own_lane(x, &inner, map, tile, dist, index, fill);
@@ -203,8 +204,28 @@ Exchange exchange_put(Expand *x, IrValue *tile, IrValue *fill, bool in_memory) {
     return put(x, tile, fill, in_memory, NULL);
 }
 
+Dist dist_in_block(const Dist *dist) {
+    Dist own = *dist;
+    own.term_count = 0;
+    for (unsigned i = 0; i < dist->term_count; i++)
+        if (dist->terms[i].source != DIST_BLOCK) own.terms[own.term_count++] = dist->terms[i];
+    return own;
+}
+
+Exchange exchange_put_lines(Expand *x, IrValue *tile, IrValue *fill, int64_t line, int64_t first, bool own) {
+    Exchange e = {.rank = tile->type->rank, .type = ir_type_scalar(x->module, tile->type->dtype), .first = first, .own = own};
+    Dist dist = dist_of(tile->type);
+    e.elements = 1;
+    for (unsigned a = e.rank; a-- > 0;) {
+        e.pitch[a] = e.elements;
+        e.elements *= a + 1 == e.rank ? line : dist.padded[a];
+    }
+    put_in_memory(x, &e, tile, &dist, fill);
+    return e;
+}
+
 IrValue *exchange_offset(IrBuilder *b, const Exchange *e, IrValue *const *coordinates) {
-    IrValue *offset = ir_const_index(b, 0);
+    IrValue *offset = ir_const_index(b, e->first);
     for (unsigned a = 0; a < e->rank; a++)
         offset = index_add(b, offset, index_mul_const(b, coordinates[a], e->pitch[a]));
     return offset;
@@ -225,11 +246,20 @@ IrValue *exchange_get(IrBuilder *b, const Exchange *e, IrValue *const *coordinat
 
 /* ---- Results read from exchanged operands ---- */
 
-void result_map_open(Expand *x, IrValue *result, ResultMap *r) {
+static void open_result_map(Expand *x, IrValue *result, ResultMap *r, bool in_block) {
     IrValue *index[DIST_MAX_DIMS];
     r->dist = dist_of(result->type);
     r->map = dist_map(x, &r->dist, 1, result->type->dtype, &r->inner, index);
-    for (unsigned a = 0; a < r->dist.rank; a++) r->at[a] = coordinate(x, &r->inner, &r->dist, a, index);
+    Dist places = in_block ? dist_in_block(&r->dist) : r->dist;
+    for (unsigned a = 0; a < r->dist.rank; a++) r->at[a] = coordinate(x, &r->inner, &places, a, index);
+}
+
+void result_map_open(Expand *x, IrValue *result, ResultMap *r) {
+    open_result_map(x, result, r, false);
+}
+
+void result_map_open_in_block(Expand *x, IrValue *result, ResultMap *r) {
+    open_result_map(x, result, r, true);
 }
 
 void result_map_close(Expand *x, IrValue *result, ResultMap *r, IrValue *element) {

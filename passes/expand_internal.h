@@ -179,6 +179,9 @@ void expand_update(Expand *x, IrBuilder *b, const char *kind, unsigned operand_c
                    IrValue *const *operands);
 void expand_reduce(Expand *x, IrOp *op);
 void expand_combine(Expand *x, IrOp *op);
+/* What the blocks of the cluster found, of 4 or 8 bytes and the same in all threads of a block, in the order of their ranks: an array that all threads may
+ * read until the block's next barrier. In a loop a barrier of the block stands between reading and the next run. */
+IrValue *expand_found_by_blocks(Expand *x, IrValue *value);
 void expand_convert(Expand *x, IrOp *op);
 bool expand_along(Expand *x, IrOp *op); /* false: none of the ops of expand_exchange.c and below */
 void expand_scan(Expand *x, IrOp *op);  /* expand_lines.c */
@@ -207,10 +210,16 @@ typedef struct {
     const IrType *type; /* of an element */
     unsigned rank;
     int64_t pitch[DIST_MAX_RANK], elements; /* memory */
+    int64_t first;      /* where lane 0 is */
+    bool own;           /* the lanes that this block of the cluster holds, coordinates counted from its first */
 } Exchange;
 /* Puts a tile where it can be read; absent lanes and padding hold `fill`, or anything when null.
  * in_memory: in scratch on a CPU too, to be worked on. A barrier must follow. */
 Exchange exchange_put(Expand *x, IrValue *tile, IrValue *fill, bool in_memory);
+/* For lines along the last axis: `line` places for each, the lanes from the place `first` on. own: only this block's lanes. */
+Exchange exchange_put_lines(Expand *x, IrValue *tile, IrValue *fill, int64_t line, int64_t first, bool own);
+/* How the lanes of one block of the cluster lie, coordinates counted from its first. */
+Dist dist_in_block(const Dist *dist);
 IrValue *exchange_get(IrBuilder *b, const Exchange *e, IrValue *const *coordinates);
 IrValue *exchange_offset(IrBuilder *b, const Exchange *e, IrValue *const *coordinates);
 /* A reshape or transpose whose lanes only the reshape behind it has. */
@@ -226,6 +235,7 @@ typedef struct {
     IrValue *at[DIST_MAX_RANK];
 } ResultMap;
 void result_map_open(Expand *x, IrValue *result, ResultMap *r);
+void result_map_open_in_block(Expand *x, IrValue *result, ResultMap *r); /* coordinates count from the block's first lane */
 void result_map_close(Expand *x, IrValue *result, ResultMap *r, IrValue *element);
 void expand_insert(Expand *x, IrOp *op);
 

@@ -19,6 +19,8 @@ typedef struct {
     int64_t rows, n;          /* lines, and lanes of one */
     int64_t segments, length; /* of a line */
     int64_t threads, rounds;
+    int64_t blocks; /* of the cluster, that hold the line's parts one behind the other; lanes above are a block's */
+    int64_t line, begin, end; /* places of a line in memory, those from `begin` to `end` without a lane; line 0: segments end with the lanes */
     Exchange lanes;
 } Lines;
 
@@ -27,19 +29,32 @@ typedef struct {
     IrBuilder b;
     IrOp *loop;          /* null: there is one round */
     IrValue *row, *live; /* live null: always */
-    IrValue *first;      /* first lane of its segment */
+    IrValue *segment, *first; /* its number in the line, its first lane */
     IrValue *at[DIST_MAX_RANK];
 } Unit;
 
-static Lines lines_of(Expand *x, IrOp *op) {
+/* The blocks over which the lines are spread; -1: not so that each holds a part of one that is whole. */
+static int64_t blocks_of(const Expand *x, const IrOp *op) {
+    Dist d = dist_of(op->operands[0]->type);
+    int64_t axis = ir_attr_int(op, "axis", 0);
+    for (unsigned i = 0; i < d.term_count; i++) {
+        const DistTerm *t = &d.terms[i];
+        if (t->source != DIST_BLOCK) continue;
+        bool all = t->shift == 0 && t->mask == x->cluster - 1 && t->axis == axis && d.rank == 1;
+        return all && t->stride * x->cluster == d.padded[axis] && d.extents[axis] == d.padded[axis] ? x->cluster : -1;
+    }
+    return 1;
+}
+
+static Lines lines_of(Expand *x, IrOp *op, int64_t blocks) {
     const IrType *t = op->operands[0]->type;
-    Lines l = {.x = x, .op = op, .rank = t->rank, .rows = 1, .segments = 1};
+    Lines l = {.x = x, .op = op, .rank = t->rank, .rows = 1, .segments = 1, .blocks = blocks};
     l.axis = (unsigned)ir_attr_int(op, "axis", 0);
     for (unsigned a = 0; a < t->rank; a++) {
         l.extents[a] = ir_type_extent(t, a);
         if (a != l.axis) l.rows *= l.extents[a];
     }
-    l.n = l.extents[l.axis];
+    l.n = l.extents[l.axis] /= blocks;
     l.threads = x->gpu ? 32 * x->num_warps : 1;
     while (2 * l.segments <= l.threads && l.rows * l.segments < l.threads && 2 * l.segments <= l.n)
         l.segments *= 2;
@@ -88,6 +103,7 @@ static Unit open_rounds(const Lines *l) {
         u.row = ir_binary(&u.b, IR_FLOORDIV, unit, constant(&u.b, l->segments));
         segment = ir_binary(&u.b, IR_MOD, unit, constant(&u.b, l->segments));
     }
+    u.segment = segment;
     u.first = index_mul_const(&u.b, segment, l->length);
     if (l->rounds * l->threads != l->rows * l->segments)
         u.live = index_less(&u.b, u.row, constant(&u.b, l->rows));
@@ -110,7 +126,7 @@ static void close_rounds(Unit *u) {
 static IrValue *lane_number(const Lines *l, IrBuilder *b, const Unit *u, IrValue *j, IrValue **mask) {
     IrValue *lane = ir_binary(b, IR_ADD, u->first, j);
     *mask = u->live;
-    if (l->segments * l->length != l->n)
+    if (l->segments * l->length != l->n && !l->line)
         *mask = mask_and(b, *mask, index_less(b, lane, constant(b, l->n)));
     return lane;
 }
@@ -161,6 +177,33 @@ typedef struct {
 
 static bool in_registers(const Scan *s) {
     return s->l.x->gpu && s->l.segments > 1 && s->l.length <= SEGMENT_MOST;
+}
+
+/* Where short segments do not end with their line, neutral places behind it are cheaper than a condition for each lane. */
+enum { FILL_ENDS = 1 /* the switch */ };
+
+static void find_places(Scan *s) {
+    Lines *l = &s->l;
+    int64_t all = l->segments * l->length, size = (int64_t)dtype_size(l->op->results[0].type->dtype);
+    Dist d = dist_of(l->op->operands[0]->type);
+    int64_t padded = d.padded[l->axis] / l->blocks, first = s->reverse ? all - l->n : 0, line = padded + first > all ? padded + first : all;
+    if (!FILL_ENDS || !in_registers(s) || all == l->n || l->rounds > 1 || l->axis + 1 != l->rank) return;
+    if (l->x->shared_bytes + l->rows * line * size > l->x->ctx->target->shared_bytes_block) return;
+    l->line = line;
+    l->begin = s->reverse ? 0 : padded, l->end = s->reverse ? first : all;
+}
+
+static void fill_ends(const Scan *s, Unit *u) {
+    const Lines *l = &s->l;
+    IrBuilder *b = &u->b;
+    IrValue *at[DIST_MAX_RANK];
+    memcpy(at, u->at, sizeof at);
+    for (int64_t done = l->begin; done < l->end; done += l->segments) {
+        IrValue *mask = u->live;
+        at[l->axis] = index_add(b, u->segment, constant(b, done - l->lanes.first));
+        if (l->end - done < l->segments) mask = mask_and(b, mask, index_less(b, u->segment, constant(b, l->end - done)));
+        masked_store(b, s->neutral, l->lanes.memory, exchange_offset(b, &l->lanes, at), mask);
+    }
 }
 
 /* The sums of the segment's lanes from its first one on. */
@@ -219,6 +262,25 @@ static IrValue *warps_before(Scan *s, Unit *u, IrValue *total) {
     return before;
 }
 
+/* Of a line that spans blocks: the totals of the blocks before this one. */
+static IrValue *blocks_before(Scan *s, Unit *u) {
+    Expand *x = s->l.x;
+    Dist rank = {.rank = 1, .term_count = 1, .terms = {{DIST_BLOCK, 0, x->cluster - 1, 0, 1}}};
+    IrValue *totals = expand_found_by_blocks(x, s->total), *own = dist_base(x, &rank, 0), *before = s->neutral, *sum = NULL;
+    IrBuilder *b = &u->b;
+    for (int64_t k = 0; k < x->cluster; k++) {
+        IrValue *at = constant(b, s->reverse ? x->cluster - 1 - k : k);
+        IrValue *v = masked_load(b, totals, at, NULL, NULL, s->l.lanes.type);
+        sum = sum ? ir_binary(b, s->combine, sum, v) : v;
+        if (k + 1 == x->cluster) break;
+        IrValue *behind = s->reverse ? index_less(b, own, at) : index_less(b, at, own);
+        behind->name = "behind";
+        before = ir_select(b, behind, sum, before);
+    }
+    s->total = sum;
+    return before;
+}
+
 /* What stands before the unit's segment in its line. */
 static IrValue *before_segment(Scan *s, Unit *u) {
     Expand *x = s->l.x;
@@ -232,8 +294,8 @@ static IrValue *before_segment(Scan *s, Unit *u) {
         total = ir_binary(b, s->combine, total, other);
     }
     s->total = total;
-    if (!s->totals) return before;
-    return ir_binary(b, s->combine, warps_before(s, u, total), before);
+    if (s->totals) before = ir_binary(b, s->combine, warps_before(s, u, total), before);
+    return s->l.blocks > 1 ? ir_binary(b, s->combine, blocks_before(s, u), before) : before;
 }
 
 static void scan_segment(const Scan *s, Unit *u, IrValue *before) {
@@ -269,19 +331,32 @@ static void bind_totals(const Scan *s, const Unit *u) {
 
 void expand_scan(Expand *x, IrOp *op) {
     IrValue *result = &op->results[0];
-    Scan s = {.l = lines_of(x, op)};
+    int64_t blocks = blocks_of(x, op);
+    Scan s = {.l = lines_of(x, op, blocks > 0 ? blocks : 1)};
     s.reverse = ir_attr_bool(op, "reverse");
     s.exclusive = ir_attr_bool(op, "exclusive");
     s.neutral = expand_identity(x, &x->b, ir_attr_str(op, "kind", ""), result->type->dtype, &s.combine);
-    if (!s.l.n || !s.l.rows) {
+    bool split = blocks < 0 || (blocks > 1 && (s.l.segments != s.l.threads || s.l.rows > 1));
+    if (split) expand_error(x, op, "a scan over lanes that a cluster's blocks do not hold one behind the other");
+    if (split || !s.l.n || !s.l.rows) {
         expand_bind_scalar(x, result, s.neutral);
         return;
     }
-    scratch_begin(x);
-    s.l.lanes = exchange_put(x, op->operands[0], s.neutral, true);
+    if (x->b.block != x->to->body || x->scratch_pointers.len) scratch_begin(x); /* else nobody has read anything there */
+    find_places(&s);
+    int64_t line = s.l.line || blocks == 1 ? s.l.line : s.l.n;
+    s.l.lanes = line ? exchange_put_lines(x, op->operands[0], s.neutral, line, s.reverse ? s.l.end : 0, blocks > 1)
+                     : exchange_put(x, op->operands[0], s.neutral, true);
     if (s.l.segments > 32) s.totals = scratch_array(x, result->type->dtype, x->num_warps, "totals");
-    expand_barrier(x);
-    Unit u = open_rounds(&s.l);
+    Unit u;
+    if (s.l.line) {
+        u = open_rounds(&s.l);
+        fill_ends(&s, &u);
+        expand_barrier(x);
+    } else {
+        expand_barrier(x);
+        u = open_rounds(&s.l);
+    }
     IrValue *before = before_segment(&s, &u);
     scan_segment(&s, &u, before);
     close_rounds(&u);
@@ -290,7 +365,8 @@ void expand_scan(Expand *x, IrOp *op) {
     if (x->gpu && loop && loop->opcode == IR_FOR) ir_attr_set_bool(loop, "scans", true); /* chunks_ahead */
     expand_barrier(x);
     ResultMap r;
-    result_map_open(x, result, &r);
+    if (blocks > 1) result_map_open_in_block(x, result, &r);
+    else result_map_open(x, result, &r);
     result_map_close(x, result, &r, exchange_get(&r.inner, &s.l.lanes, r.at));
 }
 
@@ -431,7 +507,7 @@ void expand_arg(Expand *x, IrOp *op) {
     IrValue *result = &op->results[0];
     Dtype own = op->operands[0]->type->dtype;
     bool narrow = dtype_size(own) < 4;
-    Arg s = {.l = lines_of(x, op), .largest = strcmp(ir_attr_str(op, "kind", ""), "max") == 0};
+    Arg s = {.l = lines_of(x, op, 1), .largest = strcmp(ir_attr_str(op, "kind", ""), "max") == 0};
     s.compute = !narrow ? own : dtype_is_float(own) ? DTYPE_F32 : DTYPE_I32;
     if (!s.l.n || !s.l.rows) {
         expand_bind_scalar(x, result, ir_const_int(&x->b, ir_type_scalar(x->module, DTYPE_I64), -1));

@@ -440,6 +440,18 @@ static void meet_readers(Expand *x, const BlockPartials *p) {
     meet(x, barrier, x->cluster * (int64_t)dtype_size(DTYPE_I32));
 }
 
+IrValue *expand_found_by_blocks(Expand *x, IrValue *value) {
+    Dist rank = {.rank = 1, .term_count = 1, .terms = {{DIST_BLOCK, 0, x->cluster - 1, 0, 1}}};
+    BlockPartials p = {.elements = 1, .number = dist_base(x, &rank, 0)};
+    p.shared = expand_shared(x, value->type->dtype, x->cluster, "block_totals");
+    start_cluster(x);
+    if (x->b.block != x->to->body) meet_readers(x, &p);
+    IrValue *barrier = barrier_of_sends(x), *first = ir_binary(&x->b, IR_EQ, expand_thread(x), ir_const_index(&x->b, 0));
+    ir_op_create(&x->b, IR_CLUSTER_SEND, 5, (IrValue *[]){value, p.shared, p.number, barrier, first}, 0, NULL);
+    meet(x, barrier, x->cluster * (int64_t)dtype_size(value->type->dtype));
+    return p.shared;
+}
+
 /* Another reduction between two runs of this one says that all have read. */
 static void send_partials(Expand *x, const Reduction *r, const BlockPartials *p, IrValue *frag) {
     if (may_be_read(x, r->op, DIST_BLOCK)) meet_readers(x, p);

@@ -5,6 +5,8 @@
  *         disappears. On a GPU not where a few loads of global memory would stand between stores under masks, or sines.
  *         What is computed element by element and then stored by pieces, under masks, so much that it fills registers, is computed piece by
  *         piece, each in front of its store: the first store does not wait for the last element.
+ *         Maps that keep nothing and make many lanes of a function, each dozens of instructions, take rounds, too: what runs once in a straight line
+ *         comes from the cache of instructions slower than it is executed.
  *         Where a kernel's registers are promised to several blocks, maps that bring many elements from shared to global memory take
  *         rounds of ROUND rows: addresses of all at once would not fit.
  * needs:  kernel level.
@@ -263,34 +265,98 @@ static bool takes_rounds(const IrOp *map) {
     return shared;
 }
 
-/* map [32, 2] (%i, %j) { f(%i, %j) }  =>  for (%r < 2) { map [16, 2] (%i, %j) { f(16 %r + %i, %j) } } */
-static void roll(IrOp *map) {
+/* Rounds of functions: of A_ROUND at most, and of LEAST_ROUND lanes at least, where a map makes more than MOST_FUNCTIONS and keeps nothing (MOST_FUNCTIONS =
+ * INT32_MAX turns it off). What is loaded in a round is under way at once. */
+enum { MOST_FUNCTIONS = 20, A_ROUND = 16, LEAST_ROUND = 4 };
+
+/* Does the map only load from global memory? */
+static bool is_loads(const IrOp *map) {
+    for (const IrOp *op = map->regions[0]->first; op; op = op->next) {
+        bool load = op->opcode == IR_MEM_LOAD && op->operands[0]->type->space == IR_SPACE_GLOBAL;
+        if (op->region_count || op->opcode == IR_FRAG_GET || !(load || is_terminator(op) || ir_has_trait(op, IR_PURE))) return false;
+    }
+    return map->result_count == 1;
+}
+
+/* May what `get` reads be loaded in the rounds of the map, row by row? */
+static bool is_loaded_for(const IrOp *get, const IrOp *map) {
+    const IrOp *loads = get->operands[0]->def;
+    if (!loads || loads->opcode != IR_MAP || loads->block != map->block || !is_loads(loads) || get->operands[1] != map->regions[0]->args[0]) return false;
+    const IrAttr *loaded = ir_attr(loads, "extents"), *made = ir_attr(map, "extents");
+    if (!loaded->count || loaded->count > MOST_AXES || loaded->ints[0] != made->ints[0] || !hoistable(loads, map)) return false;
+    for (const IrUse *use = loads->results[0].uses; use; use = use->next)
+        if (use->op->block != map->regions[0] || use->op->opcode != IR_FRAG_GET || use->op->operands[1] != get->operands[1]) return false;
+    return true;
+}
+
+/* The rows of a round; 0: none. *loads: the map that loads for this one alone, if there is one. */
+static int64_t rounds_of_functions(const IrOp *map, IrOp **loads) {
     const IrAttr *extents = ir_attr(map, "extents");
-    IrBuilder b = ir_builder_before(map);
-    b.span = map->span;
-    IrOp *loop = ir_for(&b, ir_const_index(&b, 0), ir_const_index(&b, extents->ints[0] / ROUND), ir_const_index(&b, 1), 0, NULL, "round");
-    ir_attr_set_int(loop, "unroll", 1);
-    IrBuilder in = ir_builder_at_end(loop->regions[0]);
-    ir_op_move_to_end(map, loop->regions[0]);
-    ir_yield(&in, 0, NULL);
+    int64_t all = 1, functions = 0, round = A_ROUND, first = extents->count ? extents->ints[0] : 1;
+    bool in_block = true; /* what other rows load is as it was when the map stores */
+    if (map->result_count || !extents->count || extents->count > MOST_AXES) return 0;
+    for (size_t i = 0; i < extents->count; i++) all *= extents->ints[i];
+    for (const IrOp *op = map->regions[0]->first; op; op = op->next) {
+        functions += ir_math_info(op->opcode) != NULL;
+        if (op->region_count) return 0;
+        in_block &= op->opcode != IR_MEM_STORE || op->operands[1]->type->space == IR_SPACE_SHARED;
+        if (op->opcode != IR_FRAG_GET) continue;
+        if ((*loads && *loads != op->operands[0]->def) || !is_loaded_for(op, map)) return 0;
+        *loads = op->operands[0]->def;
+    }
+    if (functions * all <= MOST_FUNCTIONS || (*loads && !in_block)) return 0;
+    while (round && (first % round || round * (all / first) * functions > A_ROUND)) round--;
+    return round * (all / first) >= LEAST_ROUND ? round : 0;
+}
+
+/* Row `i` of the map becomes row `first + i`, but where it is read from `loads`, which is cut likewise. */
+static void cut_rows(IrOp *map, IrValue *first, int64_t rows, const IrOp *loads) {
+    const IrAttr *extents = ir_attr(map, "extents");
     IrBlock *body = map->regions[0];
-    IrBuilder inner = ir_builder_before(body->first);
+    IrBuilder inner = first->def->block == body ? ir_builder_after(first->def) : ir_builder_before(body->first);
     inner.span = map->span;
-    IrValue *first = ir_binary(&inner, IR_MUL, loop->regions[0]->args[0], ir_const_index(&inner, ROUND));
     IrValue *own = body->args[0], *index = ir_binary(&inner, IR_ADD, first, own);
     ir_replace_uses(own, index);
     ir_set_operand(index->def, index->def->operands[0] == first ? 1 : 0, own);
+    for (const IrUse *use = loads ? loads->results[0].uses : NULL; use; use = use->next) ir_set_operand(use->op, 1, own);
     int64_t shorter[MOST_AXES];
-    for (size_t i = 0; i < extents->count; i++) shorter[i] = i ? extents->ints[i] : ROUND;
+    for (size_t i = 0; i < extents->count; i++) shorter[i] = i ? extents->ints[i] : rows;
     ir_attr_set_ints(map, "extents", extents->count, shorter);
 }
 
-static void roll_block(IrBlock *block) {
+/* map [32, 2] (%i, %j) { f(%i, %j) }  =>  for (%r < 2) { map [16, 2] (%i, %j) { f(16 %r + %i, %j) } }, and what is loaded for it alone before it */
+static void roll(IrOp *map, int64_t rows, IrOp *loads) {
+    while (loads && loads->next != map) ir_op_move_before(loads->next, loads);
+    IrBuilder b = ir_builder_before(loads ? loads : map);
+    b.span = map->span;
+    IrOp *loop = ir_for(&b, ir_const_index(&b, 0), ir_const_index(&b, ir_attr(map, "extents")->ints[0] / rows), ir_const_index(&b, 1), 0, NULL, "round");
+    ir_attr_set_int(loop, "unroll", 1);
+    IrBuilder in = ir_builder_at_end(loop->regions[0]);
+    if (loads) ir_op_move_to_end(loads, loop->regions[0]);
+    ir_op_move_to_end(map, loop->regions[0]);
+    ir_yield(&in, 0, NULL);
+    IrBuilder before = ir_builder_before(loads ? loads : map->regions[0]->first);
+    before.span = map->span;
+    IrValue *first = ir_binary(&before, IR_MUL, loop->regions[0]->args[0], ir_const_index(&before, rows));
+    cut_rows(map, first, rows, loads);
+    if (!loads) return;
+    const IrType *old = loads->results[0].type;
+    int64_t extents[MOST_AXES];
+    for (unsigned i = 0; i < old->rank; i++) extents[i] = i ? ir_type_extent(old, i) : ir_type_extent(old, 0) / (ir_attr(loads, "extents")->ints[0] / rows);
+    loads->results[0].type = ir_type_frag(b.module, old->dtype, old->rank, extents);
+    cut_rows(loads, first, rows, NULL);
+}
+
+static void roll_block(const IrFunc *func, IrBlock *block) {
     for (IrOp *op = block->first, *next; op; op = next) {
         next = op->next;
         for (unsigned r = 0; r < op->region_count; r++)
-            if (op->regions[r] && op->opcode != IR_MAP) roll_block(op->regions[r]);
-        if (op->opcode == IR_MAP && takes_rounds(op)) roll(op);
+            if (op->regions[r] && op->opcode != IR_MAP) roll_block(func, op->regions[r]);
+        if (op->opcode != IR_MAP) continue;
+        bool many = ir_func_attr_int(func, "min_blocks", 1) > 1 && takes_rounds(op);
+        IrOp *loads = NULL;
+        int64_t rows = many ? ROUND : rounds_of_functions(op, &loads);
+        if (rows) roll(op, rows, many ? NULL : loads);
     }
 }
 
@@ -373,8 +439,9 @@ bool pass_fuse_maps(PassContext *ctx) {
         Fuse f = {.ctx = ctx, .module = ctx->module};
         if (func->level != IR_LEVEL_KERNEL) continue;
         fuse_block(&f, func->body);
-        if (ctx->target->kind == TARGET_CUDA) sink_block(&f, func->body);
-        if (ir_func_attr_int(func, "min_blocks", 1) > 1) roll_block(func->body);
+        if (ctx->target->kind != TARGET_CUDA) continue;
+        sink_block(&f, func->body);
+        roll_block(func, func->body);
     }
     return true;
 }

@@ -1,0 +1,112 @@
+/* Pass spread_scans: few long rows that are scanned are a cluster's each, not a block's.
+ *
+ * what:   a kernel that loads rows of symbolic extent, scans them in one direction and stores one tile of them gets a sibling, step
+ *         behind it, in which the blocks of a cluster hold a row's parts one behind the other: attribute `cluster`, and
+ *         `blocks_in_order` for the layouts. Each block scans its part and sends its total to the others (expand_lines.c); what is
+ *         longer than all blocks hold at once goes chunk by chunk, each a cluster's. Of either the grid is empty, by the sizes
+ *         of the launch: rows that a block passes over at once stay a block's, and so do those of which there are enough to
+ *         fill the machine. Where no case asks for such sizes, all is left as it was.
+ * needs:  tile functions in state open, after spread_folds; target cuda with clusters
+ * keeps:  values but for the order in which floats are summed; names
+ * breaks: steps are numbered anew
+ * source: reduce-then-scan over distributed shared memory
+ *
+ *     parallel(0, M) (%m) {            parallel(0, 1 - spread) { as it was }, and
+ *       %x = tile.load(%X, %m, 0, N)   parallel(0, spread) { parallel(0, M) (%m) { ... } } in a function
+ *       %y = tile.scan(%x)        =>   {cluster = [8, 1, 1], blocks_in_order = 1, num_warps = 8, row_lanes = 32768}
+ *       tile.store(%y, %Y, %m, 0, N) }
+ */
+#include <string.h>
+
+#include "passes_internal.h"
+
+/* BLOCKS hold a row. Rows are few as long as all of their blocks are PLACES a multiprocessor at most (PLACES = 0: the pass does nothing). */
+enum { BLOCKS = 8, PLACES = 4, STEP_LANES = 16, MOST_SCANS = 4 };
+
+typedef struct {
+    PassContext *ctx;
+    IrFunc *func;
+    const Aff *used; /* over the sizes of a launch: 1 or 0 */
+} ScanSpread;
+
+/* Does the op neither fold nor move lanes, or scan a row of numbers that a block can send? */
+static bool is_taken(const Axes *axes, const IrOp *op, size_t index, unsigned *scans, int *reverse) {
+    for (unsigned r = 0; r < op->result_count; r++)
+        if (is_tile(&op->results[r]) && op->results[r].type->rank > 1) return false;
+    if (op->opcode == IR_TILE_SCAN) {
+        size_t size = dtype_size(op->results[0].type->dtype);
+        int own = ir_attr_bool(op, "reverse");
+        if (axes_find(axes, op->operands[0], index) != ir_attr_int(op, "axis", -2) || (size != 4 && size != 8)) return false;
+        if (++*scans > MOST_SCANS || (*reverse >= 0 && *reverse != own)) return false;
+        *reverse = own;
+        return true;
+    }
+    bool access = op->opcode == IR_TILE_LOAD || op->opcode == IR_TILE_STORE;
+    if (access) return !strchr(ir_attr_str(op, "axes", ""), 'g') && !ir_attr(op, "steps") && !(op->opcode == IR_TILE_LOAD && is_stored_to(op->operands[0]));
+    return op->opcode == IR_PARALLEL || op->opcode == IR_CONST || op->opcode == IR_TILE_BROADCAST || op->opcode == IR_TILE_IOTA || is_terminator(op) ||
+           is_scalar_arithmetic(op) || ir_has_trait(op, IR_ELEMENTWISE);
+}
+
+/* The rows' axis, along which the kernel does no more than to scan and to store once. */
+static bool is_scanned_along(const Axes *axes, const OpList *ops, size_t index) {
+    const AxisClass *c = axes_class(axes, index);
+    unsigned scans = 0, stores = 0;
+    int reverse = -1;
+    const IrOp *store = NULL;
+    if (c->constant >= 0 || !c->scanned || !c->innermost || c->reduced || c->contracted || c->multiplied || c->sorted || c->sliced || c->rigid) return false;
+    if (!aff_over_symbols(c->extent)) return false;
+    for (size_t i = 0; i < ops->len; i++) {
+        const IrOp *op = ops->data[i];
+        if (!is_taken(axes, op, index, &scans, &reverse)) return false;
+        if (op->opcode != IR_TILE_STORE) continue;
+        if (!axes_touch(axes, op, index) || strcmp(ir_attr_str(op, "mode", "set"), "set") != 0) return false;
+        store = op, stores++;
+    }
+    return scans && stores == 1 && is_plain_nest(ops, store->block);
+}
+
+static bool find(ScanSpread *s) {
+    const Target *t = s->ctx->target;
+    AffCtx *c = s->ctx->module->affs;
+    OpList ops = ops_collect(s->ctx->scratch, s->func->body);
+    const Axes *axes = axes_analyse(s->ctx->scratch, s->func);
+    const Aff *rows = parallel_iterations(s->ctx->module, &ops);
+    if (!PLACES || !target_has(t, TARGET_CLUSTER) || !t->sms || !rows || ir_func_attr(s->func, "num_warps")) return false;
+    for (size_t i = 0; i < axes_count(axes); i++) {
+        if (!is_scanned_along(axes, &ops, i)) continue;
+        const Aff *few = aff_sub(c, aff_const(c, PLACES * (int64_t)t->sms / BLOCKS + 1), rows);
+        const Aff *longer = aff_sub(c, axes_class(axes, i)->extent, aff_const(c, t->row_large));
+        s->used = aff_max(c, aff_const(c, 0), aff_min(c, aff_const(c, 1), aff_min(c, few, longer)));
+        return step_is_asked_for(s->ctx, s->func, s->used);
+    }
+    return false;
+}
+
+static void spread(ScanSpread *s) {
+    IrModule *m = s->ctx->module;
+    const char *name = s->func->name;
+    int64_t step = ir_func_attr_int(s->func, "step", 0), lanes = BLOCKS * s->ctx->target->row_chunk;
+    DerivedSymbol used = derived_symbol(m, "spread", s->used);
+    steps_make_room(m, step, 1);
+    IrFunc *together = ir_func_clone(s->func, name);
+    step_name(s->func, name, step);
+    step_name(together, step_new_name(m, name, "together"), step + 1);
+    func_add_symbol(s->func, used);
+    func_add_symbol(together, used);
+    step_repeat(s->func, aff_sub(m->affs, aff_const(m->affs, 1), used.name), "alone");
+    step_repeat(together, used.name, "used");
+    ir_func_attr_set_ints(together, "cluster", 3, (int64_t[]){BLOCKS, 1, 1});
+    ir_func_attr_set_int(together, "blocks_in_order", 1);
+    ir_func_attr_set_int(together, "num_warps", lanes / BLOCKS / STEP_LANES / 32);
+    ir_func_attr_set_int(together, "row_lanes", lanes);
+}
+
+bool pass_spread_scans(PassContext *ctx) {
+    for (IrFunc *f = ctx->module->first, *next; f; f = next) {
+        next = f->next;
+        if (f->level != IR_LEVEL_TILE || f->state != IR_STATE_OPEN) continue;
+        ScanSpread found = {.ctx = ctx, .func = f};
+        if (find(&found)) spread(&found);
+    }
+    return true;
+}
