@@ -5,7 +5,8 @@
 
 #include "split_internal.h"
 
-enum { CHUNKS_AT_ONCE = 2 /* of a reduction; 1: one by one */ };
+/* Of reductions of at most PAIR_TILES loaded tiles, whose loads do not fill a thread's registers already; 1: one by one. */
+enum { CHUNKS_AT_ONCE = 2, PAIR_TILES = 1 };
 
 static void refuse(Slice *s, const IrOp *op, const char *what) {
     if (s->ok) report_unsupported(s->ctx, op ? op->span : SPAN_NONE, what);
@@ -233,13 +234,13 @@ void pass_for_store(Slice *s, IrOp *store) {
     ir_op_erase(store);
 }
 
-/* The loads of the axis that the value's chunk is made of; false: with loops, branches or scans between. */
+/* The loads of the axis that the value's chunk is made of; false: with loops, branches, scans or functions between, which take more than memory does. */
 static bool collect_loads(const Slice *s, PointerTable *seen, IrValue *v, OpList *loads) {
     uint32_t done;
     IrOp *op = v->def;
     if (!op || axes_find(s->axes, v, s->index) < 0 || pointer_table_get(seen, v, &done)) return true;
     pointer_table_set(seen, v, 1);
-    if (is_control(op) || scans_axis(s, op)) return false;
+    if (is_control(op) || scans_axis(s, op) || ir_math_info(op->opcode)) return false;
     for (unsigned i = 0; i < op->operand_count; i++)
         if (!collect_loads(s, seen, op->operands[i], loads)) return false;
     if (op->opcode == IR_TILE_LOAD) VEC_PUSH(s->ctx->scratch, loads, op);
@@ -291,6 +292,13 @@ static const Aff *end_of_pairs(const Slice *s) {
     return aff_mul(c, both, aff_floordiv(c, lanes, both));
 }
 
+/* One chunk is left of pairs. Where there are none the compilers behind may still make two chunks an iteration. */
+static void ask_ahead(const Slice *s, IrOp *loop, bool pairs) {
+    for (const IrOp *op = loop->regions[0]->first; op; op = op->next)
+        if (op->region_count) return;
+    if (s->ctx->target->kind == TARGET_CUDA && !s->scan_count) ir_attr_set_int(loop, "unroll", pairs ? 1 : 2);
+}
+
 void pass_for_reduces(Slice *s, IrOp *const *ops, size_t count) {
     Together t = {.ops = ops, .count = count};
     IrBuilder before = ir_builder_before(ops[0]), inner;
@@ -308,6 +316,7 @@ void pass_for_reduces(Slice *s, IrOp *const *ops, size_t count) {
     IrBuilder at = ir_builder_before(ops[0]);
     at.span = ops[0]->span;
     IrValue *begin = ir_const_index(&at, 0);
+    pairs = pairs && loads.len <= PAIR_TILES;
     if (!pairs) loads.len = 0;
     if (pairs) {
         IrValue *end = ir_aff_emit(&at, end_of_pairs(s));
@@ -323,7 +332,7 @@ void pass_for_reduces(Slice *s, IrOp *const *ops, size_t count) {
     IrOp *loop = open_loop_over(s, ops[0], begin, end, 1, 1, (unsigned)count, sums, &inner);
     add_chunks(s, &t, 1, &loads, loop->regions[0]->args + 1);
     if (!s->ok) return;
-    if (pairs) ir_attr_set_int(loop, "unroll", 1);
+    ask_ahead(s, loop, pairs);
     for (size_t i = 0; i < count; i++) ir_set_operand(ops[i], 0, &loop->results[i]);
 }
 
