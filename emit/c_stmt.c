@@ -602,6 +602,9 @@ static void statement(CPrinter *p, const IrOp *op) {
     case IR_STEPS_WAIT:
         c_statement(p, "%s();", c_helper(p, C_HELPER_WAIT_FOR_STEPS, DTYPE_NONE, DTYPE_NONE));
         return;
+    case IR_STEPS_RELEASE:
+        c_statement(p, "%s();", c_helper(p, C_HELPER_RELEASE_STEPS, DTYPE_NONE, DTYPE_NONE));
+        return;
     case IR_ARRIVE:
         c_statement(p, "%s(&%s);", c_helper(p, C_HELPER_ARRIVE, DTYPE_NONE, DTYPE_NONE), c_element(p, op->operands[0], op->operands[1]));
         return;

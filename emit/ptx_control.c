@@ -480,6 +480,9 @@ static void visit(Ptx *p, const IrOp *op) {
     case IR_STEPS_WAIT:
         ptx_asm(p, LLVMVoidTypeInContext(p->context), 0, NULL, "griddepcontrol.wait;", "~{memory}", true);
         return;
+    case IR_STEPS_RELEASE:
+        ptx_asm(p, LLVMVoidTypeInContext(p->context), 0, NULL, "griddepcontrol.launch_dependents;", "~{memory}", true);
+        return;
     case IR_ARRIVE:
         ptx_arrive(p, op);
         return;

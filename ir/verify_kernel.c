@@ -398,6 +398,11 @@ static bool check_steps_wait(Verifier *v, const IrOp *op) {
     return true;
 }
 
+static bool check_steps_release(Verifier *v, const IrOp *op) {
+    NEED(v, op, op->block == v->func->body, "a step releases the one behind it in the function's own block");
+    return true;
+}
+
 IrCheck ir_kernel_check(IrOpcode opcode) {
     static const IrCheck checks[IR_OP_COUNT] = {
         [IR_SPECIAL] = check_special,       [IR_MAP] = check_map,
@@ -411,7 +416,7 @@ IrCheck ir_kernel_check(IrOpcode opcode) {
         [IR_EXTRACT] = check_extract,       [IR_MEM_ATOMIC] = check_mem_atomic,
         [IR_TMA_LOAD] = check_tma_load,     [IR_WGMMA] = check_wgmma,
         [IR_MEET] = check_meet,             [IR_ARRIVE] = check_meet,
-        [IR_STEPS_WAIT] = check_steps_wait,
+        [IR_STEPS_WAIT] = check_steps_wait, [IR_STEPS_RELEASE] = check_steps_release,
     };
     return checks[opcode];
 }

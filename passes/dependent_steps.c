@@ -5,6 +5,8 @@
  *         ahead of the waiting: numbers, barriers, and loads of memory that no step before writes, which are moved there where only
  *         other loads and numbers are in front of them. As all steps wait, what a step waits for are all steps before it. Steps whose
  *         blocks meet must be resident all at once: they are launched behind the step before, as ever, and the one behind them as well.
+ *         Each step but the last says first of all that the one behind it may begin (steps.release): its blocks get ready, and load what they
+ *         may, where there is room beside the last blocks of this one; not in plans with products, whose blocks leave none.
  * needs:  kernel level, after meet_steps and fuse_maps, before coalesce; target cuda with clusters (compute capability 9.0)
  * keeps:  values, order of effects
  * breaks: nothing
@@ -16,6 +18,8 @@
  *                                                                                       map { mem.store(.., %Y, ..) }
  */
 #include "passes_internal.h"
+
+enum { RELEASE = 1 /* 0: the step behind begins when all blocks have ended */ };
 
 typedef struct {
     const IrFunc *func;
@@ -119,17 +123,37 @@ static bool is_together(const IrFunc *f) {
     return ir_func_attr_int(f, "cooperative", 0) != 0;
 }
 
+static void look_for_products(void *ctx, IrOp *op) {
+    bool *found = ctx;
+    *found |= op->opcode == IR_WGMMA || op->opcode == IR_ATOM || op->opcode == IR_TMA_LOAD;
+}
+
+static bool multiplies(const IrModule *m) {
+    bool found = false;
+    for (const IrFunc *f = m->first; f; f = f->next)
+        if (f->level == IR_LEVEL_KERNEL) ir_walk(f->body, look_for_products, &found);
+    return found;
+}
+
+static void release_in(const IrFunc *f) {
+    IrBuilder b = ir_builder_before(f->body->first);
+    ir_op_create(&b, IR_STEPS_RELEASE, 0, NULL, 0, NULL);
+}
+
 bool pass_dependent_steps(PassContext *ctx) {
-    int64_t first = INT64_MAX;
+    int64_t first = INT64_MAX, last = 0;
     if (!target_has(ctx->target, TARGET_CLUSTER)) return true;
     for (const IrFunc *f = ctx->module->first; f; f = f->next) {
         int64_t step = ir_func_attr_int(f, "step", 0);
         if (f->level != IR_LEVEL_KERNEL) continue;
         first = step < first ? step : first;
+        last = step > last ? step : last;
     }
+    bool releases = RELEASE && !multiplies(ctx->module);
     for (IrFunc *f = ctx->module->first; f; f = f->next) {
         int64_t step = ir_func_attr_int(f, "step", 0);
         if (f->level != IR_LEVEL_KERNEL || is_together(f)) continue;
+        if (step < last && releases) release_in(f);
         if (step > first && !ir_func_attr(f, "dependent")) wait_in(ctx, f);
     }
     return true;

@@ -37,13 +37,14 @@ static IrOp *first_user(const IrOp *op) {
     return first;
 }
 
-/* A load that nothing needs before a reduction waits for that reduction: until then its registers are free. */
+/* A load that nothing needs before a reduction waits for that reduction: until then its registers are free. One element is one register,
+ * and a trip to memory less at the row's end. */
 bool row_sink_loads(PassContext *ctx, IrFunc *f, const Axes *axes, size_t index) {
     OpList ops = ops_collect(ctx->scratch, f->body);
     bool moved = false;
     for (size_t i = ops.len; i-- > 0;) {
         IrOp *load = ops.data[i], *user;
-        if (load->opcode != IR_TILE_LOAD || is_stored_to(load->operands[0]) || !(user = first_user(load))) continue;
+        if (load->opcode != IR_TILE_LOAD || is_stored_to(load->operands[0]) || !load->results[0].type->rank || !(user = first_user(load))) continue;
         bool waits = false;
         for (const IrOp *op = load->next; op && op != user; op = op->next) waits |= is_fold_along(axes, op, index);
         if (waits) ir_op_move_before(load, user);

@@ -25,7 +25,8 @@
 #include "plant.h"
 
 /* What a thread needs beside its lanes of a row: where a block is alone with 64 of them, the other half of what two blocks leave. */
-enum { LEAST_CAP = ROW_LEAST_CAP, REGISTERS_BESIDE = 20, REGISTERS_ALONE = 56, STEP_LANES = 16, SPREAD_LEAST = 16, MOST_THREADS = 1024, KEEP_LOADS = 0 };
+enum { LEAST_CAP = ROW_LEAST_CAP, REGISTERS_BESIDE = 20, REGISTERS_ALONE = 56, STEP_LANES = 16, SPREAD_LEAST = 16, MOST_THREADS = 1024,
+       KEEP_LOADS = 1 /* 0: only where a block is alone */, KEEP_TILES = 4, KEEP_THREADS = 1024 };
 
 /* row_lanes: of a version by length, what its threads keep; long_rows: no version for short rows. */
 static bool is_wide(const PassContext *ctx, const IrFunc *f, const AxisClass *c) {
@@ -203,17 +204,20 @@ static unsigned tiles_of_pass(PassContext *ctx, IrFunc *f, const OpList *ops, co
         const IrOp *op = ops->data[i];
         bool sink = is_sink(axes, op, index);
         if (sink && op->opcode != IR_TILE_REDUCE) return 0;
+        if (axes_touch(axes, op, index) && ir_math_info(op->opcode)) return 0; /* other warps' loads are under way meanwhile */
         tiles += sink || (op->opcode == IR_TILE_LOAD && axes_touch(axes, op, index));
     }
     return tiles;
 }
 
-/* The registers that a loop over chunks needs to have all loads of a chunk under way at once, beside what it adds up. Where nothing is said of blocks ptxas takes
- * fewer, for the sake of blocks that may not be there, and has one or two loads under way. */
+/* The registers that a loop over chunks needs to have all loads of a chunk under way at once, beside what it adds up, as long as KEEP_THREADS stand on a
+ * multiprocessor. Where nothing is said of blocks ptxas takes fewer, for the sake of blocks that may not be there, and has one or two loads under way. */
 static void keep_loads(PassContext *ctx, IrFunc *f, unsigned tiles, int64_t lanes) {
     int64_t registers = STEP_LANES * tiles + REGISTERS_BESIDE, threads = lanes / STEP_LANES;
-    int64_t blocks = threads >= 32 ? ctx->target->registers_sm / (registers * threads) : 0;
-    if (ctx->target->kind == TARGET_CUDA && blocks > 0 && !ir_func_attr(f, "min_blocks")) ir_func_attr_set_int(f, "min_blocks", blocks);
+    if (ctx->target->kind != TARGET_CUDA || tiles > KEEP_TILES || threads < 32 || ir_func_attr(f, "min_blocks")) return;
+    int64_t blocks = ctx->target->registers_sm / (registers * threads), least = KEEP_THREADS / threads;
+    blocks = blocks > least ? blocks : least;
+    if (blocks > 0) ir_func_attr_set_int(f, "min_blocks", blocks);
 }
 
 static bool is_own(IrModule *m, const IrOp *load, const IrValue *row) {
@@ -256,7 +260,8 @@ static int split(PassContext *ctx, IrFunc *f, const Axes *axes, size_t index) {
     if (s.chunk > ctx->target->row_large) s.chunk = ctx->target->row_large;
     s.chunk *= ir_func_cluster(f); /* its blocks pass over the row together */
     const IrOp *rows = ctx->target->kind == TARGET_CUDA && others == 1 && ir_func_cluster(f) == 1 ? rows_that_share(ctx, &ops, axes, index) : NULL;
-    if (rows) s.chunk /= group_rows_that_share(ctx, rows);
+    int64_t together = rows ? group_rows_that_share(ctx, rows) : 1; /* rows that will be one iteration */
+    s.chunk /= together;
     bool alone = is_alone(ctx, f, &ops, axes, index);
     unsigned tiles = alone || KEEP_LOADS ? tiles_of_pass(ctx, f, &ops, axes, index) : 0;
     if (alone) {
@@ -280,7 +285,7 @@ static int split(PassContext *ctx, IrFunc *f, const Axes *axes, size_t index) {
         else
             pass_for_gemm(&s, group[0]);
     }
-    if (s.ok && tiles) keep_loads(ctx, f, tiles, s.chunk * others);
+    if (s.ok && tiles) keep_loads(ctx, f, tiles, s.chunk * others * together);
     if (s.ok && one_arg) keep_blocks(ctx, f, s.chunk * others);
     if (s.ok) remove_dead(ctx, f);
     return s.ok ? passes : -1;

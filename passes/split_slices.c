@@ -5,6 +5,9 @@
 
 #include "split_internal.h"
 
+/* Of reductions of at most PAIR_TILES loaded tiles, whose loads do not fill a thread's registers already; 1: one by one. */
+enum { CHUNKS_AT_ONCE = 2, PAIR_TILES = 1 };
+
 static void refuse(Slice *s, const IrOp *op, const char *what) {
     if (s->ok) report_unsupported(s->ctx, op ? op->span : SPAN_NONE, what);
     s->ok = false;
@@ -172,10 +175,10 @@ static IrValue *backward(Slice *s, const Aff *extent, IrValue *i) {
     return ir_binary(s->b, IR_SUB, ir_aff_emit(s->b, last), i);
 }
 
-/* Starts the loop over chunks before `op`, for a chunk of `fed` values; the slice's builder stands in
+/* Starts a loop before `op` over the lanes from one to another, for a chunk of `fed` values; the slice's builder stands in
  * its body. Carried are `inits`, then the totals of scans. */
-static IrOp *open_loop(Slice *s, IrOp *op, unsigned fed, unsigned carried, IrValue *const *inits,
-                       IrBuilder *inner) {
+static IrOp *open_loop_over(Slice *s, IrOp *op, IrValue *from, IrValue *to, unsigned chunks, unsigned fed, unsigned carried,
+                            IrValue *const *inits, IrBuilder *inner) {
     IrBuilder b = ir_builder_before(op);
     b.span = op->span;
     PointerTable seen = pointer_table(s->ctx->scratch);
@@ -190,8 +193,7 @@ static IrOp *open_loop(Slice *s, IrOp *op, unsigned fed, unsigned carried, IrVal
     const Aff *extent = axes_class(s->axes, s->index)->extent;
     const char *name = arena_printf(s->ctx->module->arena, "%.32s_0",
                                     extent->kind == AFF_SYM ? extent->name : "lane");
-    IrOp *loop = ir_for(&b, ir_const_index(&b, 0), ir_aff_emit(&b, extent),
-                        ir_const_index(&b, s->chunk), carried + s->scan_count, all, name);
+    IrOp *loop = ir_for(&b, from, to, ir_const_index(&b, chunks * s->chunk), carried + s->scan_count, all, name);
     *inner = ir_builder_at_end(loop->regions[0]);
     inner->span = op->span;
     s->b = inner;
@@ -201,6 +203,14 @@ static IrOp *open_loop(Slice *s, IrOp *op, unsigned fed, unsigned carried, IrVal
         s->totals[i] = s->next[i] = loop->regions[0]->args[1 + carried + i];
     s->map = ir_value_map_create(s->ctx->scratch);
     return loop;
+}
+
+/* The loop over all chunks. */
+static IrOp *open_loop(Slice *s, IrOp *op, unsigned fed, unsigned carried, IrValue *const *inits, IrBuilder *inner) {
+    IrBuilder b = ir_builder_before(op);
+    b.span = op->span;
+    IrValue *end = ir_aff_emit(&b, axes_class(s->axes, s->index)->extent);
+    return open_loop_over(s, op, ir_const_index(&b, 0), end, 1, fed, carried, inits, inner);
 }
 
 static void close_loop(Slice *s, unsigned count, IrValue *const *values) {
@@ -224,34 +234,105 @@ void pass_for_store(Slice *s, IrOp *store) {
     ir_op_erase(store);
 }
 
-/* Two chunks an iteration: the loads of the second need not wait for the sums of the first. */
-static void ask_ahead(const Slice *s, IrOp *loop) {
+/* The loads of the axis that the value's chunk is made of; false: with loops, branches, scans or functions between, which take more than memory does. */
+static bool collect_loads(const Slice *s, PointerTable *seen, IrValue *v, OpList *loads) {
+    uint32_t done;
+    IrOp *op = v->def;
+    if (!op || axes_find(s->axes, v, s->index) < 0 || pointer_table_get(seen, v, &done)) return true;
+    pointer_table_set(seen, v, 1);
+    if (is_control(op) || scans_axis(s, op) || ir_math_info(op->opcode)) return false;
+    for (unsigned i = 0; i < op->operand_count; i++)
+        if (!collect_loads(s, seen, op->operands[i], loads)) return false;
+    if (op->opcode == IR_TILE_LOAD) VEC_PUSH(s->ctx->scratch, loads, op);
+    return true;
+}
+
+/* Reductions that one loop over chunks serves. */
+typedef struct {
+    IrOp *const *ops;
+    size_t count;
+    IrValue *inits[SPLIT_TOGETHER];
+    int axis[SPLIT_TOGETHER];
+} Together;
+
+/* `sums` and the chunk that the slice stands at. */
+static void add_chunk(Slice *s, const Together *t, IrValue **sums) {
+    for (size_t i = 0; i < t->count && s->ok; i++) {
+        IrValue *part = slice_value(s, t->ops[i]->operands[0]);
+        if (!s->ok) return;
+        IrOp *fill = ir_op_create(s->b, IR_TILE_FILL, 1, &part, 1, &t->inits[i]->type);
+        ir_attr_copy(fill, t->inits[i]->def, "value");
+        ir_attr_set_int(fill, "axis", t->axis[i]);
+        sums[i] = ir_binary(s->b, reduce_opcode(ir_attr_str(t->ops[i], "kind", "add")), sums[i], &fill->results[0]);
+    }
+}
+
+static void add_chunks(Slice *s, const Together *t, unsigned chunks, const OpList *loads, IrValue *const *args) {
+    IrValueMap *maps[CHUNKS_AT_ONCE];
+    IrValue *sums[SPLIT_TOGETHER], *begins[CHUNKS_AT_ONCE], *first = s->begin;
+    for (unsigned k = 0; k < chunks; k++) {
+        begins[k] = s->begin = k ? ir_binary(s->b, IR_ADD, first, ir_const_index(s->b, k * s->chunk)) : first;
+        maps[k] = s->map = ir_value_map_create(s->ctx->scratch);
+        for (size_t i = 0; i < loads->len; i++) slice_value(s, &loads->data[i]->results[0]);
+    }
+    for (size_t i = 0; i < t->count; i++) sums[i] = args[i];
+    for (unsigned k = 0; k < chunks; k++) {
+        s->begin = begins[k];
+        s->map = maps[k];
+        add_chunk(s, t, sums);
+    }
+    if (s->ok) close_loop(s, (unsigned)t->count, sums);
+}
+
+/* The chunks that an iteration takes two of, for the loads of the second not to wait for the sums of the first: all, or all but the last. */
+static const Aff *end_of_pairs(const Slice *s) {
+    AffCtx *c = s->ctx->module->affs;
+    const Aff *chunk = aff_const(c, s->chunk), *both = aff_const(c, CHUNKS_AT_ONCE * s->chunk);
+    const Aff *lanes = aff_add(c, axes_class(s->axes, s->index)->extent, aff_sub(c, chunk, aff_const(c, 1)));
+    return aff_mul(c, both, aff_floordiv(c, lanes, both));
+}
+
+/* One chunk is left of pairs. Where there are none the compilers behind may still make two chunks an iteration. */
+static void ask_ahead(const Slice *s, IrOp *loop, bool pairs) {
     for (const IrOp *op = loop->regions[0]->first; op; op = op->next)
         if (op->region_count) return;
-    if (s->ctx->target->kind == TARGET_CUDA && !s->scan_count) ir_attr_set_int(loop, "unroll", 2);
+    if (s->ctx->target->kind == TARGET_CUDA && !s->scan_count) ir_attr_set_int(loop, "unroll", pairs ? 1 : 2);
 }
 
 void pass_for_reduces(Slice *s, IrOp *const *ops, size_t count) {
-    IrValue *inits[SPLIT_TOGETHER] = {NULL}, *sums[SPLIT_TOGETHER] = {NULL};
-    int axis[SPLIT_TOGETHER] = {0};
+    Together t = {.ops = ops, .count = count};
     IrBuilder before = ir_builder_before(ops[0]), inner;
+    PointerTable seen = pointer_table(s->ctx->scratch);
+    OpList loads = {0};
+    bool pairs = s->ctx->target->kind == TARGET_CUDA && CHUNKS_AT_ONCE > 1;
     for (size_t i = 0; i < count; i++) {
-        const IrValue *x = ops[i]->operands[0];
-        axis[i] = axes_find(s->axes, x, s->index);
-        inits[i] = splat(&before, ir_attr_str(ops[i], "kind", "add"), type_with_extent(s->ctx->module, x->type, (unsigned)axis[i], s->chunk));
-        inits[i]->name = ops[i]->results[0].name;
+        IrValue *x = ops[i]->operands[0];
+        t.axis[i] = axes_find(s->axes, x, s->index);
+        t.inits[i] = splat(&before, ir_attr_str(ops[i], "kind", "add"), type_with_extent(s->ctx->module, x->type, (unsigned)t.axis[i], s->chunk));
+        t.inits[i]->name = ops[i]->results[0].name;
+        pairs = pairs && collect_loads(s, &seen, x, &loads);
     }
-    IrOp *loop = open_loop(s, ops[0], 1, (unsigned)count, inits, &inner);
-    for (size_t i = 0; i < count; i++) {
-        IrValue *part = slice_value(s, ops[i]->operands[0]);
+    IrValue **sums = t.inits, *carried[SPLIT_TOGETHER];
+    IrBuilder at = ir_builder_before(ops[0]);
+    at.span = ops[0]->span;
+    IrValue *begin = ir_const_index(&at, 0);
+    pairs = pairs && loads.len <= PAIR_TILES;
+    if (!pairs) loads.len = 0;
+    if (pairs) {
+        IrValue *end = ir_aff_emit(&at, end_of_pairs(s));
+        IrOp *loop = open_loop_over(s, ops[0], begin, end, CHUNKS_AT_ONCE, 1, (unsigned)count, sums, &inner);
+        add_chunks(s, &t, CHUNKS_AT_ONCE, &loads, loop->regions[0]->args + 1);
         if (!s->ok) return;
-        IrOp *fill = ir_op_create(&inner, IR_TILE_FILL, 1, &part, 1, &inits[i]->type);
-        ir_attr_copy(fill, inits[i]->def, "value");
-        ir_attr_set_int(fill, "axis", axis[i]);
-        sums[i] = ir_binary(&inner, reduce_opcode(ir_attr_str(ops[i], "kind", "add")), loop->regions[0]->args[1 + i], &fill->results[0]);
+        ir_attr_set_int(loop, "unroll", 1);
+        for (size_t i = 0; i < count; i++) carried[i] = &loop->results[i];
+        sums = carried, begin = end;
+        loads.len = 0;
     }
-    close_loop(s, (unsigned)count, sums);
-    ask_ahead(s, loop);
+    IrValue *end = ir_aff_emit(&at, axes_class(s->axes, s->index)->extent);
+    IrOp *loop = open_loop_over(s, ops[0], begin, end, 1, 1, (unsigned)count, sums, &inner);
+    add_chunks(s, &t, 1, &loads, loop->regions[0]->args + 1);
+    if (!s->ok) return;
+    ask_ahead(s, loop, pairs);
     for (size_t i = 0; i < count; i++) ir_set_operand(ops[i], 0, &loop->results[i]);
 }
 

@@ -3,7 +3,8 @@
  * what:   a kernel that does nothing along an axis of symbolic extent K but to read its lanes and reduce them, all in one
  *         pass, becomes three steps:
  *           part      reduces L lanes, as one of `parts` blocks in place of one; into a workspace
- *           finish    the kernel, reducing the parts of the workspace in their order
+ *           finish    the kernel, reducing the parts of the workspace in their order; of an arg-reduction they are indices, and
+ *                     the elements there are read again
  *           as it was
  *         Of either the first two or the last the grid is empty, by the sizes of the launch. Where the kernel only stores what it
  *         reduces to workspaces, and who reads these reduces them by the same kind, there is no finish: such a workspace holds `parts`
@@ -29,7 +30,8 @@
  * run alone: up to EVEN_PARTS parts then, and EVEN_BLOCKS a multiprocessor (EVEN_PARTS = 1: none), which leaves kernels alone that
  * have a third of these, since parts cost a little themselves, and those that fill it once or nearly, with RESIDENT blocks a multiprocessor.
  * A part reads PART_BYTES, a transcendental function counting as so many. */
-enum { MOST_FOLDS = 3, BLOCKS = 8, EVEN_BLOCKS = 48, EVEN_PARTS = 4, RESIDENT = 4, LEAST_PARTS = 3, PART_BYTES = 1 << 14, FUNCTION_BYTES = 16, LEAST_UNIT = 32 };
+enum { MOST_FOLDS = 3, BLOCKS = 8, EVEN_BLOCKS = 48, EVEN_PARTS = 4, RESIDENT = 4, LEAST_PARTS = 3, PART_BYTES = 1 << 14, FUNCTION_BYTES = 16, LEAST_UNIT = 32,
+       SPREAD_ARGS = 1 /* 0: no arg-reductions */ };
 
 typedef struct {
     PassContext *ctx;
@@ -62,9 +64,27 @@ static bool is_whole_load(const Spread *s, const IrOp *load) {
     return all && aff_is_const(ir_aff_of(m, load->operands[operand]), &begin) && begin == 0;
 }
 
+static bool is_fold(const IrOp *op) { return op->opcode == IR_TILE_REDUCE || (op->opcode == IR_TILE_ARG && SPREAD_ARGS); }
+
+static unsigned fold_axis(const IrOp *fold) {
+    return (unsigned)(fold->opcode == IR_TILE_ARG ? ir_attr_int(fold, "axis", 0) : ir_attr(fold, "axes")->ints[0]);
+}
+
+/* The index of the best along the axis, of elements that a load alone gave: the finish reads them again. */
+static bool is_plain_arg(const Spread *s, const IrOp *op) {
+    const IrOp *load = op->operands[0]->def;
+    if (ir_attr_int(op, "axis", -1) != axes_find(s->axes, op->operands[0], s->index)) return false;
+    if (!load || load->opcode != IR_TILE_LOAD || ir_attr(load, "steps") || op->results[0].type->dtype != DTYPE_I64) return false;
+    IrSlice slice = ir_slice(load);
+    unsigned axes = 0;
+    for (unsigned i = 0; i < slice.rank; i++) axes += slice.axes[i].letter == 'r';
+    return axes == load->results[0].type->rank;
+}
+
 /* Is it a sum, product or extreme along the axis alone, whose parts lose nothing in memory? */
 static bool is_plain_fold(const Spread *s, const IrOp *op) {
     static const char *const kinds[] = {"add", "mul", "max", "min"};
+    if (op->opcode == IR_TILE_ARG) return is_plain_arg(s, op);
     const IrAttr *axes = ir_attr(op, "axes");
     const char *kind = ir_attr_str(op, "kind", "");
     Dtype dtype = op->results[0].type->dtype;
@@ -92,7 +112,7 @@ static int64_t others_of(const Spread *s, const IrValue *v) {
 /* May the op be done a part at a time? */
 static bool is_taken(Spread *s, const IrOp *op) {
     if (op->opcode == IR_TILE_LOAD && !is_whole_load(s, op)) return false;
-    if (op->opcode == IR_TILE_REDUCE) return is_plain_fold(s, op);
+    if (is_fold(op)) return is_plain_fold(s, op);
     bool other = op->opcode == IR_TILE_LOAD || op->opcode == IR_CONST || op->opcode == IR_TILE_BROADCAST;
     return other || ir_has_trait(op, IR_ELEMENTWISE);
 }
@@ -115,7 +135,7 @@ static bool follow(Spread *s, int64_t *weight) {
         uint32_t seen;
         for (unsigned k = 0; k < op->operand_count; k++) late |= pointer_table_get(&behind, op->operands[k], &seen);
         if (along && (late || op->region_count || !is_taken(s, op))) return false;
-        bool fold = along && op->opcode == IR_TILE_REDUCE;
+        bool fold = along && is_fold(op);
         bool ends = along && is_loaded(&loaded, op);
         if (fold && !ends) return false;
         if (ends && !fold) pointer_table_set(&loaded, &op->results[0], 1);
@@ -266,7 +286,7 @@ static bool may_stay_in_place(Spread *s) {
     for (unsigned i = 0; i < s->fold_count; i++) {
         const IrOp *fold = s->ops.data[s->folds[i]];
         const IrUse *use = fold->results[0].uses;
-        if (fold->results[0].type->rank || !use || use->next || use->op->opcode != IR_TILE_STORE) return false;
+        if (fold->opcode == IR_TILE_ARG || fold->results[0].type->rank || !use || use->next || use->op->opcode != IR_TILE_STORE) return false;
         const IrValue *memory = use->op->operands[1];
         const char *axes = ir_attr_str(use->op, "axes", "");
         if (memory->def || memory->type->strides || s->func->params[memory->index].kind != IR_PARAM_WORKSPACE) return false;
@@ -331,10 +351,10 @@ static IrValue *iteration(IrBuilder *b, const OpList *ops) {
 /* Of the parts of one reduction: by iteration, then as the reduced tile, with the parts in place of the axis. */
 static const IrType *parts_type(const Spread *s, const IrOp *fold) {
     const IrType *t = fold->operands[0]->type;
-    unsigned own = (unsigned)ir_attr(fold, "axes")->ints[0];
+    unsigned own = fold_axis(fold);
     const Aff *extents[IR_SLICE_MAX_RANK + 1] = {s->iterations};
     for (unsigned i = 0; i < t->rank; i++) extents[i + 1] = i == own ? s->parts.name : t->extents[i];
-    return ir_type_tensor(s->ctx->module, t->dtype, t->rank + 1, extents);
+    return ir_type_tensor(s->ctx->module, fold->results[0].type->dtype, t->rank + 1, extents);
 }
 
 /* Workspaces for the parts, in the two functions that use them. */
@@ -354,7 +374,7 @@ static void add_workspaces(Spread *s, IrFunc *part, IrFunc *finish) {
 /* The indices of the tile's lanes in the workspace, along the reduced axis one part (`last` null) or from one to another. */
 static unsigned parts_slice(const Spread *s, IrBuilder *b, const IrOp *fold, const Presence *p, IrValue *number, IrValue *first,
                             IrValue *last, IrValue **operands, char *axes) {
-    unsigned n = 0, own = (unsigned)ir_attr(fold, "axes")->ints[0];
+    unsigned n = 0, own = fold_axis(fold);
     const IrType *t = fold->operands[0]->type;
     axes[0] = 'p';
     operands[n++] = number;
@@ -367,18 +387,21 @@ static unsigned parts_slice(const Spread *s, IrBuilder *b, const IrOp *fold, con
     return n;
 }
 
-static void store_part(const Spread *s, IrFunc *func, IrOp *fold, unsigned which, const OpList *ops, IrValue *part) {
+/* `begin`: the part's first lane, from which an index counts. */
+static void store_part(const Spread *s, IrFunc *func, IrOp *fold, unsigned which, const OpList *ops, IrValue *part, IrValue *begin) {
     IrModule *m = s->ctx->module;
-    unsigned own = (unsigned)ir_attr(fold, "axes")->ints[0], rank = 0;
+    unsigned own = fold_axis(fold), rank = 0;
     const IrType *t = fold->operands[0]->type;
     const Aff *extents[IR_SLICE_MAX_RANK];
     for (unsigned a = 0; a < t->rank; a++)
         if (a != own) extents[rank++] = t->extents[a];
     ir_attr_remove(fold, "keepdim");
-    fold->results[0].type = ir_type_tile(m, t->dtype, rank, extents, NULL);
+    IrValue *result = ir_result(fold, 0);
+    result->type = ir_type_tile(m, result->type->dtype, rank, extents, NULL);
     IrBuilder b = ir_builder_after(fold);
     b.span = fold->span;
-    IrValue *operands[2 * IR_SLICE_MAX_RANK + 4] = {&fold->results[0], param_named(func, s->workspaces[which])};
+    if (fold->opcode == IR_TILE_ARG) result = ir_binary(&b, IR_ADD, result, ir_cast(&b, begin, ir_type_scalar(m, DTYPE_I64)));
+    IrValue *operands[2 * IR_SLICE_MAX_RANK + 4] = {result, param_named(func, s->workspaces[which])};
     char axes[IR_SLICE_MAX_RANK + 2] = {0};
     unsigned n = parts_slice(s, &b, fold, NULL, iteration(&b, ops), part, NULL, operands + 2, axes);
     ir_attr_set_str(ir_op_create(&b, IR_TILE_STORE, n + 2, operands, 0, NULL), "axes", axes);
@@ -428,10 +451,33 @@ static void make_part(const Spread *s, IrFunc *func, bool in_place) {
         if (in_place)
             store_in_place(s, func, fold->results[0].uses->op, i, part);
         else
-            store_part(s, func, fold, i, &ops, part);
+            store_part(s, func, fold, i, &ops, part, begin);
     }
     remove_unused(s->ctx->scratch, func->body);
     ir_func_attr_set_int(func, "long_rows", 1); /* none is short enough to be kept whole */
+}
+
+/* Of each part the index of its best is known; reads these elements again. */
+static void finish_arg(IrOp *arg, IrValue *index) {
+    IrOp *load = arg->operands[0]->def;
+    IrBuilder b = ir_builder_before(arg);
+    b.span = load->span;
+    const IrType *number = ir_type_scalar(b.module, DTYPE_I64);
+    int64_t own = ir_attr_int(arg, "axis", 0);
+    IrSlice slice = ir_slice(load);
+    IrValue *operands[IR_SLICE_MAX_RANK + 1] = {load->operands[0]};
+    char axes[IR_SLICE_MAX_RANK + 1] = {0};
+    for (unsigned i = 0; i < slice.rank; i++) {
+        IrValue *begin = load->operands[slice.axes[i].operand];
+        bool along = slice.axes[i].letter == 'r', other = along && slice.axes[i].axis != own;
+        axes[i] = along ? 'g' : 'p';
+        operands[i + 1] = along ? index : begin;
+        if (other) operands[i + 1] = ir_binary(&b, IR_ADD, tile_iota(&b, index->type, slice.axes[i].axis), ir_cast(&b, begin, number));
+    }
+    const IrType *type = ir_type_with_dtype(b.module, index->type, load->results[0].type->dtype);
+    IrOp *again = ir_op_create(&b, IR_TILE_LOAD, slice.rank + 1, operands, 1, &type);
+    ir_attr_set_str(again, "axes", axes);
+    ir_replace_uses(&arg->results[0], tile_first_of_best(&b, arg, own, ir_result(again, 0), index));
 }
 
 static void make_finish(const Spread *s, IrFunc *func) {
@@ -446,10 +492,14 @@ static void make_finish(const Spread *s, IrFunc *func) {
         IrValue *operands[2 * IR_SLICE_MAX_RANK + 4] = {param_named(func, s->workspaces[i])};
         char axes[IR_SLICE_MAX_RANK + 2] = {0};
         unsigned n = parts_slice(s, &b, fold, &present[i], iteration(&b, &ops), ir_const_index(&b, 0), ir_aff_emit(&b, s->parts.name), operands + 1, axes);
-        const IrType *type = tile_with_extent(m, fold->operands[0]->type, (unsigned)ir_attr(fold, "axes")->ints[0], s->parts.name);
+        const IrType *type = tile_with_extent(m, fold->operands[0]->type, fold_axis(fold), s->parts.name);
+        type = ir_type_with_dtype(m, type, fold->results[0].type->dtype);
         IrOp *load = ir_op_create(&b, IR_TILE_LOAD, n + 1, operands, 1, &type);
         ir_attr_set_str(load, "axes", axes);
-        ir_set_operand(fold, 0, ir_result(load, 0));
+        if (fold->opcode == IR_TILE_ARG)
+            finish_arg(fold, ir_result(load, 0));
+        else
+            ir_set_operand(fold, 0, ir_result(load, 0));
     }
     remove_unused(s->ctx->scratch, func->body);
     step_repeat(func, s->used.name, "used");

@@ -343,6 +343,11 @@ static void run_steps_wait(Machine *m, Inst *inst, const uint8_t *active) {
     m->early = false;
 }
 
+/* When the next step begins is not this one's: it waits. */
+static void run_steps_release(Machine *m, Inst *inst, const uint8_t *active) {
+    (void)m, (void)inst, (void)active;
+}
+
 /* Into the memory of each block of the cluster. */
 static void run_cluster_send(Machine *m, Inst *inst, const uint8_t *active) {
     const Slot *value = inst->operands[0], *to = inst->operands[1];
@@ -419,6 +424,8 @@ InstRun interpret_memory_op(IrOpcode op) {
         return run_meet;
     case IR_STEPS_WAIT:
         return run_steps_wait;
+    case IR_STEPS_RELEASE:
+        return run_steps_release;
     case IR_SHARED_PTR:
         return run_decoded;
     case IR_CLUSTER_PTR:

@@ -228,6 +228,8 @@ static void test_steps_wait(void) {
     static const char early[] = "kernel (symbol %M: index) {num_warps = 1, dependent = 1}";
     static const char plain[] = "kernel (symbol %M: index) {num_warps = 1}";
     accepts(early, "steps.wait()");
+    accepts(plain, "steps.release()");
+    rejects(early, "%i = lt(%M, %M) : bool\nif(%i) {\nsteps.release()\nyield()\n} {}", "a step releases the one behind it in the function's own block");
     rejects(plain, "steps.wait()", "the function is not launched before the steps ahead of it are over");
     rejects(early, "steps.wait()\nsteps.wait()", "a step waits once");
     rejects(early, "%i = lt(%M, %M) : bool\nif(%i) {\nsteps.wait()\nyield()\n} {}", "a step waits for others in the function's own block");
