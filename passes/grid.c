@@ -270,13 +270,9 @@ static void bind_indices(PassContext *ctx, IrFunc *f, const Nest *nest) {
         rest = i > first && !once ? ir_binary(&b, IR_FLOORDIV, rest, trips) : rest;
         note_bound(index[i], nest->trips[i]);
     }
-<<<<<<< HEAD
-    if (!swizzle_nest(ctx, f, &b, nest, index, &special->results[0])) longest_first(m, &b, nest, special, index);
-=======
     /* Steps whose grid may be empty: the block's number is below that of a loop within, and nobody divides by the others. */
     if (first && first < nest->depth && index[first] == &special->results[0]) ir_attr_set_aff(special, "below", nest->trips[first]);
-    if (!swizzle_nest(ctx, f, &b, nest, index, &special->results[0])) longest_first(m, &b, nest, index);
->>>>>>> scans
+    if (!swizzle_nest(ctx, f, &b, nest, index, &special->results[0])) longest_first(m, &b, nest, special, index);
     for (unsigned i = 0; i < nest->depth; i++) {
         IrValue *lb = ir_aff_emit(&b, ir_aff_of(m, nest->loops[i]->operands[0]));
         IrValue *step = ir_aff_emit(&b, ir_aff_of(m, nest->loops[i]->operands[2]));
