@@ -324,7 +324,8 @@ static void bind_totals(const Scan *s, const Unit *u) {
         const IrOp *op = use->op;
         const IrAttr *axes = ir_attr(op, "axes");
         if (op->opcode != IR_TILE_REDUCE || op->block != scan->block || axes->count != 1 || axes->ints[0] != s->l.axis) continue;
-        if (strcmp(ir_attr_str(op, "kind", ""), ir_attr_str(scan, "kind", "")) != 0 || expand_rep(s->l.x, &op->results[0])) continue;
+        if (strcmp(ir_attr_str(op, "kind", ""), ir_attr_str(scan, "kind", "")) != 0 || ir_attr_bool(op, "apart")) continue;
+        if (expand_rep(s->l.x, &op->results[0])) continue;
         expand_bind_scalar(s->l.x, &op->results[0], s->total);
     }
 }

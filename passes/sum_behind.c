@@ -48,8 +48,15 @@ static int64_t lanes_across(const IrOp *sum) {
     return lanes;
 }
 
+/* A scan of the same lanes knows the sum. */
+static bool is_scanned(const IrValue *v) {
+    for (const IrUse *use = v->uses; use; use = use->next)
+        if (use->op->opcode == IR_TILE_SCAN) return true;
+    return false;
+}
+
 static bool add_sum(Linear *l, IrOp *op) {
-    if (strcmp(ir_attr_str(op, "kind", ""), "add") != 0 || l->count == MOST_SUMS) return false;
+    if (strcmp(ir_attr_str(op, "kind", ""), "add") != 0 || l->count == MOST_SUMS || is_scanned(op->operands[0])) return false;
     int64_t lanes = lanes_across(op);
     if (!lanes || (l->lanes && l->lanes != lanes)) return false;
     l->lanes = lanes;
