@@ -21,7 +21,7 @@
 
 /* WARPS of a multiprocessor fill it: as many parts as there is room for blocks beside each other (WARPS = 0: the switch, walks are never
  * divided), none where the grid has as many. A warp has WARP_BYTES of the tile that is stored, as assign_layouts gives them, a block up to MOST_WARPS. */
-enum { WARPS = 24, MOST_WARPS = 8, WARP_BYTES = 512 };
+enum { WARPS = 16, MOST_WARPS = 8, WARP_BYTES = 512 };
 
 typedef struct {
     PassContext *ctx;
