@@ -161,7 +161,7 @@ static IrValue *own_lane(Expand *x, IrBuilder *inner, IrOp *map, IrValue *tile, 
 /* Elements of less than a word that a thread has side by side go together; 1: they do not, or are words. */
 static int64_t words_of(Expand *x, const Exchange *e, IrValue *tile, const Dist *dist) {
     int64_t size = (int64_t)dtype_size(tile->type->dtype), width = x->gpu && e->rank ? dist_vector(dist, e->rank - 1, 16 / size) : 1;
-    if (size >= BANK_BYTES || !rep_is_own(expand_rep(x, tile), dist)) return 1;
+    if (size >= BANK_BYTES || tile->type->dtype == DTYPE_BOOL || !rep_is_own(expand_rep(x, tile), dist)) return 1;
     for (unsigned a = 0; a + 1 < e->rank; a++)
         while (e->pitch[a] % width) width /= 2;
     return width;

@@ -711,7 +711,8 @@ static IrValue *swapped(IrBuilder *b, IrValue *index, int64_t count, IrValue *st
  * row, which no one looks at. Not where lines are combined as they are read, element by element. 1: they are read alone. */
 static int64_t words_of(const WindowStage *s, const Window *inner, IrValue *at, int64_t extent) {
     AffFacts *facts = ir_facts_at(inner->ctx->scratch, inner->outermost);
-    int64_t width = element_size(s) < BANK_BYTES && inner->loop_count == 1 ? PIECE_BYTES / element_size(s) : 1;
+    bool narrow = element_size(s) < BANK_BYTES && s->w.load->results[0].type->dtype != DTYPE_BOOL;
+    int64_t width = narrow && inner->loop_count == 1 ? PIECE_BYTES / element_size(s) : 1;
     while (width > 1 && (extent < width || s->axes[0].extent < width || !is_multiple(facts, ir_aff_of(s->w.m, at), width))) width /= 2;
     for (unsigned i = 1; i < s->axis_count; i++)
         while (width > 1 && s->axes[i].pitch % width) width /= 2;
