@@ -138,13 +138,19 @@ static int64_t stored_piece(const Assign *s, const IrValue *v, int64_t piece) {
     return piece;
 }
 
-static const Layout *blocked(Assign *s, const IrValue *v) {
+/* Elements of less than a word that a window slides over: so many neighbours a thread, which reads words of shared memory and each
+ * element once, where a thread for each would read all of a window's. 1: none. */
+enum { SLIDES = 4 /* the switch: 1 */ };
+
+static int64_t slid_piece(const Assign *s) { return s->windows.slides && s->widest < 4 ? SLIDES : 1; }
+
+static const Layout *blocked(Assign *s, const IrValue *v, int64_t slid) {
     if (!v->type->rank) return copies(s);
     unsigned rank = v->type->rank, order[LAYOUT_RANK_LIMIT] = {0};
     int64_t extents[LAYOUT_RANK_LIMIT] = {0};
     unsigned vec[LAYOUT_RANK_LIMIT], lanes[LAYOUT_RANK_LIMIT], warps[LAYOUT_RANK_LIMIT];
     unsigned fastest = rank ? contiguous_axis(v) : 0, n = 0;
-    int64_t piece = s->windows.apart ? 1 : stored_piece(s, v, s->vector_bytes / s->widest);
+    int64_t piece = s->windows.apart ? slid : stored_piece(s, v, s->vector_bytes / s->widest);
     int shared = shared_axis(s, rank, fastest);
     for (unsigned a = rank; a-- > 0;) {
         if (n == 0) order[n++] = fastest;
@@ -488,6 +494,19 @@ static int64_t choose_warps(const Assign *s) {
     return warps;
 }
 
+/* Where rows begin at any element lanes are neighbours again in what is stored. */
+static void store_by_lanes(void *ctx, IrOp *op) {
+    Assign *s = ctx;
+    if (op->opcode != IR_TILE_STORE || !is_tile(op->operands[0]) || op->operands[0]->type->rank != s->windows.rank) return;
+    AffFacts *facts = ir_facts_at(s->ctx->scratch, op);
+    const IrType *tensor = op->operands[1]->type;
+    IrSlice slice = ir_slice(op);
+    bool whole = s->vector_bytes >= SLIDES * (int64_t)dtype_size(tensor->dtype) && !is_view(op->operands[1]);
+    for (unsigned a = 0; a + 1 < tensor->rank; a++) whole = whole && aff_known_divisor(facts, ir_type_stride(s->module, tensor, a), SLIDES) % SLIDES == 0;
+    const Aff *begin = ir_aff_of(s->module, op->operands[slice.axes[slice.rank - 1].operand]);
+    if (!whole || aff_known_divisor(facts, begin, SLIDES) % SLIDES) require(s, op, 0, blocked(s, op->operands[0], 1));
+}
+
 static void check_assigned(void *ctx, IrOp *op) {
     Assign *s = ctx;
     for (unsigned i = 0; i < op->result_count; i++)
@@ -516,12 +535,13 @@ static bool assign_func(PassContext *ctx, IrFunc *f) {
         s.largest = NULL;
         ir_walk(f->body, consider_op, &s);
         if (!s.largest) break;
-        const Layout *layout = blocked(&s, s.largest);
+        const Layout *layout = blocked(&s, s.largest, slid_piece(&s));
         if (!layout) break;
         give(&s, s.largest, layout);
     }
     ir_walk(f->body, check_assigned, &s);
     if (!s.failed) ir_walk(f->body, reconcile, &s);
+    if (!s.failed && slid_piece(&s) > 1) ir_walk(f->body, store_by_lanes, &s);
     f->state = IR_STATE_MAPPED;
     return !s.failed;
 }

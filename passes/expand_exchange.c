@@ -158,20 +158,31 @@ static IrValue *own_lane(Expand *x, IrBuilder *inner, IrOp *map, IrValue *tile, 
     return mask ? ir_select(inner, mask, value, fill) : value;
 }
 
+/* Elements of less than a word that a thread has side by side go together; 1: they do not, or are words. */
+static int64_t words_of(Expand *x, const Exchange *e, IrValue *tile, const Dist *dist) {
+    int64_t size = (int64_t)dtype_size(tile->type->dtype), width = x->gpu && e->rank ? dist_vector(dist, e->rank - 1, 16 / size) : 1;
+    if (size >= BANK_BYTES || tile->type->dtype == DTYPE_BOOL || !rep_is_own(expand_rep(x, tile), dist)) return 1;
+    for (unsigned a = 0; a + 1 < e->rank; a++)
+        while (e->pitch[a] % width) width /= 2;
+    return width;
+}
+
 static void put_in_memory(Expand *x, Exchange *e, IrValue *tile, const Dist *dist, IrValue *fill) {
     IrValue *index[DIST_MAX_DIMS], *owner = owner_mask(x, dist);
     IrBuilder inner;
     e->memory = scratch_array(x, tile->type->dtype, e->elements, "lanes");
-    IrOp *map = dist_map(x, dist, 1, DTYPE_NONE, &inner, index);
+    int64_t width = fill || e->first || e->own ? 1 : words_of(x, e, tile, dist);
+    IrOp *map = dist_map(x, dist, width, DTYPE_NONE, &inner, index);
     IrValue *offset = ir_const_index(&inner, e->first);
     Dist places = e->own ? dist_in_block(dist) : *dist;
     for (unsigned a = 0; a < e->rank; a++) {
         IrValue *at = coordinate(x, &inner, &places, a, index);
         offset = index_add(&inner, offset, index_mul_const(&inner, at, e->pitch[a]));
     }
-    IrValue *value = own_lane(x, &inner, map, tile, dist, index, fill);
+    IrValue *value = width > 1 ? rep_get(x, &inner, expand_rep(x, tile), dist, index, width) : own_lane(x, &inner, map, tile, dist, index, fill);
     IrValue *operands[4] = {value, e->memory, offset, owner};
-    ir_op_create(&inner, IR_MEM_STORE, owner ? 4 : 3, operands, 0, NULL);
+    IrOp *store = ir_op_create(&inner, IR_MEM_STORE, owner ? 4 : 3, operands, 0, NULL);
+    if (width > 1) ir_attr_set_int(store, "align", width * (int64_t)dtype_size(tile->type->dtype));
     ir_yield(&inner, 0, NULL);
 }
 

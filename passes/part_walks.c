@@ -1,9 +1,9 @@
 /* Pass part_walks: blocks that walk take shorter ways where the grid is small.
  *
  * what:   a kernel each of whose blocks walks along an axis, window after window (a serial loop around all that it does), gets
- *         one more parallel loop: over parts of the walk. How many iterations a part has is chosen by the launch's sizes, so that the blocks fill the
- *         machine once or, where parts stay long beside what each of them reads anew in front of its first window, a few times; where there are
- *         as many blocks anyway a walk is one part. Both numbers are derived symbols: computed once a launch, not in each thread.
+ *         one more parallel loop: over parts of the walk. How many there are is chosen by the launch's sizes: so many that all blocks run beside
+ *         each other, one where there are as many blocks anyway. Both numbers, of parts and of iterations of one, are derived symbols:
+ *         computed once a launch, not in each thread.
  * needs:  tile functions in state static, before grid; target cuda
  * keeps:  values: what iterations store stays apart
  * breaks: nothing
@@ -19,10 +19,9 @@
 
 #include "passes_internal.h"
 
-/* WARPS of a multiprocessor fill it. Parts are so short that blocks fill the machine once (WARPS = 0: the switch, walks are never
- * divided), and no longer than would fill it FILLS times, as long as they have LEAST_WAY iterations. A warp has WARP_BYTES of the tile that is stored, as assign_layouts
- * gives them, a block up to MOST_WARPS. */
-enum { WARPS = 24, FILLS = 4, LEAST_WAY = 16, MOST_WARPS = 8, WARP_BYTES = 512 };
+/* WARPS of a multiprocessor fill it: as many parts as there is room for blocks beside each other (WARPS = 0: the switch, walks are never
+ * divided), none where the grid has as many. A warp has WARP_BYTES of the tile that is stored, as assign_layouts gives them, a block up to MOST_WARPS. */
+enum { WARPS = 16, MOST_WARPS = 8, WARP_BYTES = 512 };
 
 typedef struct {
     PassContext *ctx;
@@ -124,11 +123,8 @@ static void divide(Walk *w) {
     while (warps < MOST_WARPS && 2 * warps * WARP_BYTES <= w->bytes) warps *= 2;
     const Aff *sms = aff_sym(c, "num_sms");
     func_add_symbol(w->func, (DerivedSymbol){sms, sms}); /* the device's */
-    const Aff *places = aff_mul(c, sms, aff_const(c, WARPS / warps));
-    const Aff *some = aff_mul(c, places, aff_const(c, FILLS));
-    DerivedSymbol all = named(w, "windows", aff_mul(c, w->blocks, w->most));
-    DerivedSymbol even = named(w, "even", aff_max(c, aff_const(c, LEAST_WAY), aff_ceildiv(c, all.name, some)));
-    DerivedSymbol way = named(w, "way", aff_max(c, one, aff_min(c, aff_ceildiv(c, all.name, places), even.name)));
+    const Aff *places = aff_mul(c, sms, aff_const(c, WARPS / warps)), *room = aff_floordiv(c, places, aff_max(c, one, w->blocks));
+    DerivedSymbol way = named(w, "way", aff_max(c, one, aff_ceildiv(c, w->most, aff_max(c, one, room))));
     DerivedSymbol parts = named(w, "parts", aff_max(c, one, aff_ceildiv(c, w->most, way.name)));
 
     IrOp *walk = w->walk, *loop = repeat_ops(walk, walk->next, parts.name, "part");

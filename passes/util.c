@@ -353,6 +353,7 @@ static void find_window(void *ctx, IrOp *op) {
     }
     axes.apart = last->letter == 'r' && (last->step != 1 || moves);
     axes.boxes = axes.apart && (axes.shared >> (type->rank - 1) & 1 || (walks && by_one));
+    axes.slides = axes.boxes && by_one && !walks && last->step == 1 && last->axis == (int)type->rank - 1;
     w->lanes = lanes;
     w->axes = axes;
 }

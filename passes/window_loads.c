@@ -575,6 +575,24 @@ static bool fits_folded(const Window *w, int64_t unrolled) {
 
 void window_take(Window *w, IrValue *held) { read_window(w, fold_axes(w, held)); }
 
+/* Elements of less than a word: those side by side in memory are the last axis of the fragment, so that words of them can be read. */
+static void put_words_last(Window *w) {
+    int64_t step;
+    unsigned from = 0, last = w->axis_count - 1;
+    while (from < last && !(aff_is_const(w->axes[from].stride, &step) && step == 1)) from++;
+    if (from == last || dtype_size(w->load->results[0].type->dtype) >= 4) return;
+    WindowAxis axis = w->axes[from];
+    w->axes[from] = w->axes[last], w->axes[last] = axis;
+    for (unsigned i = 0; i < w->var_count; i++) {
+        if (w->vars[i].axis == (int)from) w->vars[i].axis = (int)last;
+        else if (w->vars[i].axis == (int)last) w->vars[i].axis = (int)from;
+    }
+    for (unsigned a = 0; a < w->atom_count; a++) {
+        int64_t held = w->atoms[a].held[from];
+        w->atoms[a].held[from] = w->atoms[a].held[last], w->atoms[a].held[last] = held;
+    }
+}
+
 /* ---- The walk ---- */
 
 /* How often the loops around the fragment's make it anew. */
@@ -619,7 +637,7 @@ static void visit(PassContext *ctx, IrOp *map, Held *held) {
     if (held->registers + held_registers(&best) > MAX_ALL_HELD) return;
     held->registers += held_registers(&best);
     held->lasting = held->lasting || (stage && lasting);
-    if (stage) window_stage_fill(stage);
+    if (stage) window_stage_fill(stage), put_words_last(&best);
     IrValue *loaded = stage ? window_stage_read(stage, &best, NULL, NULL) : load_window(&best);
     window_take(&best, loaded);
 }

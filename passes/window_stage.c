@@ -16,7 +16,11 @@ enum {
     MAX_AXES = 4,        /* of the box */
     MAX_STEP = 3,        /* of its contiguous one: a sector has two elements of these */
     MAX_PIECES = 32,     /* that a thread loads */
-    MAX_BYTES = 48 << 10 /* of the box: four on a multiprocessor */
+    OFTEN = 3,           /* each element is loaded, where boxes are worth it */
+    MAX_BYTES = 48 << 10, /* of the box: four on a multiprocessor */
+    BANKS = 32,
+    BANK_BYTES = 4,
+    PIECE_BYTES = 16
 };
 
 /* A number of the window, or a bit of the thread's. */
@@ -368,6 +372,15 @@ static bool has_room(const WindowStage *s, IrFunc *f, int64_t bytes) {
     return place_of(s->memory, f) + whole_lines(bytes) <= s->w.ctx->target->shared_bytes_block;
 }
 
+/* Has a thread results of less than a word side by side (assign_layouts: a window slides), so that lanes of an access to the tensor itself
+ * would lie apart? */
+static bool has_neighbours(const WindowStage *s) {
+    int64_t stride;
+    for (unsigned i = 0; i < s->w.map_rank && element_size(s) < BANK_BYTES; i++)
+        if (s->w.vars[i].count > 1 && aff_is_const(s->w.vars[i].stride, &stride) && stride == 1) return true;
+    return false;
+}
+
 WindowStage *window_stage_plan(const Window *w, int64_t each, WindowMemory *memory) {
     IrFunc *f = w->outermost->block->func;
     int64_t warps = ir_func_attr_int(f, "num_warps", 0);
@@ -380,7 +393,7 @@ WindowStage *window_stage_plan(const Window *w, int64_t each, WindowMemory *memo
     to_corner(s);
     choose_piece(s);
     int64_t elements = box_elements(s), bytes = elements * element_size(s);
-    bool often = each * 32 * warps >= 3 * elements || s->memory->ahead;
+    bool often = each * 32 * warps >= (has_neighbours(s) ? 1 : OFTEN) * elements || s->memory->ahead;
     return often && bytes <= MAX_BYTES && has_room(s, f, bytes) && boxes_of(s, deal_of(s)) <= MAX_PIECES ? s : NULL;
 }
 
@@ -651,8 +664,6 @@ void window_stage_fill(WindowStage *s) {
 
 /* ---- Banks ---- */
 
-enum { BANKS = 32, BANK_BYTES = 4 };
-
 /* The lane's bit of which alone it comes that lanes read one bank at a time: those without it are all in banks of one parity, and
  * those with it in the same ones. -1: there is none. */
 static int conflicting_bit(const WindowStage *s) {
@@ -696,6 +707,18 @@ static IrValue *swapped(IrBuilder *b, IrValue *index, int64_t count, IrValue *st
     return ir_select(b, has_pair, ir_binary(b, IR_MUL, step, sign), ir_const_index(b, 0));
 }
 
+/* Elements of less than a word are read several at once, as many as lie at multiples of them; those behind the last one lie in the same
+ * row, which no one looks at. Not where lines are combined as they are read, element by element. 1: they are read alone. */
+static int64_t words_of(const WindowStage *s, const Window *inner, IrValue *at, int64_t extent) {
+    AffFacts *facts = ir_facts_at(inner->ctx->scratch, inner->outermost);
+    bool narrow = element_size(s) < BANK_BYTES && s->w.load->results[0].type->dtype != DTYPE_BOOL;
+    int64_t width = narrow && inner->loop_count == 1 ? PIECE_BYTES / element_size(s) : 1;
+    while (width > 1 && (extent < width || s->axes[0].extent < width || !is_multiple(facts, ir_aff_of(s->w.m, at), width))) width /= 2;
+    for (unsigned i = 1; i < s->axis_count; i++)
+        while (width > 1 && s->axes[i].pitch % width) width /= 2;
+    return s->pieces * s->piece % width ? 1 : width;
+}
+
 IrValue *window_stage_read(WindowStage *s, const Window *inner, IrValue *box, IrValue *line) {
     IrBuilder outer = ir_builder_before(inner->outermost);
     outer.span = inner->map->span;
@@ -723,17 +746,25 @@ IrValue *window_stage_read(WindowStage *s, const Window *inner, IrValue *box, Ir
     at = add(&outer, at, ir_const_index(&outer, fixed));
     int bit = conflicting_bit(s), swap = bit < 0 ? -1 : swapped_axis(inner, weight);
     IrValue *step = swap < 0 ? NULL : times(&outer, bits_of(&outer, s->lane, (unsigned)bit, 1, LANE_BITS), weight[swap]);
-    const IrType *scalar = inner->load->results[0].type, *type = ir_type_frag(s->w.m, scalar->dtype, inner->axis_count, extents);
+    const IrType *scalar = inner->load->results[0].type, *element = scalar;
+    unsigned last = inner->axis_count - 1;
+    int64_t width = swap < 0 && weight[last] == 1 ? words_of(s, inner, at, extents[last]) : 1;
+    if (width > 1) {
+        extents[last] = (extents[last] + width - 1) / width * width;
+        element = ir_type_vec(s->w.m, scalar->dtype, (unsigned)width);
+    }
+    const IrType *type = ir_type_frag(s->w.m, scalar->dtype, inner->axis_count, extents);
+    extents[last] /= width;
     IrOp *map = ir_map(&outer, inner->axis_count, extents, 1, &type);
     IrBuilder in = ir_builder_at_end(map->regions[0]);
     in.span = outer.span;
     for (unsigned a = 0; a < inner->axis_count; a++) {
-        at = add(&in, at, times(&in, map->regions[0]->args[a], weight[a]));
+        at = add(&in, at, times(&in, map->regions[0]->args[a], a == last ? width * weight[a] : weight[a]));
         if ((int)a == swap) at = add(&in, at, swapped(&in, map->regions[0]->args[a], extents[a], step));
     }
     IrValue *operands[2] = {s->shared, at};
-    IrOp *load = ir_op_create(&in, IR_MEM_LOAD, 2, operands, 1, &scalar);
-    ir_attr_set_int(load, "align", element_size(s));
+    IrOp *load = ir_op_create(&in, IR_MEM_LOAD, 2, operands, 1, &element);
+    ir_attr_set_int(load, "align", width * element_size(s));
     IrValue *value = ir_result(load, 0);
     ir_yield(&in, 1, &value);
     return ir_result(map, 0);

@@ -408,6 +408,8 @@ def in_type(text, dtype):
     text = re.sub(r"(\b[A-Za-z]\w*\[[^\]]*\]): f32", rf"\1: {dtype}", text)
     for tile in tiles:
         text = re.sub(rf"(\b{tile} = alloc\(\[[^\]]*\])", r"\1, dtype=f32", text)
+    if "_windows implements" in text:  # a block reads as many bytes
+        text = text.replace("T = 2048;", "T = 4096;")
     return text
 
 
@@ -535,8 +537,10 @@ def window_problem(number, name, reduce, rank, k, stride, padding, dilation, cas
 
     words["xs"] = across("x", "T", windows["x"])
     if rank == 2:
-        # A block walks down the rows; what it reads in front of its first row should be few of its rows.
-        words |= {"ys": at("(t*Z + y)" if stride > 1 else "t*Z + y", "r"), "chunk": max(4, 64 // stride), "tile": 128 if stride == 1 else 64}
+        # A block walks down the rows; what it reads in front of its first row should be few of its rows. Longer walks, of which thousands
+        # go on at once, are slower: what they touch lies in so many pages of memory.
+        before = max(0, dilation * (k - 1) + 1 - stride)
+        words |= {"ys": at("(t*Z + y)" if stride > 1 else "t*Z + y", "r"), "chunk": -(-max(12, 4 * before) // stride), "tile": 128 if stride == 1 else 64}
     if rank > 2:
         words["ys"] = across("y", "R", windows["y"])
         # A block walks along z; what it reads in front of its first plane should be few of its planes.
