@@ -81,7 +81,7 @@ static bool leaves_places(const PassContext *ctx, const IrFunc *f) {
     int64_t most = 0, blocks, threads = 32 * ir_func_attr_int(f, "num_warps", 1);
     if (!grid || grid->kind != IR_ATTR_AFF) return false;
     for (size_t i = 0; i < ctx->module->case_count; i++)
-        if (aff_eval(grid->aff, case_symbol, &ctx->module->cases[i], &blocks) && blocks > most) most = blocks;
+        if (eval_at_case(ctx, f, &ctx->module->cases[i], grid->aff, &blocks) && blocks > most) most = blocks;
     return most && 2 * most * threads <= (int64_t)ctx->target->sms * ctx->target->threads_sm;
 }
 

@@ -5,7 +5,7 @@
  *         `blocks_in_order` for the layouts. Each block scans its part and sends its total to the others (expand_lines.c); what is
  *         longer than all blocks hold at once goes chunk by chunk, each a cluster's. Of either the grid is empty, by the sizes
  *         of the launch: rows that a block passes over at once stay a block's, and so do those of which there are enough to
- *         fill the machine. Where no case asks for such sizes, all is left as it was.
+ *         fill the machine many times. Where no case asks for such sizes, all is left as it was.
  * needs:  tile functions in state open, after spread_folds; target cuda with clusters
  * keeps:  values but for the order in which floats are summed; names
  * breaks: steps are numbered anew
@@ -20,13 +20,14 @@
 
 #include "passes_internal.h"
 
-/* BLOCKS hold a row. Rows are few as long as all of their blocks are PLACES a multiprocessor at most (PLACES = 0: the pass does nothing). */
-enum { BLOCKS = 8, PLACES = 4, STEP_LANES = 16, MOST_SCANS = 4 };
+/* BLOCKS hold a row. Rows are few as long as all of their blocks are PLACES a multiprocessor at most (PLACES = 0: the pass does nothing), whatever of
+ * the blocks' lanes they fill; up to MORE_PLACES where they fill three quarters. */
+enum { BLOCKS = 8, PLACES = 4, MORE_PLACES = 48, STEP_LANES = 16, MOST_SCANS = 4 };
 
 typedef struct {
     PassContext *ctx;
     IrFunc *func;
-    const Aff *used; /* over the sizes of a launch: 1 or 0 */
+    DerivedSymbol room, used; /* how much longer rows are than they have to be, or fewer; 1 where they are, else 0 */
 } ScanSpread;
 
 /* Does the op neither fold nor move lanes, or scan a row of numbers that a block can send? */
@@ -65,19 +66,42 @@ static bool is_scanned_along(const Axes *axes, const OpList *ops, size_t index) 
     return scans && stores == 1 && is_plain_nest(ops, store->block);
 }
 
-static bool find(ScanSpread *s) {
+/* The most rows that are a cluster's each. */
+static const Aff *most_rows(const ScanSpread *s, const Aff *extent) {
     const Target *t = s->ctx->target;
     AffCtx *c = s->ctx->module->affs;
+    int64_t places = (int64_t)t->sms / BLOCKS;
+    const Aff *lanes = aff_const(c, BLOCKS * t->row_chunk), *held = aff_mul(c, aff_ceildiv(c, extent, lanes), lanes);
+    const Aff *beyond = aff_sub(c, aff_mul(c, extent, aff_const(c, 4)), aff_mul(c, held, aff_const(c, 3)));
+    const Aff *filled = aff_max(c, aff_const(c, 0), aff_min(c, aff_const(c, 1), aff_add(c, beyond, aff_const(c, 1))));
+    return aff_add(c, aff_const(c, PLACES * places), aff_mul(c, aff_const(c, (MORE_PLACES - PLACES) * places), filled));
+}
+
+/* Positive where a launch's rows are. */
+static const Aff *room_for(const ScanSpread *s, const Aff *rows, const Aff *extent) {
+    AffCtx *c = s->ctx->module->affs;
+    const Aff *few = aff_sub(c, aff_add(c, most_rows(s, extent), aff_const(c, 1)), rows);
+    return aff_max(c, aff_const(c, 0), aff_min(c, aff_sub(c, extent, aff_const(c, s->ctx->target->row_large)), few)); /* symbols are not negative */
+}
+
+static const Aff *used_with(const ScanSpread *s, const Aff *room) {
+    AffCtx *c = s->ctx->module->affs;
+    return aff_min(c, aff_const(c, 1), room);
+}
+
+static bool find(ScanSpread *s) {
+    const Target *t = s->ctx->target;
     OpList ops = ops_collect(s->ctx->scratch, s->func->body);
     const Axes *axes = axes_analyse(s->ctx->scratch, s->func);
     const Aff *rows = parallel_iterations(s->ctx->module, &ops);
     if (!PLACES || !target_has(t, TARGET_CLUSTER) || !t->sms || !rows || ir_func_attr(s->func, "num_warps")) return false;
     for (size_t i = 0; i < axes_count(axes); i++) {
         if (!is_scanned_along(axes, &ops, i)) continue;
-        const Aff *few = aff_sub(c, aff_const(c, PLACES * (int64_t)t->sms / BLOCKS + 1), rows);
-        const Aff *longer = aff_sub(c, axes_class(axes, i)->extent, aff_const(c, t->row_large));
-        s->used = aff_max(c, aff_const(c, 0), aff_min(c, aff_const(c, 1), aff_min(c, few, longer)));
-        return step_is_asked_for(s->ctx, s->func, s->used);
+        const Aff *room = room_for(s, rows, axes_class(axes, i)->extent);
+        if (!step_is_asked_for(s->ctx, s->func, used_with(s, room))) return false;
+        s->room = derived_symbol(s->ctx->module, "room", room);
+        s->used = derived_symbol(s->ctx->module, "spread", used_with(s, s->room.name));
+        return true;
     }
     return false;
 }
@@ -86,15 +110,17 @@ static void spread(ScanSpread *s) {
     IrModule *m = s->ctx->module;
     const char *name = s->func->name;
     int64_t step = ir_func_attr_int(s->func, "step", 0), lanes = BLOCKS * s->ctx->target->row_chunk;
-    DerivedSymbol used = derived_symbol(m, "spread", s->used);
     steps_make_room(m, step, 1);
     IrFunc *together = ir_func_clone(s->func, name);
     step_name(s->func, name, step);
     step_name(together, step_new_name(m, name, "together"), step + 1);
-    func_add_symbol(s->func, used);
-    func_add_symbol(together, used);
-    step_repeat(s->func, aff_sub(m->affs, aff_const(m->affs, 1), used.name), "alone");
-    step_repeat(together, used.name, "used");
+    IrFunc *steps[] = {s->func, together};
+    for (size_t i = 0; i < COUNT_OF(steps); i++) {
+        func_add_symbol(steps[i], s->room);
+        func_add_symbol(steps[i], s->used);
+    }
+    step_repeat(s->func, aff_sub(m->affs, aff_const(m->affs, 1), s->used.name), "alone");
+    step_repeat(together, s->used.name, "used");
     ir_func_attr_set_ints(together, "cluster", 3, (int64_t[]){BLOCKS, 1, 1});
     ir_func_attr_set_int(together, "blocks_in_order", 1);
     ir_func_attr_set_int(together, "num_warps", lanes / BLOCKS / STEP_LANES / 32);
