@@ -196,18 +196,21 @@ static bool is_alone(const PassContext *ctx, const IrFunc *f, const OpList *ops,
     return true;
 }
 
-/* Tiles that a single pass loads and adds up along the axis; 0: it is not one, or does something else. */
-static unsigned tiles_of_pass(PassContext *ctx, IrFunc *f, const OpList *ops, const Axes *axes, size_t index) {
-    unsigned tiles = 0;
+/* Tiles that a single pass loads and adds up along the axis; 0: it is not one, or does something else. Beside other blocks, one tile is loaded alone: two
+ * are loads enough under way, and took longer with more registers (matvec by CUDA C 1.01 to 1.14 of its floor). */
+static unsigned tiles_of_pass(PassContext *ctx, IrFunc *f, const OpList *ops, const Axes *axes, size_t index, bool alone) {
+    unsigned tiles = 0, loads = 0;
     if (passes_along(ctx, f, axes, index) != 1) return 0;
     for (size_t i = 0; i < ops->len; i++) {
         const IrOp *op = ops->data[i];
         bool sink = is_sink(axes, op, index);
         if (sink && op->opcode != IR_TILE_REDUCE) return 0;
         if (axes_touch(axes, op, index) && ir_math_info(op->opcode)) return 0; /* other warps' loads are under way meanwhile */
-        tiles += sink || (op->opcode == IR_TILE_LOAD && axes_touch(axes, op, index));
+        bool load = op->opcode == IR_TILE_LOAD && axes_touch(axes, op, index);
+        loads += load;
+        tiles += sink || load;
     }
-    return tiles;
+    return alone || loads == 1 ? tiles : 0;
 }
 
 /* The registers that a loop over chunks needs to have all loads of a chunk under way at once, beside what it adds up, as long as KEEP_THREADS stand on a
@@ -262,8 +265,9 @@ static int split(PassContext *ctx, IrFunc *f, const Axes *axes, size_t index) {
     const IrOp *rows = ctx->target->kind == TARGET_CUDA && others == 1 && ir_func_cluster(f) == 1 ? rows_that_share(ctx, &ops, axes, index) : NULL;
     int64_t together = rows ? group_rows_that_share(ctx, rows) : 1; /* rows that will be one iteration */
     s.chunk /= together;
+    s.short_chunks = together > 1;
     bool alone = is_alone(ctx, f, &ops, axes, index);
-    unsigned tiles = alone || KEEP_LOADS ? tiles_of_pass(ctx, f, &ops, axes, index) : 0;
+    unsigned tiles = alone || KEEP_LOADS ? tiles_of_pass(ctx, f, &ops, axes, index, alone) : 0;
     if (alone) {
         s.chunk = STEP_LANES * MOST_THREADS;
         ir_func_attr_set_int(f, "num_warps", MOST_THREADS / 32);

@@ -29,9 +29,10 @@
 /* BLOCKS a multiprocessor are aimed at, which fills it once. Where that many are there already but few times over, the last to begin
  * run alone: up to EVEN_PARTS parts then, and EVEN_BLOCKS a multiprocessor (EVEN_PARTS = 1: none), which leaves kernels alone that
  * have a third of these, since parts cost a little themselves, and those that fill it once or nearly, with RESIDENT blocks a multiprocessor.
+ * Of arg-reductions ARG_BLOCKS and ARG_PARTS: the finish reads elements again, one by one, and holds all parts.
  * A part reads PART_BYTES, a transcendental function counting as so many. */
 enum { MOST_FOLDS = 3, BLOCKS = 8, EVEN_BLOCKS = 48, EVEN_PARTS = 4, RESIDENT = 4, LEAST_PARTS = 3, PART_BYTES = 1 << 14, FUNCTION_BYTES = 16, LEAST_UNIT = 32,
-       SPREAD_ARGS = 1 /* 0: no arg-reductions */ };
+       ARG_BLOCKS = 2, ARG_PARTS = 32 /* 0: no arg-reductions */ };
 
 typedef struct {
     PassContext *ctx;
@@ -64,7 +65,7 @@ static bool is_whole_load(const Spread *s, const IrOp *load) {
     return all && aff_is_const(ir_aff_of(m, load->operands[operand]), &begin) && begin == 0;
 }
 
-static bool is_fold(const IrOp *op) { return op->opcode == IR_TILE_REDUCE || (op->opcode == IR_TILE_ARG && SPREAD_ARGS); }
+static bool is_fold(const IrOp *op) { return op->opcode == IR_TILE_REDUCE || (op->opcode == IR_TILE_ARG && ARG_PARTS); }
 
 static unsigned fold_axis(const IrOp *fold) {
     return (unsigned)(fold->opcode == IR_TILE_ARG ? ir_attr_int(fold, "axis", 0) : ir_attr(fold, "axes")->ints[0]);
@@ -158,6 +159,12 @@ static int64_t lanes_of_unit(const Spread *s, int64_t weight) {
     return unit;
 }
 
+static bool has_arg(const Spread *s) {
+    for (unsigned i = 0; i < s->fold_count; i++)
+        if (s->ops.data[s->folds[i]]->opcode == IR_TILE_ARG) return true;
+    return false;
+}
+
 static const Aff *units_of(const Spread *s) {
     AffCtx *c = s->ctx->module->affs;
     return aff_ceildiv(c, axes_class(s->axes, s->index)->extent, aff_const(c, s->unit));
@@ -171,6 +178,7 @@ static const Aff *parts_for(const Spread *s, int64_t blocks) {
 /* How many parts there may be of an iteration, so that the machine is filled, and evenly. */
 static const Aff *room(const Spread *s) {
     AffCtx *c = s->ctx->module->affs;
+    if (has_arg(s)) return aff_min(c, aff_const(c, ARG_PARTS), parts_for(s, ARG_BLOCKS));
     const Aff *zero = aff_const(c, 0);
     int64_t places = RESIDENT * s->ctx->target->sms * s->together;
     const Aff *fewer = aff_max(c, zero, aff_sub(c, aff_const(c, places * 3 / 4), s->iterations)); /* than fill it nearly */
@@ -492,7 +500,8 @@ static void make_finish(const Spread *s, IrFunc *func) {
         IrValue *operands[2 * IR_SLICE_MAX_RANK + 4] = {param_named(func, s->workspaces[i])};
         char axes[IR_SLICE_MAX_RANK + 2] = {0};
         unsigned n = parts_slice(s, &b, fold, &present[i], iteration(&b, &ops), ir_const_index(&b, 0), ir_aff_emit(&b, s->parts.name), operands + 1, axes);
-        const IrType *type = tile_with_extent(m, fold->operands[0]->type, fold_axis(fold), s->parts.name);
+        const Aff *extent = has_arg(s) ? aff_const(m->affs, ARG_PARTS) : s->parts.name;
+        const IrType *type = tile_with_extent(m, fold->operands[0]->type, fold_axis(fold), extent);
         type = ir_type_with_dtype(m, type, fold->results[0].type->dtype);
         IrOp *load = ir_op_create(&b, IR_TILE_LOAD, n + 1, operands, 1, &type);
         ir_attr_set_str(load, "axes", axes);
