@@ -260,6 +260,25 @@ int64_t row_short(const PassContext *ctx, const IrFunc *f, const Aff *extent, in
     return row;
 }
 
+/* Rows of a padded length may be rows of memory that begin anywhere: in the heaviest case with rows of that length. */
+static bool begin_anywhere(const PassContext *ctx, const IrFunc *f, const OpList *ops, const Axes *axes, size_t index, int64_t row) {
+    IrCase *heaviest = NULL;
+    int64_t value;
+    for (size_t i = 0; i < ctx->module->case_count; i++) {
+        IrCase *c = &ctx->module->cases[i];
+        if (!aff_eval(axes_class(axes, index)->extent, case_symbol, c, &value) || value != row) continue;
+        if (!heaviest || case_weight(f, c, row) > case_weight(f, heaviest, row)) heaviest = c;
+    }
+    for (size_t i = 0; heaviest && i < ops->len; i++) {
+        const IrOp *op = ops->data[i];
+        if ((op->opcode != IR_TILE_LOAD && op->opcode != IR_TILE_STORE) || !axes_touch(axes, op, index)) continue;
+        const IrType *t = op->operands[op->opcode == IR_TILE_STORE]->type;
+        bool known = t->kind == IR_TYPE_TENSOR && t->rank > 1 && aff_eval(t->extents[t->rank - 1], case_symbol, heaviest, &value);
+        if (known && value * (int64_t)dtype_size(t->dtype) % 16) return true;
+    }
+    return false;
+}
+
 /* ---- The choice ---- */
 
 static const RowClass *class_for(const RowClass *classes, size_t n, int64_t row) {
@@ -343,7 +362,7 @@ size_t row_plan(PassContext *ctx, IrFunc *f, const Axes *axes, size_t index, Row
     n = take(taken, n, longest, true, ROW_VERSIONS - 2);
     bool unaligned = case_sizes(ctx, f, extent, piece, false, sizes, COUNT_OF(sizes));
     if (unaligned && class_for(all, count, sizes[0].row)) odd = class_for(all, count, sizes[0].row);
-    bool own = unaligned && sizes[0].row == heaviest;
+    bool own = (unaligned && sizes[0].row == heaviest) || (LONG_ROWS && begin_anywhere(ctx, f, &ops, axes, index, heaviest));
     if (heaviest && (own || (!unaligned && heaviest <= ROW_SHORT))) {
         const RowClass *of = class_of(&classes, heaviest, own ? 1 : piece);
         odd = of ? of : odd;
