@@ -664,11 +664,14 @@ store(lined -> {"YL" if self.dim > 1 else "Y"}[n, o*{results}:(o+1)*{results}, {
 {bias}    store(acc -> {self.result("FN", "FM", "YP" if self.flat else "YL" if self.plane else "Y", place)})
 """
         weights = "wf = alloc([FM], dtype=i32)\nload(FW[o*FM:(o+1)*FM] -> wf, pad=0)\nworst = max(wf, axis=0)\n"
-        rows = f"""{marks("(g*RS*RG)", DEALT * self.group, "ws")}if max(wide, worst) > 0:
+        seen, folded = marks("(g*RS*RG)", DEALT * self.group, "ws").split("wide = ")
+        rows = f"""if max(wide, worst) > 0:
     for j in range(RG):
 {lines(tile, 2)}"""
-        if self.dim < 3:
-            return nest(loops, weights + rows)
+        if self.dim < 3:  # both are on their way at once: most blocks do nothing else
+            load, worst = weights.split("worst = ")
+            return nest(loops, f"{load}{seen}worst = {worst}wide = {folded}{rows}")
+        rows = f"{seen}wide = {folded}{rows}"
         return nest(loops, f"""wi = alloc([], dtype=i32)
 load(XS[n] -> wi)
 {weights}if max(wi, worst) > 0:
