@@ -578,6 +578,8 @@ def multicast(rank):
         k.end("} {}")
         k.do(f"mbar.wait({full}, {zero}, {k.const(turn % 2)})")
         k.store(k.load(to, tid, "f32"), "%Y", k.add(k.mul(k.add(k.mul(k.add(k.mul(pair, 2), block), 4), turn), 64), tid), 4)
+        if turn == 3:
+            break
         k.barrier("warp")
         k.begin(f"if({k.op(f'lt({lane}, {k.const(2)})', 'bool')})")
         k.do(f"mbar.arrive({empty}, {zero}, {lane})")
