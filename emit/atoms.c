@@ -62,7 +62,7 @@ static const struct {
 };
 
 static bool reaches_cluster(const IrOp *op) {
-    return ir_attr_bool(op, "multicast") || ir_attr_bool(op, "cluster") || (op->opcode == IR_MBAR_ARRIVE && op->operand_count == 3);
+    return ir_attr_bool(op, "multicast") || (op->opcode == IR_MBAR_ARRIVE && op->operand_count == 3);
 }
 
 const AtomInfo *async_find(const IrOp *op) {

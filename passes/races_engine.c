@@ -255,7 +255,6 @@ void races_walk_arrive(Races *r, State *s, const IrOp *op) {
 static void wait_for_warps(Races *r, State *s, const IrOp *op, Mbarrier *m, Threads who, int64_t parity) {
     if (r->copier == NOBODY) r->copier = who;
     if (r->copier != who || races_count_active(r) != r->blocks) races_fail(r, op, NULL, "arrivals of warps are waited for by another thread than the one that copies");
-    if (m->far && !ir_attr_bool(op, "cluster")) races_fail(r, op, NULL, "arrivals of other blocks' warps are waited for as if they were the block's own");
     if (parity == m->phase) races_fail(r, op, NULL, "a phase is waited for that nothing ends");
     state_pass(r, s, slot_bit(m), m->far ? PAST_COPIER | PAST_COPIERS : PAST_COPIER);
     if (!m->seen) m->seen = 1;

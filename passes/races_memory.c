@@ -249,8 +249,10 @@ void state_pass(Races *r, State *s, uint32_t before, uint32_t past) {
     for (size_t i = 0; i < r->page_count; i++)
         for (size_t k = 0; s->pages[i] && k < CELLS; k++) {
             Touch *touches[2] = {&s->pages[i][k].write, &s->pages[i][k].read};
-            for (unsigned n = 0; n < 2; n++)
-                if (touches[n]->past & before) touches[n]->past |= past;
+            for (unsigned n = 0; n < 2; n++) {
+                bool stored = n == 0 && touches[n]->op && touches[n]->op->opcode != IR_TMA_LOAD;
+                if (touches[n]->past & before) touches[n]->past |= stored ? past & ~(uint32_t)PAST_COPIERS : past;
+            }
         }
 }
 

@@ -124,8 +124,7 @@ static void run_wait(Machine *m, Inst *inst, const uint8_t *active) {
         memory_note(m, b->memory, b->at, 8, t, false);
         if ((b->phase & 1) == parity && !end_phase(m, b)) machine_trap(m, "waits for a phase that does not end");
         if (m->behind[t] < b->ended) m->behind[t] = b->ended;
-        bool all = ir_attr_bool(inst->op, "cluster") && !b->ended_apart;
-        if (all && m->behind_all[t] < b->ended) m->behind_all[t] = b->ended;
+        if (!b->ended_apart && m->behind_all[t] < b->ended) m->behind_all[t] = b->ended;
     }
 }
 

@@ -105,7 +105,7 @@ struct Machine {
     int64_t *sent; /* bytes that came to each block since the cluster met */
     uint32_t cluster_barriers, *block_barriers, *group_barriers, *warp_barriers;
     uint32_t arrivals, *behind; /* times that warps arrived at barriers; per thread: what its block did before that many is ordered before it */
-    uint32_t *behind_all; /* the same of what any block of the cluster did */
+    uint32_t *behind_all; /* the same of what any block of the cluster read */
     bool early; /* the block has not yet waited for the steps before */
     uint32_t cluster_start; /* cluster_barriers when this cluster began */
     int64_t *open_group; /* per thread: the group that the next commit closes */

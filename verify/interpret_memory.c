@@ -139,7 +139,7 @@ void memory_note(Machine *m, Memory *memory, int64_t offset, int64_t bytes, size
     for (int64_t i = offset; i < offset + bytes; i += memory->grain) {
         Shadow *s = &memory->shadow[i / memory->grain];
         Counts then = {s->write_cluster, s->write_block, s->write_group, s->write_warp};
-        bool fine = s->writer < 0 || ordered(m, (size_t)s->writer, then, thread) || s->write_arrivals < m->behind_all[thread] ||
+        bool fine = s->writer < 0 || ordered(m, (size_t)s->writer, then, thread) ||
                     ((size_t)s->writer / m->block_threads == thread / m->block_threads && s->write_arrivals < m->behind[thread]);
         if (writes) fine = fine && readers_ordered(m, s, thread);
         if (!fine)

@@ -568,7 +568,7 @@ def multicast(rank):
     for turn in range(4):
         k.begin(f"if({first})")
         if turn:
-            k.do(f"mbar.wait({empty}, {zero}, {k.const((turn - 1) % 2)}) {{cluster = true}}")
+            k.do(f"mbar.wait({empty}, {zero}, {k.const((turn - 1) % 2)})")
         k.do(f"mbar.expect({full}, {zero}) {{bytes = 256}}")
         at = {1: [k.add(k.mul(k.add(k.mul(pair, 4), turn), 64), half)], 2: [k.add(k.mul(k.add(k.mul(pair, 4), turn), 2), block), zero],
               3: [k.add(k.mul(pair, 4), turn), block, zero], 4: [pair, k.const(turn), block, zero],
@@ -649,7 +649,7 @@ def kernels(root):
     table += [(f"tma.load {dtype} {swizzle}", "sm_90a", tma(dtype, swizzle)) for dtype in ("u8", "f16", "f32") for swizzle in (32, 64, 128)]
     table += [("tma.load tf32", "sm_90a", tma_tf32()), ("mbar phases", "sm_90a", phases()), ("mbar arrivals", "sm_90a", arrivals()), ("cluster.ptr", "sm_90a", cluster())]
     table += [(f"tma.load multicast {rank} axes", "sm_90a", multicast(rank)) for rank in sorted(wide)]
-    marks = {"TMA_LOAD": r"multicast = true", "MBAR_WAIT": r"cluster = true", "MBAR_ARRIVE": r"\w+, %\w+, %\w+\)"}
+    marks = {"TMA_LOAD": r"multicast = true", "MBAR_ARRIVE": r"\w+, %\w+, %\w+\)"}
     for op, _, reach in instructions:
         form = re.escape(op.lower().replace("_", ".") + "(") + (".*" + marks[op] if reach == "CLUSTER" else "")
         assert any(re.search(form, text) for _, _, text in table), f"{op} ({reach.lower()}) of emit/async.def is in no kernel here"

@@ -273,7 +273,6 @@ static void test_engine(void) {
     engine_rejects("tma.load(%A_box, %a, %z, %f, %z, %z, %z) {multicast = true}", "the function has no clusters");
     engine_rejects("mbar.arrive(%f, %z, %z)", "the function has no clusters");
     engine_rejects("mbar.arrive(%f, %z, %f)", "the rank is an index");
-    engine_rejects("mbar.wait(%f, %z, %z) {cluster = true}", "the function has no clusters");
     engine_rejects("%n = wgmma(%a, %z, %a, %z, %acc) {swizzle = [16, 128], lead = [0, 0]} : frag<[1, 4] x f32>",
                    "a swizzle is of 32, 64 or 128 bytes");
     engine_rejects("%n = wgmma(%f, %z, %f, %z, %acc) {swizzle = [128, 128], lead = [0, 0]} : frag<[1, 4] x f32>",

@@ -433,7 +433,7 @@ static const char *const multicast =
     "  barrier() {scope = \"cluster\"}\n"
     "  for(%zero, %three, %one) (%i: index) {\n"
     "    %parity = mod(%i, %two) : index\n    %next = add(%i, %one) : index\n    %before = mod(%next, %two) : index\n"
-    "    if(%first) {\n      mbar.wait(%empty, %zero, %before) {cluster = true}\n      mbar.expect(%full, %zero) {bytes = 256}\n"
+    "    if(%first) {\n      mbar.wait(%empty, %zero, %before)\n      mbar.expect(%full, %zero) {bytes = 256}\n"
     "      tma.load(%X_box, %row, %half, %full, %zero, %i, %half) {multicast = true}\n      yield()\n    } {}\n"
     "    mbar.wait(%full, %zero, %parity)\n    %v = mem.load(%row, %tid) : f32\n"
     "    %line = add(%own, %i) : index\n    %begin = mul(%line, %all) : index\n    %at = add(%begin, %tid) : index\n    mem.store(%v, %Y, %at)\n"
@@ -463,8 +463,7 @@ static void check_multicast(void) {
     expect_multicast_trap("  barrier() {scope = \"cluster\"}\n  for", "  barrier() {scope = \"block\"}\n  for", "since the cluster began");
     expect_multicast_trap(" {multicast = true}", "", "waits for a phase that does not end");
     expect_multicast_trap("{bytes = 256}\n      tma", "{bytes = 128}\n      tma", "waits for a phase that does not end");
-    expect_multicast_trap("      mbar.wait(%empty, %zero, %before) {cluster = true}\n", "", "race");
-    expect_multicast_trap(" {cluster = true}", "", "race");
+    expect_multicast_trap("      mbar.wait(%empty, %zero, %before)\n", "", "race");
     expect_multicast_trap("mbar.arrive(%empty, %zero, %lane)", "mbar.arrive(%empty, %zero)", "race");
     expect_multicast_trap("mbar.arrive(%empty, %zero, %lane)", "mbar.arrive(%empty, %zero, %zero)", "waits for a phase that does not end");
     expect_multicast_trap("mbar.arrive(%empty, %zero, %lane)", "mbar.arrive(%empty, %zero, %two)", "no block of rank 2");
