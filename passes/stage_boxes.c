@@ -187,9 +187,11 @@ static IrValue *make_barriers(Staging *s, IrBuilder *b, const Ring *ring, const 
 }
 
 void stage_boxes_prologue(Staging *s, IrBuilder *b, Ring *ring) {
+    bool pairs = ring->turns.pairs;
     ring->full = make_barriers(s, b, ring, "full", 1);
-    if (ring->given_back) ring->empty = make_barriers(s, b, ring, "empty", s->warps.all);
-    build_barrier(b, "block");
+    if (ring->given_back || pairs) ring->empty = make_barriers(s, b, ring, "empty", pairs ? 2 : s->warps.all);
+    if (pairs) ring->operands[1].multicast = true;
+    build_barrier(b, pairs ? "cluster" : "block");
     if (ring->turns.loop) fill_turns(s, b, ring);
     for (int64_t n = 0; n + 1 < ring->stages && !ring->turns.loop; n++)
         emit_copies(s, b, ring, fetch_behind(b, ring, ring->lower, n), ir_const_index(b, n), NULL);
@@ -316,11 +318,31 @@ static IrValue *given_back_in(IrBuilder *b, const Ring *ring, IrValue *i, int64_
     return ir_binary(b, IR_MOD, ir_binary(b, IR_FLOORDIV, number, ir_const_index(b, ring->stages)), ir_const_index(b, 2));
 }
 
+/* Whether the stage's phase of this round has ended, of those that the stages go through one after the other. */
+static IrValue *round_parity(IrBuilder *b, const Ring *ring, IrValue *i) {
+    IrValue *round = ir_binary(b, IR_FLOORDIV, stage_number(b, ring, i), ir_const_index(b, ring->stages));
+    return ir_binary(b, IR_MOD, round, ir_const_index(b, 2));
+}
+
 void stage_boxes_refill(Staging *s, IrBuilder *b, Ring *ring, IrValue *i) {
     int64_t ahead = ring->stages - 1;
-    if (!ring->empty) build_barrier(b, "block");
+    IrValue *stage = stage_of(b, ring, i, ahead), *ended = NULL;
+    if (ring->turns.pairs) {
+        /* The stage that was read before this iteration, to both blocks; in front of the first one all are free, and the last one is given back
+         * for nothing, so that each stage's phases end one a round. */
+        IrValue *operands[2] = {ring->empty, stage};
+        build_barrier(b, "block");
+        IrOp *arrive = ir_op_create(b, IR_MBAR_ARRIVE, 2, operands, 0, NULL);
+        ir_attr_set_bool(arrive, "cluster", true);
+        ir_attr_set_bool(arrive, "one", true);
+        ended = round_parity(b, ring, i);
+    } else if (ring->empty) {
+        ended = given_back_in(b, ring, i, ahead);
+    } else {
+        build_barrier(b, "block");
+    }
     StageFetch fetch = ring->turns.loop ? stage_turns_ahead(b, ring, i) : fetch_behind(b, ring, i, ahead);
-    emit_copies(s, b, ring, fetch, stage_of(b, ring, i, ahead), ring->empty ? given_back_in(b, ring, i, ahead) : NULL);
+    emit_copies(s, b, ring, fetch, stage, ended);
 }
 
 void stage_boxes_give_back(IrBuilder *b, const Ring *ring, IrValue *i) {
@@ -344,6 +366,10 @@ void stage_boxes_iteration(Staging *s, Ring *ring, IrOp *const *gemms, size_t co
 
 /* Where the ring is made anew, its barriers' memory must be given back first. */
 void stage_boxes_epilogue(const Ring *ring) {
+    if (ring->turns.pairs) {
+        IrBuilder end = ir_builder_after(ring->turns.loop);
+        build_barrier(&end, "cluster"); /* the other block arrives here until it has ended */
+    }
     if (ring->turns.loop) return; /* the kernel ends */
     IrOp *last = ring->behind ? ring->behind : ring->loop;
     IrBuilder b = ir_builder_after(last);
