@@ -84,6 +84,7 @@ typedef struct {
     const Aff *guard;
     bool several;       /* of one arrival a warp, none of bytes: */
     bool far;           /* of the warps of all of the cluster's blocks */
+    bool single;        /* far, of one warp of each block, for what was done in front of the block's barrier */
     bool left;          /* of one arrival: when it came, each block's copying thread knew that all blocks' had left the phase before */
     unsigned slot;      /* its bit among PAST_ARRIVED */
     int seen;           /* who knows that the phase before has ended: 0 nobody, 1 the copier, 2 all threads */

@@ -96,7 +96,8 @@ void races_walk_init(Races *r, State *s, const IrOp *op) {
     if (!barrier_place(r, op, 0, true, &place, &who)) return;
     if (mbarrier_at(s, place)) races_fail(r, op, NULL, "an mbarrier is made where there is one");
     int64_t arrivals = ir_attr_int(op, "arrivals", 1);
-    Mbarrier m = {.place = place, .seen = 2, .several = arrivals != 1, .far = r->blocks > 1 && arrivals == r->threads / WARP};
+    Mbarrier m = {.place = place, .seen = 2, .several = arrivals != 1, .far = r->blocks > 1 && (arrivals == r->threads / WARP || arrivals == r->blocks)};
+    m.single = m.far && arrivals != r->threads / WARP;
     if (m.several) {
         while (m.slot < MOST_SLOTS && slot_is_taken(s, m.slot)) m.slot++;
         if (!m.far && arrivals != r->block_threads / WARP) races_fail(r, op, NULL, "an mbarrier's arrivals are neither one nor one a warp");
@@ -211,13 +212,14 @@ static bool is_one_of_each_warp(const Races *r) {
     return true;
 }
 
-/* One lane of each warp for each block, whose rank it names. */
-static bool is_one_for_each_block(Races *r, const IrOp *op) {
+/* One lane of each warp, or of one warp of each block, for each block, whose rank it names. */
+static bool is_one_for_each_block(Races *r, const IrOp *op, bool single) {
     const Value *rank = races_value(r, op->operands[2]);
+    int64_t threads = single ? r->block_threads : WARP;
     if (rank->kind != VALUE_LINEAR || rank->rest || r->blocks > 32) return false;
-    for (int64_t warp = 0; warp < r->threads / WARP; warp++) {
+    for (int64_t first = 0; first < r->threads; first += threads) {
         uint32_t named = 0;
-        for (int64_t t = warp * WARP; t < (warp + 1) * WARP; t++) {
+        for (int64_t t = first; t < first + threads; t++) {
             int64_t to = number_of(rank, t);
             if (!r->active[t]) continue;
             if (to < 0 || to >= r->blocks || (named >> to & 1)) return false;
@@ -240,7 +242,7 @@ void races_walk_arrive(Races *r, State *s, const IrOp *op) {
     Mbarrier *m = mbarrier_at(s, place);
     if (!m || !m->several) races_fail(r, op, NULL, m ? "an arrival without bytes at an mbarrier that counts them" : "there is no mbarrier at this place");
     else if (far != m->far) races_fail(r, op, NULL, far ? "an arrival at another block's mbarrier that counts its own warps" : "an arrival at the own block's mbarrier, which counts all blocks' warps");
-    else if (far && !is_one_for_each_block(r, op)) races_fail(r, op, NULL, "an arrival that is not one thread's of each warp for each block");
+    else if (far && !is_one_for_each_block(r, op, m->single)) races_fail(r, op, NULL, "an arrival that is not one thread's of each warp for each block");
     else if (!far && !is_one_of_each_warp(r)) races_fail(r, op, NULL, "an arrival that is not one thread's of each warp");
     else if (m->phase < 0) races_fail(r, op, NULL, "which phase an arrival is of is not known");
     else if (m->seen < 2) races_fail(r, op, NULL, "a warp may arrive before all know that the phase before has ended");
@@ -248,7 +250,7 @@ void races_walk_arrive(Races *r, State *s, const IrOp *op) {
     m->phase ^= 1;
     m->seen = 0;
     for (size_t i = 0; i < s->mbarriers.len; i++) s->mbarriers.data[i].told &= ~slot_bit(m);
-    state_pass(r, s, PAST_WARP | PAST_GROUP | PAST_BLOCK | PAST_TOGETHER, slot_bit(m));
+    state_pass(r, s, m->single ? PAST_BLOCK : PAST_WARP | PAST_GROUP | PAST_BLOCK | PAST_TOGETHER, slot_bit(m));
 }
 
 /* By one thread, the same one everywhere: it comes behind what was done before the arrivals. */

@@ -149,7 +149,7 @@ static bool join_mbarriers(State *a, const State *b) {
             changed = true;
             continue;
         }
-        if (x->several != y->several || x->far != y->far || x->slot != y->slot) {
+        if (x->several != y->several || x->far != y->far || x->single != y->single || x->slot != y->slot) {
             changed = true;
             continue;
         }

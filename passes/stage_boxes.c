@@ -318,31 +318,30 @@ static IrValue *given_back_in(IrBuilder *b, const Ring *ring, IrValue *i, int64_
     return ir_binary(b, IR_MOD, ir_binary(b, IR_FLOORDIV, number, ir_const_index(b, ring->stages)), ir_const_index(b, 2));
 }
 
-/* Whether the stage's phase of this round has ended, of those that the stages go through one after the other. */
+/* Of the phase that a stage's barrier goes through in this round of the ring. */
 static IrValue *round_parity(IrBuilder *b, const Ring *ring, IrValue *i) {
     IrValue *round = ir_binary(b, IR_FLOORDIV, stage_number(b, ring, i), ir_const_index(b, ring->stages));
     return ir_binary(b, IR_MOD, round, ir_const_index(b, 2));
 }
 
+/* The stage that was read before this iteration, given back to both blocks. In front of the first one all are free, and the last one is given
+ * back for nothing, so that each stage's phases end one a round. */
+static IrValue *give_back_to_both(IrBuilder *b, const Ring *ring, IrValue *i) {
+    IrValue *operands[2] = {ring->empty, stage_of(b, ring, i, ring->stages - 1)};
+    IrOp *arrive = ir_op_create(b, IR_MBAR_ARRIVE, 2, operands, 0, NULL);
+    ir_attr_set_bool(arrive, "cluster", true);
+    ir_attr_set_bool(arrive, "one", true);
+    return round_parity(b, ring, i);
+}
+
 void stage_boxes_refill(Staging *s, IrBuilder *b, Ring *ring, IrValue *i) {
     int64_t ahead = ring->stages - 1;
-    IrValue *stage = stage_of(b, ring, i, ahead), *ended = NULL;
-    if (ring->turns.pairs) {
-        /* The stage that was read before this iteration, to both blocks; in front of the first one all are free, and the last one is given back
-         * for nothing, so that each stage's phases end one a round. */
-        IrValue *operands[2] = {ring->empty, stage};
-        build_barrier(b, "block");
-        IrOp *arrive = ir_op_create(b, IR_MBAR_ARRIVE, 2, operands, 0, NULL);
-        ir_attr_set_bool(arrive, "cluster", true);
-        ir_attr_set_bool(arrive, "one", true);
-        ended = round_parity(b, ring, i);
-    } else if (ring->empty) {
-        ended = given_back_in(b, ring, i, ahead);
-    } else {
-        build_barrier(b, "block");
-    }
+    bool pairs = ring->turns.pairs;
+    if (!ring->empty || pairs) build_barrier(b, "block");
+    IrValue *ended = pairs ? give_back_to_both(b, ring, i) : NULL;
     StageFetch fetch = ring->turns.loop ? stage_turns_ahead(b, ring, i) : fetch_behind(b, ring, i, ahead);
-    emit_copies(s, b, ring, fetch, stage, ended);
+    IrValue *stage = stage_of(b, ring, i, ahead);
+    emit_copies(s, b, ring, fetch, stage, ring->empty && !pairs ? given_back_in(b, ring, i, ahead) : ended);
 }
 
 void stage_boxes_give_back(IrBuilder *b, const Ring *ring, IrValue *i) {

@@ -47,6 +47,8 @@ static void run_init(Machine *m, Inst *inst, const uint8_t *active) {
         if (!active[t]) continue;
         Barrier b = {.memory = inst->operands[0]->memory, .at = barrier_place(m, inst, 0, t)};
         b.arrivals = ir_attr_int(inst->op, "arrivals", 1);
+        b.fences = ARENA_ARRAY(m->arena, uint32_t, m->blocks);
+        b.ended_fences = ARENA_ARRAY(m->arena, uint32_t, m->blocks);
         if (find_barrier(m, b.memory, b.at)) machine_trap(m, "a barrier is made where there is one");
         memory_note(m, b.memory, b.at, 8, t, true);
         VEC_PUSH(m->arena, &m->barriers, b);
@@ -85,8 +87,20 @@ static bool end_phase(Machine *m, Barrier *b) {
     b->arrived = b->bytes = b->copied = 0;
     b->phase++;
     b->ended = b->begun;
-    b->ended_apart = b->apart;
-    b->apart = false;
+    b->ended_apart = b->apart, b->ended_some = b->some;
+    b->apart = b->some = false;
+    memcpy(b->ended_fences, b->fences, m->blocks * sizeof *b->fences);
+    return true;
+}
+
+/* Do all warps of the thread's block come here together? */
+static bool all_warps(const Machine *m, const uint8_t *active, size_t thread) {
+    size_t begin = thread / m->block_threads * m->block_threads;
+    for (size_t w = begin; w < begin + m->block_threads; w += WARP) {
+        bool any = false;
+        for (size_t t = w; t < w + WARP; t++) any = any || active[t];
+        if (!any) return false;
+    }
     return true;
 }
 
@@ -102,6 +116,8 @@ static void run_arrive(Machine *m, Inst *inst, const uint8_t *active) {
         if (b->arrived == b->arrivals && !end_phase(m, b)) machine_trap(m, "more arrivals than the phase has");
         if (!b->arrived++) b->begun = m->arrivals;
         b->apart |= !rank;
+        if (rank && !all_warps(m, active, t)) b->some = true;
+        b->fences[t / m->block_threads] = m->block_barriers[t / m->block_threads];
         memory_note(m, b->memory, b->at, 8, t, false);
     }
 }
@@ -123,8 +139,11 @@ static void run_wait(Machine *m, Inst *inst, const uint8_t *active) {
         int64_t parity = inst->operands[2]->cells[t].i;
         memory_note(m, b->memory, b->at, 8, t, false);
         if ((b->phase & 1) == parity && !end_phase(m, b)) machine_trap(m, "waits for a phase that does not end");
-        if (m->behind[t] < b->ended) m->behind[t] = b->ended;
-        if (!b->ended_apart && m->behind_all[t] < b->ended) m->behind_all[t] = b->ended;
+        if (!b->ended_some && m->behind[t] < b->ended) m->behind[t] = b->ended;
+        if (!b->ended_apart && !b->ended_some && m->behind_all[t] < b->ended) m->behind_all[t] = b->ended;
+        if (b->ended_some && !m->behind_fence) m->behind_fence = ARENA_ARRAY(m->arena, uint32_t, m->threads * m->blocks);
+        for (size_t k = 0; k < m->blocks && b->ended_some && !b->ended_apart; k++)
+            if (m->behind_fence[t * m->blocks + k] < b->ended_fences[k]) m->behind_fence[t * m->blocks + k] = b->ended_fences[k];
     }
 }
 

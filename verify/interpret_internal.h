@@ -87,6 +87,8 @@ typedef struct {
     int64_t phase;                                /* phases that have ended */
     uint32_t begun, ended; /* Machine.arrivals at the phase's first arrival; of the phase that ended last */
     bool apart, ended_apart; /* an arrival of this phase, of the one that ended last, was for its own block alone */
+    bool some, ended_some;   /* not all warps of a block arrived together: they say what was done in front of the block's last barrier */
+    uint32_t *fences, *ended_fences; /* of a cluster: block_barriers when the first came */
 } Barrier;
 typedef struct Product Product; /* of a warpgroup, in flight (interpret_async.c) */
 
@@ -105,7 +107,7 @@ struct Machine {
     int64_t *sent; /* bytes that came to each block since the cluster met */
     uint32_t cluster_barriers, *block_barriers, *group_barriers, *warp_barriers;
     uint32_t arrivals, *behind; /* times that warps arrived at barriers; per thread: what its block did before that many is ordered before it */
-    uint32_t *behind_all; /* the same of what any block of the cluster read */
+    uint32_t *behind_all, *behind_fence; /* the same of what any block of the cluster read; what each block did in front of so many of its barriers (null: nothing) */
     bool early; /* the block has not yet waited for the steps before */
     uint32_t cluster_start; /* cluster_barriers when this cluster began */
     int64_t *open_group; /* per thread: the group that the next commit closes */

@@ -44,6 +44,7 @@ static size_t some_reader(const Shadow *s) {
 static bool readers_ordered(const Machine *m, const Shadow *s, size_t thread) {
     if (s->reader == -1 || m->cluster_barriers > s->read_cluster || s->read_arrivals < m->behind_all[thread]) return true;
     if (s->reader == ANYBODY) return false;
+    if (m->behind_fence && s->read_block < m->behind_fence[thread * m->blocks + s->read_home]) return true;
     if (s->read_home == thread / m->block_threads && s->read_arrivals < m->behind[thread]) return true;
     size_t first = some_reader(s), group = thread / WARPGROUP;
     bool block = s->read_home == thread / m->block_threads && m->block_barriers[s->read_home] > s->read_block;
