@@ -480,7 +480,7 @@ static bool check_mbar(Verifier *v, const IrOp *op) {
         NEED(v, op, !whole && t->kind == IR_TYPE_PTR && t->space == IR_SPACE_SHARED && t->dtype == DTYPE_U64 &&
                  ir_type_is_index(op->operands[1]->type), "names a barrier by a shared pointer to u64 and an offset");
     }
-    bool remote = op->opcode == IR_MBAR_ARRIVE && op->operand_count == 3, all = ir_attr_bool(op, "cluster") || ir_attr_bool(op, "one");
+    bool remote = op->opcode == IR_MBAR_ARRIVE && op->operand_count == 3, all = op->opcode == IR_MBAR_ARRIVE && (ir_attr_bool(op, "cluster") || ir_attr_bool(op, "one"));
     NEED(v, op, !remote || ir_type_is_index(op->operands[2]->type), "the rank is an index");
     NEED(v, op, !remote || v->func->level == IR_LEVEL_KERNEL, "a rank is named at kernel level");
     NEED(v, op, !all || v->func->level == IR_LEVEL_TILE, "at kernel level a rank is named");
