@@ -422,9 +422,6 @@ static bool check_tma_copy(Verifier *v, const IrOp *op) {
     NEED(v, op, extents->count == kept, "extents has an entry per axis of the slice");
     for (unsigned i = 0; i < kept; i++)
         NEED(v, op, extents->ints[i] == ir_type_extent(buf, i), "a copy fills its stage");
-    bool shares = ir_attr_bool(op, "multicast");
-    NEED(v, op, !shares || ir_func_cluster(v->func) > 1, "the function has no clusters");
-    NEED(v, op, !shares || extents->ints[0] % (8 * ir_func_cluster(v->func)) == 0, "each block's share is whole groups of 8 rows");
     return true;
 }
 
@@ -480,11 +477,10 @@ static bool check_mbar(Verifier *v, const IrOp *op) {
         NEED(v, op, !whole && t->kind == IR_TYPE_PTR && t->space == IR_SPACE_SHARED && t->dtype == DTYPE_U64 &&
                  ir_type_is_index(op->operands[1]->type), "names a barrier by a shared pointer to u64 and an offset");
     }
-    bool remote = op->opcode == IR_MBAR_ARRIVE && op->operand_count == 3, all = op->opcode == IR_MBAR_ARRIVE && (ir_attr_bool(op, "cluster") || ir_attr_bool(op, "one"));
+    bool remote = op->opcode == IR_MBAR_ARRIVE && op->operand_count == 3;
     NEED(v, op, !remote || ir_type_is_index(op->operands[2]->type), "the rank is an index");
     NEED(v, op, !remote || v->func->level == IR_LEVEL_KERNEL, "a rank is named at kernel level");
-    NEED(v, op, !all || v->func->level == IR_LEVEL_TILE, "at kernel level a rank is named");
-    NEED(v, op, !(remote || all) || ir_func_cluster(v->func) > 1, "the function has no clusters");
+    NEED(v, op, !remote || ir_func_cluster(v->func) > 1, "the function has no clusters");
     NEED(v, op, op->opcode != IR_MBAR_WAIT || ir_type_is_index(op->operands[2]->type), "the parity is an index");
     NEED(v, op, op->opcode != IR_MBAR_INIT || ir_attr_int(op, "arrivals", 0) >= 1, "a phase has an arrival at least");
     int64_t bytes = ir_attr_int(op, "bytes", 0);

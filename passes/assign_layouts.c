@@ -96,7 +96,7 @@ static const Layout *copies(Assign *s) {
 /* Of the registers along `axis` beyond its first `piece` lanes the lowest bits become blocks of the cluster, so that
  * the blocks' pieces alternate and a row shorter than the tile still is everybody's work. */
 static const Layout *over_blocks(Assign *s, const Layout *l, unsigned axis, unsigned piece) {
-    unsigned wanted = ir_func_attr(s->func, "pairs") ? 0 : log2_of(ir_func_cluster(s->func)), bits[LAYOUT_DIMS] = {0};
+    unsigned wanted = log2_of(ir_func_cluster(s->func)), bits[LAYOUT_DIMS] = {0};
     if (!l || !wanted) return l;
     uint32_t held[LAYOUT_BITS_LIMIT * LAYOUT_RANK_LIMIT] = {0}, blocks[LAYOUT_BITS_LIMIT * LAYOUT_RANK_LIMIT] = {0};
     const uint32_t *bases[LAYOUT_DIMS];

@@ -605,7 +605,7 @@ static bool expand_func(PassContext *ctx, IrFunc *from) {
     x.to = ir_func_create(ctx->module, from->name, IR_LEVEL_KERNEL);
     x.gpu = ctx->target->kind == TARGET_CUDA;
     x.num_warps = x.gpu ? ir_func_attr_int(from, "num_warps", 4) : 1;
-    x.cluster = x.gpu && !ir_func_attr(from, "pairs") ? ir_func_cluster(from) : 1; /* pairs: each block has a tile of its own */
+    x.cluster = x.gpu ? ir_func_cluster(from) : 1;
     x.vector_bytes = x.gpu ? ir_func_attr_int(from, "vector_bytes", 16) : 4;
     x.turned = x.gpu ? ir_func_attr_int(from, "turned", 0) : 0;
     x.row_lanes = ir_func_attr_int(from, "row_lanes", 0);

@@ -100,14 +100,13 @@ static void wait_phase(Expand *x, IrOp *op) {
     ir_yield(&b, 0, NULL);
 }
 
-/* The first lane of each warp, or of the first one; of a cluster's barriers lane r at that of rank r. */
+/* The first lane of each warp. */
 static void arrive(Expand *x, IrOp *op) {
-    bool all = ir_attr_bool(op, "cluster");
-    IrValue *lane = ir_attr_bool(op, "one") ? expand_thread(x) : expand_lane(x), *operands[3] = {expand_scalar(x, op->operands[0]), expand_scalar(x, op->operands[1]), lane};
-    IrValue *first = all ? ir_binary(&x->b, IR_LT, lane, constant(&x->b, ir_func_cluster(x->to))) : ir_binary(&x->b, IR_EQ, lane, constant(&x->b, 0));
+    IrValue *operands[2] = {expand_scalar(x, op->operands[0]), expand_scalar(x, op->operands[1])};
+    IrValue *first = ir_binary(&x->b, IR_EQ, expand_lane(x), constant(&x->b, 0));
     IrBuilder b = ir_builder_at_end(ir_op_create(&x->b, IR_IF, 1, &first, 0, NULL)->regions[0]);
     b.span = x->b.span;
-    ir_op_create(&b, IR_MBAR_ARRIVE, all ? 3 : 2, operands, 0, NULL);
+    ir_op_create(&b, IR_MBAR_ARRIVE, 2, operands, 0, NULL);
     ir_yield(&b, 0, NULL);
 }
 
@@ -145,13 +144,10 @@ static void copy_boxes(Expand *x, IrOp *op) {
     IrSlice slice = ir_slice(op);
     IrTensorMap map = {.tensor = op->operands[0]->name, .rank = slice.rank, .swizzle = (unsigned)to.box, .tf32 = ir_attr_bool(op, "tf32")};
     IrValue *operands[5 + IR_MAP_RANK], **at = operands + 5;
-    int64_t across = to.box / size_of(&to), shares = ir_attr_bool(op, "multicast") ? ir_func_cluster(x->to) : 1, rows = to.rows / shares;
-    Dist rank = {.rank = 1, .term_count = 1, .terms = {{DIST_BLOCK, 0, shares - 1, 0, 1}}};
-    IrValue *share = shares > 1 ? index_mul_const(&x->b, dist_base(x, &rank, 0), rows) : NULL; /* its first row */
+    int64_t across = to.box / size_of(&to);
     for (unsigned a = 0; a < slice.rank; a++) {
         at[a] = expand_scalar(x, op->operands[slice.axes[a].operand]);
-        map.box[a] = slice.axes[a].letter == 'p' ? 1 : slice.axes[a].axis == 0 ? rows : across;
-        if (share && slice.axes[a].letter != 'p' && slice.axes[a].axis == 0) at[a] = index_add(&x->b, at[a], share);
+        map.box[a] = slice.axes[a].letter == 'p' ? 1 : slice.axes[a].axis == 0 ? to.rows : across;
     }
     operands[0] = map_param(x, map, op->operands[0]->type);
     operands[1] = to.shared;
@@ -160,12 +156,10 @@ static void copy_boxes(Expand *x, IrOp *op) {
     IrValue *stage = expand_scalar(x, op->operands[2]), *column = at[slice.rank - 1];
     IrBuilder b = elected(x);
     IrValue *place = index_mul_const(&b, stage, to.stage);
-    if (share) place = index_add(&b, place, index_mul_const(&b, share, across));
     for (int64_t c = 0; c < to.columns; c += across) {
         operands[2] = c ? ir_binary(&b, IR_ADD, place, constant(&b, c * to.rows)) : place;
         at[slice.rank - 1] = c ? ir_binary(&b, IR_ADD, column, constant(&b, c)) : column;
-        IrOp *load = ir_op_create(&b, IR_TMA_LOAD, 5 + slice.rank, operands, 0, NULL);
-        if (share) ir_attr_set_bool(load, "multicast", true);
+        ir_op_create(&b, IR_TMA_LOAD, 5 + slice.rank, operands, 0, NULL);
     }
     ir_yield(&b, 0, NULL);
 }

@@ -187,11 +187,9 @@ static IrValue *make_barriers(Staging *s, IrBuilder *b, const Ring *ring, const 
 }
 
 void stage_boxes_prologue(Staging *s, IrBuilder *b, Ring *ring) {
-    bool pairs = ring->turns.pairs;
     ring->full = make_barriers(s, b, ring, "full", 1);
-    if (ring->given_back || pairs) ring->empty = make_barriers(s, b, ring, "empty", pairs ? 2 : s->warps.all);
-    if (pairs) ring->operands[1].multicast = true;
-    build_barrier(b, pairs ? "cluster" : "block");
+    if (ring->given_back) ring->empty = make_barriers(s, b, ring, "empty", s->warps.all);
+    build_barrier(b, "block");
     if (ring->turns.loop) fill_turns(s, b, ring);
     for (int64_t n = 0; n + 1 < ring->stages && !ring->turns.loop; n++)
         emit_copies(s, b, ring, fetch_behind(b, ring, ring->lower, n), ir_const_index(b, n), NULL);
@@ -318,30 +316,11 @@ static IrValue *given_back_in(IrBuilder *b, const Ring *ring, IrValue *i, int64_
     return ir_binary(b, IR_MOD, ir_binary(b, IR_FLOORDIV, number, ir_const_index(b, ring->stages)), ir_const_index(b, 2));
 }
 
-/* Of the phase that a stage's barrier goes through in this round of the ring. */
-static IrValue *round_parity(IrBuilder *b, const Ring *ring, IrValue *i) {
-    IrValue *round = ir_binary(b, IR_FLOORDIV, stage_number(b, ring, i), ir_const_index(b, ring->stages));
-    return ir_binary(b, IR_MOD, round, ir_const_index(b, 2));
-}
-
-/* The stage that was read before this iteration, given back to both blocks. In front of the first one all are free, and the last one is given
- * back for nothing, so that each stage's phases end one a round. */
-static IrValue *give_back_to_both(IrBuilder *b, const Ring *ring, IrValue *i) {
-    IrValue *operands[2] = {ring->empty, stage_of(b, ring, i, ring->stages - 1)};
-    IrOp *arrive = ir_op_create(b, IR_MBAR_ARRIVE, 2, operands, 0, NULL);
-    ir_attr_set_bool(arrive, "cluster", true);
-    ir_attr_set_bool(arrive, "one", true);
-    return round_parity(b, ring, i);
-}
-
 void stage_boxes_refill(Staging *s, IrBuilder *b, Ring *ring, IrValue *i) {
     int64_t ahead = ring->stages - 1;
-    bool pairs = ring->turns.pairs;
-    if (!ring->empty || pairs) build_barrier(b, "block");
-    IrValue *ended = pairs ? give_back_to_both(b, ring, i) : NULL;
+    if (!ring->empty) build_barrier(b, "block");
     StageFetch fetch = ring->turns.loop ? stage_turns_ahead(b, ring, i) : fetch_behind(b, ring, i, ahead);
-    IrValue *stage = stage_of(b, ring, i, ahead);
-    emit_copies(s, b, ring, fetch, stage, ring->empty && !pairs ? given_back_in(b, ring, i, ahead) : ended);
+    emit_copies(s, b, ring, fetch, stage_of(b, ring, i, ahead), ring->empty ? given_back_in(b, ring, i, ahead) : NULL);
 }
 
 void stage_boxes_give_back(IrBuilder *b, const Ring *ring, IrValue *i) {
@@ -365,10 +344,6 @@ void stage_boxes_iteration(Staging *s, Ring *ring, IrOp *const *gemms, size_t co
 
 /* Where the ring is made anew, its barriers' memory must be given back first. */
 void stage_boxes_epilogue(const Ring *ring) {
-    if (ring->turns.pairs) {
-        IrBuilder end = ir_builder_after(ring->turns.loop);
-        build_barrier(&end, "cluster"); /* the other block arrives here until it has ended */
-    }
     if (ring->turns.loop) return; /* the kernel ends */
     IrOp *last = ring->behind ? ring->behind : ring->loop;
     IrBuilder b = ir_builder_after(last);

@@ -341,25 +341,6 @@ static void report_persistent(PassContext *ctx, const IrFunc *f) {
             report_hint(ctx, op->span, "persistent", "only gemms whose factors the copy engine brings go on from tile to tile");
 }
 
-static bool is_first_version(const IrModule *m, const IrFunc *f) {
-    for (const IrFunc *g = m->first; g != f; g = g->next)
-        if (is_same_kernel(f, g)) return false;
-    return true;
-}
-
-/* The first version becomes one in pairs, with the version as it was behind it. */
-static void add_pairs_version(PassContext *ctx, IrFunc *f) {
-    const Aff *even;
-    AffCtx *c = ctx->module->affs;
-    if (!is_first_version(ctx->module, f) || !stage_wants_pairs(ctx, f, &even)) return;
-    const char *name = f->name;
-    ir_func_clone(f, name);
-    f->name = arena_printf(ctx->module->arena, "%s_pairs", name);
-    f->guard = f->guard ? aff_min(c, f->guard, even) : even;
-    ir_func_attr_set_int(f, "pairs", 1);
-    ir_func_attr_set_ints(f, "cluster", 3, (int64_t[]){2, 1, 1});
-}
-
 bool pass_stage_buffers(PassContext *ctx) {
     bool ok = true;
     for (IrFunc *f = ctx->module->first; f; f = f->next) {
@@ -370,7 +351,6 @@ bool pass_stage_buffers(PassContext *ctx) {
         if (rows) {
             s.warps = gemm_warps_wgmma(rows);
             stage_boxes_guard(ctx, f);
-            add_pairs_version(ctx, f);
             if (stage_make_turns(ctx, f, &s.turns)) ir_func_attr_set_int(f, "turns", 1);
         }
         if (!s.warps.all) continue;

@@ -25,7 +25,6 @@ typedef struct Operand {
     bool across; /* K runs across the rows as they are stored */
     int64_t rows, columns; /* of a matrix, padded */
     int64_t matrices;
-    bool multicast; /* both blocks of a pair bring a half of it to both */
 } Operand;
 
 /* A block takes several tiles in turn (stage_turns.c). */
@@ -36,7 +35,6 @@ typedef struct {
 } TurnLeaf;
 typedef struct {
     IrOp *loop;             /* over the tiles of a block; null: a block a tile */
-    bool pairs;             /* of clusters of two blocks: a turn is a pair of tiles, one below the other */
     IrValue *tiles, *blocks; /* of the launch */
     IrValue *trips;         /* iterations of a tile, at least 1 */
     IrValue *base;          /* iterations of the tiles before */
@@ -91,8 +89,6 @@ int64_t stage_count_wanted(const IrOp *loop);
 /* Makes the function's body a loop over tiles where its gemm's loop has one ring and a multiprocessor holds one block, or
  * the hint persistent asks for it. False: a block a tile. */
 bool stage_make_turns(PassContext *ctx, IrFunc *f, Turns *turns);
-/* Whether blocks are to take tiles in pairs, whose second factor is the same; then *even is at least 1 where there is no row of tiles over. */
-bool stage_wants_pairs(PassContext *ctx, IrFunc *f, const Aff **even);
 /* Once the ring's stages are known: which tiles a turn fetches for, computed in front of its loop. */
 void stage_turns_prepare(Staging *s, Ring *ring, IrBuilder *outside);
 /* What iteration `number` of the block's first tiles is; what iteration `i` of a turn fetches for. */

@@ -206,7 +206,6 @@ static void copy_matrix(Staging *s, IrBuilder *b, const Operand *o, IrValue *ful
     ir_attr_set_ints(copy, "extents", 2, extents);
     /* The engine rounds them on the way: the instruction would cut them off. */
     if (full && tile->dtype == DTYPE_F32) ir_attr_set_bool(copy, "tf32", true);
-    if (o->multicast) ir_attr_set_bool(copy, "multicast", true);
 }
 
 /* What stands for the loop's variable, and for the tile's number or what comes from it. */

@@ -61,7 +61,7 @@ static bool fits(Arena *scratch, const IrFunc *f, const Survey *s) {
     PointerTable known = pointer_table(scratch), free = pointer_table(scratch);
     const IrAttr *grid = ir_func_attr(f, "grid_x");
     const IrOp *loop = s->gemms == 1 ? stage_loop(s->gemm->block) : NULL;
-    if (s->numbers != 1 || (ir_func_cluster(f) != 1 && !ir_func_attr(f, "pairs")) || !grid || grid->kind != IR_ATTR_AFF || !loop || loop->block != f->body) return false;
+    if (s->numbers != 1 || ir_func_cluster(f) != 1 || !grid || grid->kind != IR_ATTR_AFF || !loop || loop->block != f->body) return false;
     if (s->number->block != f->body) return false;
     for (unsigned i = 0; i < 3; i++)
         if (!is_arithmetic(&known, loop->operands[i], s->number) || depends_on(&free, loop->operands[i], s->number))
@@ -89,61 +89,6 @@ static int64_t blocks_beside(const Target *t, const IrOp *gemm) {
     for (size_t i = 0; i < COUNT_OF(by); i++) least = by[i] < least ? by[i] : least;
     return least > 1 ? least : 1;
 }
-
-/* Where a multiprocessor holds one block, or the sketch asks for it. */
-static bool takes_turns(const Target *t, const Survey *s) { return blocks_beside(t, s->gemm) == 1 || ir_attr_bool(s->number, "persistent"); }
-
-/* ---- Pairs ---- */
-
-enum { PAIRS = 1 }; /* 0: no block shares a factor with another */
-
-/* The row and the column of tiles that the number is of, where row comes after row. */
-typedef struct {
-    IrOp *row, *column;
-} Place;
-
-static bool find_place(const IrOp *number, Place *p) {
-    *p = (Place){0};
-    for (const IrUse *u = number->results[0].uses; u; u = u->next) {
-        IrOp **which = u->op->opcode == IR_FLOORDIV ? &p->row : u->op->opcode == IR_MOD ? &p->column : NULL;
-        if (!which || *which || u->index != 0 || !ir_attr(u->op, "below")) return false;
-        *which = u->op;
-    }
-    return p->row && p->column && p->row->operands[1] == p->column->operands[1];
-}
-
-bool stage_wants_pairs(PassContext *ctx, IrFunc *f, const Aff **even) {
-    Survey s = {0};
-    Place place;
-    AffCtx *c = ctx->module->affs;
-    ir_walk(f->body, look, &s);
-    if (!PAIRS || !fits(ctx->scratch, f, &s) || !takes_turns(ctx->target, &s) || !find_place(s.number, &place)) return false;
-    const IrOp *load = s.gemm->operands[1]->def;
-    PointerTable seen = pointer_table(ctx->scratch);
-    for (unsigned k = 1; k < load->operand_count; k++)
-        if (depends_on(&seen, load->operands[k], place.row)) return false;
-    GemmShape shape = gemm_shape(s.gemm);
-    int64_t over, rows = ir_type_extent(load->results[0].type, 0);
-    if (shape.n < shape.m || rows % 16) return false; /* the larger factor is worth it */
-    *even = aff_sub(c, aff_const(c, 1), aff_mod(c, ir_attr(place.row, "below")->aff, aff_const(c, 2)));
-    return !aff_is_const(*even, &over) || over > 0;
-}
-
-static void replace_place(IrOp *old, IrValue *with) {
-    ir_attr_set_aff(with->def, "below", ir_attr(old, "below")->aff);
-    with->name = ir_result(old, 0)->name;
-    ir_replace_uses(ir_result(old, 0), with);
-    ir_op_erase(old);
-}
-
-/* The tile that a block of the pair takes: numbers of pairs go as numbers of tiles do, each of two rows. */
-static void place_in_pair(IrBuilder *b, const Place *p, IrValue *pair, IrValue *rank) {
-    IrValue *columns = p->row->operands[1], *first = ir_binary(b, IR_MUL, ir_binary(b, IR_FLOORDIV, pair, columns), ir_const_index(b, 2));
-    replace_place(p->row, ir_binary(b, IR_ADD, first, rank));
-    replace_place(p->column, ir_binary(b, IR_MOD, pair, columns));
-}
-
-static IrValue *half_of(IrBuilder *b, IrValue *v, bool pairs) { return pairs ? ir_binary(b, IR_FLOORDIV, v, ir_const_index(b, 2)) : v; }
 
 /* ---- The loop over tiles ---- */
 
@@ -173,27 +118,18 @@ static void make_turns(Turns *t, IrFunc *f, IrOp *number, const IrOp *ring_loop)
     t->trips = ir_binary(&b, IR_MAX, ir_binary(&b, IR_FLOORDIV, length, step), one);
     IrOp *blocks = ir_op_create(&b, IR_SPECIAL, 0, NULL, 1, &index);
     ir_attr_set_str(blocks, "name", "nctaid.x");
-    t->blocks = half_of(&b, ir_result(blocks, 0), t->pairs);
-    t->tiles = half_of(&b, ir_aff_emit(&b, ir_func_attr(f, "grid_x")->aff), t->pairs);
-    IrValue *begin_at = first, *rank = NULL;
-    Place place;
-    if (t->pairs && find_place(number, &place)) {
-        IrOp *own = ir_op_create(&b, IR_SPECIAL, 0, NULL, 1, &index);
-        ir_attr_set_str(own, "name", "ctaid.x");
-        rank = ir_binary(&b, IR_MOD, ir_result(own, 0), ir_const_index(&b, 2));
-        begin_at = half_of(&b, ir_result(own, 0), true);
-    }
-    t->loop = ir_for(&b, begin_at, t->tiles, t->blocks, 1, &zero, "turn");
+    t->blocks = ir_result(blocks, 0);
+    t->tiles = ir_aff_emit(&b, ir_func_attr(f, "grid_x")->aff);
+    t->loop = ir_for(&b, first, t->tiles, t->blocks, 1, &zero, "turn");
     ir_attr_set_bool(t->loop, "independent", true); /* they were blocks of their own */
     IrBlock *body = t->loop->regions[0];
     body->args[1]->name = "done";
     IrBuilder begin = ir_builder_at_end(body);
     t->base = ir_binary(&begin, IR_MAX, body->args[1], zero); /* changes nothing: it says that no number is below 0 */
     t->base->name = "base";
-    if (rank) place_in_pair(&begin, &place, body->args[0], rank);
     move_body(f, number, t->loop);
     ir_replace_uses(first, body->args[0]);
-    ir_set_operand(t->loop, 0, begin_at);
+    ir_set_operand(t->loop, 0, first);
     IrBuilder end = ir_builder_at_end(body);
     IrValue *base = ir_binary(&end, IR_ADD, t->base, t->trips);
     ir_yield(&end, 1, &base);
@@ -203,14 +139,14 @@ bool stage_make_turns(PassContext *ctx, IrFunc *f, Turns *turns) {
     Survey s = {0};
     ir_walk(f->body, look, &s);
     if (!fits(ctx->scratch, f, &s)) return false;
-    if (!takes_turns(ctx->target, &s)) return false;
+    int64_t beside = blocks_beside(ctx->target, s.gemm);
+    bool asked = ir_attr_bool(s.number, "persistent");
+    if (beside > 1 && !asked) return false;
     ir_attr_remove(s.number, "persistent");
     AffCtx *affs = ctx->module->affs;
-    turns->pairs = ir_func_attr(f, "pairs");
     make_turns(turns, f, s.number, stage_loop(s.gemm->block));
-    int64_t resident = ctx->target->sms * blocks_beside(ctx->target, s.gemm);
-    if (turns->pairs) resident = resident < 2 ? 2 : resident / 2 * 2;
-    ir_func_attr_set_aff(f, "grid_x", aff_min(affs, ir_func_attr(f, "grid_x")->aff, aff_const(affs, resident)));
+    const Aff *resident = aff_const(affs, ctx->target->sms * beside);
+    ir_func_attr_set_aff(f, "grid_x", aff_min(affs, ir_func_attr(f, "grid_x")->aff, resident));
     return true;
 }
 

@@ -607,6 +607,54 @@ def multicast(rank):
     return file(graph, k, [x], y, warps=2, shared=272, maps=maps, attrs=", cluster = [2, 1, 1]").replace("grid_x = aff(P)", "grid_x = aff(2*P)")
 
 
+def multicast_boxes():
+    """A swizzled tile of 64 rows in four blocks of 64 columns, of which each block of a pair brings 32 rows to both: four boxes each."""
+    rows, columns, across = 64, 256, 64
+    x, y = Tensor("X", "f16", "P", rows, columns), Tensor("Y", "f16", "2*P", rows, columns)
+    k = Kernel()
+    tid, pair, block = k.special("tid.x"), k.special("clusterid.x"), k.special("cluster.rank")
+    to = k.shared("f16", 0, rows * columns, 1024)
+    full = k.op(f"shared.ptr() {{offset = {2 * rows * columns}, bytes = 8}}", "ptr<u64, shared>")
+    zero, one = k.const(0), k.const(1)
+    first = k.op(f"eq({tid}, {zero})", "bool")
+    k.begin(f"if({first})")
+    k.do(f"mbar.init({full}, {zero}) {{arrivals = 1}}")
+    k.do("yield()")
+    k.end("} {}")
+    k.barrier("cluster")
+    k.begin(f"if({first})")
+    k.do(f"mbar.expect({full}, {zero}) {{bytes = {2 * rows * columns}}}")
+    row = k.mul(block, rows // 2)
+    for c in range(0, columns, across):
+        k.do(f"tma.load(%X_box, {to}, {k.add(k.mul(row, across), c * rows)}, {full}, {zero}, {pair}, {row}, {k.const(c)}) {{multicast = true}}")
+    k.do("yield()")
+    k.end("} {}")
+    k.do(f"mbar.wait({full}, {zero}, {zero})")
+    base = k.mul(k.add(k.mul(pair, 2), block), rows * columns)
+    k.begin(f"for({zero}, {k.const(rows * columns // 128)}, {one}) (%i: index)")
+    at = k.add(k.mul("%i", 128), tid)
+    row, column = k.div(at, columns), k.mod(at, columns)
+    place = k.add(k.mul(k.div(column, across), rows * across), k.mul(row, across), k.mod(column, across))
+    k.store(k.load(to, swizzled(k, place, 128, 2), "f16"), "%Y", k.add(base, at), 2)
+    k.do("yield()")
+    k.end()
+    k.barrier("cluster")
+    graph = f"""    %two = const() {{value = 2}} : index
+    %blocks = mul(%P, %two) : index
+    %rows = const() {{value = {rows}}} : index
+    %columns = const() {{value = {columns}}} : index
+    %y = graph.generic(%blocks, %rows, %columns) {{outer = 3}} : {y.type()} (%b: index, %r: index, %c: index) {{
+        %both = const() {{value = 2}} : index
+        %p = floordiv(%b, %both) : index
+        %value = graph.element(%X, %p, %r, %c) : f16
+        yield(%value)
+    }}
+"""
+    maps = [f"map %X_box: ptr<f16, map> of X [1, {rows // 2}, {across}] swizzle 128"]
+    return file(graph, k, [x], y, warps=4, shared=2 * rows * columns + 8, maps=maps,
+                attrs=", cluster = [2, 1, 1]").replace("grid_x = aff(P)", "grid_x = aff(2*P)")
+
+
 # ---- The table ----
 
 def rows_of(root, name, pattern):
@@ -649,6 +697,7 @@ def kernels(root):
     table += [(f"tma.load {dtype} {swizzle}", "sm_90a", tma(dtype, swizzle)) for dtype in ("u8", "f16", "f32") for swizzle in (32, 64, 128)]
     table += [("tma.load tf32", "sm_90a", tma_tf32()), ("mbar phases", "sm_90a", phases()), ("mbar arrivals", "sm_90a", arrivals()), ("cluster.ptr", "sm_90a", cluster())]
     table += [(f"tma.load multicast {rank} axes", "sm_90a", multicast(rank)) for rank in sorted(wide)]
+    table += [("tma.load multicast boxes", "sm_90a", multicast_boxes())]
     marks = {"TMA_LOAD": r"multicast = true", "MBAR_ARRIVE": r"\w+, %\w+, %\w+\)"}
     for op, _, reach in instructions:
         form = re.escape(op.lower().replace("_", ".") + "(") + (".*" + marks[op] if reach == "CLUSTER" else "")

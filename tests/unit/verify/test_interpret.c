@@ -467,6 +467,12 @@ static void check_multicast(void) {
     expect_multicast_trap("mbar.arrive(%empty, %zero, %lane)", "mbar.arrive(%empty, %zero)", "race");
     expect_multicast_trap("mbar.arrive(%empty, %zero, %lane)", "mbar.arrive(%empty, %zero, %zero)", "waits for a phase that does not end");
     expect_multicast_trap("mbar.arrive(%empty, %zero, %lane)", "mbar.arrive(%empty, %zero, %two)", "no block of rank 2");
+    b = multicast_bench(&y);
+    const char *single = replaced(b.arena, replaced(b.arena, multicast, "scope = \"warp\"", "scope = \"block\""), "arrivals = 4", "arrivals = 2");
+    expect_run(&b, replaced(b.arena, single, "lt(%lane, %two)", "lt(%tid, %two)"), 0, NULL);
+    for (int i = 0; i < 768; i++) CHECK(y[i] == (float)(i % 192 + 1));
+    expect_trap(&b, replaced(b.arena, replaced(b.arena, single, "scope = \"block\"}\n    if", "scope = \"warp\"}\n    if"), "lt(%lane, %two)", "lt(%tid, %two)"), "race");
+    arena_destroy(b.arena);
     expect_multicast_trap("arrivals = 4", "arrivals = 5", "waits for a phase that does not end");
     expect_multicast_trap("    mbar.wait(%full, %zero, %parity)\n", "", "race");
 }
