@@ -688,6 +688,9 @@ def kernels(root):
                 table.append((f"{name} {swizzle}{' ta' * trans_a}{' tb' * trans_b}", "sm_90a", wgmma(row, swizzle, 64, trans_a, trans_b)))
         for swizzle, trans_b in ((32, False), (64, True), (128, False), (128, True)) if registers else ():
             table.append((f"{name} {swizzle} registers{' tb' * trans_b}", "sm_90a", wgmma(row, swizzle, 64, False, trans_b, held=True)))
+        if not k_major:  # of the second block the address has its rank above
+            text = wgmma(row, 128, 128, False, True).replace("[P, ", "[2*P, ").replace("grid_x = aff(P)", "grid_x = aff(2*P), cluster = [2, 1, 1]")
+            table.append((f"{name} 128 tb in a cluster", "sm_90a", text))
         table.append((f"{name} n least", "sm_90a", wgmma(row, 128, max(8, int(found[4])))))
         table.append((f"{name} n 256 new", "sm_90a", wgmma(row, 128, 256, fresh=True)))
     instructions = rows_of(root, "emit/async.def", r"ASYNC\((\w+), (\d+), (BLOCK|CLUSTER), ")
