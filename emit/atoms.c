@@ -47,21 +47,36 @@ bool atom_next_class(const char **text, AtomClass *cls) {
 static const struct {
     IrOpcode opcode;
     unsigned axes;
+    bool cluster;
     AtomInfo info;
 } asyncs[] = {
-#define ASYNC(op, axes, operands, ptx) {IR_##op, axes, {#op, "", operands, ptx, true, 0}},
+#define BLOCK false, ""
+#define CLUSTER true, "_CLUSTER"
+#define ROW(op, axes, cluster, suffix, operands, ptx) {IR_##op, axes, cluster, {#op suffix, "", operands, ptx, true, 0}},
+#define ASYNC(op, axes, reach, operands, ptx) ROW(op, axes, reach, operands, ptx)
 #include "async.def"
 #undef ASYNC
+#undef ROW
+#undef CLUSTER
+#undef BLOCK
 };
+
+static bool reaches_cluster(const IrOp *op) {
+    return ir_attr_bool(op, "multicast") || (op->opcode == IR_MBAR_ARRIVE && op->operand_count == 3);
+}
 
 const AtomInfo *async_find(const IrOp *op) {
     unsigned axes = op->opcode == IR_TMA_LOAD ? op->operand_count - 5 : 0;
     for (size_t i = 0; i < COUNT_OF(asyncs); i++)
-        if (asyncs[i].opcode == op->opcode && asyncs[i].axes == axes) return &asyncs[i].info;
+        if (asyncs[i].opcode == op->opcode && asyncs[i].axes == axes && asyncs[i].cluster == reaches_cluster(op)) return &asyncs[i].info;
     return NULL;
 }
 
 bool async_attribute(const IrOp *op, int64_t *value) {
+    if (op->opcode == IR_TMA_LOAD && ir_attr_bool(op, "multicast")) {
+        *value = (INT64_C(1) << ir_func_cluster(op->block->func)) - 1; /* all of the cluster's blocks */
+        return true;
+    }
     const char *key = op->opcode == IR_MBAR_INIT ? "arrivals" : op->opcode == IR_MBAR_EXPECT ? "bytes" : NULL;
     if (key) *value = ir_attr_int(op, key, 0);
     return key;

@@ -156,7 +156,7 @@ void c_factors_again(CPrinter *p, const IrOp *loop) {
 static const char *factor_argument(CPrinter *p, const IrOp *op, unsigned which) {
     const IrValue *at = op->operands[2 * which];
     if (at->type->kind == IR_TYPE_FRAG) return words_of(p, op);
-    const char *factor = c_helper(p, C_HELPER_WGMMA_FACTOR, DTYPE_NONE, DTYPE_NONE);
+    const char *factor = c_helper(p, ir_func_cluster(p->func) > 1 ? C_HELPER_WGMMA_FACTOR_IN_CLUSTER : C_HELPER_WGMMA_FACTOR, DTYPE_NONE, DTYPE_NONE);
     uint64_t form = wgmma_descriptor(op, which);
     const IrValue *offset = wgmma_offset(op, which, &form);
     return arena_printf(p->arena, "%s(&%s, 0x%llxull)", factor, c_element(p, at, offset), (unsigned long long)form);

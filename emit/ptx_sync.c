@@ -330,11 +330,13 @@ void ptx_instruction(Ptx *p, const IrOp *op) {
     ptx_call_attribute(p, call, "convergent");
 }
 
-/* Two words: a shared address has 18 bits, so that what is added to its unit of 16 bytes stays in the lower one. */
+/* Two words: a shared address has 18 bits, so that what is added to its unit of 16 bytes stays in the lower one; in a cluster the block's rank stands
+ * above them, which would be added to the distance of blocks. */
 static LLVMValueRef factor_descriptor(Ptx *p, const IrOp *op, unsigned which) {
     uint64_t form = wgmma_descriptor(op, which);
     const IrValue *offset = wgmma_offset(op, which, &form);
     LLVMValueRef at = LLVMBuildLShr(p->b, shared_address(p, op->operands[2 * which], offset), ptx_int(p, DTYPE_I32, 4), "");
+    if (ir_func_cluster(p->func) > 1) at = LLVMBuildAnd(p->b, at, ptx_int(p, DTYPE_I32, 0x3fff), "");
     LLVMValueRef lower = ptx_int(p, DTYPE_I32, (int64_t)(form & UINT32_MAX)), upper = ptx_int(p, DTYPE_I32, (int64_t)(form >> 32));
     LLVMValueRef words[2] = {LLVMBuildAdd(p->b, at, lower, ""), upper};
     return ptx_asm(p, LLVMInt64TypeInContext(p->context), 2, words, "mov.b64 $0, {$1, $2};", "=l,r,r", false);

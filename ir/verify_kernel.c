@@ -243,6 +243,7 @@ static bool check_tma_load(Verifier *v, const IrOp *op) {
     NEED(v, op, op->operand_count == 5 + v->func->params[map->index].map.rank, "has a coordinate for each axis of the tensor");
     NEED(v, op, is_shared(op, 1) && op->operands[1]->type->dtype == map->type->dtype, "copies into shared memory of the tensor's dtype");
     NEED(v, op, is_shared(op, 3) && op->operands[3]->type->dtype == DTYPE_U64, "names a barrier by a shared pointer to u64 and an offset");
+    NEED(v, op, !ir_attr_bool(op, "multicast") || ir_func_cluster(v->func) > 1, "the function has no clusters");
     return ir_check_index_operands(v, op, 5);
 }
 

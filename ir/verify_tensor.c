@@ -485,6 +485,10 @@ static bool check_mbar(Verifier *v, const IrOp *op) {
         NEED(v, op, !whole && t->kind == IR_TYPE_PTR && t->space == IR_SPACE_SHARED && t->dtype == DTYPE_U64 &&
                  ir_type_is_index(op->operands[1]->type), "names a barrier by a shared pointer to u64 and an offset");
     }
+    bool remote = op->opcode == IR_MBAR_ARRIVE && op->operand_count == 3;
+    NEED(v, op, !remote || ir_type_is_index(op->operands[2]->type), "the rank is an index");
+    NEED(v, op, !remote || v->func->level == IR_LEVEL_KERNEL, "a rank is named at kernel level");
+    NEED(v, op, !remote || ir_func_cluster(v->func) > 1, "the function has no clusters");
     NEED(v, op, op->opcode != IR_MBAR_WAIT || ir_type_is_index(op->operands[2]->type), "the parity is an index");
     NEED(v, op, op->opcode != IR_MBAR_INIT || ir_attr_int(op, "arrivals", 0) >= 1, "a phase has an arrival at least");
     int64_t bytes = ir_attr_int(op, "bytes", 0);

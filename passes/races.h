@@ -41,8 +41,9 @@ typedef struct {
     const IrOp *op; /* one of those */
 } Touch;
 /* Barriers; TOGETHER: it was all threads' of its warps together, none went on before it was over; ARRIVED, one for each mbarrier of several
- * arrivals: every warp has arrived there; COPIER: the thread that issues copies has waited for such arrivals. */
-enum { PAST_WARP = 1, PAST_BLOCK = 2, PAST_GROUP = 4, PAST_TOGETHER = 8, PAST_COPIER = 16, PAST_ARRIVED = 32, MOST_SLOTS = 26 };
+ * arrivals: every warp has arrived there; COPIER: the thread that issues copies has waited for such arrivals; COPIERS: that of each block of
+ * the cluster has waited for arrivals of all blocks' warps, which say what has been read. */
+enum { PAST_WARP = 1, PAST_BLOCK = 2, PAST_GROUP = 4, PAST_TOGETHER = 8, PAST_COPIER = 16, PAST_COPIERS = 32, PAST_ARRIVED = 64, MOST_SLOTS = 25 };
 typedef struct {
     Touch write, read;
 } Cell;
@@ -72,7 +73,7 @@ typedef struct {
     uint64_t side;       /* of a branch that is being walked, whose other side its threads do not go; 0: none */
 } Flight;
 
-/* An mbarrier. */
+/* An mbarrier; in a cluster, those in the same place of all blocks, with which all blocks do the same. */
 typedef struct {
     int64_t place;
     int phase;          /* parity of the phase that runs */
@@ -82,6 +83,9 @@ typedef struct {
     int64_t ahead;
     const Aff *guard;
     bool several;       /* of one arrival a warp, none of bytes: */
+    bool far;           /* of the warps of all of the cluster's blocks */
+    bool single;        /* far, of one warp of each block, for what was done in front of the block's barrier */
+    bool left;          /* of one arrival: when it came, each block's copying thread knew that all blocks' had left the phase before */
     unsigned slot;      /* its bit among PAST_ARRIVED */
     int seen;           /* who knows that the phase before has ended: 0 nobody, 1 the copier, 2 all threads */
     uint32_t told;      /* of one arrival, bits of slots: who waits for its phase knows that theirs before have ended */
@@ -129,7 +133,7 @@ struct Races {
     uint8_t *active;     /* a byte a thread */
     Reach *reaches;      /* of the access being looked at */
     bool together;       /* every thread is here */
-    Threads copier;      /* the one thread that waits for arrivals of warps */
+    Threads copier;      /* the one thread of a block, by its number there, that waits for arrivals of warps */
     VEC(const Aff *) guards; /* each is >= 0 here */
     VEC(uint64_t) other_sides; /* walked before, of branches that some threads take one way and some the other */
     VEC(const IrOp *) loops; /* around here, whose iterations are not walked one by one */
@@ -172,10 +176,14 @@ void state_pass(Races *r, State *s, uint32_t before, uint32_t past);
 void state_forget(Races *r, State *s, uint32_t past);
 /* The same, checked only. */
 void state_check(Races *r, const State *s, const IrOp *op, int64_t cell, int64_t count, Threads who, bool writes);
+/* Is all that was done there ordered before what `who` does now? */
+bool state_orders(Races *r, const State *s, int64_t cell, int64_t count, Threads who);
 /* Against operations in flight: does [from, to) meet one that conflicts? */
 void state_check_flights(Races *r, const State *s, const IrOp *op, const Record *mine, bool writes);
 const Record *races_record(Races *r, FlightKind kind, const IrOp *op, const Reach *reaches, size_t count, int64_t barrier);
 void state_meet(Races *r, State *s);
+/* A box has come into these cells; all of the block that they are of know. */
+void state_land(Races *r, State *s, const Record *record);
 void state_barrier(Races *r, State *s, const char *scope);
 
 /* ---- The walk (races_walk.c) ---- */

@@ -43,7 +43,9 @@ static Threads join_threads(const Races *r, Threads a, Threads b) {
 /* Whether the earlier accesses come before one of `who` now. */
 static bool is_ordered(const Races *r, const Touch *t, Threads who) {
     if (t->who == NOBODY || (t->who == who && who >= 0)) return true;
-    if ((t->past & PAST_COPIER) && who >= 0 && who == r->copier) return true;
+    bool copier = who >= 0 && who % r->block_threads == r->copier;
+    if ((t->past & PAST_COPIERS) && copier) return true;
+    if ((t->past & PAST_COPIER) && copier && block_of(r, t->who) == block_of(r, who)) return true;
     if ((t->past & PAST_BLOCK) && block_of(r, t->who) >= 0 && block_of(r, t->who) == block_of(r, who)) return true;
     if ((t->past & PAST_GROUP) && group_of(r, t->who) >= 0 && group_of(r, t->who) == group_of(r, who)) return true;
     return (t->past & PAST_WARP) && warp_of(t->who) >= 0 && warp_of(t->who) == warp_of(who);
@@ -147,7 +149,7 @@ static bool join_mbarriers(State *a, const State *b) {
             changed = true;
             continue;
         }
-        if (x->several != y->several || x->slot != y->slot) {
+        if (x->several != y->several || x->far != y->far || x->single != y->single || x->slot != y->slot) {
             changed = true;
             continue;
         }
@@ -156,12 +158,13 @@ static bool join_mbarriers(State *a, const State *b) {
         uint32_t told = !y->armed ? x->told : !x->armed ? y->told : x->told & y->told;
         if (x->told != told) x->told = told, changed = true;
         if (x->armed != y->armed && x->armed != 2) {
-            if (y->armed) x->loop = y->loop, x->ahead = y->ahead, x->guard = y->guard, x->expected = y->expected, x->issued = y->issued;
+            if (y->armed) x->loop = y->loop, x->ahead = y->ahead, x->guard = y->guard, x->expected = y->expected, x->issued = y->issued, x->left = y->left;
             x->armed = 2, changed = true;
         } else if (x->armed && y->armed && (x->loop != y->loop || x->ahead != y->ahead) && x->loop) {
             x->loop = NULL, changed = true;
         }
         if (x->armed && y->armed && x->guard != y->guard && x->guard) x->guard = NULL, changed = true;
+        if (x->armed && y->armed && x->left && !y->left) x->left = false, changed = true;
         if (x->armed && y->armed && (x->expected != y->expected || x->issued != y->issued) && x->issued >= 0) x->issued = -1, changed = true;
         a->mbarriers.data[kept++] = *x;
     }
@@ -221,6 +224,14 @@ void state_check(Races *r, const State *s, const IrOp *op, int64_t cell, int64_t
     }
 }
 
+bool state_orders(Races *r, const State *s, int64_t cell, int64_t count, Threads who) {
+    for (int64_t i = cell; i < cell + count; i++) {
+        const Cell *page = s->pages[i / CELLS];
+        if (page && !(is_ordered(r, &page[i % CELLS].write, who) && is_ordered(r, &page[i % CELLS].read, who))) return false;
+    }
+    return true;
+}
+
 void state_touch(Races *r, State *s, const IrOp *op, int64_t cell, int64_t count, Threads who, bool writes, uint32_t past) {
     state_check(r, s, op, cell, count, who, writes);
     Touch mine = {.who = who, .past = past, .op = op};
@@ -238,8 +249,10 @@ void state_pass(Races *r, State *s, uint32_t before, uint32_t past) {
     for (size_t i = 0; i < r->page_count; i++)
         for (size_t k = 0; s->pages[i] && k < CELLS; k++) {
             Touch *touches[2] = {&s->pages[i][k].write, &s->pages[i][k].read};
-            for (unsigned n = 0; n < 2; n++)
-                if (touches[n]->past & before) touches[n]->past |= past;
+            for (unsigned n = 0; n < 2; n++) {
+                bool stored = n == 0 && touches[n]->op && touches[n]->op->opcode != IR_TMA_LOAD;
+                if (touches[n]->past & before) touches[n]->past |= stored ? past & ~(uint32_t)PAST_COPIERS : past;
+            }
         }
 }
 
@@ -320,7 +333,8 @@ void state_barrier(Races *r, State *s, const char *scope) {
     bool block = strcmp(scope, "block") == 0, cluster = strcmp(scope, "cluster") == 0;
     uint32_t past = block ? PAST_BLOCK | PAST_GROUP | PAST_WARP : strcmp(scope, "warpgroup") == 0 ? PAST_GROUP | PAST_WARP : PAST_WARP;
     if (cluster) s->cluster = true;
-    for (size_t i = 0; i < s->mbarriers.len && block; i++) s->mbarriers.data[i].seen = 2; /* all have arrived, or none */
+    for (size_t i = 0; i < s->mbarriers.len; i++) /* all have arrived, or none */
+        if (cluster || (block && !s->mbarriers.data[i].far)) s->mbarriers.data[i].seen = 2;
     for (size_t i = 0; i < r->page_count; i++) {
         if (!s->pages[i]) continue;
         if (cluster || (block && r->blocks == 1)) {
@@ -332,6 +346,18 @@ void state_barrier(Races *r, State *s, const char *scope) {
             s->pages[i][k].read.past |= past;
         }
     }
+}
+
+/* What was there before is ordered before the box's beginning. */
+void state_land(Races *r, State *s, const Record *record) {
+    int64_t per_block = r->shared_bytes / r->grain;
+    for (size_t i = 0; i < record->count; i++)
+        for (int64_t c = record->reaches[i].from; c < record->reaches[i].to; c++) {
+            Cell **page = &s->pages[c / CELLS];
+            if (!*page) *page = new_page(r);
+            Touch here = {BLOCK_SET - (Threads)(c / per_block), PAST_BLOCK | PAST_GROUP | PAST_WARP | PAST_TOGETHER, record->op};
+            (*page)[c % CELLS] = (Cell){.write = here, .read = {.who = NOBODY}};
+        }
 }
 
 static void forget_met(Touch *t) {

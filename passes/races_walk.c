@@ -322,9 +322,10 @@ static void add_factor(Races *r, const IrOp *op, unsigned which, int64_t along, 
         races_fail(r, op, NULL, "where the product's factor lies is not known");
         return;
     }
+    int64_t block = first / r->block_threads, own = BLOCK_SET - block, base = block * (r->shared_bytes / r->grain);
     if (!known) {
         int64_t from = ir_attr_int(array, "offset", 0), to = from + ir_attr_int(array, "bytes", 0);
-        r->reaches[(*count)++] = (Reach){from / r->grain, (to + r->grain - 1) / r->grain, BLOCK_SET};
+        r->reaches[(*count)++] = (Reach){base + from / r->grain, base + (to + r->grain - 1) / r->grain, own};
         return;
     }
     int64_t size = (int64_t)dtype_size(op->operands[2 * which]->type->dtype), swizzle = ir_attr(op, "swizzle")->ints[which];
@@ -343,15 +344,16 @@ static void add_factor(Races *r, const IrOp *op, unsigned which, int64_t along, 
             races_fail(r, op, NULL, "a factor outside of shared memory");
             return;
         }
-        r->reaches[(*count)++] = (Reach){from / r->grain, to / r->grain, BLOCK_SET};
+        r->reaches[(*count)++] = (Reach){base + from / r->grain, base + to / r->grain, own};
     }
 }
 
 /* The instruction waits for all lanes of the warp: none of them waits for an earlier phase any longer. */
 static void leave_waits(const Races *r, State *s) {
     for (size_t i = 0; i < s->mbarriers.len; i++)
-        for (int64_t cell = s->mbarriers.data[i].place / r->grain, end = cell + 8 / r->grain; cell < end; cell++)
-            if (s->pages[cell / CELLS]) s->pages[cell / CELLS][cell % CELLS].read.past |= PAST_WARP;
+        for (int64_t b = 0; b < r->blocks; b++)
+            for (int64_t cell = (b * r->shared_bytes + s->mbarriers.data[i].place) / r->grain, end = cell + 8 / r->grain; cell < end; cell++)
+                if (s->pages[cell / CELLS]) s->pages[cell / CELLS][cell % CELLS].read.past |= PAST_WARP;
 }
 
 static void walk_product(Races *r, State *s, const IrOp *op) {
@@ -359,7 +361,7 @@ static void walk_product(Races *r, State *s, const IrOp *op) {
     int64_t columns = 2;
     size_t count = 0;
     for (unsigned a = 0; a < acc->rank; a++) columns *= ir_type_extent(acc, a);
-    if (!r->together || r->blocks > 1 || r->threads % GROUP) races_fail(r, op, NULL, "a warpgroup's instruction that not all threads come to");
+    if (!r->together || r->block_threads % GROUP) races_fail(r, op, NULL, "a warpgroup's instruction that not all threads come to");
     if (!s->fenced) races_fail(r, op, NULL, "no wgmma.fence stands between the registers' last use and this product");
     for (int64_t first = 0; first < r->threads && !r->failed; first += GROUP) {
         if (op->operands[0]->type->kind != IR_TYPE_FRAG) add_factor(r, op, 0, ROWS, first, &count);
@@ -372,7 +374,7 @@ static void walk_product(Races *r, State *s, const IrOp *op) {
     const Record *record = races_record(r, FLIGHT_PRODUCT, op, r->reaches, count, 0);
     state_check_flights(r, s, op, record, false);
     for (size_t i = 0; i < count && !r->failed; i++)
-        state_check(r, s, op, r->reaches[i].from, r->reaches[i].to - r->reaches[i].from, BLOCK_SET, false);
+        state_check(r, s, op, r->reaches[i].from, r->reaches[i].to - r->reaches[i].from, (Threads)r->reaches[i].who, false);
     races_launch(r, s, record);
     VEC_PUSH(r->arena, &s->sums, (InFlight){&op->results[0], 0});
 }
@@ -868,6 +870,8 @@ static void find_grain(void *context, IrOp *op) {
 
 /* A block ends when all that others touch in its memory is over. */
 static void check_end(Races *r, const State *s) {
+    for (size_t i = 0; i < s->flights.len && r->blocks > 1; i++)
+        if (s->flights.data[i].record->kind == FLIGHT_BOX) races_fail(r, s->flights.data[i].record->op, NULL, "a block may have ended when a box comes into its memory");
     for (int64_t i = 0; i < r->cells && r->blocks > 1 && !r->failed; i++) {
         const Cell *page = s->pages[i / CELLS];
         if (!page) continue;

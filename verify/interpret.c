@@ -222,6 +222,7 @@ static void set_machine(Machine *m) {
     m->group_barriers = ARENA_ARRAY(m->arena, uint32_t, m->threads / WARPGROUP + 1);
     m->warp_barriers = ARENA_ARRAY(m->arena, uint32_t, m->threads / WARP + 1);
     m->behind = ARENA_ARRAY(m->arena, uint32_t, m->threads + 1);
+    m->behind_all = ARENA_ARRAY(m->arena, uint32_t, m->threads + 1);
     m->open_group = ARENA_ARRAY(m->arena, int64_t, m->threads);
     m->open_batch = ARENA_ARRAY(m->arena, int64_t, m->threads);
     m->shared.name = "shared memory";
@@ -264,6 +265,7 @@ static void run_blocks(Machine *m, const Code *code) {
         start_block(m);
         run_code(m, code, active);
         if (m->early) machine_trap(m, "a block ends that has not waited for the steps before");
+        if (m->blocks > 1) async_check_end(m);
     }
 }
 

@@ -19,24 +19,37 @@ static Barrier *find_barrier(Machine *m, const Memory *memory, int64_t at) {
     return NULL;
 }
 
-static int64_t barrier_place(const Inst *inst, unsigned operand, size_t thread) {
-    return inst->operands[operand]->offset + inst->operands[operand + 1]->cells[thread].i * 8;
+/* In the memory of the thread's block. */
+static int64_t barrier_place(Machine *m, const Inst *inst, unsigned operand, size_t thread) {
+    return memory_address(m, inst->operands[operand], inst->operands[operand + 1]->cells[thread].i, 8, 8, thread);
+}
+
+static Barrier *barrier_at(Machine *m, Memory *memory, int64_t at) {
+    Barrier *b = find_barrier(m, memory, at);
+    if (!b) machine_trap(m, "there is no barrier at this place");
+    return b;
 }
 
 static Barrier *need_barrier(Machine *m, const Inst *inst, unsigned operand, size_t thread) {
-    Barrier *b = find_barrier(m, inst->operands[operand]->memory, barrier_place(inst, operand, thread));
-    if (!b) machine_trap(m, "there is no barrier at this place");
-    return b;
+    return barrier_at(m, inst->operands[operand]->memory, barrier_place(m, inst, operand, thread));
+}
+
+/* How far it is from the thread's block to the one of that rank. */
+static int64_t way_to(Machine *m, int64_t rank, size_t thread) {
+    if (rank < 0 || rank >= (int64_t)m->blocks) machine_trap(m, "the cluster has no block of rank %lld", (long long)rank);
+    memory_need_begun(m);
+    return (rank - (int64_t)(thread / m->block_threads)) * m->shared_block;
 }
 
 static void run_init(Machine *m, Inst *inst, const uint8_t *active) {
     if (m->threads == 1) return;
     for (size_t t = 0; t < m->threads; t++) {
         if (!active[t]) continue;
-        Barrier b = {.memory = inst->operands[0]->memory, .at = barrier_place(inst, 0, t)};
+        Barrier b = {.memory = inst->operands[0]->memory, .at = barrier_place(m, inst, 0, t)};
         b.arrivals = ir_attr_int(inst->op, "arrivals", 1);
+        b.fences = ARENA_ARRAY(m->arena, uint32_t, m->blocks);
+        b.ended_fences = ARENA_ARRAY(m->arena, uint32_t, m->blocks);
         if (find_barrier(m, b.memory, b.at)) machine_trap(m, "a barrier is made where there is one");
-        memory_check(m, b.memory, b.at, 8, 8);
         memory_note(m, b.memory, b.at, 8, t, true);
         VEC_PUSH(m->arena, &m->barriers, b);
     }
@@ -74,18 +87,37 @@ static bool end_phase(Machine *m, Barrier *b) {
     b->arrived = b->bytes = b->copied = 0;
     b->phase++;
     b->ended = b->begun;
+    b->ended_apart = b->apart, b->ended_some = b->some;
+    b->apart = b->some = false;
+    memcpy(b->ended_fences, b->fences, m->blocks * sizeof *b->fences);
+    return true;
+}
+
+/* Do all warps of the thread's block come here together? */
+static bool all_warps(const Machine *m, const uint8_t *active, size_t thread) {
+    size_t begin = thread / m->block_threads * m->block_threads;
+    for (size_t w = begin; w < begin + m->block_threads; w += WARP) {
+        bool any = false;
+        for (size_t t = w; t < w + WARP; t++) any = any || active[t];
+        if (!any) return false;
+    }
     return true;
 }
 
 /* What the warps have done until now is done for who waits for the phase: of their other lanes, too. */
 static void run_arrive(Machine *m, Inst *inst, const uint8_t *active) {
     if (m->threads == 1) return;
+    const Slot *rank = inst->op->operand_count == 3 ? inst->operands[2] : NULL;
     m->arrivals++;
     for (size_t t = 0; t < m->threads; t++) {
         if (!active[t]) continue;
-        Barrier *b = need_barrier(m, inst, 0, t);
+        int64_t way = rank ? way_to(m, rank->cells[t].i, t) : 0;
+        Barrier *b = barrier_at(m, inst->operands[0]->memory, barrier_place(m, inst, 0, t) + way);
         if (b->arrived == b->arrivals && !end_phase(m, b)) machine_trap(m, "more arrivals than the phase has");
         if (!b->arrived++) b->begun = m->arrivals;
+        b->apart |= !rank;
+        if (rank && !all_warps(m, active, t)) b->some = true;
+        b->fences[t / m->block_threads] = m->block_barriers[t / m->block_threads];
         memory_note(m, b->memory, b->at, 8, t, false);
     }
 }
@@ -107,7 +139,11 @@ static void run_wait(Machine *m, Inst *inst, const uint8_t *active) {
         int64_t parity = inst->operands[2]->cells[t].i;
         memory_note(m, b->memory, b->at, 8, t, false);
         if ((b->phase & 1) == parity && !end_phase(m, b)) machine_trap(m, "waits for a phase that does not end");
-        if (m->behind[t] < b->ended) m->behind[t] = b->ended;
+        if (!b->ended_some && m->behind[t] < b->ended) m->behind[t] = b->ended;
+        if (!b->ended_apart && !b->ended_some && m->behind_all[t] < b->ended) m->behind_all[t] = b->ended;
+        if (b->ended_some && !m->behind_fence) m->behind_fence = ARENA_ARRAY(m->arena, uint32_t, m->threads * m->blocks);
+        for (size_t k = 0; k < m->blocks && b->ended_some && !b->ended_apart; k++)
+            if (m->behind_fence[t * m->blocks + k] < b->ended_fences[k]) m->behind_fence[t * m->blocks + k] = b->ended_fences[k];
     }
 }
 
@@ -158,24 +194,42 @@ static unsigned char *read_box(Machine *m, const Inst *inst, const IrTensorMap *
     return data;
 }
 
+/* The box is on its way to a place that the barrier counts its bytes for. */
+static void send_box(Machine *m, Memory *memory, int64_t at, const unsigned char *placed, int64_t bytes, Barrier *b, size_t thread) {
+    unsigned char *own = malloc((size_t)bytes);
+    if (!own) machine_trap(m, "out of memory");
+    memcpy(own, placed, (size_t)bytes);
+    memory_note(m, memory, at, bytes, thread, true);
+    memset(memory->data + at, PENDING_BYTE, (size_t)bytes);
+    b->copied += bytes;
+    PendingCopy copy = {.data = own, .memory = memory, .offset = at, .bytes = bytes, .group = b->at, .thread = thread};
+    VEC_PUSH(m->arena, &m->boxes, copy);
+}
+
 static void run_tma_load(Machine *m, Inst *inst, const uint8_t *active) {
     const IrTensorMap *map = &m->f->params[inst->op->operands[0]->index].map;
     const Slot *to = inst->operands[1];
+    bool multicast = ir_attr_bool(inst->op, "multicast");
     for (size_t t = 0; t < m->threads; t++) {
         if (!active[t]) continue;
-        Barrier *b = need_barrier(m, inst, 3, t);
-        int64_t bytes, at = to->offset + inst->operands[2]->cells[t].i * (int64_t)dtype_size(to->dtype);
+        int64_t bytes, home = (int64_t)(t / m->block_threads), place = barrier_place(m, inst, 3, t);
         unsigned char *data = read_box(m, inst, map, t, &bytes), *placed = calloc(1, (size_t)bytes);
         if (!placed) machine_trap(m, "out of memory");
-        memory_check(m, to->memory, at, bytes, map->swizzle ? map->swizzle * 8 : 128);
-        for (int64_t k = 0; k < bytes; k++) placed[map->swizzle ? swizzled(at + k, map->swizzle) - at : k] = data[k];
+        int64_t at = memory_address(m, to, inst->operands[2]->cells[t].i, bytes, map->swizzle ? map->swizzle * 8 : 128, t);
+        int64_t in_block = at - home * m->shared_block;
+        for (int64_t k = 0; k < bytes; k++) placed[map->swizzle ? swizzled(in_block + k, map->swizzle) - in_block : k] = data[k];
         free(data);
-        memory_note(m, to->memory, at, bytes, t, true);
-        memset(to->memory->data + at, PENDING_BYTE, (size_t)bytes);
-        b->copied += bytes;
-        PendingCopy copy = {.data = placed, .memory = to->memory, .offset = at, .bytes = bytes, .group = b->at, .thread = t};
-        VEC_PUSH(m->arena, &m->boxes, copy);
+        for (int64_t rank = 0; rank < (int64_t)m->blocks; rank++) {
+            if (rank != home && !multicast) continue;
+            int64_t way = rank == home ? 0 : way_to(m, rank, t);
+            send_box(m, to->memory, at + way, placed, bytes, barrier_at(m, inst->operands[3]->memory, place + way), t);
+        }
+        free(placed);
     }
+}
+
+void async_check_end(Machine *m) {
+    if (m->boxes.len) machine_trap(m, "a block of a cluster ends while boxes are on their way to it");
 }
 
 /* ---- Products ---- */
@@ -185,7 +239,8 @@ typedef struct {
     const Slot *registers; /* the fragment that has them, from element `start` of each thread's on; null: they are in memory */
     Memory *memory;
     Dtype dtype;
-    int64_t start, swizzle, lead;
+    int64_t start, swizzle, lead; /* start: in its block's memory */
+    int64_t home;                 /* where that begins */
     bool across;
     int64_t depth; /* elements along k */
 } View;
@@ -203,6 +258,7 @@ static View view_of(Machine *m, const Inst *inst, unsigned which, size_t first) 
     v.lead = ir_attr(inst->op, "lead")->ints[which];
     v.depth = 32 / (int64_t)dtype_size(ptr->dtype);
     v.start = ptr->offset + offset->cells[first].i * (int64_t)dtype_size(ptr->dtype);
+    v.home = (int64_t)(first / m->block_threads) * m->shared_block;
     for (size_t t = first; t < first + GROUP; t++)
         if (offset->cells[t].i != offset->cells[first].i) machine_trap(m, "threads of a warpgroup name different factors");
     if (v.start % 16) machine_trap(m, "a factor does not begin at a multiple of 16 bytes");
@@ -223,7 +279,7 @@ static void read_registers(const View *v, size_t first, double a[ROWS][DEPTH]) {
 static double element(Machine *m, const View *v, int64_t along, int64_t k, size_t thread) {
     int64_t size = (int64_t)dtype_size(v->dtype), across = v->swizzle / size, at = v->start;
     at += v->across ? along / across * v->lead + k * v->swizzle + along % across * size : along * v->swizzle + k * size;
-    at = swizzled(at, v->swizzle);
+    at = v->home + swizzled(at, v->swizzle);
     memory_check(m, v->memory, at, size, size);
     memory_note(m, v->memory, at, size, thread, false);
     uint32_t word;

@@ -86,6 +86,9 @@ typedef struct {
     int64_t at, arrivals, arrived, bytes, copied; /* of the phase: bytes expected, bytes on their way */
     int64_t phase;                                /* phases that have ended */
     uint32_t begun, ended; /* Machine.arrivals at the phase's first arrival; of the phase that ended last */
+    bool apart, ended_apart; /* an arrival of this phase, of the one that ended last, was for its own block alone */
+    bool some, ended_some;   /* not all warps of a block arrived together: they say what was done in front of the block's last barrier */
+    uint32_t *fences, *ended_fences; /* of a cluster: block_barriers when the first came */
 } Barrier;
 typedef struct Product Product; /* of a warpgroup, in flight (interpret_async.c) */
 
@@ -103,7 +106,8 @@ struct Machine {
     bool begun;    /* the cluster's blocks have, and it is known */
     int64_t *sent; /* bytes that came to each block since the cluster met */
     uint32_t cluster_barriers, *block_barriers, *group_barriers, *warp_barriers;
-    uint32_t arrivals, *behind; /* times that warps arrived at barriers; per thread: what was done before that many is ordered before it */
+    uint32_t arrivals, *behind; /* times that warps arrived at barriers; per thread: what its block did before that many is ordered before it */
+    uint32_t *behind_all, *behind_fence; /* the same of what any block of the cluster read; what each block did in front of so many of its barriers (null: nothing) */
     bool early; /* the block has not yet waited for the steps before */
     uint32_t cluster_start; /* cluster_barriers when this cluster began */
     int64_t *open_group; /* per thread: the group that the next commit closes */
@@ -136,6 +140,8 @@ InstRun interpret_slice_op(IrOpcode op);   /* interpret_slice.c */
 InstRun interpret_memory_op(IrOpcode op);  /* interpret_memory.c */
 InstRun interpret_warp_op(IrOpcode op);    /* interpret_warp.c */
 InstRun interpret_async_op(IrOpcode op);   /* interpret_async.c */
+/* Nothing is on its way to the memory of blocks that end (interpret_async.c). */
+void async_check_end(Machine *m);
 
 /* interpret_lanes.c */
 Cell cell_round(const Slot *as, Cell value); /* to the slot's dtype; integers wrap */
@@ -163,6 +169,8 @@ void memory_note(Machine *m, Memory *memory, int64_t offset, int64_t bytes, size
 /* The byte of element `index` behind a pointer as thread t sees it, of `bytes` that must lie inside: shared
  * memory is that of the thread's own block, or of the block whose rank the pointer holds. */
 int64_t memory_address(Machine *m, const Slot *ptr, int64_t index, int64_t bytes, int64_t align, size_t thread);
+/* Another block's memory may be touched: it has begun. */
+void memory_need_begun(Machine *m);
 
 /* interpret_async.c: the sum of terms of which each keeps `bits` bits of the largest one and loses the rest: what tensor
  * cores do at worst. */

@@ -42,8 +42,9 @@ static size_t some_reader(const Shadow *s) {
 }
 
 static bool readers_ordered(const Machine *m, const Shadow *s, size_t thread) {
-    if (s->reader == -1 || m->cluster_barriers > s->read_cluster) return true;
+    if (s->reader == -1 || m->cluster_barriers > s->read_cluster || s->read_arrivals < m->behind_all[thread]) return true;
     if (s->reader == ANYBODY) return false;
+    if (m->behind_fence && s->read_block < m->behind_fence[thread * m->blocks + s->read_home]) return true;
     if (s->read_home == thread / m->block_threads && s->read_arrivals < m->behind[thread]) return true;
     size_t first = some_reader(s), group = thread / WARPGROUP;
     bool block = s->read_home == thread / m->block_threads && m->block_barriers[s->read_home] > s->read_block;
@@ -79,6 +80,10 @@ static void note_read(Machine *m, Shadow *s, size_t thread) {
     s->read_arrivals = m->arrivals;
 }
 
+void memory_need_begun(Machine *m) {
+    if (!m->begun && m->cluster_barriers == m->cluster_start) machine_trap(m, "another block's memory, with no barrier since the cluster began");
+}
+
 int64_t memory_address(Machine *m, const Slot *ptr, int64_t index, int64_t bytes, int64_t align,
                        size_t thread) {
     int64_t at = ptr->offset + index * (int64_t)dtype_size(ptr->dtype);
@@ -90,8 +95,7 @@ int64_t memory_address(Machine *m, const Slot *ptr, int64_t index, int64_t bytes
     Memory own = {.name = m->shared.name, .bytes = m->shared_block};
     memory_check(m, &own, at, bytes, align);
     if (rank < 0 || rank >= (int64_t)m->blocks) machine_trap(m, "the cluster has no block of rank %lld", (long long)rank);
-    if (rank != (int64_t)(thread / m->block_threads) && !m->begun && m->cluster_barriers == m->cluster_start)
-        machine_trap(m, "another block's memory, with no barrier since the cluster began");
+    if (rank != (int64_t)(thread / m->block_threads)) memory_need_begun(m);
     return at + rank * m->shared_block;
 }
 
@@ -358,7 +362,7 @@ static void run_cluster_send(Machine *m, Inst *inst, const uint8_t *active) {
         int64_t at = to->offset + inst->operands[2]->cells[t].i * size;
         Memory own = {.name = m->shared.name, .bytes = m->shared_block};
         memory_check(m, &own, at, size, size);
-        if (!m->begun && m->cluster_barriers == m->cluster_start) machine_trap(m, "another block's memory, with no barrier since the cluster began");
+        memory_need_begun(m);
         for (size_t rank = 0; rank < m->blocks; rank++) {
             int64_t there = at + (int64_t)rank * m->shared_block;
             memory_note(m, to->memory, there, size, t, true);

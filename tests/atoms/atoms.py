@@ -547,6 +547,114 @@ def cluster():
     return file(graph, k, [x], y, shared=128, attrs=", cluster = [2, 1, 1]").replace("grid_x = aff(P)", "grid_x = aff(2*P)")
 
 
+def multicast(rank):
+    """A pair of blocks through one buffer four times over: each copies its half into both, and its two warps give the buffer back to both. X is the
+    flat [P, 4, 2, 32] as a tensor of `rank` axes."""
+    axes = {1: ["256*P"], 2: ["8*P", 32], 3: ["4*P", 2, 32], 4: ["P", 4, 2, 32], 5: ["P", 2, 2, 2, 32]}[rank]
+    x, y = Tensor("X", "f32", *axes), Tensor("Y", "f32", "2*P", 4, 64)
+    k = Kernel()
+    tid, lane, pair, block = k.special("tid.x"), k.special("lane"), k.special("clusterid.x"), k.special("cluster.rank")
+    to = k.shared("f32", 0, 64, 128)
+    full, empty = (k.op(f"shared.ptr() {{offset = {256 + 8 * i}, bytes = 8}}", "ptr<u64, shared>") for i in range(2))
+    zero = k.const(0)
+    first = k.op(f"eq({tid}, {zero})", "bool")
+    k.begin(f"if({first})")
+    k.do(f"mbar.init({full}, {zero}) {{arrivals = 1}}")
+    k.do(f"mbar.init({empty}, {zero}) {{arrivals = 4}}")
+    k.do("yield()")
+    k.end("} {}")
+    k.barrier("cluster")
+    half = k.mul(block, 32)
+    for turn in range(4):
+        k.begin(f"if({first})")
+        if turn:
+            k.do(f"mbar.wait({empty}, {zero}, {k.const((turn - 1) % 2)})")
+        k.do(f"mbar.expect({full}, {zero}) {{bytes = 256}}")
+        at = {1: [k.add(k.mul(k.add(k.mul(pair, 4), turn), 64), half)], 2: [k.add(k.mul(k.add(k.mul(pair, 4), turn), 2), block), zero],
+              3: [k.add(k.mul(pair, 4), turn), block, zero], 4: [pair, k.const(turn), block, zero],
+              5: [pair, k.const(turn // 2), k.const(turn % 2), block, zero]}[rank]
+        k.do(f"tma.load(%X_box, {to}, {half}, {full}, {zero}, {', '.join(at)}) {{multicast = true}}")
+        k.do("yield()")
+        k.end("} {}")
+        k.do(f"mbar.wait({full}, {zero}, {k.const(turn % 2)})")
+        k.store(k.load(to, tid, "f32"), "%Y", k.add(k.mul(k.add(k.mul(k.add(k.mul(pair, 2), block), 4), turn), 64), tid), 4)
+        if turn == 3:
+            break
+        k.barrier("warp")
+        k.begin(f"if({k.op(f'lt({lane}, {k.const(2)})', 'bool')})")
+        k.do(f"mbar.arrive({empty}, {zero}, {lane})")
+        k.do("yield()")
+        k.end("} {}")
+    k.barrier("cluster")
+    names = ["%b", "%t", "%l"]
+    inner = {1: ["at"], 2: ["row", "rest"], 3: ["line", "half", "rest"], 4: ["pair", "t", "half", "rest"], 5: ["pair", "t_high", "t_low", "half", "rest"]}[rank]
+    known = {"two": "const() {value = 2}", "four": "const() {value = 4}", "wide": "const() {value = 32}", "all": "const() {value = 64}",
+             "pair": "floordiv(%b, %two)", "half": "floordiv(%l, %wide)", "rest": "mod(%l, %wide)", "t_high": "floordiv(%t, %two)", "t_low": "mod(%t, %two)",
+             "lines": "mul(%pair, %four)", "line": "add(%lines, %t)", "rows": "mul(%line, %two)", "row": "add(%rows, %half)", "before": "mul(%line, %all)",
+             "at": "add(%before, %l)"}
+    body = "".join(f"        %{name} = {text} : index\n" for name, text in known.items())
+    graph = f"""    %two_ = const() {{value = 2}} : index
+    %blocks = mul(%P, %two_) : index
+    %turns = const() {{value = 4}} : index
+    %lanes = const() {{value = 64}} : index
+    %y = graph.generic(%blocks, %turns, %lanes) {{outer = 3}} : {y.type()} ({', '.join(n + ': index' for n in names)}) {{
+{body}        %value = graph.element(%X, {', '.join('%' + n for n in inner)}) : f32
+        yield(%value)
+    }}
+"""
+    box = [1] * (rank - 1) + [32]
+    maps = [f"map %X_box: ptr<f32, map> of X [{', '.join(map(str, box))}] swizzle 0"]
+    return file(graph, k, [x], y, warps=2, shared=272, maps=maps, attrs=", cluster = [2, 1, 1]").replace("grid_x = aff(P)", "grid_x = aff(2*P)")
+
+
+def multicast_boxes():
+    """A swizzled tile of 64 rows in four blocks of 64 columns, of which each block of a pair brings 32 rows to both: four boxes each."""
+    rows, columns, across = 64, 256, 64
+    x, y = Tensor("X", "f16", "P", rows, columns), Tensor("Y", "f16", "2*P", rows, columns)
+    k = Kernel()
+    tid, pair, block = k.special("tid.x"), k.special("clusterid.x"), k.special("cluster.rank")
+    to = k.shared("f16", 0, rows * columns, 1024)
+    full = k.op(f"shared.ptr() {{offset = {2 * rows * columns}, bytes = 8}}", "ptr<u64, shared>")
+    zero, one = k.const(0), k.const(1)
+    first = k.op(f"eq({tid}, {zero})", "bool")
+    k.begin(f"if({first})")
+    k.do(f"mbar.init({full}, {zero}) {{arrivals = 1}}")
+    k.do("yield()")
+    k.end("} {}")
+    k.barrier("cluster")
+    k.begin(f"if({first})")
+    k.do(f"mbar.expect({full}, {zero}) {{bytes = {2 * rows * columns}}}")
+    row = k.mul(block, rows // 2)
+    for c in range(0, columns, across):
+        k.do(f"tma.load(%X_box, {to}, {k.add(k.mul(row, across), c * rows)}, {full}, {zero}, {pair}, {row}, {k.const(c)}) {{multicast = true}}")
+    k.do("yield()")
+    k.end("} {}")
+    k.do(f"mbar.wait({full}, {zero}, {zero})")
+    base = k.mul(k.add(k.mul(pair, 2), block), rows * columns)
+    k.begin(f"for({zero}, {k.const(rows * columns // 128)}, {one}) (%i: index)")
+    at = k.add(k.mul("%i", 128), tid)
+    row, column = k.div(at, columns), k.mod(at, columns)
+    place = k.add(k.mul(k.div(column, across), rows * across), k.mul(row, across), k.mod(column, across))
+    k.store(k.load(to, swizzled(k, place, 128, 2), "f16"), "%Y", k.add(base, at), 2)
+    k.do("yield()")
+    k.end()
+    k.barrier("cluster")
+    graph = f"""    %two = const() {{value = 2}} : index
+    %blocks = mul(%P, %two) : index
+    %rows = const() {{value = {rows}}} : index
+    %columns = const() {{value = {columns}}} : index
+    %y = graph.generic(%blocks, %rows, %columns) {{outer = 3}} : {y.type()} (%b: index, %r: index, %c: index) {{
+        %both = const() {{value = 2}} : index
+        %p = floordiv(%b, %both) : index
+        %value = graph.element(%X, %p, %r, %c) : f16
+        yield(%value)
+    }}
+"""
+    maps = [f"map %X_box: ptr<f16, map> of X [1, {rows // 2}, {across}] swizzle 128"]
+    return file(graph, k, [x], y, warps=4, shared=2 * rows * columns + 8, maps=maps,
+                attrs=", cluster = [2, 1, 1]").replace("grid_x = aff(P)", "grid_x = aff(2*P)")
+
+
 # ---- The table ----
 
 def rows_of(root, name, pattern):
@@ -580,16 +688,23 @@ def kernels(root):
                 table.append((f"{name} {swizzle}{' ta' * trans_a}{' tb' * trans_b}", "sm_90a", wgmma(row, swizzle, 64, trans_a, trans_b)))
         for swizzle, trans_b in ((32, False), (64, True), (128, False), (128, True)) if registers else ():
             table.append((f"{name} {swizzle} registers{' tb' * trans_b}", "sm_90a", wgmma(row, swizzle, 64, False, trans_b, held=True)))
+        if not k_major:  # of the second block the address has its rank above
+            text = wgmma(row, 128, 128, False, True).replace("[P, ", "[2*P, ").replace("grid_x = aff(P)", "grid_x = aff(2*P), cluster = [2, 1, 1]")
+            table.append((f"{name} 128 tb in a cluster", "sm_90a", text))
         table.append((f"{name} n least", "sm_90a", wgmma(row, 128, max(8, int(found[4])))))
         table.append((f"{name} n 256 new", "sm_90a", wgmma(row, 128, 256, fresh=True)))
-    instructions = rows_of(root, "emit/async.def", r"ASYNC\((\w+), (\d+), ")
-    ranks = {int(axes) for op, axes in instructions if op == "TMA_LOAD"}
+    instructions = rows_of(root, "emit/async.def", r"ASYNC\((\w+), (\d+), (BLOCK|CLUSTER), ")
+    ranks = {int(axes) for op, axes, reach in instructions if op == "TMA_LOAD" and reach == "BLOCK"}
+    wide = {int(axes) for op, axes, reach in instructions if op == "TMA_LOAD" and reach == "CLUSTER"}
     table += [(f"tma.load {rank} axes", "sm_90a", tma("f32", 0, rank)) for rank in sorted(ranks)]
     table += [(f"tma.load {dtype} {swizzle}", "sm_90a", tma(dtype, swizzle)) for dtype in ("u8", "f16", "f32") for swizzle in (32, 64, 128)]
     table += [("tma.load tf32", "sm_90a", tma_tf32()), ("mbar phases", "sm_90a", phases()), ("mbar arrivals", "sm_90a", arrivals()), ("cluster.ptr", "sm_90a", cluster())]
-    for op, _ in instructions:
-        name = op.lower().replace("_", ".") + "("
-        assert any(name in text for _, _, text in table), f"{name}) of emit/async.def is in no kernel here"
+    table += [(f"tma.load multicast {rank} axes", "sm_90a", multicast(rank)) for rank in sorted(wide)]
+    table += [("tma.load multicast boxes", "sm_90a", multicast_boxes())]
+    marks = {"TMA_LOAD": r"multicast = true", "MBAR_ARRIVE": r"\w+, %\w+, %\w+\)"}
+    for op, _, reach in instructions:
+        form = re.escape(op.lower().replace("_", ".") + "(") + (".*" + marks[op] if reach == "CLUSTER" else "")
+        assert any(re.search(form, text) for _, _, text in table), f"{op} ({reach.lower()}) of emit/async.def is in no kernel here"
     return table
 
 

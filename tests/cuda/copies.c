@@ -123,12 +123,24 @@ static void look_at_phase(Mbar *m) {
     wake_all(&m->waiting);
 }
 
-EXPORT void cpu_mbar_arrive(unsigned at, unsigned bytes) {
-    Mbar *m = mbar_at(thread_self()->block, at);
+/* A place of the window of shared memory of another block of the cluster, as cpu_mapa_address gives it. */
+enum { WINDOW = 1 << 24 };
+
+static void arrive(Mbar *m, unsigned bytes) {
     m->bytes += bytes;
     if (!m->pending) cpu_fault("an mbarrier has more arrivals than it was begun for");
     m->pending--;
     look_at_phase(m);
+}
+
+EXPORT void cpu_mbar_arrive(unsigned at, unsigned bytes) {
+    arrive(mbar_at(thread_self()->block, at), bytes);
+}
+
+EXPORT void cpu_mbar_arrive_at(unsigned at) {
+    const Cluster *c = thread_self()->block->cluster;
+    if (at / WINDOW >= (unsigned)c->count) cpu_fault("an arrival at block %u of a cluster of %d", at / WINDOW, c->count);
+    arrive(mbar_at(&c->blocks[at / WINDOW], at % WINDOW), 0);
 }
 
 EXPORT int cpu_mbar_try(unsigned at, int parity) {
@@ -169,7 +181,8 @@ static unsigned box_bytes(const TensorMap *m) {
     return n;
 }
 
-EXPORT void cpu_tma_load(unsigned to, const void *map, unsigned mbar, int rank, const int *at) {
+/* blocks: a bit for each of the cluster's that get the box; 0: the thread's own. */
+EXPORT void cpu_tma_load(unsigned to, const void *map, unsigned mbar, int rank, const int *at, unsigned blocks) {
     enum { ALIGNMENT = 128, PIECE = 16 };
     Block *b = thread_self()->block;
     const TensorMap *m = map;
@@ -178,16 +191,19 @@ EXPORT void cpu_tma_load(unsigned to, const void *map, unsigned mbar, int rank, 
     if (to % ALIGNMENT) cpu_fault("a box to address %u, which is not aligned", to);
     /* docs/decisions/0016-convolutions.md: an H200 stops the kernel. */
     if (at[0] * m->size % PIECE) cpu_fault("a box that begins at byte %d of a row", at[0] * m->size);
-    memset(shared_at(b, to, box_bytes(m), "a box"), POISON, box_bytes(m));
-    mbar_at(b, mbar);
-    engine.boxes = grown(engine.boxes, machine.in_flight, &engine.room, sizeof *engine.boxes);
-    Box *box = &engine.boxes[machine.in_flight++];
-    *box = (Box){.block = b, .map = *m, .to = to, .mbar = mbar};
-    for (int i = 0; i < rank; i++) box->at[i] = at[i];
+    const Cluster *c = b->cluster;
+    if (blocks >> c->count) cpu_fault("a box for blocks %#x of a cluster of %d", blocks, c->count);
+    if (!blocks) blocks = 1u << b->rank;
+    for (int k = 0; k < c->count; k++) {
+        if (!(blocks >> k & 1)) continue;
+        memset(shared_at(&c->blocks[k], to, box_bytes(m), "a box"), POISON, box_bytes(m));
+        mbar_at(&c->blocks[k], mbar);
+        engine.boxes = grown(engine.boxes, machine.in_flight, &engine.room, sizeof *engine.boxes);
+        Box *box = &engine.boxes[machine.in_flight++];
+        *box = (Box){.block = &c->blocks[k], .map = *m, .to = to, .mbar = mbar};
+        for (int i = 0; i < rank; i++) box->at[i] = at[i];
+    }
 }
-
-/* A place of the window of shared memory of another block of the cluster. */
-enum { WINDOW = 1 << 24 };
 
 EXPORT unsigned cpu_mapa_address(unsigned own, int rank) {
     const Block *b = thread_self()->block;

@@ -77,10 +77,11 @@ void cpu_copy_wait(int pending);
 void cpu_mbar_init(unsigned at, unsigned arrivals);
 void cpu_mbar_drop(unsigned at);
 void cpu_mbar_arrive(unsigned at, unsigned bytes);
+void cpu_mbar_arrive_at(unsigned at);
 int cpu_mbar_try(unsigned at, int parity);
 unsigned cpu_mapa_address(unsigned own, int rank);
 void cpu_send(unsigned to, const void *value, unsigned bytes, unsigned mbar);
-void cpu_tma_load(unsigned to, const void *map, unsigned mbar, int rank, const int *at);
+void cpu_tma_load(unsigned to, const void *map, unsigned mbar, int rank, const int *at, unsigned blocks);
 void cpu_ldmatrix(unsigned *const *d, int count, int turned, unsigned at);
 void cpu_stmatrix(const unsigned *const *d, int count, int turned, unsigned at);
 void cpu_mma(int shape, const char *types, void *const *d, const void *const *a, const void *const *b,

@@ -272,6 +272,9 @@ static void test_engine(void) {
     engine_rejects("mbar.expect(%f, %z) {bytes = 1048576}", "a phase counts less than 2^20 bytes");
     engine_rejects("tma.load(%A_box, %a, %z, %f, %z, %z)", "has a coordinate for each axis of the tensor");
     engine_rejects("tma.load(%A, %a, %z, %f, %z, %z, %z)", "reads through a tensor map of the function");
+    engine_rejects("tma.load(%A_box, %a, %z, %f, %z, %z, %z) {multicast = true}", "the function has no clusters");
+    engine_rejects("mbar.arrive(%f, %z, %z)", "the function has no clusters");
+    engine_rejects("mbar.arrive(%f, %z, %f)", "the rank is an index");
     engine_rejects("%n = wgmma(%a, %z, %a, %z, %acc) {swizzle = [16, 128], lead = [0, 0]} : frag<[1, 4] x f32>",
                    "a swizzle is of 32, 64 or 128 bytes");
     engine_rejects("%n = wgmma(%f, %z, %f, %z, %acc) {swizzle = [128, 128], lead = [0, 0]} : frag<[1, 4] x f32>",

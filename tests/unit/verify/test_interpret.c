@@ -415,6 +415,68 @@ static void check_senders(void) {
     expect_sender_trap("{offset = 0, bytes = 8}", "{offset = 252, bytes = 4}", "outside shared memory");
 }
 
+/* Clusters of two, whose blocks copy half of a row of 64 each into both; three rows through one buffer, which warps give back to both blocks. */
+static const char *const multicast =
+    "sketchc.ir 1\n"
+    "func @f kernel (tensor %X: ptr<f32, global> in of tensor<[3, 64] x f32>, tensor %Y: ptr<f32, global> out of tensor<[4, 3, 64] x f32>, "
+    "map %X_box: ptr<f32, map> of X [1, 32] swizzle 0) "
+    "{target = \"cuda\", num_warps = 2, shared_bytes = 272, grid_x = aff(4), cluster = [2, 1, 1]} {\n"
+    "  %row = shared.ptr() {offset = 0, bytes = 256, align = 128} : ptr<f32, shared>\n"
+    "  %full = shared.ptr() {offset = 256, bytes = 8} : ptr<u64, shared>\n"
+    "  %empty = shared.ptr() {offset = 264, bytes = 8} : ptr<u64, shared>\n"
+    "  %tid = special() {name = \"tid.x\"} : index\n  %lane = special() {name = \"lane\"} : index\n"
+    "  %block = special() {name = \"ctaid.x\"} : index\n  %rank = special() {name = \"cluster.rank\"} : index\n"
+    "  %zero = const() {value = 0} : index\n  %one = const() {value = 1} : index\n  %two = const() {value = 2} : index\n"
+    "  %three = const() {value = 3} : index\n  %wide = const() {value = 32} : index\n  %all = const() {value = 64} : index\n"
+    "  %first = eq(%tid, %zero) : bool\n  %sends = lt(%lane, %two) : bool\n  %half = mul(%rank, %wide) : index\n  %own = mul(%block, %three) : index\n"
+    "  if(%first) {\n    mbar.init(%full, %zero) {arrivals = 1}\n    mbar.init(%empty, %zero) {arrivals = 4}\n    yield()\n  } {}\n"
+    "  barrier() {scope = \"cluster\"}\n"
+    "  for(%zero, %three, %one) (%i: index) {\n"
+    "    %parity = mod(%i, %two) : index\n    %next = add(%i, %one) : index\n    %before = mod(%next, %two) : index\n"
+    "    if(%first) {\n      mbar.wait(%empty, %zero, %before)\n      mbar.expect(%full, %zero) {bytes = 256}\n"
+    "      tma.load(%X_box, %row, %half, %full, %zero, %i, %half) {multicast = true}\n      yield()\n    } {}\n"
+    "    mbar.wait(%full, %zero, %parity)\n    %v = mem.load(%row, %tid) : f32\n"
+    "    %line = add(%own, %i) : index\n    %begin = mul(%line, %all) : index\n    %at = add(%begin, %tid) : index\n    mem.store(%v, %Y, %at)\n"
+    "    barrier() {scope = \"warp\"}\n    if(%sends) {\n      mbar.arrive(%empty, %zero, %lane)\n      yield()\n    } {}\n    yield()\n  }\n"
+    "  barrier() {scope = \"cluster\"}\n  return()\n}\n";
+
+static Bench multicast_bench(float **y) {
+    Bench b = bench();
+    give_ramp(&b, "X", 192);
+    *y = give(&b, "Y", 768 * sizeof **y);
+    return b;
+}
+
+static void expect_multicast_trap(const char *old, const char *with, const char *message) {
+    float *y;
+    Bench b = multicast_bench(&y);
+    expect_trap(&b, replaced(b.arena, multicast, old, with), message);
+    arena_destroy(b.arena);
+}
+
+static void check_multicast(void) {
+    float *y;
+    Bench b = multicast_bench(&y);
+    expect_run(&b, multicast, 0, NULL);
+    for (int i = 0; i < 768; i++) CHECK(y[i] == (float)(i % 192 + 1));
+    arena_destroy(b.arena);
+    expect_multicast_trap("  barrier() {scope = \"cluster\"}\n  for", "  barrier() {scope = \"block\"}\n  for", "since the cluster began");
+    expect_multicast_trap(" {multicast = true}", "", "waits for a phase that does not end");
+    expect_multicast_trap("{bytes = 256}\n      tma", "{bytes = 128}\n      tma", "waits for a phase that does not end");
+    expect_multicast_trap("      mbar.wait(%empty, %zero, %before)\n", "", "race");
+    expect_multicast_trap("mbar.arrive(%empty, %zero, %lane)", "mbar.arrive(%empty, %zero)", "race");
+    expect_multicast_trap("mbar.arrive(%empty, %zero, %lane)", "mbar.arrive(%empty, %zero, %zero)", "waits for a phase that does not end");
+    expect_multicast_trap("mbar.arrive(%empty, %zero, %lane)", "mbar.arrive(%empty, %zero, %two)", "no block of rank 2");
+    b = multicast_bench(&y);
+    const char *single = replaced(b.arena, replaced(b.arena, multicast, "scope = \"warp\"", "scope = \"block\""), "arrivals = 4", "arrivals = 2");
+    expect_run(&b, replaced(b.arena, single, "lt(%lane, %two)", "lt(%tid, %two)"), 0, NULL);
+    for (int i = 0; i < 768; i++) CHECK(y[i] == (float)(i % 192 + 1));
+    expect_trap(&b, replaced(b.arena, replaced(b.arena, single, "scope = \"block\"}\n    if", "scope = \"warp\"}\n    if"), "lt(%lane, %two)", "lt(%tid, %two)"), "race");
+    arena_destroy(b.arena);
+    expect_multicast_trap("arrivals = 4", "arrivals = 5", "waits for a phase that does not end");
+    expect_multicast_trap("    mbar.wait(%full, %zero, %parity)\n", "", "race");
+}
+
 /* Two warpgroups: each thread reads what one of the next warp of its group wrote. */
 static const char *const groups =
     "sketchc.ir 1\n"
@@ -615,6 +677,7 @@ int main(void) {
     check_clusters();
     check_steps();
     check_senders();
+    check_multicast();
     check_groups();
     check_tensor_core();
     check_cut_sums();
