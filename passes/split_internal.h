@@ -17,7 +17,6 @@ typedef struct {
     const Axes *axes;
     size_t index; /* the axis class */
     int64_t chunk;
-    bool short_chunks; /* of some rows at once, a part of what a thread loads */
     IrBuilder *b;    /* inside the loop over chunks */
     IrValue *begin;  /* first lane of the chunk */
     IrValueMap *map; /* original -> its chunk */

@@ -265,7 +265,6 @@ static int split(PassContext *ctx, IrFunc *f, const Axes *axes, size_t index) {
     const IrOp *rows = ctx->target->kind == TARGET_CUDA && others == 1 && ir_func_cluster(f) == 1 ? rows_that_share(ctx, &ops, axes, index) : NULL;
     int64_t together = rows ? group_rows_that_share(ctx, rows) : 1; /* rows that will be one iteration */
     s.chunk /= together;
-    s.short_chunks = together > 1;
     bool alone = is_alone(ctx, f, &ops, axes, index);
     unsigned tiles = alone || KEEP_LOADS ? tiles_of_pass(ctx, f, &ops, axes, index, alone) : 0;
     if (alone) {

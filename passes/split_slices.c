@@ -5,7 +5,7 @@
 
 #include "split_internal.h"
 
-/* Of reductions of at most PAIR_TILES loaded tiles, whose loads do not fill a thread's registers already, or of short chunks; 1: one by one. */
+/* Of reductions of at most PAIR_TILES loaded tiles, whose loads do not fill a thread's registers already; 1: one by one. */
 enum { CHUNKS_AT_ONCE = 2, PAIR_TILES = 1 };
 
 static void refuse(Slice *s, const IrOp *op, const char *what) {
@@ -316,7 +316,7 @@ void pass_for_reduces(Slice *s, IrOp *const *ops, size_t count) {
     IrBuilder at = ir_builder_before(ops[0]);
     at.span = ops[0]->span;
     IrValue *begin = ir_const_index(&at, 0);
-    pairs = pairs && (loads.len <= PAIR_TILES || s->short_chunks);
+    pairs = pairs && loads.len <= PAIR_TILES;
     if (!pairs) loads.len = 0;
     if (pairs) {
         IrValue *end = ir_aff_emit(&at, end_of_pairs(s));
