@@ -354,6 +354,7 @@ bool pass_stage_buffers(PassContext *ctx) {
             s.warps = gemm_warps_wgmma(rows);
             stage_boxes_guard(ctx, f);
             if (stage_make_turns(ctx, f, &s.turns)) ir_func_attr_set_int(f, "turns", 1);
+            stage_lift_views(f); /* out of the loop over turns, too, which took all there was */
         }
         if (!s.warps.all) continue;
         ir_func_attr_set_int(f, "num_warps", s.warps.all);
