@@ -540,7 +540,7 @@ def window_problem(number, name, reduce, rank, k, stride, padding, dilation, cas
         # A block walks down the rows; what it reads in front of its first row should be few of its rows. Longer walks, of which thousands
         # go on at once, are slower: what they touch lies in so many pages of memory.
         before = max(0, dilation * (k - 1) + 1 - stride)
-        words |= {"ys": at("(t*Z + y)" if stride > 1 else "t*Z + y", "r"), "chunk": -(-max(12, 4 * before) // stride), "tile": 128 if stride == 1 else 64}
+        words |= {"ys": at("(t*Z + y)" if stride > 1 else "t*Z + y", "r"), "chunk": -(-max(16, 4 * before) // stride), "tile": 128 if stride == 1 else 64}
     if rank > 2:
         words["ys"] = across("y", "R", windows["y"])
         # A block walks along z; what it reads in front of its first plane should be few of its planes.
