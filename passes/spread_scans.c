@@ -5,7 +5,7 @@
  *         `blocks_in_order` for the layouts. Each block scans its part and sends its total to the others (expand_lines.c); what is
  *         longer than all blocks hold at once goes chunk by chunk, each a cluster's. Of either the grid is empty, by the sizes
  *         of the launch: rows that a block passes over at once stay a block's, and so do those of which there are enough to
- *         fill the machine many times. Where no case asks for such sizes, all is left as it was.
+ *         fill the machine, unless they fill the blocks, too. Where no case asks for such sizes, all is left as it was.
  * needs:  tile functions in state open, after spread_folds; target cuda with clusters
  * keeps:  values but for the order in which floats are summed; names
  * breaks: steps are numbered anew
@@ -21,8 +21,8 @@
 #include "passes_internal.h"
 
 /* BLOCKS hold a row. Rows are few as long as all of their blocks are PLACES a multiprocessor at most (PLACES = 0: the pass does nothing), whatever of
- * the blocks' lanes they fill; up to MORE_PLACES where they fill three quarters. */
-enum { BLOCKS = 8, PLACES = 4, MORE_PLACES = 48, STEP_LANES = 16, MOST_SCANS = 4 };
+ * the blocks' lanes they fill. Where they fill seven eighths, up to MORE_PLACES; where they do and are held at once, up to MOST_ROWS (0: as others). */
+enum { BLOCKS = 8, PLACES = 4, MORE_PLACES = 48, MOST_ROWS = 1 << 27, STEP_LANES = 16, MOST_SCANS = 4 };
 
 typedef struct {
     PassContext *ctx;
@@ -72,9 +72,11 @@ static const Aff *most_rows(const ScanSpread *s, const Aff *extent) {
     AffCtx *c = s->ctx->module->affs;
     int64_t places = (int64_t)t->sms / BLOCKS;
     const Aff *lanes = aff_const(c, BLOCKS * t->row_chunk), *held = aff_mul(c, aff_ceildiv(c, extent, lanes), lanes);
-    const Aff *beyond = aff_sub(c, aff_mul(c, extent, aff_const(c, 4)), aff_mul(c, held, aff_const(c, 3)));
-    const Aff *filled = aff_max(c, aff_const(c, 0), aff_min(c, aff_const(c, 1), aff_add(c, beyond, aff_const(c, 1))));
-    return aff_add(c, aff_const(c, PLACES * places), aff_mul(c, aff_const(c, (MORE_PLACES - PLACES) * places), filled));
+    const Aff *beyond = aff_sub(c, aff_mul(c, extent, aff_const(c, 8)), aff_mul(c, held, aff_const(c, 7)));
+    const Aff *zero = aff_const(c, 0), *one = aff_const(c, 1), *fills = aff_add(c, beyond, one), *fits = aff_add(c, aff_sub(c, lanes, extent), one);
+    const Aff *filled = aff_max(c, zero, aff_min(c, one, fills)), *at_once = aff_max(c, zero, aff_min(c, one, aff_min(c, fills, fits)));
+    const Aff *more = aff_mul(c, aff_const(c, (MORE_PLACES - PLACES) * places), filled);
+    return aff_add(c, aff_const(c, PLACES * places), aff_add(c, more, aff_mul(c, aff_const(c, MOST_ROWS), at_once)));
 }
 
 /* Positive where a launch's rows are. */
