@@ -99,7 +99,7 @@ typedef struct {
 #define RANGE_ALL ((Range){INT64_MIN, INT64_MAX})
 /* Bounds of an integer op from those of its operands. */
 Range range_of_op(const IrOp *op, const Range *operands);
-/* What the function's guard leaves of a symbol, where the copy engine's coordinates of 32 bits are a part of it. */
+/* What the function's guard leaves of a symbol, in kernels whose products take factors from registers. */
 Range range_of_symbol(Arena *scratch, const IrFunc *f, const char *name);
 bool range_fits_int(Range r);
 bool range_is_const(Range r);

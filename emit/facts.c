@@ -185,15 +185,19 @@ bool is_vec(const IrType *t) {
     return t->kind == IR_TYPE_SCALAR && t->width > 1;
 }
 
-static bool has_maps(const IrFunc *f) {
-    for (unsigned i = 0; i < f->param_count; i++)
-        if (f->params[i].kind == IR_PARAM_MAP) return true;
+/* Whether arithmetic stands beside products, of which a ring's indices take issue slots. */
+static bool multiplies_from_registers(const IrBlock *block) {
+    for (const IrOp *op = block->first; op; op = op->next) {
+        if (op->opcode == IR_WGMMA && op->operands[0]->type->kind == IR_TYPE_FRAG) return true;
+        for (unsigned r = 0; r < op->region_count; r++)
+            if (multiplies_from_registers(op->regions[r])) return true;
+    }
     return false;
 }
 
 Range range_of_symbol(Arena *scratch, const IrFunc *f, const char *name) {
     Range r = {0, INT64_MAX};
-    if (GUARDS && f->guard && has_maps(f) && f->body->first)
+    if (GUARDS && f->guard && f->body->first && multiplies_from_registers(f->body))
         aff_upper_bound(ir_facts_at(scratch, f->body->first), aff_sym(f->module->affs, name), &r.hi);
     return r;
 }

@@ -24,6 +24,7 @@ enum {
     GIVEN_BACK = 1,   /* 0: a block's barrier an iteration */
     WAITS_BEHIND = 1, /* 0: ptxas waits before softmax */
     PHASES = 1,       /* 0: a stage arrives as a whole */
+    WORK_OF_PHASES = 192, /* multiply-adds for an element between the halves: 256 at head size 128, 128 at 64 */
     FEWEST_STAGES = 3 /* one is read by the second half, one by the first, one is filled */
 };
 
@@ -279,6 +280,18 @@ static bool is_of_both(const Cut *c, const Ring *ring, IrOp *const *gemms, size_
     return false;
 }
 
+/* Multiply-adds of an iteration for each element that its products leave to arithmetic: where these are few the arithmetic binds, and two
+ * warpgroups that wait for one phase keep apart better. */
+static bool is_bound_by_products(const Cut *c, IrOp *const *gemms, size_t count) {
+    int64_t work = 0, elements = 0;
+    for (size_t i = 0; i < count; i++) {
+        GemmShape s = gemm_shape(gemms[i]);
+        work += s.m * s.n * s.k;
+        if (!is_late(c, gemms[i])) elements += s.m * s.n;
+    }
+    return work >= WORK_OF_PHASES * elements;
+}
+
 /* What the first half reads of a stage is free an iteration before the rest is. */
 void stage_halves_phases(const Staging *s, Ring *ring, IrOp *const *gemms, size_t count) {
     Cut c;
@@ -289,7 +302,7 @@ void stage_halves_phases(const Staging *s, Ring *ring, IrOp *const *gemms, size_
         if (is_of_both(&c, ring, gemms, k)) return;
         boxes[is_late(&c, gemms[k / 2])]++;
     }
-    if (!boxes[0] || !boxes[1]) return;
+    if (!boxes[0] || !boxes[1] || !is_bound_by_products(&c, gemms, count)) return;
     for (size_t k = 0; k < 2 * count; k++) ring->operands[k].late = ring->operands[k].fill == FILL_AHEAD && is_late(&c, gemms[k / 2]);
     ring->phase_count = STAGE_PHASES;
 }
