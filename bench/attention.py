@@ -72,7 +72,7 @@ MASK = """                row = iota([BM, BN], axis=0) + i * BM
                 column = iota([BM, BN], axis=1) + j * BN
                 s = where(column <= row, s, -inf)
 """
-TILES = {128: ((128, 64, 2), (128, 64, 3), (128, 96, 3), (128, 128, 2), (128, 128, 3), (64, 64, 3)), 64: ((128, 64, 3), (128, 128, 3))}
+TILES = {128: ((128, 64, 2), (128, 64, 3), (128, 96, 3), (128, 128, 2), (128, 128, 3), (64, 64, 3)), 64: ((128, 64, 3), (128, 64, 4), (128, 128, 3))}
 PROBLEMS = [{"dtype": dtype, "head": head, "causal": causal, "tile": tile,
              "name": f"{dtype}_{head}_{'causal' if causal else 'all'}_{tile[0]}x{tile[1]}_{tile[2]}"}
             for dtype, head in (("bf16", 128), ("f16", 64)) for causal in (False, True) for tile in TILES[head]]
