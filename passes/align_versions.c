@@ -127,6 +127,12 @@ static void add_whole_version(PassContext *ctx, IrFunc *f, const char *name) {
     part_whole_tiles(ctx, whole);
 }
 
+/* What split_passes says of registers for loads of 16 bytes. */
+static void keep_loads(IrFunc *f) {
+    int64_t blocks = ir_func_attr_int(f, "load_blocks", 0);
+    if (blocks > 0 && !ir_func_attr(f, "min_blocks")) ir_func_attr_set_int(f, "min_blocks", blocks);
+}
+
 bool pass_align_versions(PassContext *ctx) {
     AffCtx *c = ctx->module->affs;
     IrFunc *last = ctx->module->last;
@@ -147,9 +153,11 @@ bool pass_align_versions(PassContext *ctx) {
             IrFunc *plain = ir_func_clone(f, arena_printf(ctx->module->arena, "%s_unaligned", name));
             f->name = arena_printf(ctx->module->arena, "%s_aligned", name);
             ir_func_attr_set_int(plain, "vector_bytes", 1);
+            keep_loads(f);
             add_factors_version(ctx, f, name, a.guard);
             add_whole_version(ctx, f, name);
         }
+        keep_loads(f);
         ir_func_attr_set_int(f, "vector_bytes", 16);
         ir_func_attr_set_int(f, "pointer_align", 16);
         if (a.guard) f->guard = f->guard ? aff_min(c, f->guard, a.guard) : a.guard;

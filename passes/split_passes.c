@@ -214,13 +214,14 @@ static unsigned tiles_of_pass(PassContext *ctx, IrFunc *f, const OpList *ops, co
 }
 
 /* The registers that a loop over chunks needs to have all loads of a chunk under way at once, beside what it adds up, as long as KEEP_THREADS stand on a
- * multiprocessor. Where nothing is said of blocks ptxas takes fewer, for the sake of blocks that may not be there, and has one or two loads under way. */
-static void keep_loads(PassContext *ctx, IrFunc *f, unsigned tiles, int64_t lanes) {
+ * multiprocessor. Where nothing is said of blocks ptxas takes fewer, for the sake of blocks that may not be there, and has one or two loads under way.
+ * load_blocks: for versions that load 16 bytes at once (align_versions); one by one, the loads need more registers than that. */
+static void keep_loads(PassContext *ctx, IrFunc *f, unsigned tiles, int64_t lanes, bool alone) {
     int64_t registers = STEP_LANES * tiles + REGISTERS_BESIDE, threads = lanes / STEP_LANES;
     if (ctx->target->kind != TARGET_CUDA || tiles > KEEP_TILES || threads < 32 || ir_func_attr(f, "min_blocks")) return;
     int64_t blocks = ctx->target->registers_sm / (registers * threads), least = KEEP_THREADS / threads;
     blocks = blocks > least ? blocks : least;
-    if (blocks > 0) ir_func_attr_set_int(f, "min_blocks", blocks);
+    if (blocks > 0) ir_func_attr_set_int(f, alone ? "min_blocks" : "load_blocks", blocks);
 }
 
 static bool is_own(IrModule *m, const IrOp *load, const IrValue *row) {
@@ -288,7 +289,7 @@ static int split(PassContext *ctx, IrFunc *f, const Axes *axes, size_t index) {
         else
             pass_for_gemm(&s, group[0]);
     }
-    if (s.ok && tiles) keep_loads(ctx, f, tiles, s.chunk * others * together);
+    if (s.ok && tiles) keep_loads(ctx, f, tiles, s.chunk * others * together, alone);
     if (s.ok && one_arg) keep_blocks(ctx, f, s.chunk * others);
     if (s.ok) remove_dead(ctx, f);
     return s.ok ? passes : -1;

@@ -16,6 +16,7 @@ are held against PyTorch's in f32, rounded once. --drawn: the problems of drawn.
 make more than the tolerance of a rounding, both results are held against float64."""
 import argparse
 import concurrent.futures
+import contextlib
 import fcntl
 import json
 import math
@@ -291,6 +292,17 @@ class Clock:
         return times
 
 
+@contextlib.contextmanager
+def precision_of(p):
+    """Products of f32 matrices by PyTorch in tf32 where the operator asks for it."""
+    before = torch.backends.cuda.matmul.allow_tf32
+    torch.backends.cuda.matmul.allow_tf32 = "precision: tf32" in p["text"]
+    try:
+        yield
+    finally:
+        torch.backends.cuda.matmul.allow_tf32 = before
+
+
 def fastest_of_cudnn(call):
     """The call in the mode in which cuDNN times its algorithms for a shape first (in the round that is not counted) and takes the fastest."""
 
@@ -346,10 +358,12 @@ class Run:
         return drawn * TOLERANCE.get(p["kind"], 5e-5) + ULP[self.options.variant]
 
     def apart_from_float64(self, p, inputs, *results):
-        """The largest differences of results over the magnitude from the same function of the same inputs in float64."""
-        with torch.no_grad():
+        """The largest differences of results, and of PyTorch's in the precision that the operator asks for, over the magnitude from the same function of the
+        same inputs in float64."""
+        with torch.no_grad(), precision_of(p):
+            eager = torch_of(p)[1](*inputs.values()).contiguous()
             exact = torch_of(p)[1](*[t.double() if t.is_floating_point() else t for t in inputs.values()]).contiguous()
-        return [difference(r, exact, p["group"] == "convolution") for r in results]
+        return [difference(r, exact, p["group"] == "convolution") for r in (*results, eager)]
 
     def floor(self, p, moved, written, null):
         full = self.options.case == "full" and self.options.variant == "f32" and not self.options.drawn
@@ -377,7 +391,7 @@ class Run:
             right = odd == 0 and worst <= (self.tolerance(p) if want.is_floating_point() else 0)
             entry["kernels"][form] = {**kernel.info, "worst": worst, "odd": odd, "verified": right}
             if not right and "reference" in p and want.is_floating_point():
-                (mine, odd), (eager, eager_odd) = self.apart_from_float64(p, inputs, output, want)
+                (mine, odd), (eager, eager_odd) = self.apart_from_float64(p, inputs, output)
                 right = odd == eager_odd == 0 and mine <= TIMES_EAGER * eager
                 entry["kernels"][form] |= {"apart_from_float64": mine, "eager_apart_from_float64": eager, "verified": right}
             calls[form] = kernel
