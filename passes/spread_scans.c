@@ -21,12 +21,15 @@
 #include "passes_internal.h"
 
 /* BLOCKS hold a row. Rows are few as long as all of their blocks are PLACES a multiprocessor at most (PLACES = 0: the pass does nothing), whatever of
- * the blocks' lanes they fill. Where they fill seven eighths, up to MORE_PLACES; where they do and are held at once, up to MOST_ROWS (0: as others). */
-enum { BLOCKS = 8, PLACES = 4, MORE_PLACES = 48, MOST_ROWS = 1 << 27, STEP_LANES = 16, MOST_SCANS = 4 };
+ * the blocks' lanes they fill. Where they fill seven eighths, up to MORE_PLACES; where they do and are held at once, up to MOST_ROWS (0: as others).
+ * Many rows only where a lane is MANY_BYTES of memory or more: what the blocks tell each other takes the time that half of them take (f16: 1.41 of the
+ * floor, a block a row 1.13). */
+enum { BLOCKS = 8, MANY_BYTES = 8, PLACES = 4, MORE_PLACES = 48, MOST_ROWS = 1 << 27, STEP_LANES = 16, MOST_SCANS = 4 };
 
 typedef struct {
     PassContext *ctx;
     IrFunc *func;
+    int64_t lane_bytes; /* that a lane loads and stores */
     DerivedSymbol room, used; /* how much longer rows are than they have to be, or fewer; 1 where they are, else 0 */
 } ScanSpread;
 
@@ -66,11 +69,23 @@ static bool is_scanned_along(const Axes *axes, const OpList *ops, size_t index) 
     return scans && stores == 1 && is_plain_nest(ops, store->block);
 }
 
+static int64_t bytes_of_lane(const Axes *axes, const OpList *ops, size_t index) {
+    int64_t bytes = 0;
+    for (size_t i = 0; i < ops->len; i++) {
+        const IrOp *op = ops->data[i];
+        bool load = op->opcode == IR_TILE_LOAD;
+        if ((load || op->opcode == IR_TILE_STORE) && axes_touch(axes, op, index))
+            bytes += (int64_t)dtype_size((load ? &op->results[0] : op->operands[0])->type->dtype);
+    }
+    return bytes;
+}
+
 /* The most rows that are a cluster's each. */
 static const Aff *most_rows(const ScanSpread *s, const Aff *extent) {
     const Target *t = s->ctx->target;
     AffCtx *c = s->ctx->module->affs;
     int64_t places = (int64_t)t->sms / BLOCKS;
+    if (s->lane_bytes < MANY_BYTES) return aff_const(c, PLACES * places);
     const Aff *lanes = aff_const(c, BLOCKS * t->row_chunk), *held = aff_mul(c, aff_ceildiv(c, extent, lanes), lanes);
     const Aff *beyond = aff_sub(c, aff_mul(c, extent, aff_const(c, 8)), aff_mul(c, held, aff_const(c, 7)));
     const Aff *zero = aff_const(c, 0), *one = aff_const(c, 1), *fills = aff_add(c, beyond, one), *fits = aff_add(c, aff_sub(c, lanes, extent), one);
@@ -99,6 +114,7 @@ static bool find(ScanSpread *s) {
     if (!PLACES || !target_has(t, TARGET_CLUSTER) || !t->sms || !rows || ir_func_attr(s->func, "num_warps")) return false;
     for (size_t i = 0; i < axes_count(axes); i++) {
         if (!is_scanned_along(axes, &ops, i)) continue;
+        s->lane_bytes = bytes_of_lane(axes, &ops, i);
         const Aff *room = room_for(s, rows, axes_class(axes, i)->extent);
         if (!step_is_asked_for(s->ctx, s->func, used_with(s, room))) return false;
         s->room = derived_symbol(s->ctx->module, "room", room);
