@@ -15,6 +15,7 @@ static bool check_special(Verifier *v, const IrOp *op) {
          "there is no such special value");
     NEED(v, op, strncmp(ir_attr_str(op, "name", ""), "cluster", 7) != 0 || ir_func_cluster(v->func) > 1,
          "the function has no clusters");
+    NEED(v, op, !ir_attr_bool(op, "backwards") || strncmp(ir_attr_str(op, "name", ""), "cluster", 7) != 0, "clusters are not counted from the last");
     NEED(v, op, ir_type_is_index(op->results[0].type), "special values are index values");
     return true;
 }

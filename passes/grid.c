@@ -223,7 +223,8 @@ static bool gets_longer(IrModule *m, const Nest *nest, unsigned i) {
 static void longest_first(IrModule *m, IrBuilder *b, const Nest *nest, IrOp *number, IrValue **index) {
     if (!LONGEST_FIRST) return;
     unsigned last = nest->depth - 1;
-    for (unsigned i = 0; i < last; i++)
+    bool clusters = strcmp(ir_attr_str(number, "name", ""), "ctaid.x") != 0; /* counted from the first alone */
+    for (unsigned i = 0; i < last && !clusters; i++)
         if (gets_longer(m, nest, i)) {
             ir_attr_set_bool(number, "backwards", true);
             return;

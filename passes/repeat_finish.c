@@ -121,6 +121,17 @@ static bool same_conditions(const Near *n, const OpList *ops) {
     return true;
 }
 
+/* Does a step between the two write what the finish loads? */
+static bool is_written_between(const Near *n, const char *name) {
+    int64_t from = ir_func_attr_int(n->finish, "step", 0), to = ir_func_attr_int(n->map, "step", 0);
+    for (const IrFunc *g = n->ctx->module->first; g; g = g->next) {
+        int64_t step = ir_func_attr_int(g, "step", 0);
+        const IrValue *memory = step > from && step < to ? param_named(g, name) : NULL;
+        if (memory && is_stored_to((IrValue *)memory)) return true;
+    }
+    return false;
+}
+
 static bool reads_map(Near *n) {
     IrModule *m = n->ctx->module;
     AffCtx *c = m->affs;
@@ -135,10 +146,11 @@ static bool reads_map(Near *n) {
         if (!load || load->block != first->block || ir_aff_of(m, load->operands[1]) != ir_aff_of(m, first->operands[1])) return false;
         if (!n->row && ir_aff_of(m, load->operands[1]) != ir_aff_of(m, n->stores[0]->operands[2])) return false;
     }
-    for (size_t i = 0; i < n->ops.len; i++) { /* what it loads must be seen here as there, and not be stored to */
+    for (size_t i = 0; i < n->ops.len; i++) { /* what it loads must be seen here as there, and not be stored to, nor on the way */
         const IrOp *load = n->ops.data[i];
         if (load->opcode != IR_TILE_LOAD) continue;
         const IrValue *memory = load->operands[0], *here = param_named(n->map, n->finish->params[memory->index].name);
+        if (is_written_between(n, n->finish->params[memory->index].name)) return false;
         if (here && (is_stored_to((IrValue *)here) || (here->uses && here->type != memory->type))) return false;
     }
     const Aff *one = aff_const(c, 1), *little = aff_sub(c, aff_const(c, NEAR_LANES + 1), n->lanes);

@@ -240,6 +240,8 @@ static void test_sends(void) {
 #define PLACES "%p = shared.ptr() {offset = 0, bytes = 8} : ptr<f32, shared>\n%b = shared.ptr() {offset = 8, bytes = 8} : ptr<u64, shared>\n" \
                "%h = shared.ptr() {offset = 16, bytes = 8} : ptr<f16, shared>\n%x = const() {value = 1.0} : f32\n%y = const() {value = 1.0} : f16\n"
     accepts(cluster, PLACES "cluster.begin(%b)\ncluster.begun()\ncluster.send(%x, %p, %M, %b)\ncluster.meet(%b) {bytes = 8, number = 31}");
+    accepts(none, "%a = special() {name = \"ctaid.x\", backwards = true} : index");
+    rejects(cluster, "%a = special() {name = \"clusterid.x\", backwards = true} : index", "clusters are not counted from the last");
     rejects(none, "cluster.begin()", "the function has no clusters");
     rejects(none, "cluster.begun()", "the function has no clusters");
     rejects(cluster, PLACES "cluster.begin(%p)", "the barrier is u64 of shared memory");
