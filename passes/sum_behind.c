@@ -24,6 +24,7 @@ enum { SUMS_BEHIND = 1, DEPTH = 16, MOST_SUMS = 16 };
 /* What is linear in a carried value and in sums. */
 typedef struct {
     const IrValue *carried; /* null: none */
+    bool is_reached;        /* its one use leads to what the loop goes on with */
     IrOp *sums[MOST_SUMS];
     size_t count;
     int64_t lanes; /* bits of the lane that the sums go across, the same of all */
@@ -68,7 +69,7 @@ static bool add_sum(Linear *l, IrOp *op) {
 static bool is_linear(Linear *l, const IrValue *v, int depth) {
     if (is_zero(v)) return true;
     if (!v->uses || v->uses->next || depth == 0) return false;
-    if (v == l->carried) return true;
+    if (v == l->carried) return l->is_reached = true;
     IrOp *op = v->def;
     if (!op) return false;
     if (op->opcode == IR_TILE_REDUCE) return add_sum(l, op);
@@ -107,6 +108,7 @@ static void move_behind(IrOp *loop, unsigned i) {
     IrBlock *body = loop->regions[0];
     Linear l = {.carried = body->args[1 + i]};
     if (!is_tile(l.carried) || !is_linear(&l, body->last->operands[i], DEPTH) || !l.count) return;
+    if (l.carried->uses && !l.is_reached) return; /* something else in the loop reads the sum */
     l.carried = NULL;
     if (!is_linear(&l, loop->operands[3 + i], DEPTH)) return;
     for (size_t k = 0; k < l.count; k++) ir_attr_set_bool(l.sums[k], "apart", true);
