@@ -708,14 +708,16 @@ static IrValue *swapped(IrBuilder *b, IrValue *index, int64_t count, IrValue *st
 }
 
 /* Elements of less than a word are read several at once, as many as lie at multiples of them; those behind the last one lie in the same
- * row, which no one looks at. Not where lines are combined as they are read, element by element. 1: they are read alone. */
-static int64_t words_of(const WindowStage *s, const Window *inner, IrValue *at, int64_t extent) {
+ * row, which no one looks at. Other axes of the fragment move by such multiples, too. Not where lines are combined as they are read, element by element. 1: they are read alone. */
+static int64_t words_of(const WindowStage *s, const Window *inner, IrValue *at, int64_t extent, const int64_t *weight) {
     AffFacts *facts = ir_facts_at(inner->ctx->scratch, inner->outermost);
     bool narrow = element_size(s) < BANK_BYTES && s->w.load->results[0].type->dtype != DTYPE_BOOL;
     int64_t width = narrow && inner->loop_count == 1 ? PIECE_BYTES / element_size(s) : 1;
     while (width > 1 && (extent < width || s->axes[0].extent < width || !is_multiple(facts, ir_aff_of(s->w.m, at), width))) width /= 2;
     for (unsigned i = 1; i < s->axis_count; i++)
         while (width > 1 && s->axes[i].pitch % width) width /= 2;
+    for (unsigned a = 0; a + 1 < inner->axis_count; a++)
+        while (width > 1 && weight[a] % width) width /= 2;
     return s->pieces * s->piece % width ? 1 : width;
 }
 
@@ -748,7 +750,7 @@ IrValue *window_stage_read(WindowStage *s, const Window *inner, IrValue *box, Ir
     IrValue *step = swap < 0 ? NULL : times(&outer, bits_of(&outer, s->lane, (unsigned)bit, 1, LANE_BITS), weight[swap]);
     const IrType *scalar = inner->load->results[0].type, *element = scalar;
     unsigned last = inner->axis_count - 1;
-    int64_t width = swap < 0 && weight[last] == 1 ? words_of(s, inner, at, extents[last]) : 1;
+    int64_t width = swap < 0 && weight[last] == 1 ? words_of(s, inner, at, extents[last], weight) : 1;
     if (width > 1) {
         extents[last] = (extents[last] + width - 1) / width * width;
         element = ir_type_vec(s->w.m, scalar->dtype, (unsigned)width);
