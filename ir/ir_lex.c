@@ -92,10 +92,16 @@ static bool number_byte(const Parser *p, uint32_t begin) {
     return (c == '+' || c == '-') && (last == 'e' || last == 'E');
 }
 
+/* inf or nan, and not a symbol whose name begins so. */
+static bool is_number_word(const Parser *p, uint32_t ahead) {
+    const char *at = p->text + p->at + ahead;
+    return (strncmp(at, "inf", 3) == 0 || strncmp(at, "nan", 3) == 0) && !is_word(at[3]);
+}
+
 static void scan_number(Parser *p, Token *t) {
     uint32_t begin = p->at;
     if (peek(p, 0) == '-') p->at++;
-    if (strncmp(p->text + p->at, "inf", 3) == 0 || strncmp(p->text + p->at, "nan", 3) == 0)
+    if (is_number_word(p, 0))
         p->at += 3;
     else
         while (number_byte(p, begin)) p->at++;
@@ -162,7 +168,7 @@ void ir_next(Parser *p) {
     else if (c == '%') scan_sigil(p, t, TOKEN_VALUE);
     else if (c == '@') scan_sigil(p, t, TOKEN_SYMBOL);
     else if (c == '"') scan_string(p, t);
-    else if (is_digit(c) || (c == '-' && (is_digit(next) || next == 'i' || next == 'n')))
+    else if (is_digit(c) || (c == '-' && (is_digit(next) || is_number_word(p, 1))))
         scan_number(p, t);
     else if (is_word(c)) scan_word(p, t, TOKEN_NAME);
     else {

@@ -54,6 +54,7 @@ static bool take_load(Near *n, const IrOp *load) {
 }
 
 static bool take_store(Near *n, const IrOp *store) {
+    if (store->operand_count != 3) return false;
     const IrValue *memory = store->operands[1], *index = store->operands[2];
     int64_t at;
     if (n->count == MOST_VALUES || memory->def || n->finish->params[memory->index].kind != IR_PARAM_WORKSPACE || memory->type->strides) return false;

@@ -246,6 +246,7 @@ static void start_block(Machine *m) {
     for (size_t i = 0; i < m->pending.len; i++) free(m->pending.data[i].data);
     m->pending.len = 0;
     for (size_t i = 0; i < m->boxes.len; i++) free(m->boxes.data[i].data);
+    async_free_box(m);
     m->boxes.len = m->barriers.len = m->products.len = 0;
 }
 
@@ -287,6 +288,7 @@ static bool run_func(Launch *l, const IrFunc *f, const char **error) {
     }
     for (size_t i = 0; i < m->pending.len; i++) free(m->pending.data[i].data);
     for (size_t i = 0; i < m->boxes.len; i++) free(m->boxes.data[i].data);
+    async_free_box(m);
     *error = m->error;
     return !m->error;
 }

@@ -199,11 +199,18 @@ static void send_box(Machine *m, Memory *memory, int64_t at, const unsigned char
     unsigned char *own = malloc((size_t)bytes);
     if (!own) machine_trap(m, "out of memory");
     memcpy(own, placed, (size_t)bytes);
+    PendingCopy copy = {.data = own, .memory = memory, .offset = at, .bytes = bytes, .group = b->at, .thread = thread};
+    VEC_PUSH(m->arena, &m->boxes, copy); /* the machine's from here on, should a trap come */
     memory_note(m, memory, at, bytes, thread, true);
     memset(memory->data + at, PENDING_BYTE, (size_t)bytes);
     b->copied += bytes;
-    PendingCopy copy = {.data = own, .memory = memory, .offset = at, .bytes = bytes, .group = b->at, .thread = thread};
-    VEC_PUSH(m->arena, &m->boxes, copy);
+}
+
+void async_free_box(Machine *m) {
+    for (unsigned i = 0; i < 2; i++) {
+        free(m->box[i]);
+        m->box[i] = NULL;
+    }
 }
 
 static void run_tma_load(Machine *m, Inst *inst, const uint8_t *active) {
@@ -213,18 +220,17 @@ static void run_tma_load(Machine *m, Inst *inst, const uint8_t *active) {
     for (size_t t = 0; t < m->threads; t++) {
         if (!active[t]) continue;
         int64_t bytes, home = (int64_t)(t / m->block_threads), place = barrier_place(m, inst, 3, t);
-        unsigned char *data = read_box(m, inst, map, t, &bytes), *placed = calloc(1, (size_t)bytes);
+        unsigned char *data = m->box[0] = read_box(m, inst, map, t, &bytes), *placed = m->box[1] = calloc(1, (size_t)bytes);
         if (!placed) machine_trap(m, "out of memory");
         int64_t at = memory_address(m, to, inst->operands[2]->cells[t].i, bytes, map->swizzle ? map->swizzle * 8 : 128, t);
         int64_t in_block = at - home * m->shared_block;
         for (int64_t k = 0; k < bytes; k++) placed[map->swizzle ? swizzled(in_block + k, map->swizzle) - in_block : k] = data[k];
-        free(data);
         for (int64_t rank = 0; rank < (int64_t)m->blocks; rank++) {
             if (rank != home && !multicast) continue;
             int64_t way = rank == home ? 0 : way_to(m, rank, t);
             send_box(m, to->memory, at + way, placed, bytes, barrier_at(m, inst->operands[3]->memory, place + way), t);
         }
-        free(placed);
+        async_free_box(m);
     }
 }
 

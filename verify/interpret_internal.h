@@ -112,6 +112,7 @@ struct Machine {
     uint32_t cluster_start; /* cluster_barriers when this cluster began */
     int64_t *open_group; /* per thread: the group that the next commit closes */
     VEC(PendingCopy) pending;
+    unsigned char *box[2];    /* what the running tma.load has read, and as it will lie: freed at its end, or where it traps */
     VEC(PendingCopy) boxes; /* of the copy engine; group: the place of its barrier */
     VEC(Barrier) barriers;
     VEC(Product *) products;
@@ -142,6 +143,7 @@ InstRun interpret_warp_op(IrOpcode op);    /* interpret_warp.c */
 InstRun interpret_async_op(IrOpcode op);   /* interpret_async.c */
 /* Nothing is on its way to the memory of blocks that end (interpret_async.c). */
 void async_check_end(Machine *m);
+void async_free_box(Machine *m);
 
 /* interpret_lanes.c */
 Cell cell_round(const Slot *as, Cell value); /* to the slot's dtype; integers wrap */
