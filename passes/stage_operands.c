@@ -147,10 +147,18 @@ static bool begins_aligned(PassContext *ctx, const IrOp *load, const IrSliceAxis
 
 enum { MAP_NAME = 16 }; /* letters of a tensor's name: the map's has its box behind it */
 
+/* A map of joined rows ends where its tensor does; a view that ends before has zeros there, which products sum up. */
+static bool ends_with_map(IrModule *m, const IrValue *view) {
+    int64_t joined = view_joins_rows(m, view), fewer;
+    const IrType *of = view->def->operands[0]->type, *t = view->type;
+    unsigned axis = t->rank - 2;
+    return joined && aff_is_const(aff_sub(m->affs, of->extents[axis], t->extents[axis]), &fewer) && fewer == joined - 1;
+}
+
 bool stage_fits_boxes(PassContext *ctx, const IrOp *load) {
     const IrType *tile = load->results[0].type, *tensor = load->operands[0]->type;
     IrSlice slice = ir_slice(load);
-    if (is_view(load->operands[0]) && !view_joins_rows(ctx->module, load->operands[0])) return false;
+    if (is_view(load->operands[0]) && !ends_with_map(ctx->module, load->operands[0])) return false;
     if (tile->rank != 2 || slice.kept != 2 || tensor->rank > IR_MAP_RANK || tensor->strides || strlen(memory_of(load->operands[0])->name) > MAP_NAME ||
         slice.axes[slice.rank - 1].letter != 'r')
         return false;
