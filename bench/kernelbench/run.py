@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """Times the problems of level1.py on a GPU where PyTorch is installed, in one process: the kernel by
 PTX, the kernel by CUDA C, PyTorch eager (convolutions also with cuDNN's benchmark mode, `eager_benchmark`),
-torch.compile, and the ceilings, interleaved sample by sample, and compares every element of both kernels' results with PyTorch's.
+torch.compile, the ceilings and, but for full sizes in f32, a copy that moves as many bytes (`copy_as_many`), interleaved sample by sample,
+and compares every element of both kernels' results with PyTorch's.
 
     run.py LIBSKETCHC ARTIFACTS OUT.json [--only ID,...] [--case full] [--samples 5] [--compile]
            [--seconds 80] [--variant f16] [--drawn SEED [--matrix]]
@@ -255,6 +256,11 @@ class Clock:
         return {"copy": (lambda: b.copy_(a), 2 * size), "read": (lambda: a.sum(), size), "fill": (lambda: b.zero_(), size),
                 "null": (lambda: self.empty.zero_(), 0)}
 
+    def copy_of(self, moved):
+        """A copy that moves as many bytes, 2 GiB at most: how near a plain kernel of that size comes to the rate of a long one."""
+        a, b = (t[:max(1, min(moved // 8, t.numel()))] for t in self.copies)
+        return lambda: b.copy_(a)
+
     def settle(self):
         """Until memory is at its rate, for half a second at most: for up to 50 ms after a pause it is at nine tenths of it."""
         copy, moved = self.ceilings()["copy"]
@@ -408,6 +414,8 @@ class Run:
                 compiled = torch.compile(reference, dynamic=False)
                 calls["compile"] = lambda: compiled(*inputs.values())
                 compiled(*inputs.values())
+            if self.options.drawn or self.options.case != "full" or self.options.variant != "f32":
+                calls["copy_as_many"] = self.clock.copy_of(moved)
             ceilings = self.clock.ceilings()
             times = self.clock.interleaved({**calls, **{n: c for n, (c, _) in ceilings.items()}}, self.options.samples)
         for kernel in kernels:
