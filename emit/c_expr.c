@@ -238,10 +238,13 @@ static CExpr index_product(CPrinter *p, const IrOp *op, Range result) {
     return c_make(p, C_PREC_MUL, "%s * %s", c_text(p, a, C_PREC_MUL), c_text(p, b, C_PREC_MUL + 1));
 }
 
-/* `/` and `%` truncate: they are floor division for a >= 0, b > 0. */
+/* `/` and `%` truncate: they are floor division for a >= 0, b > 0. What fits an int (the number of a block) is divided by whatever extent
+ * in 32 bits, which takes a device a tenth of the instructions. */
 static CExpr division(CPrinter *p, const IrOp *op, Dtype t) {
     bool divide = op->opcode == IR_FLOORDIV;
     Range x = c_range(p, op->operands[0]), y = c_range(p, op->operands[1]);
+    if (p->dialect->mask == C_CUDA && t == DTYPE_NONE && x.lo >= 0 && range_fits_int(x) && y.lo >= 0 && !range_fits_int(y))
+        return helper_call(p, divide ? C_HELPER_DIV_NEAR : C_HELPER_MOD_NEAR, op);
     bool plain = y.lo > 0 && (x.lo >= 0 || (t != DTYPE_NONE && !dtype_is_signed(t)));
     if (plain) {
         if (t == DTYPE_NONE && range_is_const(y) && y.lo == 1 && divide)

@@ -150,17 +150,26 @@ static LLVMValueRef signed_division(Ptx *p, bool divide, LLVMValueRef a, LLVMVal
     return LLVMBuildSelect(p->b, by_zero, zero, q, "");
 }
 
+/* Of a below 2^32 - 1 by any b >= 0, in 32 bits; by 0 it is 0. */
+static LLVMValueRef near_division(Ptx *p, bool divide, LLVMValueRef a, LLVMValueRef b, Range y) {
+    LLVMTypeRef word = LLVMInt32TypeInContext(p->context), wide = LLVMTypeOf(a);
+    LLVMValueRef most = LLVMConstInt(wide, UINT32_MAX, false), zero = LLVMConstNull(word);
+    if (y.hi > UINT32_MAX) b = LLVMBuildSelect(p->b, LLVMBuildICmp(p->b, LLVMIntULT, b, most, ""), b, most, "");
+    LLVMValueRef n = LLVMBuildTrunc(p->b, a, word, ""), by = LLVMBuildTrunc(p->b, b, word, "");
+    LLVMValueRef by_zero = y.lo > 0 ? NULL : LLVMBuildICmp(p->b, LLVMIntEQ, by, zero, "");
+    if (by_zero) by = LLVMBuildSelect(p->b, by_zero, LLVMConstInt(word, 1, false), by, "");
+    LLVMValueRef q = divide ? LLVMBuildUDiv(p->b, n, by, "") : LLVMBuildURem(p->b, n, by, "");
+    if (by_zero) q = LLVMBuildSelect(p->b, by_zero, zero, q, "");
+    return LLVMBuildZExt(p->b, q, wide, "");
+}
+
 static LLVMValueRef division(Ptx *p, const IrOp *op, LLVMValueRef a, LLVMValueRef b, Dtype t,
                              unsigned width) {
     bool divide = op->opcode == IR_FLOORDIV;
     Range x = ptx_range(p, op->operands[0]), y = ptx_range(p, op->operands[1]);
     bool is_unsigned = !dtype_is_signed(t) || (width == 1 && x.lo >= 0 && y.lo >= 0);
     if (!is_unsigned) return signed_division(p, divide, a, b, t, width);
-    if (width == 1 && dtype_bits(t) == 64 && y.lo > 0 && y.hi <= UINT32_MAX && x.lo >= 0 && x.hi <= UINT32_MAX) {
-        LLVMTypeRef word = LLVMInt32TypeInContext(p->context);
-        LLVMValueRef n = LLVMBuildTrunc(p->b, a, word, ""), by = LLVMBuildTrunc(p->b, b, word, "");
-        return LLVMBuildZExt(p->b, divide ? LLVMBuildUDiv(p->b, n, by, "") : LLVMBuildURem(p->b, n, by, ""), LLVMTypeOf(a), "");
-    }
+    if (width == 1 && dtype_bits(t) == 64 && x.lo >= 0 && x.hi < UINT32_MAX && y.lo >= 0) return near_division(p, divide, a, b, y);
     if (width == 1 && y.lo > 0)
         return divide ? LLVMBuildUDiv(p->b, a, b, "") : LLVMBuildURem(p->b, a, b, "");
     LLVMValueRef by_zero = LLVMBuildICmp(p->b, LLVMIntEQ, b, zero_of(b), "");

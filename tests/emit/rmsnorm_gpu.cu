@@ -1,5 +1,17 @@
 // nvcc -fmad=false -ftz=false -prec-div=true -prec-sqrt=true
 
+// a, b >= 0: division in 32 bits; by 0 it is 0.
+static __host__ __device__ inline int div_near(int a, long long b) {
+    const unsigned int by = b < 0xffffffff ? (unsigned int)b : 0xffffffff;
+    return by == 0 ? 0 : (int)((unsigned int)a / by);
+}
+
+// a, b >= 0: the remainder of a division in 32 bits; by 0 it is 0.
+static __host__ __device__ inline int mod_near(int a, long long b) {
+    const unsigned int by = b < 0xffffffff ? (unsigned int)b : 0xffffffff;
+    return by == 0 ? 0 : (int)((unsigned int)a % by);
+}
+
 static __device__ __forceinline__ float4 load_or(const float4 *at, int mask, float4 other) {
     asm("{\n.reg .pred p;\nsetp.ne.b32 p, %4, 0;\n"
         "@p ld.global.nc.v4.f32 {%0, %1, %2, %3}, [%5];\n}"
@@ -14,8 +26,8 @@ extern "C" __global__ void __launch_bounds__(128)
     const int block = (int)blockIdx.x, block_y = (int)blockIdx.y, lane = (int)threadIdx.x % 32;
     const int warp = (int)threadIdx.x / 32;
     const long long rows = (D1 + 7) / 8;
-    const int b = rows == 0 ? 0 : block / rows;
-    const long long d1 = (long long)(rows == 0 ? 0 : block % rows) * 8 + warp * 2;
+    const int b = div_near(block, rows);
+    const long long d1 = (long long)mod_near(block, rows) * 8 + warp * 2;
     const long long d2 = (long long)block_y * 128 + lane * 4;
     const bool d2_inside = d2 < D2;
     const long long plane = D1 * D2;
