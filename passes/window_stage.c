@@ -3,7 +3,12 @@
  * its threads read it there.
  *
  * An offset is linear in the window's numbers and in the bits of lane and warp. Numbers and bits whose strides are
- * multiples of one step are one axis of the box, where that holds fewer elements than their product. */
+ * multiples of one step are one axis of the box, where that holds fewer elements than their product.
+ *
+ * Skewed boxes: lines that begin anywhere, of tensors that begin at a multiple of 16 bytes, are copied as the whole pieces
+ * that they lie in. A line then stands in the box as many elements behind a multiple of 16 bytes as it does in memory (its
+ * skew, known at the launch), and is read there. What of a first piece lies in front of the line is the line's before: where
+ * a window reads there it is not what stands in the box that counts, but the condition, which is asked again. */
 #include <math.h>
 #include <string.h>
 
@@ -20,7 +25,8 @@ enum {
     MAX_BYTES = 48 << 10, /* of the box: four on a multiprocessor */
     BANKS = 32,
     BANK_BYTES = 4,
-    PIECE_BYTES = 16
+    PIECE_BYTES = 16,
+    SKEWS = 4 /* elements of a piece of a skewed box */
 };
 
 /* A number of the window, or a bit of the thread's. */
@@ -45,6 +51,7 @@ struct WindowStage {
     Axis axes[MAX_AXES];         /* the contiguous one first */
     const Aff *base, *fixed[WINDOW_ATOMS]; /* of the element at index 0 everywhere */
     int64_t piece, shift, pieces; /* elements of an access; in front of a row; accesses of a row */
+    bool skewed;                  /* shift is 0 */
     WindowMemory *memory;
 };
 
@@ -289,17 +296,50 @@ static void choose_pitch(WindowStage *s) {
     set_pitches(s, best);
 }
 
+/* ---- Skewed boxes ---- */
+
+/* Conditions on the index along a line must be on it alone: the columns. */
+static bool columns_alone(const WindowStage *s) {
+    for (unsigned a = 0; a < s->w.atom_count; a++) {
+        int64_t slope = s->axes[0].slope[a];
+        if (!slope) continue;
+        if (slope != 1 && slope != -1) return false;
+        for (unsigned i = 1; i < s->axis_count; i++)
+            if (s->axes[i].slope[a]) return false;
+    }
+    return true;
+}
+
+/* Is a line's skew the same for all threads that read the line of one number? */
+static bool skews_alike(const WindowStage *s, AffFacts *facts) {
+    for (unsigned i = s->w.var_count; i < s->member_count; i++) {
+        const Member *m = &s->members[i];
+        if (m->axis > 0 && m->scale % SKEWS != 0 && !is_multiple(facts, s->axes[m->axis].step, SKEWS)) return false;
+    }
+    return true;
+}
+
+/* May the lines be copied in the pieces that they lie in? */
+static bool can_be_skewed(const WindowStage *s, AffFacts *facts) {
+    const IrFunc *f = s->w.outermost->block->func;
+    return ir_func_attr_int(f, "pointer_align", 1) >= PIECE_BYTES && element_size(s) * SKEWS == PIECE_BYTES &&
+           s->axes[0].step == aff_const(s->w.m->affs, 1) && columns_alone(s) && skews_alike(s, facts);
+}
+
 static void choose_piece(WindowStage *s) {
     const IrFunc *f = s->w.outermost->block->func;
     AffFacts *facts = ir_facts_at(s->w.ctx->scratch, s->w.outermost);
     const IrOp *other = s->w.load->operand_count > 3 ? s->w.load->operands[3]->def : NULL;
     s->piece = ir_func_attr_int(f, "pointer_align", 1) / element_size(s);
-    if (s->w.load->operand_count > 3 && (!other || other->opcode != IR_CONST)) s->piece = 1;
+    bool constant = s->w.load->operand_count <= 3 || (other && other->opcode == IR_CONST);
+    if (!constant) s->piece = 1;
     if (s->axes[0].step != aff_const(s->w.m->affs, 1)) s->piece = 1;
     while (s->piece > 1 && !fits_piece(s, facts, s->piece)) s->piece /= 2;
     if (!is_async(s)) s->piece = 1; /* too narrow for cp.async: element by element */
     if (s->piece <= 1) s->piece = 1, s->shift = 0;
-    s->pieces = (s->axes[0].extent + s->shift + s->piece - 1) / s->piece;
+    s->skewed = s->piece == 1 && constant && can_be_skewed(s, facts);
+    if (s->skewed) s->piece = SKEWS;
+    s->pieces = (s->axes[0].extent + (s->skewed ? SKEWS - 1 : s->shift) + s->piece - 1) / s->piece;
     choose_pitch(s);
 }
 
@@ -437,12 +477,34 @@ static IrValue *all_inside(const WindowStage *s, IrBuilder *b) {
         }
         const Aff *least = s->fixed[a];
         for (unsigned i = 0; i < s->axis_count; i++) {
-            int64_t low = i ? 0 : -s->shift, high = i ? s->axes[i].extent - 1 : s->pieces * s->piece - s->shift - 1;
+            int64_t before = s->skewed ? SKEWS - 1 : s->shift;
+            int64_t low = i ? 0 : -before, high = i ? s->axes[i].extent - 1 : s->pieces * s->piece - s->shift - 1;
             least = aff_add(c, least, aff_const(c, s->axes[i].slope[a] * (s->axes[i].slope[a] < 0 ? high : low)));
         }
         all = and_of(b, all, at_least_zero(b, ir_aff_emit(b, least)));
     }
     return all;
+}
+
+/* Skewed: the conditions on the line, and on the last element of the piece where it may lie in front of the line; *left: so many
+ * of its elements are not behind the line's end, by the least of these, null: all. index[0]: of the first one. */
+static IrValue *skewed_mask_at(const WindowStage *s, IrBuilder *outer, IrBuilder *b, IrValue *const *index, IrValue **left) {
+    IrValue *mask = NULL;
+    *left = NULL;
+    for (unsigned a = 0; a < s->w.atom_count; a++) {
+        if (s->w.atoms[a].other) {
+            mask = and_of(b, mask, s->w.atoms[a].other);
+            continue;
+        }
+        int64_t columns = s->axes[0].slope[a];
+        const Aff *fixed = aff_add(s->w.m->affs, s->fixed[a], aff_const(s->w.m->affs, columns > 0 ? SKEWS - 1 : columns < 0 ? 1 : 0));
+        IrValue *at = ir_aff_emit(outer, fixed);
+        for (unsigned i = 0; i < s->axis_count; i++)
+            if (s->axes[i].slope[a]) at = add(b, at, times(b, index[i], s->axes[i].slope[a]));
+        if (columns < 0) *left = *left ? ir_binary(b, IR_MIN, *left, at) : at;
+        else mask = and_of(b, mask, at_least_zero(b, at));
+    }
+    return mask;
 }
 
 /* The conditions at the first element of a piece. */
@@ -486,7 +548,8 @@ static void store_shared(const WindowStage *s, IrBuilder *b, IrValue *value, IrV
     ir_attr_set_int(store, "align", (int64_t)value->type->width * element_size(s));
 }
 
-static void copy_piece(const WindowStage *s, IrBuilder *b, IrValue *from, IrValue *to, IrValue *mask) {
+/* left: so many elements are there, at most; null: all. */
+static void copy_piece(const WindowStage *s, IrBuilder *b, IrValue *from, IrValue *to, IrValue *mask, IrValue *left) {
     int64_t bytes = s->piece * element_size(s);
     IrValue *tensor = s->w.load->operands[0];
     if (!is_async(s)) { /* too narrow for cp.async */
@@ -500,6 +563,10 @@ static void copy_piece(const WindowStage *s, IrBuilder *b, IrValue *from, IrValu
     }
     IrBuilder in = *b;
     IrValue *valid = ir_const_index(b, bytes);
+    if (left) {
+        IrValue *least = ir_binary(b, IR_MIN, left, ir_const_index(b, s->piece));
+        valid = times(b, ir_binary(b, IR_MAX, least, ir_const_index(b, 0)), element_size(s));
+    }
     if (mask && pads_zeros(s)) {
         valid = ir_select(b, mask, valid, ir_const_index(b, 0));
         mask = NULL;
@@ -566,15 +633,24 @@ static void fill(const WindowStage *s, IrBuilder *b, bool masked) {
     if (d.down * d.across < threads) need = and_of(&in, need, ir_binary(&in, IR_LT, row, ir_const_index(&in, d.down)));
     if (s->lines) need = and_of(&in, need, ir_binary(&in, IR_LT, index[s->members[s->w.var_count - 1].axis], s->lines));
     AffCtx *c = s->w.m->affs;
-    IrValue *from = ir_aff_emit(&outer, aff_sub(c, s->base, aff_const(c, s->shift))), *to = s->place;
-    for (unsigned i = 0; i < s->axis_count; i++) {
+    IrValue *from = ir_aff_emit(&outer, aff_sub(c, s->base, aff_const(c, s->shift))), *to = s->place, *left = NULL, *mask = NULL;
+    if (s->skewed) { /* the pieces of its line begin at or in front of it */
+        IrValue *line = from;
+        for (unsigned i = 1; i < s->axis_count; i++) line = add(&in, line, ir_binary(&in, IR_MUL, index[i], ir_aff_emit(&outer, s->axes[i].step)));
+        IrValue *skew = ir_binary(&in, IR_AND, line, ir_const_index(&in, SKEWS - 1)), *own = index[0];
+        for (unsigned i = 0; i < s->axis_count; i++) to = add(&in, to, times(&in, index[i], s->axes[i].pitch));
+        index[0] = ir_binary(&in, IR_SUB, own, skew);
+        from = ir_binary(&in, IR_ADD, line, index[0]);
+        if (masked) mask = skewed_mask_at(s, &outer, &in, index, &left);
+    }
+    for (unsigned i = 0; i < s->axis_count && !s->skewed; i++) {
         from = add(&in, from, ir_binary(&in, IR_MUL, index[i], ir_aff_emit(&outer, s->axes[i].step)));
         to = add(&in, to, times(&in, index[i], s->axes[i].pitch));
     }
-    IrValue *mask = masked ? mask_at(s, &outer, &in, index) : NULL;
+    if (masked && !s->skewed) mask = mask_at(s, &outer, &in, index);
     IrBuilder at = in;
     if (need) at = ir_builder_at_end(ir_op_create(&in, IR_IF, 1, &need, 0, NULL)->regions[0]);
-    copy_piece(s, &at, from, to, mask);
+    copy_piece(s, &at, from, to, mask, left);
     if (need) ir_yield(&at, 0, NULL);
     ir_yield(&in, 0, NULL);
     if (looped) ir_yield(&around, 0, NULL);
@@ -721,11 +797,66 @@ static int64_t words_of(const WindowStage *s, const Window *inner, IrValue *at, 
     return s->pieces * s->piece % width ? 1 : width;
 }
 
+/* Of reading a skewed box: where the line of the fragment's index 0 lies in memory, which is less than a number of pieces off. */
+static IrValue *line_of(WindowStage *s, IrBuilder *b, const Window *inner, IrValue *line, const int *along, const int64_t *weight) {
+    AffCtx *c = s->w.m->affs;
+    const Aff *base = at_thread(s, inner->base, 0, 0); /* never null: the plan has asked it of the same window */
+    int64_t column = s->axes[0].start;
+    for (unsigned a = 0; a < inner->axis_count; a++) base = aff_sub(c, base, aff_mul(c, inner->axes[a].stride, aff_const(c, inner->axes[a].start)));
+    IrValue *at = ir_aff_emit(b, base);
+    for (unsigned i = 0; i < s->w.var_count; i++) {
+        const Member *m = &s->members[i];
+        if (m->axis != 0) continue;
+        const WindowVar *v = &s->w.vars[i];
+        if (i < inner->var_count) continue;
+        at = ir_binary(b, IR_SUB, at, times(b, v->value ? v->value : line, m->scale));
+        column -= v->first * m->scale;
+    }
+    for (unsigned a = 0; a < inner->axis_count; a++)
+        if (along[a] == 0) column -= inner->axes[a].start * weight[a];
+    return ir_binary(b, IR_SUB, at, ir_const_index(b, column));
+}
+
+/* The skew of the line that the fragment's indices lie in. along[a]: the axis of the box that a's are along. */
+static IrValue *skew_at(IrBuilder *outer, IrBuilder *b, const Window *inner, IrValue *first, IrValue *const *index, const int *along) {
+    IrValue *at = first;
+    for (unsigned a = 0; a < inner->axis_count; a++) {
+        if (along[a] <= 0) continue;
+        IrValue *turn = ir_binary(b, IR_MOD, index[a], ir_const_index(b, SKEWS));
+        at = add(b, at, ir_binary(b, IR_MUL, turn, ir_aff_emit(outer, inner->axes[a].stride)));
+    }
+    return ir_binary(b, IR_AND, at, ir_const_index(b, SKEWS - 1));
+}
+
+/* What a piece has in front of its line, or behind it where no zeros are asked for, was copied with it. */
+static IrValue *column_mask(const WindowStage *s, IrBuilder *outer, IrBuilder *b, const Window *inner, IrValue *const *index) {
+    AffCtx *c = s->w.m->affs;
+    IrValue *mask = NULL;
+    for (unsigned a = 0; a < s->w.atom_count; a++) {
+        int64_t columns = s->axes[0].slope[a];
+        const WindowAtom *atom = &inner->atoms[a];
+        if (!columns || (columns < 0 && pads_zeros(s))) continue;
+        IrValue *holds = atom->other;
+        if (!holds) {
+            const Aff *fixed = atom->fixed;
+            for (unsigned i = 0; i < inner->axis_count; i++) fixed = aff_sub(c, fixed, aff_const(c, atom->held[i] * inner->axes[i].start));
+            IrValue *at = ir_aff_emit(outer, fixed);
+            for (unsigned i = 0; i < inner->axis_count; i++)
+                if (atom->held[i]) at = add(b, at, times(b, index[i], atom->held[i]));
+            holds = at_least_zero(b, at);
+        }
+        mask = and_of(b, mask, holds);
+    }
+    return mask;
+}
+
 IrValue *window_stage_read(WindowStage *s, const Window *inner, IrValue *box, IrValue *line) {
     IrBuilder outer = ir_builder_before(inner->outermost);
     outer.span = inner->map->span;
     unsigned vars = s->w.var_count;
     int64_t fixed = s->shift, extents[WINDOW_VARS], weight[WINDOW_VARS] = {0};
+    int along[WINDOW_VARS];
+    for (unsigned a = 0; a < WINDOW_VARS; a++) along[a] = -1;
     for (unsigned i = 0; i < s->axis_count; i++) fixed += s->axes[i].start * s->axes[i].pitch;
     IrValue *at = thread_part(s, &outer, place_in_ring(s, &outer, box), s->lane, vars, LANE_BITS);
     at = thread_part(s, &outer, at, s->warp, vars + LANE_BITS, s->warp_bits);
@@ -739,6 +870,7 @@ IrValue *window_stage_read(WindowStage *s, const Window *inner, IrValue *box, Ir
             fixed -= v->first * each;
         } else if (inner->vars[i].axis >= 0) {
             weight[inner->vars[i].axis] = each / inner->vars[i].scale;
+            along[inner->vars[i].axis] = m->axis;
         }
     }
     for (unsigned a = 0; a < inner->axis_count; a++) {
@@ -748,6 +880,7 @@ IrValue *window_stage_read(WindowStage *s, const Window *inner, IrValue *box, Ir
     at = add(&outer, at, ir_const_index(&outer, fixed));
     int bit = conflicting_bit(s), swap = bit < 0 ? -1 : swapped_axis(inner, weight);
     IrValue *step = swap < 0 ? NULL : times(&outer, bits_of(&outer, s->lane, (unsigned)bit, 1, LANE_BITS), weight[swap]);
+    IrValue *first = s->skewed ? line_of(s, &outer, inner, line, along, weight) : NULL;
     const IrType *scalar = inner->load->results[0].type, *element = scalar;
     unsigned last = inner->axis_count - 1;
     int64_t width = swap < 0 && weight[last] == 1 ? words_of(s, inner, at, extents[last], weight) : 1;
@@ -760,14 +893,24 @@ IrValue *window_stage_read(WindowStage *s, const Window *inner, IrValue *box, Ir
     IrOp *map = ir_map(&outer, inner->axis_count, extents, 1, &type);
     IrBuilder in = ir_builder_at_end(map->regions[0]);
     in.span = outer.span;
+    outer.before = map;
+    IrValue *index[WINDOW_VARS], *mask = NULL;
     for (unsigned a = 0; a < inner->axis_count; a++) {
+        index[a] = map->regions[0]->args[a];
         at = add(&in, at, times(&in, map->regions[0]->args[a], a == last ? width * weight[a] : weight[a]));
-        if ((int)a == swap) at = add(&in, at, swapped(&in, map->regions[0]->args[a], extents[a], step));
+        if ((int)a != swap) continue;
+        at = add(&in, at, swapped(&in, map->regions[0]->args[a], extents[a], step));
+        if (s->skewed) index[a] = add(&in, index[a], swapped(&in, index[a], extents[a], bits_of(&outer, s->lane, (unsigned)bit, 1, LANE_BITS)));
+    }
+    if (s->skewed) {
+        at = add(&in, at, skew_at(&outer, &in, inner, first, index, along));
+        mask = column_mask(s, &outer, &in, inner, index);
     }
     IrValue *operands[2] = {s->shared, at};
     IrOp *load = ir_op_create(&in, IR_MEM_LOAD, 2, operands, 1, &element);
     ir_attr_set_int(load, "align", width * element_size(s));
     IrValue *value = ir_result(load, 0);
+    if (mask) value = ir_select(&in, mask, value, other_of(s, &in, 1));
     ir_yield(&in, 1, &value);
     return ir_result(map, 0);
 }
