@@ -139,6 +139,7 @@ static void add_skewed_version(PassContext *ctx, IrFunc *f, const char *name, co
     if (!SKEWED || !asked || a->narrow || count_versions(f) >= MAX_VERSIONS) return;
     IrFunc *skewed = ir_func_clone(f, arena_printf(ctx->module->arena, "%s_skewed", name));
     ir_func_attr_set_int(skewed, "vector_bytes", 1);
+    ir_func_attr_set_int(skewed, "skewed", 0);
     ir_func_attr_set_int(skewed, "pointer_align", 16);
 }
 

@@ -379,6 +379,14 @@ static int64_t box_elements(const WindowStage *s) {
 
 /* ---- Whether ---- */
 
+/* The same, copied element by element: at the edges of a tensor pieces of a skewed box would have what is beside it. */
+static WindowStage elements_of(const WindowStage *s) {
+    WindowStage alone = *s;
+    alone.piece = 1;
+    alone.pieces = s->axes[0].extent;
+    return alone;
+}
+
 bool window_stage_has_lines(const WindowStage *s) {
     unsigned last = s->w.var_count - 1;
     const Member *lines = &s->members[last];
@@ -434,7 +442,8 @@ WindowStage *window_stage_plan(const Window *w, int64_t each, WindowMemory *memo
     choose_piece(s);
     int64_t elements = box_elements(s), bytes = elements * element_size(s);
     bool often = each * 32 * warps >= (has_neighbours(s) ? 1 : OFTEN) * elements || s->memory->ahead;
-    return often && bytes <= MAX_BYTES && has_room(s, f, bytes) && boxes_of(s, deal_of(s)) <= MAX_PIECES ? s : NULL;
+    WindowStage alone = s->skewed && !s->memory->ahead ? elements_of(s) : *s; /* of the most pieces */
+    return often && bytes <= MAX_BYTES && has_room(s, f, bytes) && boxes_of(&alone, deal_of(&alone)) <= MAX_PIECES ? s : NULL;
 }
 
 /* ---- The code ---- */
@@ -486,9 +495,16 @@ static IrValue *all_inside(const WindowStage *s, IrBuilder *b) {
     return all;
 }
 
+/* At least low, at most high, in 32 bits: where that does not change from copy to copy, what is made of it there is cheap. */
+static IrValue *clamped(const WindowStage *s, IrBuilder *b, IrValue *v, int64_t low, int64_t high) {
+    v = ir_binary(b, IR_MAX, ir_binary(b, IR_MIN, v, ir_const_index(b, high)), ir_const_index(b, low));
+    return ir_cast(b, v, ir_type_scalar(s->w.m, DTYPE_I32));
+}
+
 /* Skewed: the conditions on the line, and on the last element of the piece where it may lie in front of the line; *left: so many
- * of its elements are not behind the line's end, by the least of these, null: all. index[0]: of the first one. */
-static IrValue *skewed_mask_at(const WindowStage *s, IrBuilder *outer, IrBuilder *b, IrValue *const *index, IrValue **left) {
+ * of its elements, and of those that the skew moves in front of it, are not behind the line's end, null: all. index[0]: of the first one,
+ * but for the skew. */
+static IrValue *skewed_mask_at(const WindowStage *s, IrBuilder *outer, IrBuilder *b, IrValue *const *index, IrValue *skew, IrValue **left) {
     IrValue *mask = NULL;
     *left = NULL;
     for (unsigned a = 0; a < s->w.atom_count; a++) {
@@ -501,10 +517,20 @@ static IrValue *skewed_mask_at(const WindowStage *s, IrBuilder *outer, IrBuilder
         IrValue *at = ir_aff_emit(outer, fixed);
         for (unsigned i = 0; i < s->axis_count; i++)
             if (s->axes[i].slope[a]) at = add(b, at, times(b, index[i], s->axes[i].slope[a]));
+        if (columns > 0) at = ir_binary(b, IR_SUB, at, skew);
         if (columns < 0) *left = *left ? ir_binary(b, IR_MIN, *left, at) : at;
         else mask = and_of(b, mask, at_least_zero(b, at));
     }
+    if (*left) *left = clamped(s, b, *left, 1 - SKEWS, SKEWS);
     return mask;
+}
+
+/* Of a piece of a skewed box. */
+static IrValue *valid_bytes(const WindowStage *s, IrBuilder *b, IrValue *left, IrValue *skew) {
+    const IrType *type = left->type;
+    IrValue *n = ir_binary(b, IR_ADD, left, ir_cast(b, skew, type));
+    n = ir_binary(b, IR_MAX, ir_binary(b, IR_MIN, n, ir_const_int(b, type, SKEWS)), ir_const_int(b, type, 0));
+    return ir_cast(b, ir_binary(b, IR_MUL, n, ir_const_int(b, type, element_size(s))), ir_type_index(s->w.m));
 }
 
 /* The conditions at the first element of a piece. */
@@ -548,8 +574,8 @@ static void store_shared(const WindowStage *s, IrBuilder *b, IrValue *value, IrV
     ir_attr_set_int(store, "align", (int64_t)value->type->width * element_size(s));
 }
 
-/* left: so many elements are there, at most; null: all. */
-static void copy_piece(const WindowStage *s, IrBuilder *b, IrValue *from, IrValue *to, IrValue *mask, IrValue *left) {
+/* valid: so many bytes are there; null: all. */
+static void copy_piece(const WindowStage *s, IrBuilder *b, IrValue *from, IrValue *to, IrValue *mask, IrValue *valid) {
     int64_t bytes = s->piece * element_size(s);
     IrValue *tensor = s->w.load->operands[0];
     if (!is_async(s)) { /* too narrow for cp.async */
@@ -562,11 +588,7 @@ static void copy_piece(const WindowStage *s, IrBuilder *b, IrValue *from, IrValu
         return;
     }
     IrBuilder in = *b;
-    IrValue *valid = ir_const_index(b, bytes);
-    if (left) {
-        IrValue *least = ir_binary(b, IR_MIN, left, ir_const_index(b, s->piece));
-        valid = times(b, ir_binary(b, IR_MAX, least, ir_const_index(b, 0)), element_size(s));
-    }
+    if (!valid) valid = ir_const_index(b, bytes);
     if (mask && pads_zeros(s)) {
         valid = ir_select(b, mask, valid, ir_const_index(b, 0));
         mask = NULL;
@@ -633,15 +655,17 @@ static void fill(const WindowStage *s, IrBuilder *b, bool masked) {
     if (d.down * d.across < threads) need = and_of(&in, need, ir_binary(&in, IR_LT, row, ir_const_index(&in, d.down)));
     if (s->lines) need = and_of(&in, need, ir_binary(&in, IR_LT, index[s->members[s->w.var_count - 1].axis], s->lines));
     AffCtx *c = s->w.m->affs;
-    IrValue *from = ir_aff_emit(&outer, aff_sub(c, s->base, aff_const(c, s->shift))), *to = s->place, *left = NULL, *mask = NULL;
-    if (s->skewed) { /* the pieces of its line begin at or in front of it */
-        IrValue *line = from;
+    IrValue *from = ir_aff_emit(&outer, aff_sub(c, s->base, aff_const(c, s->shift))), *to = s->place, *mask = NULL, *valid = NULL;
+    if (s->skewed) { /* the pieces of its line begin at or in front of it, its elements behind that */
+        IrValue *line = from, *left = NULL;
         for (unsigned i = 1; i < s->axis_count; i++) line = add(&in, line, ir_binary(&in, IR_MUL, index[i], ir_aff_emit(&outer, s->axes[i].step)));
-        IrValue *skew = ir_binary(&in, IR_AND, line, ir_const_index(&in, SKEWS - 1)), *own = index[0];
+        IrValue *skew = ir_binary(&in, IR_AND, line, ir_const_index(&in, SKEWS - 1));
         for (unsigned i = 0; i < s->axis_count; i++) to = add(&in, to, times(&in, index[i], s->axes[i].pitch));
-        index[0] = ir_binary(&in, IR_SUB, own, skew);
-        from = ir_binary(&in, IR_ADD, line, index[0]);
-        if (masked) mask = skewed_mask_at(s, &outer, &in, index, &left);
+        bool alone = s->piece == 1;
+        from = ir_binary(&in, IR_ADD, line, alone ? index[0] : ir_binary(&in, IR_SUB, index[0], skew));
+        if (alone) to = add(&in, to, skew);
+        if (masked) mask = alone ? mask_at(s, &outer, &in, index) : skewed_mask_at(s, &outer, &in, index, skew, &left);
+        valid = left ? valid_bytes(s, &in, left, skew) : NULL;
     }
     for (unsigned i = 0; i < s->axis_count && !s->skewed; i++) {
         from = add(&in, from, ir_binary(&in, IR_MUL, index[i], ir_aff_emit(&outer, s->axes[i].step)));
@@ -650,7 +674,7 @@ static void fill(const WindowStage *s, IrBuilder *b, bool masked) {
     if (masked && !s->skewed) mask = mask_at(s, &outer, &in, index);
     IrBuilder at = in;
     if (need) at = ir_builder_at_end(ir_op_create(&in, IR_IF, 1, &need, 0, NULL)->regions[0]);
-    copy_piece(s, &at, from, to, mask, left);
+    copy_piece(s, &at, from, to, mask, valid);
     if (need) ir_yield(&at, 0, NULL);
     ir_yield(&in, 0, NULL);
     if (looped) ir_yield(&around, 0, NULL);
@@ -674,6 +698,7 @@ static bool take_memory(WindowStage *s, IrFunc *f, IrBuilder *b, int64_t boxes) 
     ir_attr_set_int(pointer, "bytes", bytes);
     ir_attr_set_str(pointer, "name", "window");
     s->shared = ir_result(pointer, 0);
+    if (s->skewed) ir_func_attr_set_int(f, "skewed", 1);
     return again;
 }
 
@@ -688,7 +713,8 @@ static void fill_box(const WindowStage *s, IrBuilder *b) {
     for (unsigned r = 0; r < 2; r++) {
         IrBuilder in = ir_builder_at_end(branch->regions[r]);
         in.span = b->span;
-        fill(s, &in, r == 1);
+        WindowStage edge = elements_of(s);
+        fill(r && s->skewed ? &edge : s, &in, r == 1);
         ir_yield(&in, 0, NULL);
     }
 }
@@ -902,10 +928,8 @@ IrValue *window_stage_read(WindowStage *s, const Window *inner, IrValue *box, Ir
         at = add(&in, at, swapped(&in, map->regions[0]->args[a], extents[a], step));
         if (s->skewed) index[a] = add(&in, index[a], swapped(&in, index[a], extents[a], bits_of(&outer, s->lane, (unsigned)bit, 1, LANE_BITS)));
     }
-    if (s->skewed) {
-        at = add(&in, at, skew_at(&outer, &in, inner, first, index, along));
-        mask = column_mask(s, &outer, &in, inner, index);
-    }
+    if (s->skewed) at = add(&in, at, skew_at(&outer, &in, inner, first, index, along));
+    if (s->skewed && s->memory->ahead) mask = column_mask(s, &outer, &in, inner, index);
     IrValue *operands[2] = {s->shared, at};
     IrOp *load = ir_op_create(&in, IR_MEM_LOAD, 2, operands, 1, &element);
     ir_attr_set_int(load, "align", width * element_size(s));
