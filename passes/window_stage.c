@@ -851,7 +851,9 @@ static IrValue *skew_at(IrBuilder *outer, IrBuilder *b, const Window *inner, IrV
         IrValue *turn = ir_binary(b, IR_MOD, index[a], ir_const_index(b, SKEWS));
         at = add(b, at, ir_binary(b, IR_MUL, turn, ir_aff_emit(outer, inner->axes[a].stride)));
     }
-    return ir_binary(b, IR_AND, at, ir_const_index(b, SKEWS - 1));
+    IrValue *skew = ir_binary(b, IR_AND, at, ir_const_index(b, SKEWS - 1));
+    if (!skew->name) skew->name = "skew";
+    return skew;
 }
 
 /* What a piece has in front of its line, or behind it where no zeros are asked for, was copied with it. */
