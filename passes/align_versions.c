@@ -6,7 +6,8 @@
  *         four versions: what is beyond them reads and writes single elements only. A version that already
  *         says its vector_bytes gets the guard alone. Of windows' elements, of which every other begins beside a boundary,
  *         the guard is of the loads alone, since those of a block may be staged together, where neighbours' windows share
- *         elements along the last axis; else single elements are read and written only. Where a warpgroup multiplies, a version
+ *         elements along the last axis, and where a case has rows of another length a version between asks for pointers alone, for boxes
+ *         of whole pieces (window_stage.c); else single elements are read and written only. Where a warpgroup multiplies, a version
  *         between asks it of the factors' tensors alone: what else it reads and writes goes in the pieces that are known to
  *         be aligned. Of tensors of one axis a version between takes all tiles but the last one whole, at any extent, where a case
  *         asks for such an extent.
