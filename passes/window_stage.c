@@ -5,55 +5,11 @@
  * An offset is linear in the window's numbers and in the bits of lane and warp. Numbers and bits whose strides are
  * multiples of one step are one axis of the box, where that holds fewer elements than their product.
  *
- * Skewed boxes: lines that begin anywhere, of tensors that begin at a multiple of 16 bytes, are copied as the whole pieces
- * that they lie in. A line then stands in the box as many elements behind a multiple of 16 bytes as it does in memory (its
- * skew, known at the launch), and is read there. What of a first piece lies in front of the line is the line's before: where
- * a window reads there it is not what stands in the box that counts, but the condition, which is asked again. */
+ * Lines that begin anywhere: window_skew.c. */
 #include <math.h>
 #include <string.h>
 
-#include "window_internal.h"
-
-enum {
-    LANE_BITS = 5,
-    WARP_BITS = 5,
-    MAX_MEMBERS = WINDOW_VARS + LANE_BITS + WARP_BITS,
-    MAX_AXES = 4,        /* of the box */
-    MAX_STEP = 3,        /* of its contiguous one: a sector has two elements of these */
-    MAX_PIECES = 32,     /* that a thread loads */
-    OFTEN = 3,           /* each element is loaded, where boxes are worth it */
-    MAX_BYTES = 48 << 10, /* of the box: four on a multiprocessor */
-    BANKS = 32,
-    BANK_BYTES = 4,
-    PIECE_BYTES = 16,
-    SKEWS = 4 /* elements of a piece of a skewed box */
-};
-
-/* A number of the window, or a bit of the thread's. */
-typedef struct {
-    const Aff *stride;
-    int64_t count, scale, slope[WINDOW_ATOMS];
-    int axis; /* -1: nothing changes with it */
-} Member;
-
-typedef struct {
-    const Aff *step;
-    int64_t extent, start, pitch; /* start: the index at all numbers 0 */
-    int64_t slope[WINDOW_ATOMS];
-} Axis;
-
-struct WindowStage {
-    Window w;
-    IrValue *lane, *warp, *shared, *place; /* place: where in `shared` the box begins; null: in front */
-    IrValue *lines;                        /* of the last variable so many are copied; null: all */
-    unsigned warp_bits, member_count, axis_count;
-    Member members[MAX_MEMBERS]; /* the window's variables, bits of lane, bits of warp */
-    Axis axes[MAX_AXES];         /* the contiguous one first */
-    const Aff *base, *fixed[WINDOW_ATOMS]; /* of the element at index 0 everywhere */
-    int64_t piece, shift, pieces; /* elements of an access; in front of a row; accesses of a row */
-    bool skewed;                  /* shift is 0 */
-    WindowMemory *memory;
-};
+#include "window_stage.h"
 
 /* ---- Threads ---- */
 
@@ -75,7 +31,7 @@ static const Aff *thread_leaf(void *ctx, const Aff *leaf) {
     return NULL;
 }
 
-static const Aff *at_thread(WindowStage *s, const Aff *e, int64_t lane, int64_t warp) {
+const Aff *window_at_thread(WindowStage *s, const Aff *e, int64_t lane, int64_t warp) {
     Thread t = {s, lane, warp, false};
     e = aff_substitute(s->w.m->affs, e, thread_leaf, &t);
     return t.foreign || e->kind == AFF_OVERFLOW ? NULL : e;
@@ -85,10 +41,10 @@ static const Aff *at_thread(WindowStage *s, const Aff *e, int64_t lane, int64_t 
 static bool over_threads(WindowStage *s, const Aff *e, const Aff **base, const Aff **slopes) {
     AffCtx *c = s->w.m->affs;
     int64_t warps = (int64_t)1 << s->warp_bits;
-    *base = at_thread(s, e, 0, 0);
+    *base = window_at_thread(s, e, 0, 0);
     for (unsigned i = 0; *base && i < LANE_BITS + s->warp_bits; i++) {
         bool lane = i < LANE_BITS;
-        const Aff *moved = at_thread(s, e, lane ? 1 << i : 0, lane ? 0 : 1 << (i - LANE_BITS));
+        const Aff *moved = window_at_thread(s, e, lane ? 1 << i : 0, lane ? 0 : 1 << (i - LANE_BITS));
         if (!moved) return false;
         slopes[i] = aff_sub(c, moved, *base);
     }
@@ -97,7 +53,7 @@ static bool over_threads(WindowStage *s, const Aff *e, const Aff **base, const A
         const Aff *sum = *base;
         for (unsigned i = 0; i < LANE_BITS + s->warp_bits; i++)
             if (thread >> i & 1) sum = aff_add(c, sum, slopes[i]);
-        if (at_thread(s, e, thread % 32, thread / 32) != sum) return false;
+        if (window_at_thread(s, e, thread % 32, thread / 32) != sum) return false;
     }
     return *base;
 }
@@ -232,10 +188,6 @@ static void to_corner(WindowStage *s) {
 
 /* ---- Pieces ---- */
 
-static int64_t element_size(const WindowStage *s) { return (int64_t)dtype_size(s->w.load->results[0].type->dtype); }
-
-static bool is_multiple(AffFacts *facts, const Aff *e, int64_t n) { return aff_known_divisor(facts, e, n) % n == 0; }
-
 /* Are the conditions the same for all elements of a piece? */
 static bool alike(const WindowStage *s, AffFacts *facts, int64_t piece, int64_t shift) {
     AffCtx *c = s->w.m->affs;
@@ -296,36 +248,6 @@ static void choose_pitch(WindowStage *s) {
     set_pitches(s, best);
 }
 
-/* ---- Skewed boxes ---- */
-
-/* Conditions on the index along a line must be on it alone: the columns. */
-static bool columns_alone(const WindowStage *s) {
-    for (unsigned a = 0; a < s->w.atom_count; a++) {
-        int64_t slope = s->axes[0].slope[a];
-        if (!slope) continue;
-        if (slope != 1 && slope != -1) return false;
-        for (unsigned i = 1; i < s->axis_count; i++)
-            if (s->axes[i].slope[a]) return false;
-    }
-    return true;
-}
-
-/* Is a line's skew the same for all threads that read the line of one number? */
-static bool skews_alike(const WindowStage *s, AffFacts *facts) {
-    for (unsigned i = s->w.var_count; i < s->member_count; i++) {
-        const Member *m = &s->members[i];
-        if (m->axis > 0 && m->scale % SKEWS != 0 && !is_multiple(facts, s->axes[m->axis].step, SKEWS)) return false;
-    }
-    return true;
-}
-
-/* May the lines be copied in the pieces that they lie in? */
-static bool can_be_skewed(const WindowStage *s, AffFacts *facts) {
-    const IrFunc *f = s->w.outermost->block->func;
-    return ir_func_attr_int(f, "pointer_align", 1) >= PIECE_BYTES && element_size(s) * SKEWS == PIECE_BYTES &&
-           s->axes[0].step == aff_const(s->w.m->affs, 1) && columns_alone(s) && skews_alike(s, facts);
-}
-
 static void choose_piece(WindowStage *s) {
     const IrFunc *f = s->w.outermost->block->func;
     AffFacts *facts = ir_facts_at(s->w.ctx->scratch, s->w.outermost);
@@ -337,7 +259,7 @@ static void choose_piece(WindowStage *s) {
     while (s->piece > 1 && !fits_piece(s, facts, s->piece)) s->piece /= 2;
     if (!is_async(s)) s->piece = 1; /* too narrow for cp.async: element by element */
     if (s->piece <= 1) s->piece = 1, s->shift = 0;
-    s->skewed = s->piece == 1 && constant && can_be_skewed(s, facts);
+    s->skewed = s->piece == 1 && constant && window_may_skew(s, facts);
     if (s->skewed) s->piece = SKEWS;
     s->pieces = (s->axes[0].extent + (s->skewed ? SKEWS - 1 : s->shift) + s->piece - 1) / s->piece;
     choose_pitch(s);
@@ -448,14 +370,6 @@ WindowStage *window_stage_plan(const Window *w, int64_t each, WindowMemory *memo
 
 /* ---- The code ---- */
 
-static IrValue *add(IrBuilder *b, IrValue *a, IrValue *c) { return a ? ir_binary(b, IR_ADD, a, c) : c; }
-
-static IrValue *times(IrBuilder *b, IrValue *a, int64_t k) { return ir_binary(b, IR_MUL, a, ir_const_index(b, k)); }
-
-static IrValue *and_of(IrBuilder *b, IrValue *a, IrValue *c) { return a ? ir_binary(b, IR_AND, a, c) : c; }
-
-static IrValue *at_least_zero(IrBuilder *b, IrValue *v) { return ir_binary(b, IR_LE, ir_const_index(b, 0), v); }
-
 /* Bits [first, first + count) of a value of `all` bits. */
 static IrValue *bits_of(IrBuilder *b, IrValue *v, unsigned first, unsigned count, unsigned all) {
     if (first) v = ir_binary(b, IR_SHR, v, ir_const_index(b, first));
@@ -495,44 +409,6 @@ static IrValue *all_inside(const WindowStage *s, IrBuilder *b) {
     return all;
 }
 
-/* At least low, at most high, in 32 bits: where that does not change from copy to copy, what is made of it there is cheap. */
-static IrValue *clamped(const WindowStage *s, IrBuilder *b, IrValue *v, int64_t low, int64_t high) {
-    v = ir_binary(b, IR_MAX, ir_binary(b, IR_MIN, v, ir_const_index(b, high)), ir_const_index(b, low));
-    return ir_cast(b, v, ir_type_scalar(s->w.m, DTYPE_I32));
-}
-
-/* Skewed: the conditions on the line, and on the last element of the piece where it may lie in front of the line; *left: so many
- * of its elements, and of those that the skew moves in front of it, are not behind the line's end, null: all. index[0]: of the first one,
- * but for the skew. */
-static IrValue *skewed_mask_at(const WindowStage *s, IrBuilder *outer, IrBuilder *b, IrValue *const *index, IrValue *skew, IrValue **left) {
-    IrValue *mask = NULL;
-    *left = NULL;
-    for (unsigned a = 0; a < s->w.atom_count; a++) {
-        if (s->w.atoms[a].other) {
-            mask = and_of(b, mask, s->w.atoms[a].other);
-            continue;
-        }
-        int64_t columns = s->axes[0].slope[a];
-        const Aff *fixed = aff_add(s->w.m->affs, s->fixed[a], aff_const(s->w.m->affs, columns > 0 ? SKEWS - 1 : columns < 0 ? 1 : 0));
-        IrValue *at = ir_aff_emit(outer, fixed);
-        for (unsigned i = 0; i < s->axis_count; i++)
-            if (s->axes[i].slope[a]) at = add(b, at, times(b, index[i], s->axes[i].slope[a]));
-        if (columns > 0) at = ir_binary(b, IR_SUB, at, skew);
-        if (columns < 0) *left = *left ? ir_binary(b, IR_MIN, *left, at) : at;
-        else mask = and_of(b, mask, at_least_zero(b, at));
-    }
-    if (*left) *left = clamped(s, b, *left, 1 - SKEWS, SKEWS);
-    return mask;
-}
-
-/* Of a piece of a skewed box. */
-static IrValue *valid_bytes(const WindowStage *s, IrBuilder *b, IrValue *left, IrValue *skew) {
-    const IrType *type = left->type;
-    IrValue *n = ir_binary(b, IR_ADD, left, ir_cast(b, skew, type));
-    n = ir_binary(b, IR_MAX, ir_binary(b, IR_MIN, n, ir_const_int(b, type, SKEWS)), ir_const_int(b, type, 0));
-    return ir_cast(b, ir_binary(b, IR_MUL, n, ir_const_int(b, type, element_size(s))), ir_type_index(s->w.m));
-}
-
 /* The conditions at the first element of a piece. */
 static IrValue *mask_at(const WindowStage *s, IrBuilder *outer, IrBuilder *b, IrValue *const *index) {
     IrValue *mask = NULL;
@@ -561,7 +437,7 @@ static IrValue *other_of(const WindowStage *s, IrBuilder *b, unsigned width) {
 }
 
 /* Does what stands there have no bits? A copy of no bytes then makes it. */
-static bool pads_zeros(const WindowStage *s) {
+bool window_pads_zeros(const WindowStage *s) {
     const IrOp *other = s->w.load->operands[3]->def;
     const IrAttr *value = other && other->opcode == IR_CONST ? ir_attr(other, "value") : NULL;
     if (!value) return false;
@@ -589,7 +465,7 @@ static void copy_piece(const WindowStage *s, IrBuilder *b, IrValue *from, IrValu
     }
     IrBuilder in = *b;
     if (!valid) valid = ir_const_index(b, bytes);
-    if (mask && pads_zeros(s)) {
+    if (mask && window_pads_zeros(s)) {
         valid = ir_select(b, mask, valid, ir_const_index(b, 0));
         mask = NULL;
     }
@@ -664,8 +540,8 @@ static void fill(const WindowStage *s, IrBuilder *b, bool masked) {
         bool alone = s->piece == 1;
         from = ir_binary(&in, IR_ADD, line, alone ? index[0] : ir_binary(&in, IR_SUB, index[0], skew));
         if (alone) to = add(&in, to, skew);
-        if (masked) mask = alone ? mask_at(s, &outer, &in, index) : skewed_mask_at(s, &outer, &in, index, skew, &left);
-        valid = left ? valid_bytes(s, &in, left, skew) : NULL;
+        if (masked) mask = alone ? mask_at(s, &outer, &in, index) : window_skew_mask(s, &outer, &in, index, skew, &left);
+        valid = left ? window_skew_valid(s, &in, left, skew) : NULL;
     }
     for (unsigned i = 0; i < s->axis_count && !s->skewed; i++) {
         from = add(&in, from, ir_binary(&in, IR_MUL, index[i], ir_aff_emit(&outer, s->axes[i].step)));
@@ -823,61 +699,6 @@ static int64_t words_of(const WindowStage *s, const Window *inner, IrValue *at, 
     return s->pieces * s->piece % width ? 1 : width;
 }
 
-/* Of reading a skewed box: where the line of the fragment's index 0 lies in memory, which is less than a number of pieces off. */
-static IrValue *line_of(WindowStage *s, IrBuilder *b, const Window *inner, IrValue *line, const int *along, const int64_t *weight) {
-    AffCtx *c = s->w.m->affs;
-    const Aff *base = at_thread(s, inner->base, 0, 0); /* never null: the plan has asked it of the same window */
-    int64_t column = s->axes[0].start;
-    for (unsigned a = 0; a < inner->axis_count; a++) base = aff_sub(c, base, aff_mul(c, inner->axes[a].stride, aff_const(c, inner->axes[a].start)));
-    IrValue *at = ir_aff_emit(b, base);
-    for (unsigned i = 0; i < s->w.var_count; i++) {
-        const Member *m = &s->members[i];
-        if (m->axis != 0) continue;
-        const WindowVar *v = &s->w.vars[i];
-        if (i < inner->var_count) continue;
-        at = ir_binary(b, IR_SUB, at, times(b, v->value ? v->value : line, m->scale));
-        column -= v->first * m->scale;
-    }
-    for (unsigned a = 0; a < inner->axis_count; a++)
-        if (along[a] == 0) column -= inner->axes[a].start * weight[a];
-    return ir_binary(b, IR_SUB, at, ir_const_index(b, column));
-}
-
-/* The skew of the line that the fragment's indices lie in. along[a]: the axis of the box that a's are along. */
-static IrValue *skew_at(IrBuilder *outer, IrBuilder *b, const Window *inner, IrValue *first, IrValue *const *index, const int *along) {
-    IrValue *at = first;
-    for (unsigned a = 0; a < inner->axis_count; a++) {
-        if (along[a] <= 0) continue;
-        IrValue *turn = ir_binary(b, IR_MOD, index[a], ir_const_index(b, SKEWS));
-        at = add(b, at, ir_binary(b, IR_MUL, turn, ir_aff_emit(outer, inner->axes[a].stride)));
-    }
-    IrValue *skew = ir_binary(b, IR_AND, at, ir_const_index(b, SKEWS - 1));
-    if (!skew->name) skew->name = "skew";
-    return skew;
-}
-
-/* What a piece has in front of its line, or behind it where no zeros are asked for, was copied with it. */
-static IrValue *column_mask(const WindowStage *s, IrBuilder *outer, IrBuilder *b, const Window *inner, IrValue *const *index) {
-    AffCtx *c = s->w.m->affs;
-    IrValue *mask = NULL;
-    for (unsigned a = 0; a < s->w.atom_count; a++) {
-        int64_t columns = s->axes[0].slope[a];
-        const WindowAtom *atom = &inner->atoms[a];
-        if (!columns || (columns < 0 && pads_zeros(s))) continue;
-        IrValue *holds = atom->other;
-        if (!holds) {
-            const Aff *fixed = atom->fixed;
-            for (unsigned i = 0; i < inner->axis_count; i++) fixed = aff_sub(c, fixed, aff_const(c, atom->held[i] * inner->axes[i].start));
-            IrValue *at = ir_aff_emit(outer, fixed);
-            for (unsigned i = 0; i < inner->axis_count; i++)
-                if (atom->held[i]) at = add(b, at, times(b, index[i], atom->held[i]));
-            holds = at_least_zero(b, at);
-        }
-        mask = and_of(b, mask, holds);
-    }
-    return mask;
-}
-
 IrValue *window_stage_read(WindowStage *s, const Window *inner, IrValue *box, IrValue *line) {
     IrBuilder outer = ir_builder_before(inner->outermost);
     outer.span = inner->map->span;
@@ -908,7 +729,7 @@ IrValue *window_stage_read(WindowStage *s, const Window *inner, IrValue *box, Ir
     at = add(&outer, at, ir_const_index(&outer, fixed));
     int bit = conflicting_bit(s), swap = bit < 0 ? -1 : swapped_axis(inner, weight);
     IrValue *step = swap < 0 ? NULL : times(&outer, bits_of(&outer, s->lane, (unsigned)bit, 1, LANE_BITS), weight[swap]);
-    IrValue *first = s->skewed ? line_of(s, &outer, inner, line, along, weight) : NULL;
+    IrValue *first = s->skewed ? window_skew_line(s, &outer, inner, line, along, weight) : NULL;
     const IrType *scalar = inner->load->results[0].type, *element = scalar;
     unsigned last = inner->axis_count - 1;
     int64_t width = swap < 0 && weight[last] == 1 ? words_of(s, inner, at, extents[last], weight) : 1;
@@ -930,8 +751,8 @@ IrValue *window_stage_read(WindowStage *s, const Window *inner, IrValue *box, Ir
         at = add(&in, at, swapped(&in, map->regions[0]->args[a], extents[a], step));
         if (s->skewed) index[a] = add(&in, index[a], swapped(&in, index[a], extents[a], bits_of(&outer, s->lane, (unsigned)bit, 1, LANE_BITS)));
     }
-    if (s->skewed) at = add(&in, at, skew_at(&outer, &in, inner, first, index, along));
-    if (s->skewed && s->memory->ahead) mask = column_mask(s, &outer, &in, inner, index);
+    if (s->skewed) at = add(&in, at, window_skew_at(&outer, &in, inner, first, index, along));
+    if (s->skewed && s->memory->ahead) mask = window_skew_columns(s, &outer, &in, inner, index);
     IrValue *operands[2] = {s->shared, at};
     IrOp *load = ir_op_create(&in, IR_MEM_LOAD, 2, operands, 1, &element);
     ir_attr_set_int(load, "align", width * element_size(s));
