@@ -14,9 +14,6 @@
  * (`%group`) around one over a group's iterations.
  *
  * A sketch's sums may be added in any order (0003). */
-#include <math.h>
-#include <string.h>
-
 #include "window_internal.h"
 
 enum {
@@ -27,7 +24,6 @@ enum {
     MAX_GROUP = 16,            /* iterations */
     MAX_FRONT = 3,
     MAX_BOXES = 3,
-    ASK_WARPS = 1, /* whether they have an element inside */
     HELD = 56,          /* elements of a line, results and what is carried, for which a thread has ... */
     REGISTERS = 80,     /* ... that many registers */
     SYSTEM_BYTES = 1024 /* of shared memory: a block's that are not its own */
@@ -46,7 +42,6 @@ typedef struct {
     int64_t front; /* such boxes with the lines in front of the loop */
     IrOp *groups;  /* the loop over groups around `loop`, null: none */
     IrValue *total, *box; /* of groups: iterations of all, the box that is read */
-    IrValue *inside;      /* has the warp an element inside of the tensor? null: it is not asked */
     WindowStage *stage;
 } Roll;
 
@@ -326,65 +321,8 @@ static void copy_group(const Roll *r, IrBuilder *b, IrValue *k, int64_t front, I
     ir_yield(&in, 0, NULL);
 }
 
-/* ---- Warps beside the tensor ---- */
-
-/* Is what combines elements that are not there again such an element? */
-static bool keeps_other(const Roll *r) {
-    const IrOp *other = r->w.load->operand_count > 3 ? r->w.load->operands[3]->def : NULL;
-    const IrAttr *value = other && other->opcode == IR_CONST ? ir_attr(other, "value") : NULL;
-    if (!value || (r->by->opcode != IR_ADD && r->by->opcode != IR_MAX && r->by->opcode != IR_MIN)) return false;
-    return r->by->opcode != IR_ADD || (value->kind == IR_ATTR_FLOAT ? value->number == 0 && !signbit(value->number) : value->integer == 0);
-}
-
-typedef struct {
-    AffCtx *affs;
-    bool differs; /* between warps */
-} FirstLane;
-
-static const Aff *first_lane(void *ctx, const Aff *leaf) {
-    FirstLane *t = ctx;
-    const IrOp *def = leaf->kind == AFF_VAR ? ((const IrValue *)leaf->var)->def : NULL;
-    const char *name = def && def->opcode == IR_SPECIAL ? ir_attr_str(def, "name", "") : "";
-    t->differs = t->differs || strcmp(name, "warp") == 0;
-    return strcmp(name, "lane") == 0 ? aff_const(t->affs, 0) : NULL;
-}
-
-/* The condition at the first lane and the first element, where it holds there if it holds anywhere in the warp, in every iteration
- * and line; null: that is not known. */
-static const Aff *at_first(const Roll *r, const WindowAtom *atom) {
-    AffCtx *c = r->m->affs;
-    int64_t most = 0;
-    for (unsigned i = 0; i < r->w.var_count; i++)
-        if (atom->slope[i] > 0) return NULL;
-    const Aff *grows = atom->other || atom->slope[r->w.var_count - 1] ? NULL : growth(r, atom->fixed);
-    if (!grows || !aff_is_const(grows, &most) || most) return NULL;
-    FirstLane t = {.affs = c};
-    const Aff *first = aff_substitute(c, atom->fixed, first_lane, &t), *back = aff_sub(c, first, atom->fixed);
-    return t.differs && aff_prove_nonneg(ir_facts_at(r->ctx->scratch, r->loop), back) ? first : NULL;
-}
-
-/* In front of the loop. */
-static IrValue *warp_inside(const Roll *r, IrBuilder *b) {
-    IrValue *all = NULL;
-    for (unsigned a = 0; a < r->w.atom_count && keeps_other(r); a++) {
-        const Aff *first = at_first(r, &r->w.atoms[a]);
-        if (!first) continue;
-        IrValue *holds = ir_binary(b, IR_LE, ir_const_index(b, 0), ir_aff_emit(b, first));
-        all = all ? ir_binary(b, IR_AND, all, holds) : holds;
-    }
-    return all;
-}
-
-static IrValue *other_fragment(const Roll *r, IrBuilder *b) {
-    IrBuilder in;
-    IrOp *map = map_like(b, ir_result(r->w.outermost, 0)->type, &in), *other = r->w.load->operands[3]->def;
-    IrValue *value = ir_result(ir_op_clone(&in, other, ir_value_map_create(r->ctx->scratch)), 0);
-    ir_yield(&in, 1, &value);
-    return ir_result(map, 0);
-}
-
 /* What the window combines of a line, read from that box, of several lines from that one: its nest again. */
-static IrValue *combine_inside(const Roll *r, IrBuilder *b, Place p, IrValue *box, IrValue *slot) {
+static IrValue *combine_line(const Roll *r, IrBuilder *b, Place p, IrValue *box, IrValue *slot) {
     IrValueMap *values = ir_value_map_create(r->ctx->scratch);
     const IrBlock *body = r->w.outermost->regions[0];
     if (p.z) {
@@ -403,20 +341,6 @@ static IrValue *combine_inside(const Roll *r, IrBuilder *b, Place p, IrValue *bo
     if (window_find(r->ctx, map, window_load_of(map), r->w.loop_count - 1, &w, &unrolled))
         window_take(&w, window_stage_read(r->stage, &w, box, slot));
     return ir_value_map_get(values, body->last->operands[0]);
-}
-
-/* Warps without an element inside read nothing. */
-static IrValue *combine_line(const Roll *r, IrBuilder *b, Place p, IrValue *box, IrValue *slot) {
-    if (!r->inside) return combine_inside(r, b, p, box, slot);
-    const IrType *type = ir_result(r->w.outermost, 0)->type;
-    IrOp *branch = ir_op_create(b, IR_IF, 1, (IrValue *[]){r->inside}, 1, &type);
-    for (unsigned i = 0; i < 2; i++) {
-        IrBuilder in = ir_builder_at_end(branch->regions[i]);
-        in.span = b->span;
-        IrValue *line = i ? other_fragment(r, &in) : combine_inside(r, &in, p, box, slot);
-        ir_yield(&in, 1, &line);
-    }
-    return ir_result(branch, 0);
 }
 
 static IrValue *combine(const Roll *r, IrBuilder *b, IrValue *x, IrValue *y) {
@@ -590,7 +514,6 @@ static void roll(Roll *r) {
     IrOp *top = r->groups ? r->groups : r->loop;
     b.before = top;
     window_stage_ring(r->stage, &b, r->boxes);
-    if (ASK_WARPS) r->inside = warp_inside(r, &b);
     ask_for_blocks(r);
     begin(r, &b, carried);
     for (unsigned i = 0; i < count; i++) ir_set_operand(top, 3 + before + i, carried[i]);
