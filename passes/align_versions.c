@@ -6,7 +6,8 @@
  *         four versions: what is beyond them reads and writes single elements only. A version that already
  *         says its vector_bytes gets the guard alone. Of windows' elements, of which every other begins beside a boundary,
  *         the guard is of the loads alone, since those of a block may be staged together, where neighbours' windows share
- *         elements along the last axis; else single elements are read and written only. Where a warpgroup multiplies, a version
+ *         elements along the last axis, and where a case has rows of another length a version between asks for pointers alone, for boxes
+ *         of whole pieces (window_stage.c); else single elements are read and written only. Where a warpgroup multiplies, a version
  *         between asks it of the factors' tensors alone: what else it reads and writes goes in the pieces that are known to
  *         be aligned. Of tensors of one axis a version between takes all tiles but the last one whole, at any extent, where a case
  *         asks for such an extent.
@@ -31,6 +32,7 @@ typedef struct {
     bool factors;     /* of factors alone */
     int64_t most;     /* elements of the largest tile that is loaded or stored */
     bool loads;       /* of what is loaded alone */
+    bool narrow;      /* of an element that has no 4 bytes */
 } Alignment;
 
 /* Asks that `e` be a multiple of `width`, unless it is known to be. */
@@ -70,7 +72,7 @@ static void find_most(void *ctx, IrOp *op) {
     if (is_access(op) && elements_of(op) > a->most) a->most = elements_of(op);
 }
 
-enum { LITTLE = 64 };
+enum { LITTLE = 64, SKEWED = 1 };
 
 /* Single numbers, what runs across the rows, and what is a 64th of other accesses or less need not
  * be wide: the others are not to wait for sizes that suit it. */
@@ -87,6 +89,7 @@ static void visit(void *ctx, IrOp *op) {
     if (!tensor->rank || (a->factors && (store || !feeds_gemm(op))) || (a->loads && store)) return;
     int64_t width = 16 / (int64_t)dtype_size(tensor->dtype);
     if (width <= 1 || (tensor->strides && tensor->strides[tensor->rank - 1] != aff_const(a->module->affs, 1))) return;
+    a->narrow = a->narrow || dtype_size(tensor->dtype) != 4;
     ask(a, op, tensor->extents[tensor->rank - 1], width);
     for (unsigned i = 0; tensor->strides && i + 1 < tensor->rank; i++) ask(a, op, tensor->strides[i], width);
 }
@@ -127,6 +130,20 @@ static void add_whole_version(PassContext *ctx, IrFunc *f, const char *name) {
     part_whole_tiles(ctx, whole);
 }
 
+/* Windows of lines that begin anywhere, of tensors that begin at a multiple of 16 bytes (window_stage.c: skewed boxes), where a
+ * case asks for it. */
+static void add_skewed_version(PassContext *ctx, IrFunc *f, const char *name, const Alignment *a) {
+    bool asked = false;
+    int64_t holds;
+    for (size_t i = 0; a->guard && i < ctx->module->case_count; i++)
+        asked = asked || (eval_at_case(ctx, f, &ctx->module->cases[i], a->guard, &holds) && holds < 1);
+    if (!SKEWED || !asked || a->narrow || count_versions(f) >= MAX_VERSIONS) return;
+    IrFunc *skewed = ir_func_clone(f, arena_printf(ctx->module->arena, "%s_skewed", name));
+    ir_func_attr_set_int(skewed, "vector_bytes", 1);
+    ir_func_attr_set_int(skewed, "skewed", 0);
+    ir_func_attr_set_int(skewed, "pointer_align", 16);
+}
+
 /* What split_passes says of registers for loads of 16 bytes. */
 static void keep_loads(IrFunc *f) {
     int64_t blocks = ir_func_attr_int(f, "load_blocks", 0);
@@ -153,6 +170,7 @@ bool pass_align_versions(PassContext *ctx) {
             IrFunc *plain = ir_func_clone(f, arena_printf(ctx->module->arena, "%s_unaligned", name));
             f->name = arena_printf(ctx->module->arena, "%s_aligned", name);
             ir_func_attr_set_int(plain, "vector_bytes", 1);
+            if (windows.boxes) add_skewed_version(ctx, f, name, &a);
             keep_loads(f);
             add_factors_version(ctx, f, name, a.guard);
             add_whole_version(ctx, f, name);

@@ -643,12 +643,14 @@ static void visit(PassContext *ctx, IrOp *map, Held *held) {
 }
 
 bool pass_window_loads(PassContext *ctx) {
-    for (IrFunc *f = ctx->module->first; f; f = f->next) {
+    for (IrFunc *f = ctx->module->first, *next; f; f = next) {
+        next = f->next;
         if (f->level != IR_LEVEL_KERNEL) continue;
         Held held = {.lasting = window_roll(ctx, f)};
         OpList ops = ops_collect(ctx->scratch, f->body);
         for (size_t i = 0; i < ops.len; i++)
             if (ops.data[i]->opcode == IR_MAP) visit(ctx, ops.data[i], &held);
+        if (ir_func_attr(f, "skewed") && !ir_func_attr_int(f, "skewed", 0)) ir_func_remove(f); /* as the version behind it */
     }
     return true;
 }

@@ -3,50 +3,13 @@
  * its threads read it there.
  *
  * An offset is linear in the window's numbers and in the bits of lane and warp. Numbers and bits whose strides are
- * multiples of one step are one axis of the box, where that holds fewer elements than their product. */
+ * multiples of one step are one axis of the box, where that holds fewer elements than their product.
+ *
+ * Lines that begin anywhere: window_skew.c. */
 #include <math.h>
 #include <string.h>
 
-#include "window_internal.h"
-
-enum {
-    LANE_BITS = 5,
-    WARP_BITS = 5,
-    MAX_MEMBERS = WINDOW_VARS + LANE_BITS + WARP_BITS,
-    MAX_AXES = 4,        /* of the box */
-    MAX_STEP = 3,        /* of its contiguous one: a sector has two elements of these */
-    MAX_PIECES = 32,     /* that a thread loads */
-    OFTEN = 3,           /* each element is loaded, where boxes are worth it */
-    MAX_BYTES = 48 << 10, /* of the box: four on a multiprocessor */
-    BANKS = 32,
-    BANK_BYTES = 4,
-    PIECE_BYTES = 16
-};
-
-/* A number of the window, or a bit of the thread's. */
-typedef struct {
-    const Aff *stride;
-    int64_t count, scale, slope[WINDOW_ATOMS];
-    int axis; /* -1: nothing changes with it */
-} Member;
-
-typedef struct {
-    const Aff *step;
-    int64_t extent, start, pitch; /* start: the index at all numbers 0 */
-    int64_t slope[WINDOW_ATOMS];
-} Axis;
-
-struct WindowStage {
-    Window w;
-    IrValue *lane, *warp, *shared, *place; /* place: where in `shared` the box begins; null: in front */
-    IrValue *lines;                        /* of the last variable so many are copied; null: all */
-    unsigned warp_bits, member_count, axis_count;
-    Member members[MAX_MEMBERS]; /* the window's variables, bits of lane, bits of warp */
-    Axis axes[MAX_AXES];         /* the contiguous one first */
-    const Aff *base, *fixed[WINDOW_ATOMS]; /* of the element at index 0 everywhere */
-    int64_t piece, shift, pieces; /* elements of an access; in front of a row; accesses of a row */
-    WindowMemory *memory;
-};
+#include "window_stage.h"
 
 /* ---- Threads ---- */
 
@@ -68,7 +31,7 @@ static const Aff *thread_leaf(void *ctx, const Aff *leaf) {
     return NULL;
 }
 
-static const Aff *at_thread(WindowStage *s, const Aff *e, int64_t lane, int64_t warp) {
+const Aff *window_at_thread(WindowStage *s, const Aff *e, int64_t lane, int64_t warp) {
     Thread t = {s, lane, warp, false};
     e = aff_substitute(s->w.m->affs, e, thread_leaf, &t);
     return t.foreign || e->kind == AFF_OVERFLOW ? NULL : e;
@@ -78,10 +41,10 @@ static const Aff *at_thread(WindowStage *s, const Aff *e, int64_t lane, int64_t 
 static bool over_threads(WindowStage *s, const Aff *e, const Aff **base, const Aff **slopes) {
     AffCtx *c = s->w.m->affs;
     int64_t warps = (int64_t)1 << s->warp_bits;
-    *base = at_thread(s, e, 0, 0);
+    *base = window_at_thread(s, e, 0, 0);
     for (unsigned i = 0; *base && i < LANE_BITS + s->warp_bits; i++) {
         bool lane = i < LANE_BITS;
-        const Aff *moved = at_thread(s, e, lane ? 1 << i : 0, lane ? 0 : 1 << (i - LANE_BITS));
+        const Aff *moved = window_at_thread(s, e, lane ? 1 << i : 0, lane ? 0 : 1 << (i - LANE_BITS));
         if (!moved) return false;
         slopes[i] = aff_sub(c, moved, *base);
     }
@@ -90,7 +53,7 @@ static bool over_threads(WindowStage *s, const Aff *e, const Aff **base, const A
         const Aff *sum = *base;
         for (unsigned i = 0; i < LANE_BITS + s->warp_bits; i++)
             if (thread >> i & 1) sum = aff_add(c, sum, slopes[i]);
-        if (at_thread(s, e, thread % 32, thread / 32) != sum) return false;
+        if (window_at_thread(s, e, thread % 32, thread / 32) != sum) return false;
     }
     return *base;
 }
@@ -225,10 +188,6 @@ static void to_corner(WindowStage *s) {
 
 /* ---- Pieces ---- */
 
-static int64_t element_size(const WindowStage *s) { return (int64_t)dtype_size(s->w.load->results[0].type->dtype); }
-
-static bool is_multiple(AffFacts *facts, const Aff *e, int64_t n) { return aff_known_divisor(facts, e, n) % n == 0; }
-
 /* Are the conditions the same for all elements of a piece? */
 static bool alike(const WindowStage *s, AffFacts *facts, int64_t piece, int64_t shift) {
     AffCtx *c = s->w.m->affs;
@@ -294,12 +253,15 @@ static void choose_piece(WindowStage *s) {
     AffFacts *facts = ir_facts_at(s->w.ctx->scratch, s->w.outermost);
     const IrOp *other = s->w.load->operand_count > 3 ? s->w.load->operands[3]->def : NULL;
     s->piece = ir_func_attr_int(f, "pointer_align", 1) / element_size(s);
-    if (s->w.load->operand_count > 3 && (!other || other->opcode != IR_CONST)) s->piece = 1;
+    bool constant = s->w.load->operand_count <= 3 || (other && other->opcode == IR_CONST);
+    if (!constant) s->piece = 1;
     if (s->axes[0].step != aff_const(s->w.m->affs, 1)) s->piece = 1;
     while (s->piece > 1 && !fits_piece(s, facts, s->piece)) s->piece /= 2;
     if (!is_async(s)) s->piece = 1; /* too narrow for cp.async: element by element */
     if (s->piece <= 1) s->piece = 1, s->shift = 0;
-    s->pieces = (s->axes[0].extent + s->shift + s->piece - 1) / s->piece;
+    s->skewed = s->piece == 1 && constant && window_may_skew(s, facts);
+    if (s->skewed) s->piece = SKEWS;
+    s->pieces = (s->axes[0].extent + (s->skewed ? SKEWS - 1 : s->shift) + s->piece - 1) / s->piece;
     choose_pitch(s);
 }
 
@@ -338,6 +300,14 @@ static int64_t box_elements(const WindowStage *s) {
 }
 
 /* ---- Whether ---- */
+
+/* The same, copied element by element: at the edges of a tensor pieces of a skewed box would have what is beside it. */
+static WindowStage elements_of(const WindowStage *s) {
+    WindowStage alone = *s;
+    alone.piece = 1;
+    alone.pieces = s->axes[0].extent;
+    return alone;
+}
 
 bool window_stage_has_lines(const WindowStage *s) {
     unsigned last = s->w.var_count - 1;
@@ -394,18 +364,11 @@ WindowStage *window_stage_plan(const Window *w, int64_t each, WindowMemory *memo
     choose_piece(s);
     int64_t elements = box_elements(s), bytes = elements * element_size(s);
     bool often = each * 32 * warps >= (has_neighbours(s) ? 1 : OFTEN) * elements || s->memory->ahead;
-    return often && bytes <= MAX_BYTES && has_room(s, f, bytes) && boxes_of(s, deal_of(s)) <= MAX_PIECES ? s : NULL;
+    WindowStage alone = s->skewed && !s->memory->ahead ? elements_of(s) : *s; /* of the most pieces */
+    return often && bytes <= MAX_BYTES && has_room(s, f, bytes) && boxes_of(&alone, deal_of(&alone)) <= MAX_PIECES ? s : NULL;
 }
 
 /* ---- The code ---- */
-
-static IrValue *add(IrBuilder *b, IrValue *a, IrValue *c) { return a ? ir_binary(b, IR_ADD, a, c) : c; }
-
-static IrValue *times(IrBuilder *b, IrValue *a, int64_t k) { return ir_binary(b, IR_MUL, a, ir_const_index(b, k)); }
-
-static IrValue *and_of(IrBuilder *b, IrValue *a, IrValue *c) { return a ? ir_binary(b, IR_AND, a, c) : c; }
-
-static IrValue *at_least_zero(IrBuilder *b, IrValue *v) { return ir_binary(b, IR_LE, ir_const_index(b, 0), v); }
 
 /* Bits [first, first + count) of a value of `all` bits. */
 static IrValue *bits_of(IrBuilder *b, IrValue *v, unsigned first, unsigned count, unsigned all) {
@@ -437,7 +400,8 @@ static IrValue *all_inside(const WindowStage *s, IrBuilder *b) {
         }
         const Aff *least = s->fixed[a];
         for (unsigned i = 0; i < s->axis_count; i++) {
-            int64_t low = i ? 0 : -s->shift, high = i ? s->axes[i].extent - 1 : s->pieces * s->piece - s->shift - 1;
+            int64_t before = s->skewed ? SKEWS - 1 : s->shift;
+            int64_t low = i ? 0 : -before, high = i ? s->axes[i].extent - 1 : s->pieces * s->piece - s->shift - 1;
             least = aff_add(c, least, aff_const(c, s->axes[i].slope[a] * (s->axes[i].slope[a] < 0 ? high : low)));
         }
         all = and_of(b, all, at_least_zero(b, ir_aff_emit(b, least)));
@@ -473,7 +437,7 @@ static IrValue *other_of(const WindowStage *s, IrBuilder *b, unsigned width) {
 }
 
 /* Does what stands there have no bits? A copy of no bytes then makes it. */
-static bool pads_zeros(const WindowStage *s) {
+bool window_pads_zeros(const WindowStage *s) {
     const IrOp *other = s->w.load->operands[3]->def;
     const IrAttr *value = other && other->opcode == IR_CONST ? ir_attr(other, "value") : NULL;
     if (!value) return false;
@@ -486,7 +450,8 @@ static void store_shared(const WindowStage *s, IrBuilder *b, IrValue *value, IrV
     ir_attr_set_int(store, "align", (int64_t)value->type->width * element_size(s));
 }
 
-static void copy_piece(const WindowStage *s, IrBuilder *b, IrValue *from, IrValue *to, IrValue *mask) {
+/* valid: so many bytes are there; null: all. */
+static void copy_piece(const WindowStage *s, IrBuilder *b, IrValue *from, IrValue *to, IrValue *mask, IrValue *valid) {
     int64_t bytes = s->piece * element_size(s);
     IrValue *tensor = s->w.load->operands[0];
     if (!is_async(s)) { /* too narrow for cp.async */
@@ -499,8 +464,8 @@ static void copy_piece(const WindowStage *s, IrBuilder *b, IrValue *from, IrValu
         return;
     }
     IrBuilder in = *b;
-    IrValue *valid = ir_const_index(b, bytes);
-    if (mask && pads_zeros(s)) {
+    if (!valid) valid = ir_const_index(b, bytes);
+    if (mask && window_pads_zeros(s)) {
         valid = ir_select(b, mask, valid, ir_const_index(b, 0));
         mask = NULL;
     }
@@ -566,15 +531,26 @@ static void fill(const WindowStage *s, IrBuilder *b, bool masked) {
     if (d.down * d.across < threads) need = and_of(&in, need, ir_binary(&in, IR_LT, row, ir_const_index(&in, d.down)));
     if (s->lines) need = and_of(&in, need, ir_binary(&in, IR_LT, index[s->members[s->w.var_count - 1].axis], s->lines));
     AffCtx *c = s->w.m->affs;
-    IrValue *from = ir_aff_emit(&outer, aff_sub(c, s->base, aff_const(c, s->shift))), *to = s->place;
-    for (unsigned i = 0; i < s->axis_count; i++) {
+    IrValue *from = ir_aff_emit(&outer, aff_sub(c, s->base, aff_const(c, s->shift))), *to = s->place, *mask = NULL, *valid = NULL;
+    if (s->skewed) { /* the pieces of its line begin at or in front of it, its elements behind that */
+        IrValue *line = from, *left = NULL;
+        for (unsigned i = 1; i < s->axis_count; i++) line = add(&in, line, ir_binary(&in, IR_MUL, index[i], ir_aff_emit(&outer, s->axes[i].step)));
+        IrValue *skew = ir_binary(&in, IR_AND, line, ir_const_index(&in, SKEWS - 1));
+        for (unsigned i = 0; i < s->axis_count; i++) to = add(&in, to, times(&in, index[i], s->axes[i].pitch));
+        bool alone = s->piece == 1;
+        from = ir_binary(&in, IR_ADD, line, alone ? index[0] : ir_binary(&in, IR_SUB, index[0], skew));
+        if (alone) to = add(&in, to, skew);
+        if (masked) mask = alone ? mask_at(s, &outer, &in, index) : window_skew_mask(s, &outer, &in, index, skew, &left);
+        valid = left ? window_skew_valid(s, &in, left, skew) : NULL;
+    }
+    for (unsigned i = 0; i < s->axis_count && !s->skewed; i++) {
         from = add(&in, from, ir_binary(&in, IR_MUL, index[i], ir_aff_emit(&outer, s->axes[i].step)));
         to = add(&in, to, times(&in, index[i], s->axes[i].pitch));
     }
-    IrValue *mask = masked ? mask_at(s, &outer, &in, index) : NULL;
+    if (masked && !s->skewed) mask = mask_at(s, &outer, &in, index);
     IrBuilder at = in;
     if (need) at = ir_builder_at_end(ir_op_create(&in, IR_IF, 1, &need, 0, NULL)->regions[0]);
-    copy_piece(s, &at, from, to, mask);
+    copy_piece(s, &at, from, to, mask, valid);
     if (need) ir_yield(&at, 0, NULL);
     ir_yield(&in, 0, NULL);
     if (looped) ir_yield(&around, 0, NULL);
@@ -598,6 +574,7 @@ static bool take_memory(WindowStage *s, IrFunc *f, IrBuilder *b, int64_t boxes) 
     ir_attr_set_int(pointer, "bytes", bytes);
     ir_attr_set_str(pointer, "name", "window");
     s->shared = ir_result(pointer, 0);
+    if (s->skewed) ir_func_attr_set_int(f, "skewed", 1);
     return again;
 }
 
@@ -612,7 +589,8 @@ static void fill_box(const WindowStage *s, IrBuilder *b) {
     for (unsigned r = 0; r < 2; r++) {
         IrBuilder in = ir_builder_at_end(branch->regions[r]);
         in.span = b->span;
-        fill(s, &in, r == 1);
+        WindowStage edge = elements_of(s);
+        fill(r && s->skewed ? &edge : s, &in, r == 1);
         ir_yield(&in, 0, NULL);
     }
 }
@@ -726,6 +704,8 @@ IrValue *window_stage_read(WindowStage *s, const Window *inner, IrValue *box, Ir
     outer.span = inner->map->span;
     unsigned vars = s->w.var_count;
     int64_t fixed = s->shift, extents[WINDOW_VARS], weight[WINDOW_VARS] = {0};
+    int along[WINDOW_VARS];
+    for (unsigned a = 0; a < WINDOW_VARS; a++) along[a] = -1;
     for (unsigned i = 0; i < s->axis_count; i++) fixed += s->axes[i].start * s->axes[i].pitch;
     IrValue *at = thread_part(s, &outer, place_in_ring(s, &outer, box), s->lane, vars, LANE_BITS);
     at = thread_part(s, &outer, at, s->warp, vars + LANE_BITS, s->warp_bits);
@@ -739,6 +719,7 @@ IrValue *window_stage_read(WindowStage *s, const Window *inner, IrValue *box, Ir
             fixed -= v->first * each;
         } else if (inner->vars[i].axis >= 0) {
             weight[inner->vars[i].axis] = each / inner->vars[i].scale;
+            along[inner->vars[i].axis] = m->axis;
         }
     }
     for (unsigned a = 0; a < inner->axis_count; a++) {
@@ -748,6 +729,7 @@ IrValue *window_stage_read(WindowStage *s, const Window *inner, IrValue *box, Ir
     at = add(&outer, at, ir_const_index(&outer, fixed));
     int bit = conflicting_bit(s), swap = bit < 0 ? -1 : swapped_axis(inner, weight);
     IrValue *step = swap < 0 ? NULL : times(&outer, bits_of(&outer, s->lane, (unsigned)bit, 1, LANE_BITS), weight[swap]);
+    IrValue *first = s->skewed ? window_skew_line(s, &outer, inner, line, along, weight) : NULL;
     const IrType *scalar = inner->load->results[0].type, *element = scalar;
     unsigned last = inner->axis_count - 1;
     int64_t width = swap < 0 && weight[last] == 1 ? words_of(s, inner, at, extents[last], weight) : 1;
@@ -760,14 +742,22 @@ IrValue *window_stage_read(WindowStage *s, const Window *inner, IrValue *box, Ir
     IrOp *map = ir_map(&outer, inner->axis_count, extents, 1, &type);
     IrBuilder in = ir_builder_at_end(map->regions[0]);
     in.span = outer.span;
+    outer.before = map;
+    IrValue *index[WINDOW_VARS], *mask = NULL;
     for (unsigned a = 0; a < inner->axis_count; a++) {
+        index[a] = map->regions[0]->args[a];
         at = add(&in, at, times(&in, map->regions[0]->args[a], a == last ? width * weight[a] : weight[a]));
-        if ((int)a == swap) at = add(&in, at, swapped(&in, map->regions[0]->args[a], extents[a], step));
+        if ((int)a != swap) continue;
+        at = add(&in, at, swapped(&in, map->regions[0]->args[a], extents[a], step));
+        if (s->skewed) index[a] = add(&in, index[a], swapped(&in, index[a], extents[a], bits_of(&outer, s->lane, (unsigned)bit, 1, LANE_BITS)));
     }
+    if (s->skewed) at = add(&in, at, window_skew_at(&outer, &in, inner, first, index, along));
+    if (s->skewed && s->memory->ahead) mask = window_skew_columns(s, &outer, &in, inner, index);
     IrValue *operands[2] = {s->shared, at};
     IrOp *load = ir_op_create(&in, IR_MEM_LOAD, 2, operands, 1, &element);
     ir_attr_set_int(load, "align", width * element_size(s));
     IrValue *value = ir_result(load, 0);
+    if (mask) value = ir_select(&in, mask, value, other_of(s, &in, 1));
     ir_yield(&in, 1, &value);
     return ir_result(map, 0);
 }
