@@ -55,7 +55,7 @@ static bool is_shared(const IrOp *gemm, unsigned which) {
     return false;
 }
 
-enum { MAX_IN_BLOCK = 7, MAX_ACCUMULATORS = 160 /* of a thread, in flight */, MAX_REGISTERS = 192 /* with factors */, THREADS = 256 };
+enum { MAX_IN_BLOCK = 7, MAX_ACCUMULATORS = 168 /* of a thread, in flight */, MAX_REGISTERS = 192 /* with factors */, THREADS = 256, BARRIERS_BYTES = 2048 };
 
 /* Of a thread, for what the block's gemms add to; those that are first factors where these may be in registers. */
 typedef struct {
@@ -93,6 +93,35 @@ static bool factor_fits(Fit *fit, IrOp *gemm, unsigned which) {
     return stage_fill(&ring, gemm->block, gemm, factor) == FILL_AHEAD && stage_fits_boxes(fit->ctx, factor->def);
 }
 
+/* Whether the op exchanges nothing between warps, where each has rows of its own. */
+static bool stays_in_rows(const IrOp *op) {
+    switch (op->opcode) {
+    case IR_TILE_GEMM:
+    case IR_TILE_LOAD:
+    case IR_TILE_STORE:
+    case IR_TILE_BROADCAST:
+    case IR_TILE_FILL:
+    case IR_TILE_IOTA: return true;
+    case IR_TILE_REDUCE: {
+        const IrAttr *axes = ir_attr(op, "axes");
+        return axes && axes->count == 1 && axes->ints[0] + 1 == op->operands[0]->type->rank;
+    }
+    default: return strncmp(ir_op_info(op->opcode)->name, "tile.", 5) != 0;
+    }
+}
+
+static void note_exchange(void *context, IrOp *op) {
+    bool *alone = context;
+    *alone = *alone && stays_in_rows(op);
+}
+
+/* Beside what is copied once: all but the barriers, where nothing else is in shared memory. */
+int64_t stage_boxes_room(const Target *target, IrFunc *f, int64_t once) {
+    bool alone = once > 0;
+    if (alone) ir_walk(f->body, note_exchange, &alone);
+    return (alone ? target->shared_bytes_block - BARRIERS_BYTES : target->shared_bytes_block * 9 / 10) - once;
+}
+
 /* Room for two stages, without which nothing is copied ahead, beside what is copied once; registers for what the block's gemms add to. */
 static bool has_room(PassContext *ctx, IrBlock *block) {
     int64_t bytes = 0, once = 0, in_memory = 0, count = 0;
@@ -107,7 +136,7 @@ static bool has_room(PassContext *ctx, IrBlock *block) {
     }
     BlockRegisters r = registers_of(ctx->target, block);
     return count <= MAX_IN_BLOCK && r.sums <= r.most_sums && r.sums + r.factors - in_memory <= r.most &&
-           once + 2 * bytes <= ctx->target->shared_bytes_block * 9 / 10;
+           2 * bytes <= stage_boxes_room(ctx->target, block->func, once);
 }
 
 static void check_fit(void *context, IrOp *op) {

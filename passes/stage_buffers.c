@@ -272,7 +272,9 @@ static void plan_ring(Staging *s, Ring *ring, IrBlock *block, IrOp *const *gemms
             *(o->fill == FILL_AHEAD ? &ahead : &once) += operand_bytes(o, s->warps.wgmma ? 0 : ROW_PADDING);
         }
     }
-    int64_t room = (s->ctx->target->shared_bytes_block * 9 / 10 - once) / (ahead ? ahead : 1);
+    const Target *target = s->ctx->target;
+    int64_t bytes = s->warps.wgmma ? stage_boxes_room(target, block->func, once) : target->shared_bytes_block * 9 / 10 - once;
+    int64_t room = bytes / (ahead ? ahead : 1);
     ring->stages = stage_count_wanted(ring->loop);
     int64_t blocks = s->warps.wgmma ? stage_halves_fit(s, ring, gemms, count, ahead) : 0;
     if (blocks) plan_halves(s, ring, gemms, count, room, blocks);
