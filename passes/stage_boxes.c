@@ -2,7 +2,7 @@
  * iterations ahead, the copies' bytes arrive on a barrier a stage, the product of an iteration is in flight
  * while the next one is issued. One block's barrier an iteration, behind which the stage that was read last
  * is free. docs/decisions/0012-warpgroups.md says why the copies have no warps of their own, 0021-factors-in-registers.md when a
- * first factor needs no buffer.
+ * first factor needs no buffer. What does not change in the loop and has no room in registers is copied once, in front of it.
  *
  *   full = mbar.alloc; barrier; if (0 < n) { mbar.expect(full, 0); tma.copy ... } ...
  *   if (0 < n) for (k) { mbar.wait(full, k % S, k / S % 2)
@@ -55,7 +55,13 @@ static bool is_shared(const IrOp *gemm, unsigned which) {
     return false;
 }
 
-enum { MAX_IN_BLOCK = 7, MAX_ACCUMULATORS = 168 /* of a thread, in flight */, MAX_REGISTERS = 192 /* with factors */, THREADS = 256, BARRIERS_BYTES = 2048 };
+enum {
+    MAX_IN_BLOCK = 7,
+    MAX_ACCUMULATORS = 168, /* of a thread, in flight */
+    MAX_REGISTERS = 192,    /* with factors */
+    THREADS = 256,
+    BARRIERS_BYTES = 2048
+};
 
 /* Of a thread, for what the block's gemms add to; those that are first factors where these may be in registers. */
 typedef struct {
