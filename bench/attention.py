@@ -5,7 +5,7 @@ process, in turn; results compared with attention in f32.
     attention.py SKETCHC LIBSKETCHC OUT.json [--only WORD,...] [--rounds 12] [--seconds 200] [--arch sm_90a] [--folder FOLDER] [--made]
     attention.py --write FOLDER     the sketches alone
 
-4 batches of 32 heads of 4096 rows, head 128 and 64, f16 and bf16, all rows or those up to one's own (causal), tiles and stages by
+4 batches of 32 heads of 4096 rows, heads of 64 to 256, f16 and bf16, all rows or those up to one's own (causal), tiles and stages by
 name: bf16_128_causal_128x64_2 is head 128, tiles of 128 rows and 64 columns, 2 stages. A result is right when its largest difference
 from attention in f32 is at most twice that of the worst backend. The share is the fastest backend's time over the kernel's, median over the rounds.
 --made: artifacts that lie in the folder are taken as they are."""
@@ -72,10 +72,10 @@ MASK = """                row = iota([BM, BN], axis=0) + i * BM
                 column = iota([BM, BN], axis=1) + j * BN
                 s = where(column <= row, s, -inf)
 """
-TILES = {128: ((128, 64, 2), (128, 64, 3), (128, 96, 3), (128, 128, 2), (128, 128, 3), (64, 64, 3)), 64: ((128, 64, 3), (128, 64, 4), (128, 128, 3))}
+TILES = {128: ((128, 64, 2), (128, 64, 3), (128, 96, 3), (128, 128, 2), (128, 128, 3), (64, 64, 3)), 256: ((128, 64, 2), (128, 80, 2)), 96: ((128, 128, 3),), 64: ((128, 64, 3), (128, 64, 4), (128, 128, 3))}
 PROBLEMS = [{"dtype": dtype, "head": head, "causal": causal, "tile": tile,
              "name": f"{dtype}_{head}_{'causal' if causal else 'all'}_{tile[0]}x{tile[1]}_{tile[2]}"}
-            for dtype, head in (("bf16", 128), ("f16", 64)) for causal in (False, True) for tile in TILES[head]]
+            for dtype, head in (("bf16", 128), ("f16", 64), ("bf16", 256), ("bf16", 96)) for causal in (False, True) for tile in TILES[head]]
 
 
 def text_of(p):

@@ -2,7 +2,7 @@
  * iterations ahead, the copies' bytes arrive on a barrier a stage, the product of an iteration is in flight
  * while the next one is issued. One block's barrier an iteration, behind which the stage that was read last
  * is free. docs/decisions/0012-warpgroups.md says why the copies have no warps of their own, 0021-factors-in-registers.md when a
- * first factor needs no buffer.
+ * first factor needs no buffer. What does not change in the loop and has no room in registers is copied once, in front of it.
  *
  *   full = mbar.alloc; barrier; if (0 < n) { mbar.expect(full, 0); tma.copy ... } ...
  *   if (0 < n) for (k) { mbar.wait(full, k % S, k / S % 2)
@@ -36,20 +36,14 @@ static bool lies_as_product(const IrBlock *block, const IrValue *v) {
     return false;
 }
 
-bool stage_from_registers(const Target *target, IrOp *gemm) {
+/* Whether the block could have the first factor in registers, room or not. */
+static bool may_be_in_registers(const Target *target, IrOp *gemm) {
     const GemmShape shape = gemm_shape(gemm);
     IrBlock *block = gemm->block;
     IrValue *factor = gemm->operands[0];
     const Ring ring = {.loop = stage_loop(block)};
     if (!ring.loop || ir_attr_bool(gemm, "trans_a") || !gemm_has_registers(target, shape)) return false;
     return stage_fill(&ring, block, gemm, factor) == FILL_BEFORE || lies_as_product(block, factor);
-}
-
-static bool factor_fits(Fit *fit, IrOp *gemm, unsigned which) {
-    const Ring ring = {.loop = stage_loop(gemm->block)};
-    IrValue *factor = gemm->operands[which];
-    if (which == 0 && stage_from_registers(fit->ctx->target, gemm)) return true;
-    return stage_fill(&ring, gemm->block, gemm, factor) == FILL_AHEAD && stage_fits_boxes(fit->ctx, factor->def);
 }
 
 /* Whether an earlier gemm of the block has the same factor. */
@@ -61,34 +55,101 @@ static bool is_shared(const IrOp *gemm, unsigned which) {
     return false;
 }
 
-enum { MAX_IN_BLOCK = 7, MAX_ACCUMULATORS = 128 /* of a thread, in flight */, MAX_REGISTERS = 192 /* with factors */, THREADS = 256 };
+enum {
+    MAX_IN_BLOCK = 7,
+    MAX_ACCUMULATORS = 168, /* of a thread, in flight */
+    MAX_REGISTERS = 192,    /* with factors */
+    THREADS = 256,
+    BARRIERS_BYTES = 2048
+};
 
-/* Room for two stages, without which nothing is copied ahead; registers for what the block's gemms add to. */
-static bool has_room(const Target *target, IrBlock *block) {
-    int64_t bytes = 0, accumulators = 0, factors = 0, count = 0, rows = 0;
+/* Of a thread, for what the block's gemms add to; those that are first factors where these may be in registers. */
+typedef struct {
+    int64_t sums, factors, most_sums, most;
+} BlockRegisters;
+
+static BlockRegisters registers_of(const Target *target, IrBlock *block) {
+    BlockRegisters r = {.most_sums = MAX_ACCUMULATORS, .most = MAX_REGISTERS};
     for (IrOp *op = block->first; op; op = op->next) {
         if (op->opcode != IR_TILE_GEMM) continue;
         GemmShape s = gemm_shape(op);
-        bool registers = stage_from_registers(target, op);
-        if (registers && !is_shared(op, 0)) factors += s.k / 4;
-        for (unsigned i = registers; i < 2; i++)
-            if (!is_shared(op, i)) bytes += (i ? s.n : s.m) * s.k * (int64_t)dtype_size(s.in);
         const IrOp *before = op->operands[2]->def;
-        if (!before || before->opcode != IR_TILE_GEMM || before->block != block) accumulators += s.n / 2;
-        rows = s.m;
+        if (!is_shared(op, 0) && may_be_in_registers(target, op)) r.factors += s.k / 4;
+        if (!before || before->opcode != IR_TILE_GEMM || before->block != block) r.sums += s.n / 2;
+        if (2 * s.m > THREADS) r.most_sums = MAX_ACCUMULATORS / 2, r.most = MAX_REGISTERS / 2;
+    }
+    return r;
+}
+
+/* A first factor that stays the same, whose registers the block does not have; the copy engine brings it in front of the loop. */
+static bool is_brought_once(PassContext *ctx, IrOp *gemm) {
+    const Ring ring = {.loop = stage_loop(gemm->block)};
+    IrValue *factor = gemm->operands[0];
+    if (!ring.loop || stage_fill(&ring, gemm->block, gemm, factor) != FILL_BEFORE) return false;
+    BlockRegisters r = registers_of(ctx->target, gemm->block);
+    return r.sums + r.factors > r.most && stage_can_copy(factor) && stage_fits_boxes(ctx, factor->def);
+}
+
+bool stage_from_registers(PassContext *ctx, IrOp *gemm) { return may_be_in_registers(ctx->target, gemm) && !is_brought_once(ctx, gemm); }
+
+static bool factor_fits(Fit *fit, IrOp *gemm, unsigned which) {
+    const Ring ring = {.loop = stage_loop(gemm->block)};
+    IrValue *factor = gemm->operands[which];
+    if (which == 0 && (stage_from_registers(fit->ctx, gemm) || is_brought_once(fit->ctx, gemm))) return true;
+    return stage_fill(&ring, gemm->block, gemm, factor) == FILL_AHEAD && stage_fits_boxes(fit->ctx, factor->def);
+}
+
+/* Whether the op exchanges nothing between warps, where each has rows of its own. */
+static bool stays_in_rows(const IrOp *op) {
+    switch (op->opcode) {
+    case IR_TILE_GEMM:
+    case IR_TILE_LOAD:
+    case IR_TILE_STORE:
+    case IR_TILE_BROADCAST:
+    case IR_TILE_FILL:
+    case IR_TILE_IOTA: return true;
+    case IR_TILE_REDUCE: {
+        const IrAttr *axes = ir_attr(op, "axes");
+        return axes && axes->count == 1 && axes->ints[0] + 1 == op->operands[0]->type->rank;
+    }
+    default: return strncmp(ir_op_info(op->opcode)->name, "tile.", 5) != 0;
+    }
+}
+
+static void note_exchange(void *context, IrOp *op) {
+    bool *alone = context;
+    *alone = *alone && stays_in_rows(op);
+}
+
+/* Beside what is copied once: all but the barriers, where nothing else is in shared memory. */
+int64_t stage_boxes_room(const Target *target, IrFunc *f, int64_t once) {
+    bool alone = once > 0;
+    if (alone) ir_walk(f->body, note_exchange, &alone);
+    return (alone ? target->shared_bytes_block - BARRIERS_BYTES : target->shared_bytes_block * 9 / 10) - once;
+}
+
+/* Room for two stages, without which nothing is copied ahead, beside what is copied once; registers for what the block's gemms add to. */
+static bool has_room(PassContext *ctx, IrBlock *block) {
+    int64_t bytes = 0, once = 0, in_memory = 0, count = 0;
+    for (IrOp *op = block->first; op; op = op->next) {
+        if (op->opcode != IR_TILE_GEMM) continue;
+        GemmShape s = gemm_shape(op);
+        bool kept = is_brought_once(ctx, op);
+        if (kept && !is_shared(op, 0)) in_memory += s.k / 4, once += s.m * s.k * (int64_t)dtype_size(s.in);
+        for (unsigned i = kept || stage_from_registers(ctx, op); i < 2; i++)
+            if (!is_shared(op, i)) bytes += (i ? s.n : s.m) * s.k * (int64_t)dtype_size(s.in);
         count++;
     }
-    bool crowded = 2 * rows > THREADS;
-    int64_t most = crowded ? MAX_ACCUMULATORS / 2 : MAX_ACCUMULATORS, all = crowded ? MAX_REGISTERS / 2 : MAX_REGISTERS;
-    return count <= MAX_IN_BLOCK && accumulators <= most && accumulators + factors <= all &&
-           2 * bytes <= target->shared_bytes_block * 9 / 10;
+    BlockRegisters r = registers_of(ctx->target, block);
+    return count <= MAX_IN_BLOCK && r.sums <= r.most_sums && r.sums + r.factors - in_memory <= r.most &&
+           2 * bytes <= stage_boxes_room(ctx->target, block->func, once);
 }
 
 static void check_fit(void *context, IrOp *op) {
     Fit *fit = context;
     if (op->opcode != IR_TILE_GEMM || fit->rows < 0) return;
     GemmShape shape = gemm_shape(op);
-    bool fits = stage_loop(op->block) && gemm_fits_wgmma(fit->ctx->target, shape) && has_room(fit->ctx->target, op->block) &&
+    bool fits = stage_loop(op->block) && gemm_fits_wgmma(fit->ctx->target, shape) && has_room(fit->ctx, op->block) &&
                 (!fit->rows || fit->rows == shape.m) && factor_fits(fit, op, 0) && factor_fits(fit, op, 1);
     fit->rows = fits ? shape.m : -1;
 }
@@ -116,7 +177,7 @@ static void limit_extents(void *context, IrOp *op) {
     AffCtx *c = ctx->module->affs;
     const Aff *limit = aff_const(c, ((int64_t)1 << 31) - REACH);
     if (op->opcode != IR_TILE_GEMM) return;
-    for (unsigned i = stage_from_registers(ctx->target, op); i < 2; i++) {
+    for (unsigned i = stage_from_registers(ctx, op); i < 2; i++) {
         const IrType *tensor = op->operands[i]->def->operands[0]->type;
         for (unsigned a = 0; a < tensor->rank; a++) {
             ask_for(ctx, op, tensor->extents[a]);
@@ -136,11 +197,13 @@ static IrValue *wait_product(IrBuilder *b, IrValue *product, int64_t pending) {
     return ir_result(op, 0);
 }
 
+static int64_t operand_bytes(const Operand *o) { return o->rows * o->columns * (int64_t)dtype_size(o->value->type->dtype); }
+
 static int64_t phase_bytes(const Ring *ring, unsigned phase) {
     int64_t bytes = 0;
     for (size_t i = 0; i < ring->count; i++)
         if (ring->operands[i].fill == FILL_AHEAD && ring->operands[i].late == phase)
-            bytes += ring->operands[i].rows * ring->operands[i].columns * (int64_t)dtype_size(ring->operands[i].value->type->dtype);
+            bytes += operand_bytes(&ring->operands[i]);
     return bytes;
 }
 
@@ -186,9 +249,9 @@ static void fill_turns(Staging *s, IrBuilder *b, Ring *ring) {
     stage_turns_prepare(s, ring, b);
 }
 
-static IrValue *make_barriers(Staging *s, IrBuilder *b, const Ring *ring, const char *name, int64_t arrivals) {
+static IrValue *make_barriers(Staging *s, IrBuilder *b, int64_t count, const char *name, int64_t arrivals) {
     const Aff *one = aff_const(s->module->affs, 1);
-    const IrType *type = ir_type_buf(s->module, DTYPE_U64, 1, &one, (unsigned)ring->stages, IR_SPACE_SHARED, NULL);
+    const IrType *type = ir_type_buf(s->module, DTYPE_U64, 1, &one, (unsigned)count, IR_SPACE_SHARED, NULL);
     IrOp *alloc = ir_op_create(b, IR_MBAR_ALLOC, 0, NULL, 1, &type);
     ir_attr_set_int(alloc, "arrivals", arrivals);
     ir_attr_set_str(alloc, "name", name);
@@ -196,17 +259,40 @@ static IrValue *make_barriers(Staging *s, IrBuilder *b, const Ring *ring, const 
     return ir_result(alloc, 0);
 }
 
+static int64_t once_bytes(const Ring *ring) {
+    int64_t bytes = 0;
+    for (size_t i = 0; i < ring->count; i++)
+        if (ring->operands[i].fill == FILL_ONCE) bytes += operand_bytes(&ring->operands[i]);
+    return bytes;
+}
+
+static void copy_once(Staging *s, IrBuilder *b, const Ring *ring, int64_t bytes) {
+    IrValue *operands[2] = {ring->once, ir_const_index(b, 0)};
+    ir_attr_set_int(ir_op_create(b, IR_MBAR_EXPECT, 2, operands, 0, NULL), "bytes", bytes);
+    for (size_t i = 0; i < ring->count; i++)
+        if (ring->operands[i].fill == FILL_ONCE) stage_copy_once(s, b, ring, &ring->operands[i]);
+}
+
+static void wait_once(IrBuilder *b, const Ring *ring) {
+    IrValue *operands[3] = {ring->once, ir_const_index(b, 0), ir_const_index(b, 0)};
+    ir_op_create(b, IR_MBAR_WAIT, 3, operands, 0, NULL);
+}
+
 void stage_boxes_prologue(Staging *s, IrBuilder *b, Ring *ring) {
     if (!ring->phase_count) ring->phase_count = 1;
     for (unsigned p = 0; p < ring->phase_count; p++) {
         bool early = p + 1 < ring->phase_count; /* read an iteration before what is late, and free as much earlier */
-        ring->phases[p] = (Phase){make_barriers(s, b, ring, p ? "full_late" : "full", 1), ring->stages - 1 + early};
+        ring->phases[p] = (Phase){make_barriers(s, b, ring->stages, p ? "full_late" : "full", 1), ring->stages - 1 + early};
     }
-    if (ring->given_back) ring->empty = make_barriers(s, b, ring, "empty", s->warps.all);
+    if (ring->given_back) ring->empty = make_barriers(s, b, ring->stages, "empty", s->warps.all);
+    int64_t once = once_bytes(ring);
+    if (once) ring->once = make_barriers(s, b, 1, "full_once", 1);
     build_barrier(b, "block");
+    if (once) copy_once(s, b, ring, once);
     if (ring->turns.loop) fill_turns(s, b, ring);
     for (int64_t n = 0; n < ring->phases[0].ahead && !ring->turns.loop; n++)
         emit_first(s, b, ring, fetch_behind(b, ring, ring->lower, n), n);
+    if (once) wait_once(b, ring);
 }
 
 /* The first gemm of the block that adds to what this one gives; itself, when it begins with something else. */
@@ -377,8 +463,8 @@ void stage_boxes_epilogue(const Ring *ring) {
     if (ring->turns.loop) return; /* the kernel ends */
     IrOp *last = ring->behind ? ring->behind : ring->loop;
     IrBuilder b = ir_builder_after(last);
-    IrValue *rings[STAGE_PHASES + 1] = {ring->phases[0].full, ring->phases[1].full, ring->empty};
+    IrValue *rings[STAGE_PHASES + 2] = {ring->phases[0].full, ring->phases[1].full, ring->empty, ring->once};
     build_barrier(&b, "block");
-    for (unsigned k = 0; k <= STAGE_PHASES; k++)
+    for (unsigned k = 0; k < STAGE_PHASES + 2; k++)
         if (last->block->parent && rings[k]) ir_op_create(&b, IR_MBAR_DROP, 1, &rings[k], 0, NULL);
 }

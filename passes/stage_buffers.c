@@ -98,7 +98,7 @@ static GemmPlan plan_of(Staging *s, const IrOp *gemm) {
     return gemm_plan(s->ctx->target, gemm_shape(gemm), &s->warps);
 }
 
-static Operand operand_of(const Target *target, const Ring *ring, IrBlock *block, const IrOp *first, IrOp *gemm, const GemmPlan *p,
+static Operand operand_of(PassContext *ctx, const Ring *ring, IrBlock *block, const IrOp *first, IrOp *gemm, const GemmPlan *p,
                           unsigned which) {
     Operand o = {.value = gemm->operands[which], .trans = ir_attr_bool(gemm, which ? "trans_b" : "trans_a")};
     o.across = o.trans ^ (which == 1);
@@ -106,8 +106,9 @@ static Operand operand_of(const Target *target, const Ring *ring, IrBlock *block
     o.rows = o.trans ? columns : rows;
     o.columns = o.trans ? rows : columns;
     o.matrices = stage_matrices(o.value->type);
-    bool registers = which == 0 && gemm_plan_is_wgmma(p) && stage_from_registers(target, gemm);
+    bool groups = which == 0 && gemm_plan_is_wgmma(p), registers = groups && stage_from_registers(ctx, gemm);
     o.fill = registers ? FILL_NEVER : stage_fill(ring, block, first, o.value);
+    if (groups && o.fill == FILL_BEFORE) o.fill = FILL_ONCE;
     return o;
 }
 
@@ -248,29 +249,35 @@ static IrValue *present_along_k(Staging *s, IrValue *factor) {
     return zeros_along_k(factor, factor->def ? ir_builder_after(factor->def) : ir_builder_before(factor->block->first));
 }
 
+static void plan_halves(Staging *s, Ring *ring, IrOp *const *gemms, size_t count, int64_t room, int64_t blocks) {
+    stage_halves_phases(s, ring, gemms, count);
+    int64_t stages = stage_halves_stages(ring, ring->stages, room);
+    if (!stages) return;
+    ring->halves = true;
+    ring->given_back = stage_halves_give_back(s);
+    ring->stages = stages;
+    if (blocks > 1) ir_func_attr_set_int(gemms[0]->block->func, "min_blocks", blocks);
+}
+
 static void plan_ring(Staging *s, Ring *ring, IrBlock *block, IrOp *const *gemms, size_t count) {
     int64_t ahead = 0, once = 0;
     for (size_t g = 0; g < count; g++) {
         GemmPlan plan = plan_of(s, gemms[g]);
         for (unsigned i = 0; i < 2; i++) {
             Operand *o = &ring->operands[ring->count++];
-            *o = operand_of(s->ctx->target, ring, block, gemms[0], gemms[g], &plan, i);
+            *o = operand_of(s->ctx, ring, block, gemms[0], gemms[g], &plan, i);
             if (o->fill == FILL_NEVER) o->buf = present_along_k(s, o->value);
             else share_operand(ring, o);
             if (o->fill == FILL_DONE || o->fill == FILL_NEVER) continue;
             *(o->fill == FILL_AHEAD ? &ahead : &once) += operand_bytes(o, s->warps.wgmma ? 0 : ROW_PADDING);
         }
     }
-    int64_t room = (s->ctx->target->shared_bytes_block * 9 / 10 - once) / (ahead ? ahead : 1);
+    const Target *target = s->ctx->target;
+    int64_t bytes = s->warps.wgmma ? stage_boxes_room(target, block->func, once) : target->shared_bytes_block * 9 / 10 - once;
+    int64_t room = bytes / (ahead ? ahead : 1);
     ring->stages = stage_count_wanted(ring->loop);
-    int64_t blocks = s->warps.wgmma && stage_halves_stages(ring->stages) <= room ? stage_halves_fit(s, ring, gemms, count, ahead) : 0;
-    if (blocks) {
-        ring->halves = true;
-        ring->given_back = stage_halves_give_back(s);
-        stage_halves_phases(s, ring, gemms, count);
-        ring->stages = stage_halves_stages(ring->stages);
-        if (blocks > 1) ir_func_attr_set_int(block->func, "min_blocks", blocks);
-    }
+    int64_t blocks = s->warps.wgmma ? stage_halves_fit(s, ring, gemms, count, ahead) : 0;
+    if (blocks) plan_halves(s, ring, gemms, count, room, blocks);
     if (ring->stages > room) ring->stages = room > 1 ? room : 1;
     report_depth(s, ring, ahead);
 }
@@ -281,7 +288,7 @@ static void alloc_ring(Staging *s, IrBuilder *b, Ring *ring, IrOp *const *gemms)
         Operand *o = &ring->operands[k];
         if (o->fill == FILL_NEVER) continue;
         if (o->twin) o->buf = o->twin->buf;
-        else if (s->warps.wgmma) stage_alloc_boxes(s, b, o, ring->stages);
+        else if (s->warps.wgmma) stage_alloc_boxes(s, b, o, o->fill == FILL_ONCE ? 1 : ring->stages);
         else stage_alloc(s, b, o, o->fill == FILL_AHEAD ? ring->stages : 1, gemm_plan_is_mma(&plan));
     }
 }
@@ -291,6 +298,16 @@ static void erase_load(const Ring *ring, size_t k) {
     for (size_t i = k + 1; i < ring->count; i++)
         if (ring->operands[i].fill == FILL_AHEAD && ring->operands[i].value == ring->operands[k].value) return;
     ir_op_erase(ring->operands[k].value->def);
+}
+
+static void erase_once(const Ring *ring) {
+    for (size_t k = 0; k < ring->count; k++) {
+        IrOp *load = ring->operands[k].fill == FILL_ONCE ? ring->operands[k].value->def : NULL;
+        bool again = false;
+        for (size_t i = k + 1; load && i < ring->count; i++)
+            again = again || (ring->operands[i].fill == FILL_ONCE && ring->operands[i].value == ring->operands[k].value);
+        if (load && !again && !load->results[0].uses) ir_op_erase(load);
+    }
 }
 
 static void stage_block(Staging *s, IrBlock *block) {
@@ -318,6 +335,7 @@ static void stage_block(Staging *s, IrBlock *block) {
     if (boxes) stage_boxes_iteration(s, &ring, gemms, count);
     for (size_t k = 0; k < ring.count && !ring.halves; k++)
         if (ring.operands[k].fill == FILL_AHEAD) erase_load(&ring, k);
+    erase_once(&ring);
     if (!ring.loop) return;
     IrBuilder after = ir_builder_after(ring.loop);
     if (boxes) stage_boxes_epilogue(&ring);

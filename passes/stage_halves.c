@@ -25,7 +25,8 @@ enum {
     WAITS_BEHIND = 1, /* 0: ptxas waits before softmax */
     PHASES = 1,       /* 0: a stage arrives as a whole */
     WORK_OF_PHASES = 192, /* multiply-adds for an element between the halves: 256 at head size 128, 128 at 64 */
-    FEWEST_STAGES = 3 /* one is read by the second half, one by the first, one is filled */
+    FEWEST_STAGES = 3, /* one is read by the second half, one by the first, one is filled */
+    FEWEST_BY_PHASES = 2 /* what the first half has read is filled while the second one reads */
 };
 
 enum { WARPGROUP = 4 /* warps */ };
@@ -228,13 +229,13 @@ typedef struct {
 } Registers;
 
 /* ptxas does not let the first products' sums begin where what was made of the last ones lay. */
-static Registers count_registers(const Target *target, const Cut *c, IrOp *const *gemms, size_t count) {
+static Registers count_registers(PassContext *ctx, const Cut *c, IrOp *const *gemms, size_t count) {
     Registers r = {.threads = 2 * gemm_shape(gemms[0]).m};
     for (size_t i = 0; i < count; i++) {
         GemmShape s = gemm_shape(gemms[i]);
         const IrOp *before = gemms[i]->operands[2]->def;
         int64_t sums = before && is_product(before) && before->block == c->body ? 0 : s.n / 2;
-        int64_t factor = stage_from_registers(target, gemms[i]) ? s.k / 4 : 0;
+        int64_t factor = stage_from_registers(ctx, gemms[i]) ? s.k / 4 : 0;
         r.before += sums + factor;
         r.turned += sums + (is_crossing(c, gemms[i]->operands[0]) ? 0 : factor);
     }
@@ -264,7 +265,7 @@ int64_t stage_halves_fit(const Staging *s, const Ring *ring, IrOp *const *gemms,
         if (!is_present_alike(cache, c.body, c.crossing.data[i])) return 0;
     for (unsigned i = 1; i < c.body->arg_count; i++)
         if (!is_present_alike(cache, c.body, c.body->args[i])) return 0;
-    Registers r = count_registers(target, &c, gemms, count);
+    Registers r = count_registers(s->ctx, &c, gemms, count);
     int64_t blocks = blocks_beside(target, &r, ring->stages * stage_bytes);
     int64_t all = target->registers_sm / (r.threads * blocks) / REGISTER_UNIT * REGISTER_UNIT;
     bool few = all < target->registers_thread;
@@ -309,7 +310,11 @@ void stage_halves_phases(const Staging *s, Ring *ring, IrOp *const *gemms, size_
 
 bool stage_halves_give_back(const Staging *s) { return GIVEN_BACK && s->warps.all > WARPGROUP; }
 
-int64_t stage_halves_stages(int64_t wanted) { return wanted < FEWEST_STAGES ? FEWEST_STAGES : wanted; }
+int64_t stage_halves_stages(const Ring *ring, int64_t wanted, int64_t room) {
+    if (wanted < FEWEST_STAGES) wanted = FEWEST_STAGES;
+    if (wanted <= room) return wanted;
+    return ring->phase_count == STAGE_PHASES && room >= FEWEST_BY_PHASES ? room : 0;
+}
 
 /* ---- The turn ---- */
 

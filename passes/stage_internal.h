@@ -10,6 +10,7 @@ enum { STAGE_MAX_RANK = 16 };
 typedef enum {
     FILL_AHEAD,  /* copied from memory, stages ahead */
     FILL_BEFORE, /* does not change in the loop: stored once in front of it */
+    FILL_ONCE,   /* the same, copied there by the copy engine */
     FILL_INSIDE, /* stored from registers at the gemm */
     FILL_NEVER,  /* multiplied from registers */
     FILL_DONE    /* an earlier factor of the block's gemms is the same (`twin`) */
@@ -66,6 +67,7 @@ typedef struct {
     unsigned phase_count;
     bool given_back; /* warps arrive on the barriers `empty` when they have read a stage; else a block's barrier stands before it is filled */
     IrValue *empty;
+    IrValue *once; /* the barrier on which the copies of FILL_ONCE arrive; null: there are none */
     int64_t stages;
     bool halves; /* the first half of an iteration stands beside the second one of the iteration before */
     IrOp *behind; /* the last op that belongs to the loop; null: itself */
@@ -83,6 +85,8 @@ Fill stage_fill(const Ring *ring, IrBlock *block, const IrOp *first_gemm, IrValu
 void stage_alloc(Staging *s, IrBuilder *b, Operand *o, int64_t stages, bool mma);
 /* The same for the copy engine and wgmma. */
 void stage_alloc_boxes(Staging *s, IrBuilder *b, Operand *o, int64_t stages);
+/* Whether the factor is a load that copies can stand for. */
+bool stage_can_copy(const IrValue *factor);
 /* Whether the copy engine can bring this load's slice: two ranges of whole extents, the second along the
  * tensor's last axis, its rows in blocks that a swizzle has. */
 bool stage_fits_boxes(PassContext *ctx, const IrOp *load);
@@ -94,6 +98,8 @@ typedef struct {
 } StageFetch;
 /* Copies the slice of an iteration into the ring's stage number `stage`. */
 void stage_copy(Staging *s, IrBuilder *b, const Ring *ring, const Operand *o, StageFetch fetch, IrValue *stage);
+/* Copies what does not change in the ring's loop, in front of it. */
+void stage_copy_once(Staging *s, IrBuilder *b, const Ring *ring, const Operand *o);
 /* `value`, computed in `body` or in a block within, again at `b` from what `map` has in place of loop variables. */
 IrValue *stage_recompute(IrBuilder *b, IrValueMap *map, const IrBlock *body, IrValue *value);
 /* Stages that the loop's pipeline hint asks for. */
@@ -112,6 +118,8 @@ StageFetch stage_turns_ahead(IrBuilder *b, Ring *ring, IrValue *i);
 int64_t stage_wants_boxes(PassContext *ctx, IrFunc *f);
 /* Asks in the function's guard for extents that a map may have and the engine's coordinates reach; other sizes take another version. */
 void stage_boxes_guard(PassContext *ctx, IrFunc *f);
+/* Bytes of shared memory that stages may take beside what is copied once. */
+int64_t stage_boxes_room(const Target *target, IrFunc *f, int64_t once);
 void stage_boxes_prologue(Staging *s, IrBuilder *b, Ring *ring);
 void stage_boxes_iteration(Staging *s, Ring *ring, IrOp *const *gemms, size_t count);
 void stage_boxes_epilogue(const Ring *ring);
@@ -122,10 +130,10 @@ void stage_boxes_arrived(IrBuilder *b, const Ring *ring, unsigned phase, IrValue
 void stage_boxes_refill(Staging *s, IrBuilder *b, Ring *ring, IrValue *i);
 void stage_boxes_give_back(IrBuilder *b, const Ring *ring, IrValue *i);
 /* The turn by half an iteration (stage_halves.c): how many blocks a multiprocessor is to hold if the ring's loop is turned, 0 where it is not
- * to be; how many stages it takes at least; the turn, once the loop's gemms stand in their buffers. The old loop, with the loads of its
+ * to be; how many stages it takes, 0 where there is no room; the turn, once the loop's gemms stand in their buffers. The old loop, with the loads of its
  * factors, is gone then. */
 int64_t stage_halves_fit(const Staging *s, const Ring *ring, IrOp *const *gemms, size_t count, int64_t stage_bytes);
-int64_t stage_halves_stages(int64_t wanted);
+int64_t stage_halves_stages(const Ring *ring, int64_t wanted, int64_t room);
 /* Tells which factors the second half alone reads, where each one is of one half: the boxes of these arrive in a phase of their own. */
 void stage_halves_phases(const Staging *s, Ring *ring, IrOp *const *gemms, size_t count);
 /* Whether its stages are given back warp by warp: several warpgroups need not wait for each other then. */
@@ -136,9 +144,9 @@ IrValue *stage_number(IrBuilder *b, const Ring *ring, IrValue *iteration);
 IrValue *stage_of(IrBuilder *b, const Ring *ring, IrValue *iteration, int64_t ahead);
 /* The loop whose body the block is, or null. */
 IrOp *stage_loop(IrBlock *block);
-/* Whether warpgroups multiply by this first factor from registers: it does not change in the gemm's loop, or comes lane by
- * lane from a product of its block, and so lies as the instruction wants it. */
-bool stage_from_registers(const Target *target, IrOp *gemm);
+/* Whether warpgroups multiply by this first factor from registers: it does not change in the gemm's loop and registers have room for
+ * it, or it comes lane by lane from a product of its block, and so lies as the instruction wants it. */
+bool stage_from_registers(PassContext *ctx, IrOp *gemm);
 /* Whether `a` stands in front of `b` in one block. */
 bool stage_is_before(const IrOp *a, const IrOp *b);
 /* The first of the operand's matrices in a stage of the ring. */

@@ -48,6 +48,8 @@ static bool is_plain_load(const IrOp *load) {
            load->operands[0]->type->dtype == load->results[0].type->dtype && !is_stored_to(load->operands[0]);
 }
 
+bool stage_can_copy(const IrValue *factor) { return factor->def && is_plain_load(factor->def); }
+
 bool stage_is_before(const IrOp *a, const IrOp *b) {
     for (const IrOp *op = b->prev; op; op = op->prev)
         if (op == a) return true;
@@ -109,12 +111,13 @@ void stage_alloc(Staging *s, IrBuilder *b, Operand *o, int64_t stages, bool mma)
     o->buf->name = o->value->name;
 }
 
-enum { BOX_BYTES = 128, BOX_EXTENT = 256 };
+enum { BOX_BYTES = 128, LEAST_BOX_BYTES = 32, BOX_EXTENT = 256 };
 
-/* Bytes of a row of a block of columns: what the swizzle permutes within. 0: there is none of that size. */
+/* Bytes of a row of a block of columns: what the swizzle permutes within, as many as divide a row. 0: there is none of that size. */
 static int64_t box_bytes(int64_t row_bytes) {
-    if (row_bytes % BOX_BYTES == 0) return BOX_BYTES;
-    return row_bytes == 32 || row_bytes == 64 ? row_bytes : 0;
+    int64_t bytes = BOX_BYTES;
+    while (bytes >= LEAST_BOX_BYTES && row_bytes % bytes) bytes /= 2;
+    return bytes >= LEAST_BOX_BYTES ? bytes : 0;
 }
 
 void stage_alloc_boxes(Staging *s, IrBuilder *b, Operand *o, int64_t stages) {
@@ -253,6 +256,10 @@ static IrValueMap *map_fetch(Staging *s, const Ring *ring, StageFetch fetch) {
     for (size_t i = 0; i < ring->turns.leaves.len && !fetch.tile; i++)
         ir_value_map_set(map, ring->turns.leaves.data[i].value, ring->turns.leaves.data[i].there);
     return map;
+}
+
+void stage_copy_once(Staging *s, IrBuilder *b, const Ring *ring, const Operand *o) {
+    copy_matrix(s, b, o, ring->once, o->value->def->operands + 1, ir_const_index(b, 0), ir_const_index(b, 0));
 }
 
 void stage_copy(Staging *s, IrBuilder *b, const Ring *ring, const Operand *o, StageFetch fetch, IrValue *stage) {
