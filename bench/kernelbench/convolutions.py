@@ -771,7 +771,7 @@ sketch {name}_windows implements {name} {{
                         load(F[p % C, r, s] -> f, pad=0)
                         v = alloc([R, T], llm_hint=["fast", "input_cache"])
                         load(X[p, y*R + r:(y+1)*R + r, x*T + s:(x+1)*T + s] -> v, pad=0)
-                        w += v * f
+                        fma(v, f, w, dst=w)
                 store(w -> Y[p, y*R:(y+1)*R, x*T:(x+1)*T])
 }}
 """
@@ -878,7 +878,7 @@ OF_WINDOWS = ("""                    w = alloc([R, T], init=0, llm_hint=["fastes
                             load(X[n, c, y*R + r - 1:(y+1)*R + r - 1, x*T + s - 1:(x+1)*T + s - 1] -> v, pad=0)
                             g = alloc([])
                             load(G[c, r, s] -> g)
-                            w += v * g
+                            fma(v, g, w, dst=w)
 """, """                                v = alloc([FK, FN], init=0)
                                 for r in range(3):
                                     for s in range(3):
