@@ -27,6 +27,8 @@ enum {
     MAX_TRIPS = 32,     /* of one loop */
     MAX_HELD = 64,      /* registers of a fragment ... */
     MAX_ALL_HELD = 128, /* and of all in a block */
+    OTHERS = 16,        /* registers of a thread beside those of what loops carry, where windows lie in shared memory */
+    SYSTEM_BYTES = 1024, /* of shared memory: a block's that are not its own */
     MAX_READS = 256,    /* of it, unrolled */
     MAX_UNROLLED = 4096 /* ops of the loops, unrolled */
 };
@@ -642,6 +644,31 @@ static void visit(PassContext *ctx, IrOp *map, Held *held) {
     window_take(&best, loaded);
 }
 
+static int64_t frag_elements(const IrType *t) {
+    int64_t n = 1;
+    for (unsigned i = 0; i < t->rank; i++) n *= ir_type_extent(t, i);
+    return n;
+}
+
+/* Blocks that copy, wait, compute and store once each stand beside as many others as boxes and registers leave room for: some copy while others
+ * store. Registers are those of what loops carry and OTHERS more, so that no compiler keeps a whole window in them, which lies in shared memory. */
+static void ask_for_blocks(PassContext *ctx, IrFunc *f, const OpList *ops) {
+    const Target *t = ctx->target;
+    int64_t carried = 0;
+    for (size_t i = 0; i < ops->len; i++) {
+        const IrOp *op = ops->data[i];
+        int64_t here = 0;
+        for (unsigned k = 0; op->opcode == IR_FOR && k < op->result_count; k++)
+            if (op->results[k].type->kind == IR_TYPE_FRAG) here += frag_elements(op->results[k].type);
+        if (here > carried) carried = here;
+    }
+    int64_t threads = 32 * ir_func_attr_int(f, "num_warps", 1), shared = ir_func_attr_int(f, "shared_bytes", 0) + SYSTEM_BYTES;
+    int64_t by_registers = t->registers_sm / ((carried + OTHERS) * threads), by_shared = t->shared_bytes_sm / shared;
+    int64_t blocks = by_registers < by_shared ? by_registers : by_shared;
+    if (blocks > t->blocks_sm) blocks = t->blocks_sm;
+    if (carried && blocks > 1 && !ir_func_attr(f, "min_blocks")) ir_func_attr_set_int(f, "min_blocks", blocks);
+}
+
 bool pass_window_loads(PassContext *ctx) {
     for (IrFunc *f = ctx->module->first, *next; f; f = next) {
         next = f->next;
@@ -650,7 +677,10 @@ bool pass_window_loads(PassContext *ctx) {
         OpList ops = ops_collect(ctx->scratch, f->body);
         for (size_t i = 0; i < ops.len; i++)
             if (ops.data[i]->opcode == IR_MAP) visit(ctx, ops.data[i], &held);
-        if (ir_func_attr(f, "skewed") && !ir_func_attr_int(f, "skewed", 0)) ir_func_remove(f); /* as the version behind it */
+        if (ir_func_attr(f, "skewed") && !ir_func_attr_int(f, "skewed", 0))
+            ir_func_remove(f); /* as the version behind it */
+        else if (held.memory.bytes && ctx->target->kind == TARGET_CUDA)
+            ask_for_blocks(ctx, f, &ops);
     }
     return true;
 }

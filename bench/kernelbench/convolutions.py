@@ -15,6 +15,8 @@ from matrix import SPREAD, deeper, lines, nest
 LEAST, MOST = "5.9604645e-08", 63  # what f16 keeps to 11 bits once multiplied by 2^10
 MOST_PRODUCTS = 7  # in flight at once
 LEAST_DEPTH = 16  # of a product, where there are few channels; 0: as deep as for the most channels
+SOME_DEPTH = 32  # and where there are some; 0: none between
+NARROW = (5, 3)  # rows whose tiles have so many places for so many results are taken as planes; (): always tiles of rows
 FEW_RESULTS = 32  # columns of a tile where there are few results; 128: as many as for the most results
 SOME_RESULTS, MANY_RESULTS = 64, 128  # and where there are more; both 128: two sizes of tiles, as the sketch's most results have it
 FEW_CHANNELS = (8, 16)  # of a column of which TAPS_OF_ROW neighbours are multiplied at once; (): columns hold their own channels alone
@@ -158,8 +160,9 @@ class Convolution:
         self.count = math.prod(self.taps)
         if self.count == 1:
             self.depth //= 2  # a loop over channels, so that there is one to copy ahead in
-        self.few = self.of_few_channels()
         self.cut = self.count == 1 or channels > self.depth and not self.merged
+        self.few = self.of_few_channels()
+        self.planes = [Planes(self)] if Planes.fit(self) else []
         if self.side > 1:  # two blocks of a multiprocessor, each with a tile of the result in shared memory, too
             free = TWO_BLOCKS - self.tile * (self.positions + 4) * 4
             self.stages = max(2, min(self.stages, free // (2 * self.depth * (self.tile + self.positions))))
@@ -189,22 +192,29 @@ class Convolution:
         if not least or self.cut or self.side > 1 or self.depth <= least:
             return [(None, "BK", self.depth)]
         channels = f"{self.inner_taps} * C" if self.merged else self.all_channels()
-        return [(f"{channels} <= {least}", "LK", least), (f"{channels} > {least}", "BK", self.depth)]
+        if not self.some_depth():
+            return [(f"{channels} <= {least}", "LK", least), (f"{channels} > {least}", "BK", self.depth)]
+        some = SOME_DEPTH
+        return [(f"{channels} <= {least}", "LK", least), (f"{channels} > {least} and {channels} <= {some}", "SK", some), (f"{channels} > {some}", "BK", self.depth)]
 
-    def by_results(self):
-        """Columns of a tile, each behind the condition on results. Fewer columns ask for less of what all tiles read."""
+    def some_depth(self):
+        return SOME_DEPTH > LEAST_DEPTH > 0 and self.depth > SOME_DEPTH and not (self.few or self.merged or self.cut or self.side > 1)
+
+    def by_results(self, few=True):
+        """Columns of a tile, each behind the condition on results. Fewer columns ask for less of what all tiles read. few: whether there are tiles for few results."""
         if self.side > 1 or self.tile <= FEW_RESULTS:
             return [(None, "BM")]
         o, some = self.all_results(), SOME_RESULTS
-        few, more = f"{o} <= {FEW_RESULTS}", f"{o} > {FEW_RESULTS}"
+        least, more = ([(f"{o} <= {FEW_RESULTS}", "LM")], f"{o} > {FEW_RESULTS}") if few else ([], None)
         if some == MANY_RESULTS or self.tile not in (some, MANY_RESULTS):
-            return [(few, "LM"), (more, "BM")]
+            return least + [(more, "BM")]
         # Tiles of as many as there may be, where they are not more than a seventh emptier.
         narrow, wide = (f"4 * ceil({o}, {some}) {than} 7 * ceil({o}, {MANY_RESULTS})" for than in ("<", ">="))
-        return [(few, "LM"), (f"{more} and {narrow}", "SM"), (wide, "WM")]
+        return least + [(" and ".join(filter(None, [more, narrow])), "SM"), (wide, "WM")]
 
     def results_constants(self):
-        return f"SM = {SOME_RESULTS}, WM = {MANY_RESULTS}, " if ("WM" in [size for _, size in self.by_results()]) else ""
+        some = self.some_depth() or any(size == "SK" for p in self.planes for _, size, _ in p.by_channels())
+        return f"SK = {SOME_DEPTH}, " * some + f"SM = {SOME_RESULTS}, WM = {MANY_RESULTS}, " * ("WM" in [size for _, size in self.by_results()])
 
     def pack(self, results):
         """Phases of the last axes are side by side in a tile's columns, as far as they fit there: results that are neighbours in memory."""
@@ -397,7 +407,7 @@ class Convolution:
             views += f"view XP[n: B, {'' .join(f'{a.letter}: {a.size}, ' for a in self.outer)}x: ceil({self.last.size}, {self.inner}) * {self.inner}, c: {channels}] = "
             views += f"XH[n, {''.join(f'{a.letter}, ' for a in self.outer)}x // {self.inner}, x % {self.inner} * {channels} + c];\n"
         wide = "MT = 1024, " if self.dim == 1 else ""
-        views += "".join(f.views() for f in self.few)
+        views += "".join(f.views() for f in self.few + self.planes)
         own = self.many_channels() != ""
         prepared = f"    XH = alloc([B, {', '.join(self.kept())}, {phases}{channels}], dtype=f16)\n" if own else ""
         turned = f"    FH = alloc([{math.prod(self.phases) * self.count}, {self.rows()}, {channels}], dtype=f16)\n" if own else ""
@@ -407,15 +417,24 @@ sketch {self.name}_product implements {self.name} {{
     tensors: {self.tensors(self.flat or self.plane)}
     constexpr: BM = {self.tile}, LM = {min(self.tile, FEW_RESULTS)}, {self.results_constants()}BN = {self.positions}, BK = {self.depth}, LK = {min(self.depth, LEAST_DEPTH)}, ST = {self.stages}, CB = {next(d for d in (16, 32, 64) if d >= min(self.channels, 64))}, T = {self.columns()}, {wide}FM = 64, FN = 64, FK = 16, RG = {self.group}, RS = {DEALT};
 {lines(views, 1)}
-{prepared}{"".join(f.workspaces() for f in self.few)}    XW = alloc([{self.marks()}], dtype=i32)
+{prepared}{"".join(f.workspaces() for f in self.few + self.planes)}    XW = alloc([{self.marks()}], dtype=i32)
 {f"    XS = alloc([B], dtype=i32){chr(10)}" if self.dim == 3 else ""}{turned}    FS = alloc([{self.rows()}])
     FW = alloc([{self.rows()}], dtype=i32)
 {f"    FF = alloc([{math.prod(self.phases) * self.count}, {self.rows()}, {channels}]){chr(10)}" if self.by_taps() else ""}"""
+        wide = self.wide()
         few = [under([f.condition()], f.prepare_weights() + f.prepare_input()) for f in self.few]
-        if own:
-            few.append(under([self.many_channels()], self.prepare_weights() + self.prepare_input()) if self.few else self.prepare_weights() + self.prepare_input())
+        if own and self.few:
+            few.append(under([self.many_channels(), wide], self.prepare_weights() + self.prepare_input()))
+        elif own:
+            few.append(self.prepare_weights() + under([wide], self.prepare_input()))
+        few += [under(p.conditions(), (self.prepare_weights() if self.few else "") + p.prepare_input()) for p in self.planes]
         few += [under([results, f.condition()], f.product(columns)) for f in self.few for results, columns in self.by_results()]
+        few += [p.product() for p in self.planes]
         return text + self.clear() + "".join(few) + (self.product() if own else "") + self.rest() + "}\n"
+
+    def wide(self):
+        """Under what condition tiles are of rows; None: always."""
+        return self.planes[0].condition("<=") if self.planes else None
 
     stages, group = 3, 32
 
@@ -539,8 +558,9 @@ store(h -> {target})"""
         return f"XH[n, {rows}{begin}:{end}, {channel}]"
 
     def product(self):
-        return "".join(under([results, channels], self.product_by(columns, depth, size))
-                       for results, columns in self.by_results() for channels, depth, size in self.by_channels())
+        forms = [(r, c) for c in self.by_channels() for r in self.by_results(c[1] != "LK" or not self.some_depth())]  # no tiles that are small both ways
+        forms.sort(key=lambda form: ("LM", "SM", "WM", "BM").index(form[0][1]))
+        return "".join(under([results, channels, self.wide()], self.product_by(columns, depth, size)) for (results, columns), (channels, depth, size) in forms)
 
     def product_by(self, columns, depth, size):
         """In tiles of so many columns and so deep; size: of the depth."""
@@ -579,14 +599,14 @@ store(h -> {target})"""
 """ for i, t in zip([""] if many == 1 else range(many), taps))
         return self.multiplied(loops, columns, trips, products)
 
-    def multiplied(self, loops, columns, trips, products):
+    def multiplied(self, loops, columns, trips, products, stored=None):
         epilogue = f"s = alloc([{columns}])\nload(FS[o*{columns}:(o+1)*{columns}] -> s{', pad=0' * (self.side > 1)})\nacc *= s\n"  # a tile is reshaped whole
         if self.bias:
             epilogue += f"z = alloc([{columns}])\nload(Z[o*{columns}:(o+1)*{columns}] -> z)\nacc += z\n"
         return nest(loops, f"""acc = alloc([BN, {columns}], init=0)
 @llm_hint("pipeline", stages=ST)
 for k in range({trips}):
-{products}{epilogue}{self.stored(columns)}""")
+{products}{epilogue}{stored or self.stored(columns)}""")
 
     def stored(self, columns):
         """What is stored of a tile; of phases side by side a row of each result, in which they take turns."""
@@ -751,6 +771,86 @@ class Rows:
         return c.multiplied(loops, columns, math.prod(self.taps), factors)
 
 
+class Planes:
+    """A convolution's form for rows that tiles fit badly: what is multiplied lies row by row with as many columns of zeros between two
+    rows as taps reach beyond either end, so that a tile is of neighbours whatever row they are in, and a tap shifts all of them alike.
+    Places that are between two rows of the result are multiplied, too, and not stored."""
+
+    def __init__(self, c):
+        self.c = c
+        a, reach = c.last, c.last.dilation * (c.last.taps - 1)
+        self.between = max(0, reach - a.padding) if c.transposed else max(a.padding, 2 * a.padding - reach)
+        self.width = f"({plus(a.size, self.between)})" if self.between else a.size
+
+    @staticmethod
+    def fit(c):
+        plain = NARROW and c.dim == 2 and not c.merged and not c.flat and c.inner == 1 and c.side == 1 and not c.phased and not c.cut
+        return plain and all(a.stride == 1 for a in c.axes) and c.many_channels() != ""  # forms for few channels are faster
+
+    def condition(self, than=">"):
+        most, least = NARROW
+        return f"{least * self.c.positions} * ceil({self.c.last.out}, {self.c.positions}) {than} {most} * {self.width}"
+
+    def conditions(self):
+        """Beside those on channels and results."""
+        return [self.c.many_channels(), self.condition()]
+
+    def images(self):
+        """As many as there are; none where the form is not taken."""
+        (most, least), c = NARROW, self.c
+        many = f" * min(1, {c.all_channels()} // {c.few[-1].width + 1})" if c.few else ""
+        return f"B * min(1, {least * c.positions} * ceil({c.last.out}, {c.positions}) // ({most} * {self.width} + 1)){many}"
+
+    def channels(self):
+        least = min(self.c.depth, SOME_DEPTH or self.c.depth)
+        return f"ceil({self.c.all_channels()}, {least}) * {least}"
+
+    def views(self):
+        c, (row, last) = self.c, self.c.axes
+        return (f"view XQ[n: {self.images()}, y: {row.size}, x: {self.width}, c: {self.channels()}] = XN[n, y * {self.width} + x, c];\n"
+                f"view YN[n: B, o: {c.all_results()}, p: {row.out} * {self.width}] = Y[n, o, p // {self.width}, p % {self.width}];\n")
+
+    def workspaces(self):
+        return f"    XN = alloc([{self.images()}, {self.c.outer[0].size} * {self.width}, {self.channels()}], dtype=f16)\n"
+
+    def prepare_input(self):
+        loops = ["n in range(B)", f"q in range(0, ceil({self.c.all_channels()}, CB))", f"y in range({self.c.outer[0].size})", f"t in range(0, ceil({self.width}, T))"]
+        at = "y, t*T:(t+1)*T"
+        return self.c.turned_input(loops, "CB, T", f"X[n, q*CB:(q+1)*CB, {at}]", "transpose(x, [1, 0])", f"XQ[n, {at}, q*CB:(q+1)*CB]", "n, y")
+
+    def by_channels(self):
+        """Depths of a product and the constant that each is, behind conditions on channels."""
+        c, depth = self.c.all_channels(), self.c.depth
+        if not SOME_DEPTH or depth <= SOME_DEPTH:
+            return [(None, "BK", depth)]
+        return [(f"{c} <= {SOME_DEPTH}", "SK", SOME_DEPTH), (f"{c} > {SOME_DEPTH}", "BK", depth)]
+
+    def product(self):
+        return "".join(under([results, channels, *self.conditions()], self.product_by(columns, depth, size))
+                       for results, columns in self.c.by_results() for channels, depth, size in self.by_channels())
+
+    def shifted(self, tap):
+        """How many places tap number `tap` finds its factor further on."""
+        rows, columns = (f"({t}) * {a.dilation}" if a.dilation > 1 else f"({t})" for a, t in zip(self.c.axes, digits(tap, self.c.taps)))
+        before = [a.padding for a in self.c.axes]
+        if self.c.transposed:
+            return f"({before[0]} - {rows}) * {self.width} + {before[1]} - {columns}"
+        return f"({rows} - {before[0]}) * {self.width} + {columns} - {before[1]}".replace(" - 0", "")
+
+    def product_by(self, columns, depth, size):
+        c = self.c
+        loops = ["n in range(B)", f"x in range(0, ceil({c.outer[0].out} * {self.width}, BN))", f"o in range(0, ceil({c.all_results()}, {columns}))"]
+        many = c.at_once(size)
+        taps = ["k"] if many == 1 else [f"(k * {many} + {i})" for i in range(many)]
+        products = "".join(f"""    f{i} = alloc([{columns}, {depth}])
+    load(FH[{t}, o*{columns}:(o+1)*{columns}, 0:{depth}] -> f{i}, pad=0)
+    v{i} = alloc([BN, {depth}])
+    load(XN[n, x*BN + {self.shifted(t)}:(x+1)*BN + {self.shifted(t)}, 0:{depth}] -> v{i}, pad=0)
+    gemm(v{i}, f{i}, acc, trans_b=true)
+""" for i, t in zip([""] if many == 1 else range(many), taps))
+        return c.multiplied(loops, columns, c.count // many, products, f"turned = transpose(acc, [1, 0])\nstore(turned -> YN[n, o*{columns}:(o+1)*{columns}, x*BN:(x+1)*BN])")
+
+
 DEPTHWISE = """
 sketch {name}_windows implements {name} {{
     symbols: {symbols};
@@ -771,7 +871,7 @@ sketch {name}_windows implements {name} {{
                         load(F[p % C, r, s] -> f, pad=0)
                         v = alloc([R, T], llm_hint=["fast", "input_cache"])
                         load(X[p, y*R + r:(y+1)*R + r, x*T + s:(x+1)*T + s] -> v, pad=0)
-                        w += v * f
+                        fma(v, f, w, dst=w)
                 store(w -> Y[p, y*R:(y+1)*R, x*T:(x+1)*T])
 }}
 """
@@ -878,7 +978,7 @@ OF_WINDOWS = ("""                    w = alloc([R, T], init=0, llm_hint=["fastes
                             load(X[n, c, y*R + r - 1:(y+1)*R + r - 1, x*T + s - 1:(x+1)*T + s - 1] -> v, pad=0)
                             g = alloc([])
                             load(G[c, r, s] -> g)
-                            w += v * g
+                            fma(v, g, w, dst=w)
 """, """                                v = alloc([FK, FN], init=0)
                                 for r in range(3):
                                     for s in range(3):
