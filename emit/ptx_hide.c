@@ -6,7 +6,7 @@
 enum {
     HIDE_ELEMENTS = 1, /* the switch of the second kind */
     ELEMENT = 4,       /* bytes: the least that cp.async takes */
-    MANY = 16          /* copies of a thread */
+    MANY = 16          /* copies of a thread whose addresses may stay in registers */
 };
 
 bool ptx_multiplies_from_registers(const IrOp *loop) {
@@ -60,7 +60,7 @@ static int64_t elements_copied(const IrBlock *region) {
 /* The region in which all threads copy many single elements for a loop that multiplies. Each has an address in global memory and one in
  * shared memory; LLVM would carry them all from iteration to iteration, three registers each beside the sums, and add to each of them. */
 static bool issues_elements(const IrBlock *region) {
-    const IrOp *loop = HIDE_ELEMENTS && elements_copied(region) >= MANY ? loop_around(region) : NULL;
+    const IrOp *loop = HIDE_ELEMENTS && elements_copied(region) > MANY ? loop_around(region) : NULL;
     return loop && multiplies(loop->regions[0]);
 }
 
