@@ -142,13 +142,6 @@ static void carried_next(Ptx *p, const IrOp *op, const IrOp *yield) {
             frag_write(p, ptx_use(p, op->regions[0]->args[k + 1]), op->results[k].type, all[k]);
 }
 
-/* A loop whose products read registers: arithmetic stands beside them. */
-static bool multiplies_from_registers(const IrOp *loop) {
-    for (const IrOp *op = loop->regions[0]->first; op; op = op->next)
-        if (op->opcode == IR_WGMMA && op->operands[0]->type->kind == IR_TYPE_FRAG) return true;
-    return false;
-}
-
 /* Arithmetic that a loop's body and what follows the loop both begin with, LLVM makes once in front of the loop's test, and so in front of the
  * products that it was written behind. So LLVM knows nothing of the floats that such a loop leaves. */
 static void hide_results(Ptx *p, const IrOp *op) {
@@ -181,7 +174,7 @@ static void keep_in_front(Ptx *p, const IrOp *wait) {
     enum { IN_FRONT = 1 /* the switch */ };
     const IrOp *loop = wait->block->parent;
     if (!IN_FRONT || !wait->next || wait->next->opcode != IR_WGMMA_WAIT || !loop || loop->opcode != IR_FOR) return;
-    if (!multiplies_from_registers(loop)) return;
+    if (!ptx_multiplies_from_registers(loop)) return;
     for (const IrOp *op = wait->block->first; op != wait; op = op->next)
         if (op->opcode == IR_MAP && is_read_behind(op, wait)) hide_results(p, op);
 }
@@ -210,60 +203,18 @@ static void for_loop(Ptx *p, const IrOp *op) {
     for (unsigned k = 0; k < op->result_count; k++)
         if (op->results[k].type->kind != IR_TYPE_FRAG)
             LLVMAddIncoming(ptx_use(p, body->args[k + 1]), &next[k], &latch, 1);
-    if (multiplies_from_registers(op)) hide_results(p, op);
+    if (ptx_multiplies_from_registers(op)) hide_results(p, op);
 }
 
 /* ---- if ---- */
 
-/* Indices that a region has as values of its own. */
-typedef struct {
-    const IrValue *value;
-    LLVMValueRef outside;
-} Hiding;
-typedef VEC(Hiding) Hidden;
-
-/* The region in which a thread issues copies for a loop that multiplies from registers. */
-static bool issues_copies(const IrBlock *region) {
-    bool copies = false;
-    for (const IrOp *op = region->first; op && !copies; op = op->next) copies = op->opcode == IR_TMA_LOAD;
-    const IrOp *loop = copies ? region->parent : NULL;
-    while (loop && loop->opcode != IR_FOR) loop = loop->block->parent;
-    return loop && multiplies_from_registers(loop);
-}
-
-static bool is_hidden(const Hidden *hidden, const IrValue *v) {
-    for (size_t i = 0; i < hidden->len; i++)
-        if (hidden->data[i].value == v) return true;
-    return false;
-}
-
-/* Sums that the copying thread makes are those of a later iteration's products. LLVM would make them in the other way of its branch, too, and
- * keep them: ptxas no longer sees then that all threads have one address, moves every descriptor from vector registers, and the arithmetic
- * that stands beside the products in front of them. So LLVM knows nothing of the indices that the copies' are made of. */
-static void hide_indices(Ptx *p, const IrBlock *region, Hidden *hidden) {
-    if (!issues_copies(region)) return;
-    for (const IrOp *op = region->first; op; op = op->next)
-        for (unsigned i = 0; i < op->operand_count; i++) {
-            const IrValue *v = op->operands[i];
-            if (!v->type->is_index || (v->def && v->def->block == region) || is_hidden(hidden, v)) continue;
-            LLVMValueRef x = ptx_use(p, v);
-            if (LLVMIsConstant(x)) continue;
-            VEC_PUSH(p->arena, hidden, ((Hiding){v, x}));
-            ptx_bind(p, v, ptx_asm(p, LLVMTypeOf(x), 1, &x, "mov.b64 $0, $1;", "=l,l", true));
-        }
-}
-
-static void show_indices(Ptx *p, const Hidden *hidden) {
-    for (size_t i = hidden->len; i-- > 0;) ptx_bind(p, hidden->data[i].value, hidden->data[i].outside);
-}
-
 static void branch(Ptx *p, const IrOp *op, const IrBlock *region, LLVMValueRef *frags,
                    LLVMValueRef *values, LLVMBasicBlockRef *end, LLVMBasicBlockRef join) {
-    Hidden hidden = {0};
+    PtxHidden hidden = {0};
     if (region) {
-        hide_indices(p, region, &hidden);
+        ptx_hide_indices(p, region, &hidden);
         ptx_block(p, region);
-        show_indices(p, &hidden);
+        ptx_show_indices(p, &hidden);
     }
     const IrOp *yield = op->result_count ? yield_of(p, op, region, op->result_count) : NULL;
     for (unsigned k = 0; yield && k < op->result_count; k++) {

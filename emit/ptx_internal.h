@@ -103,6 +103,16 @@ LLVMValueRef ptx_member(Ptx *p, LLVMValueRef aggregate, unsigned i, unsigned cou
 /* Element `at` of a thread's share of a tile, in the order of its layout. */
 LLVMValueRef ptx_frag_element(Ptx *p, LLVMValueRef frag, const IrType *t, unsigned at);
 
+/* ptx_hide.c: what LLVM is not to know of the indices that the copies in a region are made of. */
+typedef struct {
+    const IrValue *value;
+    LLVMValueRef outside;
+} PtxHiding;
+typedef VEC(PtxHiding) PtxHidden;
+bool ptx_multiplies_from_registers(const IrOp *loop); /* arithmetic stands beside its products */
+void ptx_hide_indices(Ptx *p, const IrBlock *region, PtxHidden *hidden);
+void ptx_show_indices(Ptx *p, const PtxHidden *hidden);
+
 /* ptx_control.c */
 void ptx_block(Ptx *p, const IrBlock *block);
 bool ptx_function(Ptx *p, const IrFunc *f);

@@ -404,14 +404,15 @@ static IrValue *fragment_get(const Product *p, IrBuilder *b, unsigned which, IrV
     return frag_get(p->x, b, frag, lead_of(p) + 1, index, width);
 }
 
-static IrValue *mma_step(const Product *p, IrBuilder *b, IrValue *k, IrValue *acc) {
+/* fa: the first factor's fragments where an earlier product read them, which are set else. */
+static IrValue *mma_step(const Product *p, IrBuilder *b, IrValue *k, IrValue **fa, IrValue *acc) {
     Expand *x = p->x;
     unsigned lead = lead_of(p);
     int64_t extents[DIST_MAX_RANK];
     for (unsigned a = 0; a < lead; a++) extents[a] = p->acc.padded[a];
     extents[lead] = p->plan.pad_m / p->plan.wm / 16;
     extents[lead + 1] = p->plan.pad_n / p->plan.wn / 8;
-    IrValue *fa = load_fragments(p, b, 0, k, extents[lead]);
+    if (!*fa) *fa = load_fragments(p, b, 0, k, extents[lead]);
     IrValue *fb = load_fragments(p, b, 1, k, extents[lead + 1] / 2);
     const IrType *type = dist_frag_type(x->module, &p->acc, p->dtype);
     IrOp *map = ir_map(b, lead + 2, extents, 1, &type);
@@ -421,7 +422,7 @@ static IrValue *mma_step(const Product *p, IrBuilder *b, IrValue *k, IrValue *ac
     for (unsigned a = 0; a < lead; a++) at[a] = args[a];
     at[lead] = i;
     at[lead + 1] = index_mul_const(&inner, j, 4);
-    IrValue *operands[3] = {fragment_get(p, &inner, 0, fa, args, index_mul_const(&inner, i, 4), 4),
+    IrValue *operands[3] = {fragment_get(p, &inner, 0, *fa, args, index_mul_const(&inner, i, 4), 4),
                             fragment_get(p, &inner, 1, fb, args, index_mul_const(&inner, j, 2), 2),
                             frag_get(x, &inner, acc, lead + 2, at, 4)};
     IrValue *value = atom(x, &inner, p->plan.atom, 3, operands, p->dtype);
@@ -490,7 +491,7 @@ static IrValue *fma_step(const Product *p, IrBuilder *b, IrValue *k, IrValue *ac
     return ir_result(map, 0);
 }
 
-static void expand_buf_gemm(Expand *x, IrOp *op) {
+static Product product_of(Expand *x, IrOp *op) {
     Product p = {.x = x, .plan = gemm_plan_get(op), .acc = dist_of(op->results[0].type), .dtype = op->results[0].type->dtype};
     for (unsigned i = 0; i < 2; i++) {
         p.buf[i] = buffer_of(x, op->operands[2 * i]);
@@ -498,17 +499,32 @@ static void expand_buf_gemm(Expand *x, IrOp *op) {
         p.trans[i] = ir_attr_bool(op, i ? "trans_b" : "trans_a");
         p.moves[i] = ir_attr(op, i ? "lead_b" : "lead_a");
     }
-    IrValue *acc = rep_materialise(x, expand_rep(x, op->operands[4]), &p.acc, p.dtype);
-    bool mma = gemm_plan_is_mma(&p.plan);
-    int64_t step = gemm_plan_depth(&p.plan);
-    IrOp *loop = ir_for(&x->b, constant(&x->b, 0), constant(&x->b, p.plan.pad_k), constant(&x->b, step), 1, &acc, "kk");
+    return p;
+}
+
+/* One product, or two that have their first factor in common. */
+static void expand_buf_gemm(Expand *x, IrOp *op) {
+    enum { PAIR = 2 };
+    if (expand_pair_waits(x, op)) return;
+    IrOp *before = expand_pair_before(x, op), *ops[PAIR] = {before ? before : op, op};
+    unsigned count = before ? PAIR : 1;
+    Product p[PAIR];
+    IrValue *acc[PAIR], *next[PAIR], *shared = NULL;
+    for (unsigned i = 0; i < count; i++) {
+        p[i] = product_of(x, ops[i]);
+        acc[i] = rep_materialise(x, expand_rep(x, ops[i]->operands[4]), &p[i].acc, p[i].dtype);
+    }
+    bool mma = gemm_plan_is_mma(&p[0].plan);
+    int64_t step = gemm_plan_depth(&p[0].plan);
+    IrOp *loop = ir_for(&x->b, constant(&x->b, 0), constant(&x->b, p[0].plan.pad_k), constant(&x->b, step), count, acc, "kk");
     ir_attr_set_int(loop, "unroll", -1);
     IrBuilder body = ir_builder_at_end(loop->regions[0]);
     body.span = op->span;
-    IrValue *k = loop->regions[0]->args[0], *carried = loop->regions[0]->args[1];
-    IrValue *next = mma ? mma_step(&p, &body, k, carried) : fma_step(&p, &body, k, carried);
-    ir_yield(&body, 1, &next);
-    expand_bind_frag(x, &op->results[0], ir_result(loop, 0), &p.acc);
+    IrValue **args = loop->regions[0]->args;
+    for (unsigned i = 0; i < count; i++)
+        next[i] = mma ? mma_step(&p[i], &body, args[0], &shared, args[i + 1]) : fma_step(&p[i], &body, args[0], args[i + 1]);
+    ir_yield(&body, count, next);
+    for (unsigned i = 0; i < count; i++) expand_bind_frag(x, &ops[i]->results[0], &loop->results[i], &p[i].acc);
 }
 
 static void expand_sync(Expand *x, IrOp *op) {

@@ -188,6 +188,8 @@ void expand_scan(Expand *x, IrOp *op);  /* expand_lines.c */
 void expand_arg(Expand *x, IrOp *op);
 void expand_sort(Expand *x, IrOp *op);  /* expand_sort.c */
 void expand_gemm(Expand *x, IrOp *op);      /* on fragments: CPU */
+IrOp *expand_pair_before(Expand *x, IrOp *op); /* the product that is made with this one (expand_pairs.c) */
+bool expand_pair_waits(Expand *x, IrOp *op);   /* it is made with a later one */
 void expand_buf_op(Expand *x, IrOp *op);    /* staged buffers: GPU */
 void expand_box_op(Expand *x, IrOp *op);    /* the copy engine, its barriers, wgmma (expand_boxes.c) */
 void expand_box_alloc(Expand *x, IrOp *op); /* a buffer of the copy engine's */

@@ -2,7 +2,8 @@
  *
  * A wave of R resident blocks goes through K side by side. Row after row it reads R / columns panels of the factor of rows and
  * min(R, columns) panels of the other one; in groups of g rows g and R / g of them. Computing a tile's place in groups costs
- * divisions in front of each tile (measured on an H200: 3 % of f16 4096^3, 1 % of 8192^3), so that groups have to be worth it:
+ * divisions in front of each tile, and bytes that are hidden behind products still take power, of which an H200 has too little (docs/decisions/0034), so
+ * that groups have to be worth it:
  *
  *   - what row after row reads would take device memory longer than WORTH_PERCENT of the time that the wave's products take,
  *     which depends on tiles and columns alone, and
@@ -16,7 +17,7 @@
 
 #include "gemm_cost.h"
 
-enum { WORTH_PERCENT = 50, L2_PERCENT = 60 };
+enum { WORTH_PERCENT = 35, L2_PERCENT = 60 };
 
 typedef struct {
     PassContext *ctx;
