@@ -16,7 +16,7 @@
 # attention   f16 and bf16 beside scaled_dot_product_attention's backends       attention.json
 # search      searches for six operators, start and winner in turns             search/
 #
-# CHECK_OPTIONS are more options for gpu_check.py (--seconds=300: what has not begun by then is left out and told; --only=NAME,...).
+# CHECK_OPTIONS are more options for gpu_check.py (--seconds=300: what has not begun by then is left out and told; --only=FOLDER.NAME,...).
 # A part goes on when one before it failed; OUT/PART.log has what each said, the last line here names what failed. Then:
 #   bench/kernelbench/report.py OUT --older bench/results/OLDER > docs/performance.md
 set -u
@@ -39,8 +39,8 @@ seed=${SEED:-$((16#${commit:0:7}))}
 work=$out/work
 mkdir -p "$work"
 
-files() { # the sketches that gpu_check verifies: those with an operator but the one that asks for a core's scratch memory
-  grep -l "^operator" examples/*.sketch tests/{sketches,access,bugs,products}/*.sketch tests/verify/{along,turned,warpgroups,windows}/*.sketch | grep -v scratch-of-a-core
+files() { # the sketches that gpu_check verifies: all of these folders with an operator but the one that asks for a core's scratch memory
+  find examples tests/{sketches,access,bugs,products,verify} -name "*.sketch" -not -name "*scratch-of-a-core*" -exec grep -l "^operator" {} + | sort
 }
 
 artifacts() { # FOLDER FILE...: side by side
@@ -52,7 +52,7 @@ artifacts() { # FOLDER FILE...: side by side
 compile() {
   local kb=bench/kernelbench status=0
   # shellcheck disable=SC2046
-  artifacts all $(files) || status=1
+  BY_FOLDER=1 artifacts all $(files) || status=1
   artifacts problems $kb/level1/*.sketch || status=1
   python3 $kb/drawn.py "$sketchc" "$work/drawn_sketches" --seed "$seed" && artifacts drawn "$work"/drawn_sketches/*.sketch || status=1
   python3 $kb/drawn_matrix.py "$sketchc" "$work/matrix_sketches" --seed "$seed" && artifacts drawn "$work"/matrix_sketches/*.sketch || status=1
@@ -74,7 +74,7 @@ atoms() { python3 tests/atoms/atoms.py . run "${KERNEL_TOOL:-$(dirname "$sketchc
 older() {
   local status=0
   # shellcheck disable=SC2046
-  ARCH=sm_80 artifacts older $(files | grep -v /warpgroups/) || status=1
+  ARCH=sm_80 BY_FOLDER=1 artifacts older $(files | grep -v /warpgroups/) || status=1
   mkdir -p "$out/older"
   # shellcheck disable=SC2086
   PATH=$here/bench/jit:$PATH python3 bench/gpu_check.py "$sketchc" "$work/older" "$out/older" --do verify --jobs 12 \

@@ -154,7 +154,8 @@ bool param_is_read_only(const IrFunc *f, unsigned index) {
 bool param_is_shared(const IrFunc *f, unsigned index) {
     const IrParam *param = &f->params[index];
     if (param->kind == IR_PARAM_WORKSPACE && ir_func_attr(f, "meeting")) return true;
-    return ir_func_attr(f, "dependent") && ir_param_is_written_before(f, index);
+    if (!ir_func_attr(f, "dependent")) return false;
+    return ir_param_is_written_before(f, index) || (!param_is_read_only(f, index) && ir_param_is_used_before(f, index));
 }
 
 size_t param_access_bytes(const IrFunc *f, unsigned index) {

@@ -145,15 +145,25 @@ static bool is_written(const IrValue *ptr) {
     return false;
 }
 
-bool ir_param_is_written_before(const IrFunc *f, unsigned index) {
+typedef enum { BEFORE_USED, BEFORE_WRITTEN } Before;
+
+/* Does a step before that of `f` touch the memory behind the parameter in this way? */
+static bool is_touched_before(const IrFunc *f, unsigned index, Before how) {
     const IrParam *param = &f->params[index];
     const char *name = param->kind == IR_PARAM_MAP ? param->map.tensor : param->name;
     int64_t step = ir_func_attr_int(f, "step", 0);
     if (param->kind == IR_PARAM_SYMBOL || param->kind == IR_PARAM_SCALAR) return false;
     for (const IrFunc *g = f->module->first; g; g = g->next) {
         if (g->level != IR_LEVEL_KERNEL || ir_func_attr_int(g, "step", 0) >= step) continue;
-        for (unsigned i = 0; i < g->param_count; i++)
-            if (g->params[i].kind != IR_PARAM_MAP && strcmp(g->params[i].name, name) == 0 && is_written(g->body->args[i])) return true;
+        for (unsigned i = 0; i < g->param_count; i++) {
+            bool map = g->params[i].kind == IR_PARAM_MAP;
+            if (strcmp(map ? g->params[i].map.tensor : g->params[i].name, name) != 0) continue;
+            if (how == BEFORE_USED ? g->body->args[i]->uses != NULL : !map && is_written(g->body->args[i])) return true;
+        }
     }
     return false;
 }
+
+bool ir_param_is_used_before(const IrFunc *f, unsigned index) { return is_touched_before(f, index, BEFORE_USED); }
+
+bool ir_param_is_written_before(const IrFunc *f, unsigned index) { return is_touched_before(f, index, BEFORE_WRITTEN); }

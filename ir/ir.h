@@ -325,6 +325,8 @@ int64_t ir_func_attr_int(const IrFunc *f, const char *key, int64_t fallback);
 int64_t ir_func_cluster(const IrFunc *f);
 /* Does a step before that of `f`, both of kernel level, write the memory behind parameter `index`, a tensor map's tensor? */
 bool ir_param_is_written_before(const IrFunc *f, unsigned index);
+/* Does one read or write it? */
+bool ir_param_is_used_before(const IrFunc *f, unsigned index);
 
 /* Short forms. Index arithmetic folds constants as it builds. */
 IrValue *ir_const_index(IrBuilder *b, int64_t value);

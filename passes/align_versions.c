@@ -106,6 +106,13 @@ static void count_products(void *ctx, IrOp *op) {
     p->fit += gemm_fits_wgmma(p->target, gemm_shape(op));
 }
 
+/* The one for everything else. Clones stand right behind f. */
+static void add_plain_version(IrFunc *f, const char *name) {
+    Arena *arena = f->module->arena;
+    ir_func_attr_set_int(ir_func_clone(f, arena_printf(arena, "%s_unaligned", name)), "vector_bytes", 1);
+    f->name = arena_printf(arena, "%s_aligned", name);
+}
+
 /* The version between, where there is one. */
 static void add_factors_version(PassContext *ctx, IrFunc *f, const char *name, const Aff *asked) {
     Products products = {.target = ctx->target};
@@ -165,17 +172,16 @@ bool pass_align_versions(PassContext *ctx) {
         Alignment a = {.module = ctx->module, .scratch = ctx->scratch, .loads = windows.boxes};
         ir_walk(f->body, find_most, &a);
         if (!ir_func_attr(f, "turned")) ir_walk(f->body, visit, &a); /* its rows may begin at any element */
+        const char *name = f->name;
         if (!decided) {
-            const char *name = f->name; /* clones stand right behind f */
-            IrFunc *plain = ir_func_clone(f, arena_printf(ctx->module->arena, "%s_unaligned", name));
-            f->name = arena_printf(ctx->module->arena, "%s_aligned", name);
-            ir_func_attr_set_int(plain, "vector_bytes", 1);
+            add_plain_version(f, name);
             if (windows.boxes) add_skewed_version(ctx, f, name, &a);
-            keep_loads(f);
+        }
+        keep_loads(f); /* its versions' loads, too */
+        if (!decided) {
             add_factors_version(ctx, f, name, a.guard);
             add_whole_version(ctx, f, name);
         }
-        keep_loads(f);
         ir_func_attr_set_int(f, "vector_bytes", 16);
         ir_func_attr_set_int(f, "pointer_align", 16);
         if (a.guard) f->guard = f->guard ? aff_min(c, f->guard, a.guard) : a.guard;

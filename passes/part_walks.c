@@ -110,15 +110,9 @@ static bool find(Walk *w) {
 
 /* ---- The parts ---- */
 
-/* All versions of a kernel have the same parameters. */
-static void add_symbol(Walk *w, DerivedSymbol symbol) {
-    for (IrFunc *f = w->m->first; f; f = f->next)
-        if (f->level == IR_LEVEL_TILE && is_same_kernel(f, w->func)) func_add_symbol(f, symbol);
-}
-
 static DerivedSymbol named(Walk *w, const char *stem, const Aff *formula) {
     DerivedSymbol symbol = derived_symbol(w->m, stem, formula);
-    add_symbol(w, symbol);
+    kernel_add_symbol(w->func, symbol);
     return symbol;
 }
 
@@ -128,7 +122,7 @@ static void divide(Walk *w) {
     int64_t warps = 1;
     while (warps < MOST_WARPS && 2 * warps * WARP_BYTES <= w->bytes) warps *= 2;
     const Aff *sms = aff_sym(c, "num_sms");
-    add_symbol(w, (DerivedSymbol){sms, sms}); /* the device's */
+    kernel_add_symbol(w->func, (DerivedSymbol){sms, sms}); /* the device's */
     const Aff *places = aff_mul(c, sms, aff_const(c, WARPS / warps)), *room = aff_floordiv(c, places, aff_max(c, one, w->blocks));
     DerivedSymbol way = named(w, "way", aff_max(c, one, aff_ceildiv(c, w->most, aff_max(c, one, room))));
     DerivedSymbol parts = named(w, "parts", aff_max(c, one, aff_ceildiv(c, w->most, way.name)));

@@ -67,6 +67,8 @@ typedef struct {
 DerivedSymbol derived_symbol(const IrModule *m, const char *stem, const Aff *formula);
 /* Gives it to a function that may have it. */
 void func_add_symbol(IrFunc *func, DerivedSymbol symbol);
+/* And to the other versions of its kernel: all have the same parameters. */
+void kernel_add_symbol(IrFunc *func, DerivedSymbol symbol);
 
 /* A leaf of an expression at the sizes of a case (an IrCase), for aff_eval. */
 bool case_symbol(void *ctx, const Aff *leaf, int64_t *value);

@@ -203,6 +203,26 @@ void races_mark(Races *r, uint8_t *where, const Reach *reaches, size_t count);
 void races_note_condition(Races *r, const IrOp **loop, int64_t *ahead, const Aff **guard);
 /* The cells that each thread, or each where the mask holds, reaches; false: not known. */
 bool races_places(Races *r, const IrOp *op, const Access *a, const Value *mask, Reach *reaches, size_t *count);
+/* How many iterations from this one (`first`: the first, from before the loop) the guard speaks of. */
+bool races_iterations_ahead(Races *r, const IrOp *loop, const Aff *guard, bool first, int64_t *ahead);
+/* Groups older than the newest `pending` are done: what they did counts as done by their threads now. */
+void races_finish_groups(Races *r, State *s, FlightKind kind, int64_t pending);
+void races_walk_block(Races *r, const IrBlock *block, State **s);
+
+/* ---- Loops (races_loops.c) ---- */
+
+void races_walk_for(Races *r, const IrOp *op, State **s);
+
+/* ---- Products of warpgroups (races_products.c) ---- */
+
+void races_walk_product(Races *r, State *s, const IrOp *op);
+void races_walk_product_wait(Races *r, State *s, const IrOp *op);
+/* That no accumulators are used while their product is in flight. */
+void races_check_sums(Races *r, const State *s, const IrOp *op, bool inside);
+/* What was in flight as `from` is so as `to`, too. */
+void races_pass_sum(Races *r, State *s, const IrValue *from, const IrValue *to);
+/* Those of the region are gone, but as what it yields; arg null: as the op's results. */
+void races_leave_sums(Races *r, State *s, const IrOp *op, const IrBlock *region, IrValue *const *args);
 
 /* ---- The copy engine (races_engine.c) ---- */
 

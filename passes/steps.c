@@ -43,6 +43,11 @@ void func_add_symbol(IrFunc *func, DerivedSymbol symbol) {
     func->params[arg->index].derived = symbol.formula;
 }
 
+void kernel_add_symbol(IrFunc *func, DerivedSymbol symbol) {
+    for (IrFunc *f = func->module->first; f; f = f->next)
+        if (f->level == func->level && is_same_kernel(f, func)) func_add_symbol(f, symbol);
+}
+
 IrOp *repeat_ops(IrOp *first, IrOp *last, const Aff *times, const char *name) {
     IrBuilder b = ir_builder_before(first);
     b.span = first->span;

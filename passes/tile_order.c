@@ -80,7 +80,7 @@ static const Aff *once_a_launch(IrFunc *f, const char *stem, const Aff *formula)
     int64_t value;
     if (aff_is_const(formula, &value)) return formula;
     DerivedSymbol symbol = derived_symbol(f->module, stem, formula);
-    func_add_symbol(f, symbol);
+    kernel_add_symbol(f, symbol);
     return symbol.name;
 }
 
