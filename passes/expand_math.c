@@ -89,7 +89,7 @@ static void expand_share(IrModule *module, IrOp *op) {
 /* Logarithms and sigmoids come first: where an exponential is still one, its range is known. */
 static void expand_first(void *context, IrOp *op) {
     const PassContext *ctx = context;
-    if (op->opcode == IR_LOG1P) expand_op(context, op);
+    if (op->opcode == IR_LOG1P || op->opcode == IR_LOG || op->opcode == IR_LOG2) expand_op(context, op);
     if (op->opcode == IR_DIV) expand_share(ctx->module, op);
 }
 

@@ -101,9 +101,21 @@ static bool reads_own_index(const IrOp *first, const IrOp *second) {
     return true;
 }
 
+/* A map that neither touches memory nor reads what the other one made. */
+static bool computes_without(const IrOp *map, const IrOp *other) {
+    if (map->opcode != IR_MAP) return false;
+    for (const IrOp *op = map->regions[0]->first; op; op = op->next) {
+        if (op->region_count || !(is_terminator(op) || ir_has_trait(op, IR_PURE))) return false;
+        for (unsigned i = 0; i < op->operand_count; i++)
+            if (op->operands[i]->def == other) return false;
+    }
+    return true;
+}
+
 /* The ops between the two can go before the first. */
 static bool hoistable(const IrOp *first, const IrOp *second) {
     for (const IrOp *op = first->next; op != second; op = op->next) {
+        if (op && computes_without(op, first)) continue;
         if (!op || !ir_has_trait(op, IR_PURE) || op->region_count) return false;
         for (unsigned i = 0; i < op->operand_count; i++)
             if (op->operands[i]->def == first) return false;
@@ -229,12 +241,33 @@ static IrOp *next_map(const IrOp *op) {
     return next && next->opcode == IR_MAP ? next : NULL;
 }
 
+static bool makes_functions(const IrOp *map) {
+    for (const IrOp *op = map->regions[0]->first; op; op = op->next)
+        if (ir_math_info(op->opcode)) return true;
+    return false;
+}
+
+static bool reads_shared(const IrOp *map) {
+    for (const IrOp *op = map->regions[0]->first; op; op = op->next)
+        if (op->opcode == IR_MEM_LOAD && op->operands[0]->type->space == IR_SPACE_SHARED) return true;
+    return false;
+}
+
+/* Behind maps that compute something else: one that keeps nothing and makes functions of what this one reads from shared memory, which may take
+ * rounds once it reads that itself. */
+static IrOp *functions_behind(const IrOp *op) {
+    IrOp *next = next_map(op);
+    while (next && computes_without(next, op)) next = next_map(next);
+    return next && !next->result_count && reads_shared(op) && makes_functions(next) ? next : NULL;
+}
+
 static void fuse_block(Fuse *f, IrBlock *block) {
     for (IrOp *op = block->first; op; op = op->next) {
         for (unsigned r = 0; r < op->region_count; r++)
             if (op->regions[r] && op->opcode != IR_MAP) fuse_block(f, op->regions[r]);
         while (op->opcode == IR_MAP) {
             IrOp *next = next_map(op);
+            if (next && !fusible(f, op, next) && f->ctx->target->kind == TARGET_CUDA) next = functions_behind(op);
             if (!next || !fusible(f, op, next)) break;
             op = merge(f, op, next);
         }
@@ -266,8 +299,9 @@ static bool takes_rounds(const IrOp *map) {
 }
 
 /* Rounds of functions: of A_ROUND at most, and of LEAST_ROUND lanes at least, where a map makes more than MOST_FUNCTIONS and keeps nothing (MOST_FUNCTIONS =
- * INT32_MAX turns it off). What is loaded in a round is under way at once. */
-enum { MOST_FUNCTIONS = 20, A_ROUND = 16, LEAST_ROUND = 4 };
+ * INT32_MAX turns it off); of what shared memory holds, as a scan's lanes, which stands in a loop over chunks with as many again, SHORT_ROUND where there are
+ * more than FEW_FUNCTIONS. What is loaded in a round is under way at once. */
+enum { MOST_FUNCTIONS = 20, FEW_FUNCTIONS = 12, A_ROUND = 16, SHORT_ROUND = 8, LEAST_ROUND = 4 };
 
 /* Does the map only load from global memory? */
 static bool is_loads(const IrOp *map) {
@@ -289,6 +323,13 @@ static bool is_loaded_for(const IrOp *get, const IrOp *map) {
     return true;
 }
 
+/* Does it read the same element in every iteration? */
+static bool is_fixed(const IrOp *get) {
+    for (unsigned i = 1; i < get->operand_count; i++)
+        if (!get->operands[i]->def || get->operands[i]->def->opcode != IR_CONST) return false;
+    return true;
+}
+
 /* The rows of a round; 0: none. *loads: the map that loads for this one alone, if there is one. */
 static int64_t rounds_of_functions(const IrOp *map, IrOp **loads) {
     const IrAttr *extents = ir_attr(map, "extents");
@@ -300,12 +341,13 @@ static int64_t rounds_of_functions(const IrOp *map, IrOp **loads) {
         functions += ir_math_info(op->opcode) != NULL;
         if (op->region_count) return 0;
         in_block &= op->opcode != IR_MEM_STORE || op->operands[1]->type->space == IR_SPACE_SHARED;
-        if (op->opcode != IR_FRAG_GET) continue;
+        if (op->opcode != IR_FRAG_GET || is_fixed(op)) continue;
         if ((*loads && *loads != op->operands[0]->def) || !is_loaded_for(op, map)) return 0;
         *loads = op->operands[0]->def;
     }
-    if (functions * all <= MOST_FUNCTIONS || (*loads && !in_block)) return 0;
-    while (round && (first % round || round * (all / first) * functions > A_ROUND)) round--;
+    bool few = functions * all <= MOST_FUNCTIONS;
+    if ((few && (functions * all <= FEW_FUNCTIONS || !reads_shared(map))) || (*loads && !in_block)) return 0;
+    while (round && (first % round || round * (all / first) * functions > (few ? SHORT_ROUND : A_ROUND))) round--;
     return round * (all / first) >= LEAST_ROUND ? round : 0;
 }
 
@@ -440,6 +482,7 @@ bool pass_fuse_maps(PassContext *ctx) {
         if (func->level != IR_LEVEL_KERNEL) continue;
         fuse_block(&f, func->body);
         if (ctx->target->kind != TARGET_CUDA) continue;
+        fuse_block(&f, func->body); /* what functions_behind looks for is one map by now */
         sink_block(&f, func->body);
         roll_block(func, func->body);
     }

@@ -22,6 +22,11 @@ typedef struct {
 
 enum { NARROW_BITS = 18 }; /* the most that count as few */
 
+/* From lo to hi, or NaN. */
+typedef struct {
+    double lo, hi;
+} MathRange;
+
 typedef IrValue *(*MathExpansion)(Math *m, IrValue *x);
 
 /* A value as the unevaluated sum of two. */
@@ -70,6 +75,9 @@ MathPair math_sum(Math *m, IrValue *large, IrValue *small); /* exactly, |large| 
 #define MATH_POLYNOMIAL(m, x, name)                                                                \
     ((m)->wide ? math_polynomial(m, x, math_##name##_f64, COUNT_OF(math_##name##_f64))             \
                : math_polynomial(m, x, math_##name##_f32, COUNT_OF(math_##name##_f32)))
+
+/* math_range.c */
+MathRange math_range(const IrValue *x); /* by what makes it, as long as that is not expanded */
 
 /* math_exp.c */
 IrValue *math_exp2_pair(Math *m, MathPair y); /* 2^(hi + lo) */

@@ -6,7 +6,7 @@
 #include <math.h>
 
 typedef struct {
-    IrValue *f, *n; /* n as an integer */
+    IrValue *f, *n; /* n as an integer, or times 2^mantissa */
 } Parts;
 
 static int64_t root_of_half(const Math *m) {
@@ -15,16 +15,27 @@ static int64_t root_of_half(const Math *m) {
 
 enum { THREE_QUARTERS = 0x3F400000 }; /* in f32 */
 
-/* x > 0, 1 + f from `root` on; denormals are scaled into the normal range first. */
-static Parts split(Math *m, IrValue *x, int64_t root) {
+/* x > 0, 1 + f from `root` on, times 2^n; n in place, times 2^mantissa, from 3/4 on. */
+static Parts split_normal(Math *m, IrValue *x, int64_t root) {
+    IrValue *bits = math_bits(m, x), *shift = math_int(m, m->mantissa), *up, *n = math_sub(m, bits, math_int(m, root));
+    if (root == THREE_QUARTERS) {
+        n = up = math_op(m, IR_AND, n, math_int(m, -(1 << m->mantissa)));
+    } else {
+        n = math_op(m, IR_SHR, n, shift);
+        up = math_op(m, IR_SHL, n, shift);
+    }
+    return (Parts){math_sub(m, math_float(m, math_sub(m, bits, up)), math_num(m, 1)), n};
+}
+
+/* The same; denormals, where there may be any, are scaled into the normal range first. */
+static Parts split(Math *m, IrValue *x, int64_t root, MathRange range) {
     double least = m->wide ? 0x1p-1022 : 0x1p-126;
-    IrValue *tiny = math_lt(m, x, math_num(m, least)), *shift = math_int(m, m->mantissa);
-    x = math_select(m, tiny, math_mul(m, x, math_num(m, ldexp(1, m->mantissa))), x);
-    IrValue *base = math_select(m, tiny, math_int(m, -m->mantissa), math_int(m, 0));
-    IrValue *bits = math_bits(m, x);
-    IrValue *n = math_op(m, IR_SHR, math_sub(m, bits, math_int(m, root)), shift);
-    IrValue *y = math_float(m, math_sub(m, bits, math_op(m, IR_SHL, n, shift)));
-    return (Parts){math_sub(m, y, math_num(m, 1)), math_add(m, n, base)};
+    if (range.lo >= least) return split_normal(m, x, root);
+    int64_t base = root == THREE_QUARTERS ? -m->mantissa * (1LL << m->mantissa) : -m->mantissa;
+    IrValue *tiny = math_lt(m, x, math_num(m, least));
+    Parts p = split_normal(m, math_select(m, tiny, math_mul(m, x, math_num(m, ldexp(1, m->mantissa))), x), root);
+    p.n = math_add(m, p.n, math_select(m, tiny, math_int(m, base), math_int(m, 0)));
+    return p;
 }
 
 /* log(1 + f) = f - square + odd, square = f^2 / 2. */
@@ -46,12 +57,12 @@ static IrValue *log_sum(Math *m, IrValue *f, IrValue *n, IrValue *rest) {
     return math_fma(m, k, math_num(m, m->ln2_hi), y);
 }
 
-/* inf and NaN stay; at the pole -inf, below it NaN. */
-static IrValue *log_edges(Math *m, IrValue *x, IrValue *result, double pole) {
+/* inf and NaN stay; at the pole -inf, below it NaN, where x may be there. */
+static IrValue *log_edges(Math *m, IrValue *x, IrValue *result, double pole, MathRange range) {
     IrValue *at = math_num(m, pole);
     result = math_select(m, math_lt(m, x, math_num(m, INFINITY)), result, x);
-    result = math_select(m, math_op(m, IR_EQ, x, at), math_num(m, -INFINITY), result);
-    return math_select(m, math_lt(m, x, at), math_num(m, NAN), result);
+    if (range.lo <= pole) result = math_select(m, math_op(m, IR_EQ, x, at), math_num(m, -INFINITY), result);
+    return range.lo >= pole ? result : math_select(m, math_lt(m, x, at), math_num(m, NAN), result);
 }
 
 /* (log(1 + f) - f) / f^2 in f32, f from -1/4 to 1/2. */
@@ -60,17 +71,19 @@ static IrValue *log_curve(Math *m, IrValue *f) {
     return math_fma(m, f, p, math_num(m, -0.5));
 }
 
-/* n ln 2 + log(1 + f) in f32 without a division, f from -1/4 to 1/2: f - f^2 / 2 + f^3 p(f). */
+/* n ln 2 + log(1 + f) in f32 without a division, f from -1/4 to 1/2: f - f^2 / 2 + f^3 p(f). n stands in an exponent's place. */
 static IrValue *log_series(Math *m, IrValue *f, IrValue *n) {
     IrValue *k = ir_cast(&m->b, n, m->f), *square = math_mul(m, f, f), *p = log_curve(m, f);
-    IrValue *y = math_fma(m, square, p, math_mul(m, k, math_num(m, m->ln2_lo)));
-    return math_fma(m, k, math_num(m, m->ln2_hi), math_add(m, f, y));
+    double unit = ldexp(1, -m->mantissa);
+    IrValue *y = math_fma(m, square, p, math_mul(m, k, math_num(m, m->ln2_lo * unit)));
+    return math_fma(m, k, math_num(m, m->ln2_hi * unit), math_add(m, f, y));
 }
 
 IrValue *math_log(Math *m, IrValue *x) {
-    Parts p = split(m, x, m->wide ? root_of_half(m) : THREE_QUARTERS);
+    MathRange range = math_range(x);
+    Parts p = split(m, x, m->wide ? root_of_half(m) : THREE_QUARTERS, range);
     IrValue *y = m->wide ? log_sum(m, p.f, p.n, NULL) : log_series(m, p.f, p.n);
-    return log_edges(m, x, y, 0);
+    return log_edges(m, x, y, 0, range);
 }
 
 /* x > 0 in the normal range, and the power of two that brought it there. */
@@ -116,14 +129,13 @@ IrValue *math_log_ratio(Math *m, IrValue *a, IrValue *b) {
 /* f = 2^-n x + (2^-n - 1), exactly, as 3/4 <= 2^-n (1 + x) < 3/2. 2^-n as a float needs n < 127, so
  * a large x is scaled by its exponent. */
 static Parts split_after_one(Math *m, IrValue *x) {
-    IrValue *shift = math_int(m, m->mantissa), *one = math_num(m, 1);
+    IrValue *one = math_num(m, 1);
     IrValue *n = math_sub(m, math_bits(m, math_add(m, one, x)), math_int(m, THREE_QUARTERS));
     IrValue *up = math_op(m, IR_AND, n, math_int(m, -(1 << m->mantissa)));
-    n = math_op(m, IR_SHR, n, shift);
     IrValue *four = math_float(m, math_sub(m, math_bits(m, math_num(m, 4)), up));
     IrValue *rest = math_fma(m, math_num(m, 0.25), four, math_num(m, -1));
     IrValue *scaled = math_float(m, math_sub(m, math_bits(m, x), up));
-    return (Parts){math_add(m, scaled, rest), n};
+    return (Parts){math_add(m, scaled, rest), up};
 }
 
 /* x from 0 to 1, or NaN: from 1/2 on half of 1 + x is 1 + f. The second part of ln 2 weighs 0.07 ulps. */
@@ -136,21 +148,23 @@ static IrValue *log1p_small(Math *m, IrValue *x) {
 
 static IrValue *log1p_narrow(Math *m, IrValue *x) {
     if (math_from_0_to_1(x)) return log1p_small(m, x);
+    MathRange range = math_range(x);
     Parts p = split_after_one(m, x);
-    return math_keep_zero(m, x, log_edges(m, x, log_series(m, p.f, p.n), -1));
+    return math_keep_zero(m, x, log_edges(m, x, log_series(m, p.f, p.n), -1, range));
 }
 
 IrValue *math_log1p(Math *m, IrValue *x) {
     if (!m->wide) return log1p_narrow(m, x);
+    MathRange range = math_range(x);
     IrValue *one = math_num(m, 1), *u = math_add(m, one, x);
-    Parts p = split(m, u, root_of_half(m));
+    Parts p = split(m, u, root_of_half(m), math_range(u));
     IrValue *near = math_op(m, IR_EQ, p.n, math_int(m, 0));
     IrValue *lost_small = math_sub(m, x, math_sub(m, u, one));
     IrValue *lost_large = math_sub(m, one, math_sub(m, u, x));
     IrValue *lost = math_select(m, math_lt(m, x, one), lost_small, lost_large);
     lost = math_select(m, near, math_num(m, 0), math_div(m, lost, u));
     IrValue *f = math_select(m, near, x, p.f);
-    return math_keep_zero(m, x, log_edges(m, x, log_sum(m, f, p.n, lost), -1));
+    return math_keep_zero(m, x, log_edges(m, x, log_sum(m, f, p.n, lost), -1, range));
 }
 
 /* k + l / ln 2, rounded once at the end. */
@@ -163,11 +177,12 @@ static MathPair over_ln2(Math *m, IrValue *n, MathPair l) {
 }
 
 IrValue *math_log2(Math *m, IrValue *x) {
-    Parts p = split(m, x, root_of_half(m));
+    MathRange range = math_range(x);
+    Parts p = split(m, x, root_of_half(m), range);
     IrValue *square, *odd;
     log_terms(m, p.f, &square, &odd);
     MathPair y = over_ln2(m, p.n, math_sum(m, p.f, math_sub(m, odd, square)));
-    return log_edges(m, x, math_add(m, y.hi, y.lo), 0);
+    return log_edges(m, x, math_add(m, y.hi, y.lo), 0, range);
 }
 
 /* s = f / (2 + f) in two parts. */
@@ -187,7 +202,7 @@ static MathPair pair_product(Math *m, MathPair a, MathPair b) {
 
 /* log(1 + f) = s (2 + z (2/3 + z tail)), z = s^2: all but the tail in two parts. */
 MathPair math_log2_pair(Math *m, IrValue *x) {
-    Parts p = split(m, x, root_of_half(m));
+    Parts p = split(m, x, root_of_half(m), math_range(x));
     MathPair s = quotient(m, p.f), z = pair_product(m, s, s);
     IrValue *tail =
         math_mul(m, z.hi, math_polynomial(m, z.hi, math_log_tail_f64, COUNT_OF(math_log_tail_f64)));

@@ -18,7 +18,9 @@ BINARY = {"pow"}
 # Where few bits are asked (`bits`): the greatest error, in ulps of f32. 2^-13 is 1,024 to 2,048 of them, 2^-16 is 128 to 256.
 NARROW = [("exp", 13, 1400), ("exp", 16, 60), ("exp2", 13, 1400), ("exp2", 16, 60)]
 # What is made otherwise where an argument's range is known: lines that make %y of %x, the reference, and the bound of both functions.
-COMPOSED = [("log1p_of_exp", "%a = abs(%x) : f32; %n = neg(%a) : f32; %e = exp(%n) : f32; %y = log1p(%e) : f32", 3.5)]
+COMPOSED = [("log1p_of_exp", "%a = abs(%x) : f32; %n = neg(%a) : f32; %e = exp(%n) : f32; %y = log1p(%e) : f32", 3.5),
+            ("log_above_one", "%a = abs(%x) : f32; %o = const() {value = 1.0} : f32; %s = add(%o, %a) : f32; %y = log(%s) : f32", 1),
+            ("log_of_root", "%a = abs(%x) : f32; %s = sqrt(%a) : f32; %y = log(%s) : f32", 1)]
 FLAGS = ["-std=gnu17", "-O2", "-march=native", "-ftree-vectorize", "-ffp-contract=off",
          "-fno-math-errno", "-fno-trapping-math", "-w"]
 

@@ -31,6 +31,10 @@ typedef struct {
 /* Functions of functions. */
 __attribute__((unused)) static double log1p_of_exp(double x) { return log1p(exp(-fabs(x))); }
 __attribute__((unused)) static Wide log1p_of_expq(Wide x) { return log1pq(expq(-fabsq(x))); }
+__attribute__((unused)) static double log_above_one(double x) { return log(1.0f + fabsf((float)x)); }
+__attribute__((unused)) static Wide log_above_oneq(Wide x) { return logq(1 + fabsq(x)); }
+__attribute__((unused)) static double log_of_root(double x) { return log(sqrtf(fabsf((float)x))); }
+__attribute__((unused)) static Wide log_of_rootq(Wide x) { return logq(sqrtq(fabsq(x))); }
 
 /* The exact result, as near as the reference library comes: double has 29 bits more than f32. */
 static Wide reference(const Measure *m, double a, double b) {
