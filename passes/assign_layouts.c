@@ -477,7 +477,53 @@ static void note_cooperation(void *ctx, IrOp *op) {
     if (ir_has_trait(op, IR_FOLDS) || ir_has_trait(op, IR_ALONG)) *cooperates = true;
 }
 
-enum { NEIGHBOURS = 8, WINDOW_READS = 128 };
+enum { NEIGHBOURS = 8, WINDOW_READS = 128, MAP_WARPS = 4 /* 8: blocks as large as can be */, MAP_PIECES = 2,
+       FEW_FUNCTIONS = 2, SHORT_BYTES = 1 << 30 };
+
+typedef struct {
+    bool loops, elements; /* single ones that are loaded for all lanes */
+    const IrBlock *block;
+    int here, functions; /* of tiles, in the block with the most: dozens of instructions an element each */
+} Contents;
+
+static void note_contents(void *ctx, IrOp *op) {
+    Contents *c = ctx;
+    c->loops |= op->opcode == IR_FOR;
+    c->elements |= op->opcode == IR_TILE_LOAD && is_tile(&op->results[0]) && !op->results[0].type->rank;
+    if (c->block != op->block) c->here = 0;
+    c->block = op->block;
+    c->here += op->result_count && is_tile(&op->results[0]) && ir_math_info(op->opcode);
+    c->functions = c->here > c->functions ? c->here : c->functions;
+}
+
+/* Is all that the kernel may touch, in every case, less than what takes a few waves of blocks? */
+static bool is_short(const Assign *s) {
+    const IrModule *m = s->module;
+    for (size_t i = 0; i < m->case_count; i++) {
+        int64_t all = 0, extent;
+        for (unsigned k = 0; k < s->func->param_count; k++) {
+            const IrType *t = s->func->body->args[k]->type;
+            if (t->kind != IR_TYPE_TENSOR) continue;
+            int64_t bytes = (int64_t)dtype_size(t->dtype);
+            for (unsigned a = 0; a < t->rank; a++) {
+                if (!eval_at_case(s->ctx, s->func, &m->cases[i], t->extents[a], &extent)) return false;
+                bytes = extent > SHORT_BYTES / bytes ? SHORT_BYTES : bytes * (extent > 0 ? extent : 1);
+            }
+            all += bytes;
+        }
+        if (all >= SHORT_BYTES) return false;
+    }
+    return m->case_count > 0;
+}
+
+/* Whether blocks are of a few warps that take two accesses each: what is loaded, mapped and stored once, where that is short, so that what begins together
+ * ends together, takes many instructions, so that one access waits while the other is computed, or waits for single elements besides. */
+static bool is_for_few_warps(const Assign *s) {
+    Contents c = {0};
+    ir_walk(s->func->body, note_contents, &c);
+    return !c.loops && !s->windows.rank && (c.elements || c.functions >= FEW_FUNCTIONS || is_short(s));
+}
+
 
 /* Where no thread needs another's lanes a thread takes one access of 16 bytes and blocks are many: while one
  * waits for memory others come and go. Where they cooperate a thread keeps more, so that a block has several
@@ -491,6 +537,8 @@ static int64_t choose_warps(const Assign *s) {
         while (each < NEIGHBOURS && each * 2 * s->windows.elements <= WINDOW_READS) each *= 2;
     int64_t most = cooperates ? 16 : 8, warps = 1;
     while (warps < most && warps * 2 * 32 * each <= s->largest_elements / 2) warps *= 2;
+    bool few = !cooperates && is_for_few_warps(s);
+    while (few && warps > MAP_WARPS && warps * 2 * 32 * each * MAP_PIECES > s->largest_elements) warps /= 2;
     return warps;
 }
 

@@ -26,7 +26,7 @@
 
 /* What a thread needs beside its lanes of a row: where a block is alone with 64 of them, the other half of what two blocks leave. */
 enum { LEAST_CAP = ROW_LEAST_CAP, REGISTERS_BESIDE = 20, REGISTERS_ALONE = 56, STEP_LANES = 16, SPREAD_LEAST = 16, MOST_THREADS = 1024,
-       KEEP_LOADS = 1 /* 0: only where a block is alone */, KEEP_TILES = 4, KEEP_THREADS = 1024 };
+       KEEP_LOADS = 1 /* 0: only where a block is alone */, KEEP_TILES = 4, KEEP_THREADS = 1024, FUNCTIONS = 99, FUNCTION_THREADS = 1280 };
 
 /* row_lanes: of a version by length, what its threads keep; long_rows: no version for short rows. */
 static bool is_wide(const PassContext *ctx, const IrFunc *f, const AxisClass *c) {
@@ -200,16 +200,18 @@ static bool is_alone(const PassContext *ctx, const IrFunc *f, const OpList *ops,
  * are loads enough under way, and took longer with more registers (matvec by CUDA C 1.01 to 1.14 of its floor). */
 static unsigned tiles_of_pass(PassContext *ctx, IrFunc *f, const OpList *ops, const Axes *axes, size_t index, bool alone) {
     unsigned tiles = 0, loads = 0;
+    bool functions = false;
     if (passes_along(ctx, f, axes, index) != 1) return 0;
     for (size_t i = 0; i < ops->len; i++) {
         const IrOp *op = ops->data[i];
         bool sink = is_sink(axes, op, index);
         if (sink && op->opcode != IR_TILE_REDUCE) return 0;
-        if (axes_touch(axes, op, index) && ir_math_info(op->opcode)) return 0; /* other warps' loads are under way meanwhile */
+        if (axes_touch(axes, op, index) && (ir_math_info(op->opcode) || op->opcode == IR_LOG_RATIO)) functions = true;
         bool load = op->opcode == IR_TILE_LOAD && axes_touch(axes, op, index);
         loads += load;
         tiles += sink || load;
     }
+    if (functions) return FUNCTIONS; /* other warps' loads are under way meanwhile */
     return alone || loads == 1 ? tiles : 0;
 }
 
@@ -218,9 +220,10 @@ static unsigned tiles_of_pass(PassContext *ctx, IrFunc *f, const OpList *ops, co
  * load_blocks: for versions that load 16 bytes at once (align_versions); one by one, the loads need more registers than that. */
 static void keep_loads(PassContext *ctx, IrFunc *f, unsigned tiles, int64_t lanes, bool alone) {
     int64_t registers = STEP_LANES * tiles + REGISTERS_BESIDE, threads = lanes / STEP_LANES;
-    if (ctx->target->kind != TARGET_CUDA || tiles > KEEP_TILES || threads < 32 || ir_func_attr(f, "min_blocks")) return;
+    if (ctx->target->kind != TARGET_CUDA || (tiles > KEEP_TILES && tiles != FUNCTIONS) || threads < 32 || ir_func_attr(f, "min_blocks")) return;
     int64_t blocks = ctx->target->registers_sm / (registers * threads), least = KEEP_THREADS / threads;
     blocks = blocks > least ? blocks : least;
+    if (tiles == FUNCTIONS) blocks = FUNCTION_THREADS / threads;
     if (blocks > 0) ir_func_attr_set_int(f, alone ? "min_blocks" : "load_blocks", blocks);
 }
 

@@ -216,6 +216,10 @@ c, error = exchange_in_turn(lambda z: math.erf(math.sqrt(z)) / math.sqrt(z) - 1 
 table("erf_near", "f32", "erf x / x - 1 below 1.1, z = x^2; the error is erf's", c, error, False)
 c, error = exchange_in_turn(lambda t: math.log2(math.erfc(1 + t)), lambda t: 2 * math.log(2) * math.erfc(1 + t), ERF_SWITCH - 1, 3.2, 6)
 table("erfc_far", "f32", "log2(erfc(1 + t)) from 1 + t = 1.1 on; the error is erf's", c, error, False)
+TANH_SWITCH = 0.8  # of |x|: from here on a power of two and a reciprocal that are approximate
+c, error = exchange_in_turn(lambda z: (math.tanh(math.sqrt(z)) / math.sqrt(z) - 1) / z if z > 0.01 else -1 / 3 + z * (2 / 15 - z * (17 / 315 - z * (62 / 2835 - z * 1382 / 155925))),
+                            lambda z: max(z, 1e-6)**1.5 * 2.0 ** -math.floor(math.log2(math.tanh(math.sqrt(max(z, 1e-6))))), 0.0, TANH_SWITCH**2, 5)
+table("tanh_near", "f32", "(tanh x / x - 1) / z below 0.8, z = x^2; the error is tanh's", c, error, False)
 LEAST_ERFC = 22.75  # 1 + erf(x) is not asked for more bits behind the point
 c, error = exchange(lambda x: -math.log2(math.erfc(x)) / x,
                     lambda x: math.log(2) * x * min(1, math.erfc(x) * 2 ** (LEAST_ERFC - 16)), 0.001, 4.2, 5)

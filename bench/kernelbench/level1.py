@@ -31,7 +31,7 @@ ELEMENTWISE = """
 sketch {name}_tiled implements {name} {{
     symbols: M, N;
     tensors: X[M*N]: f32; Y[M*N]: f32;{extra}
-    constexpr: T = {lanes};
+    constexpr: T = 1024;
 
     @llm_hint("parallel", "coreidx")
     for i in range(0, ceil(M*N, T)):
@@ -120,7 +120,7 @@ STATISTICS = """
 sketch {name}_parts implements {name} {{
     symbols: {symbols};
     tensors: X[{outer}, {inner}, H*W]: f32; S[{weights}]: f32; Z[{weights}]: f32; Y[{outer}, {inner}, H*W]: f32;
-    constexpr: eps, T = 4096;
+    constexpr: eps, T = {tile};
 
     sums = alloc([{groups}, {members}])
     squares = alloc([{groups}, {members}])
@@ -194,7 +194,7 @@ WHOLE_NORM = """
 sketch {name}_parts implements {name} {{
     symbols: B, C, H, W;
     tensors: X[B*C, H*W]: f32; Y[B*C, H*W]: f32;
-    constexpr: T = 4096;
+    constexpr: T = 1024;
 
     part = alloc([B*C])
     norm = alloc([1])
@@ -366,7 +366,7 @@ DIAGONAL = """
 sketch {name}_tiled implements {name} {{
     symbols: M, N;
     tensors: A[M]: f32; B[M, N]: f32; C[M, N]: f32;
-    constexpr: T = 2048;
+    constexpr: T = 1024;
 
     @llm_hint("parallel", "coreidx")
     for i in range(M):
@@ -420,10 +420,10 @@ def dims(names, *rows):
 def elementwise():
     cases = dims("M N", (4096, 393216), (64, 393216), (61, 65537), (5, 1021))
 
-    def one(number, name, equation, cases=cases, extra_operator="", extra_sketch="", lanes=1024):
+    def one(number, name, equation, cases=cases, extra_operator="", extra_sketch=""):
         add(number, name, "elementwise", "elementwise" if number != 5 else "products",
             f"    symbols: M, N;\n    tensors: X[M, N]: f32; Y[M, N]: f32;{extra_operator}",
-            f"    Y = {equation}", ELEMENTWISE.format(name=name, extra=extra_sketch, lanes=lanes, tile=re.sub(r"\bX\b", "x", equation)), cases, "X: uniform(0, 1)")
+            f"    Y = {equation}", ELEMENTWISE.format(name=name, extra=extra_sketch, tile=re.sub(r"\bX\b", "x", equation)), cases, "X: uniform(0, 1)")
 
     one(5, "scale", "X * s", dims("M N", (65536, 16384), (1024, 16384), (331, 1021), (5, 1021)),
         "\n    scalars: s: f32 = 3.14;", "\n    scalars: s: f32;")
@@ -439,8 +439,7 @@ def elementwise():
     one(30, "softsign", "X / (1 + abs(X))")
     one(31, "elu", "elu(X, alpha=1.0)")
     one(32, "hard_tanh", "clamp(X, -1, 1)")
-    # Two loads a thread, as its 0.13 ms are short: T = 1024, 2048, 4096 take 1.05, 1.02, 1.07 of the floor by CUDA C.
-    one(88, "gelu_tanh", "gelu_tanh(X)", dims("M N", (8192, 8192), (128, 8192), (61, 4099), (5, 1021)), lanes=2048)
+    one(88, "gelu_tanh", "gelu_tanh(X)", dims("M N", (8192, 8192), (128, 8192), (61, 4099), (5, 1021)))
 
 
 def row_problem(number, name, equations, tile, cases, symbols="M, N", shape="M, N", rows="M", length="N", eps=None):
@@ -478,13 +477,13 @@ def norms():
     data = "X: uniform(0, 1){}"
     add(33, "batch_norm", "parts", "softmax and norms", head.format("S[C]: f32; Z[C]: f32; ") + "\n    constexpr: eps = 1e-5;",
         deviation((3, 2, 0)) + "    Y = D / sqrt(V + eps) * reshape(S, [C, 1, 1]) + reshape(Z, [C, 1, 1])",
-        STATISTICS.format(name="batch_norm", symbols="B, C, H, W", outer="B", inner="C", weights="C", groups="C", members="B", first="0, j",
+        STATISTICS.format(name="batch_norm", tile=1024, symbols="B, C, H, W", outer="B", inner="C", weights="C", groups="C", members="B", first="0, j",
                           group="j", member="i", group_first="0, g", weight="j"), dims("B C H W", (64, 64, 512, 512), (8, 8, 512, 512), (3, 5, 97, 89), (2, 3, 13, 17)),
         data.format("; S: uniform(0.5, 1.5); Z: uniform(-1, 1)"))
     add(35, "group_norm", "parts", "softmax and norms",
         "    symbols: B, G, P, H, W;\n    tensors: X[B, G, P, H, W]: f32; S[G, P]: f32; Z[G, P]: f32; Y[B, G, P, H, W]: f32;\n    constexpr: eps = 1e-5;",
         deviation((4, 3, 2)) + "    Y = D / sqrt(V + eps) * reshape(S, [G, P, 1, 1]) + reshape(Z, [G, P, 1, 1])",
-        STATISTICS.format(name="group_norm", symbols="B, G, P, H, W", outer="B*G", inner="P", weights="G, P", groups="B*G", members="P",
+        STATISTICS.format(name="group_norm", tile=4096, symbols="B, G, P, H, W", outer="B*G", inner="P", weights="G, P", groups="B*G", members="P",
                           first="i, 0", group="i", member="j", group_first="g, 0", weight="i % G, j"),
         dims("B G P H W", (112, 8, 8, 512, 512), (7, 2, 8, 512, 512), (3, 2, 5, 97, 89), (2, 3, 2, 13, 17)), data.format("; S: uniform(0.5, 1.5); Z: uniform(-1, 1)"))
     add(36, "rms_norm", "channels", "softmax and norms", head.format("") + "\n    constexpr: eps = 1e-5;",

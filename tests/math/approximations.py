@@ -135,6 +135,23 @@ def check_erf(tools, arch, folder):
     return ok
 
 
+def check_tanh(tools, arch, folder):
+    """In f32: 2.75 ulps, of which a GPU's power of two, off by 2^-22.7, and its reciprocal, off by 2^-23, may take what they are of tanh where they are used."""
+    near = [struct.unpack("<f", struct.pack("<I", b))[0] for b in range(0x38000000, 0x42000000, 977)] + [struct.unpack("<f", struct.pack("<I", b))[0] for b in range(0x3F400000, 0x3F800000, 17)]
+    arguments = [*narrow_arguments(), *near, *(-x for x in near[::7])]
+    worst = (0.0, 0.0)
+    for x, y in zip(arguments, interpreted(tools, arch, folder, "tanh", ["%y = tanh(%a) : f32"], [arguments])):
+        exact = math.tanh(x)
+        same = math.isnan(y) if math.isnan(x) else math.copysign(1, y) == math.copysign(1, x)
+        rest = 2 / (1 + math.exp(2 * min(abs(x), 300))) if x == x else 0.0  # 1 - tanh |x|
+        machine = rest * (2.0**-23 + (1 - rest / 2) * 2.0**-22.7) if arch == ARCHES[0] and abs(x) >= 0.8 else 0.0
+        off = (abs(y - exact) + machine) / ulp(exact) if exact == exact and same else 0.0 if same else math.inf
+        worst = max(worst, (off, x))
+    ok = worst[0] <= 2.75
+    print(f"{'ok  ' if ok else 'FAIL'} {arch}: tanh: {worst[0]:.3f} ulps at {worst[1]!r}, {len(arguments)} arguments")
+    return ok
+
+
 def check_ratio(tools, arch, folder):
     found = pairs()
     lines, arguments = ["%y = log_ratio(%a, %b) : f32"], [[p[0] for p in found], [p[1] for p in found]]
@@ -160,7 +177,7 @@ def check_ratio(tools, arch, folder):
 def main():
     tools = sys.argv[1:3]
     with tempfile.TemporaryDirectory() as folder:
-        good = all([check(tools, arch, pathlib.Path(folder)) for arch in ARCHES for check in (check_narrow, check_erf, check_ratio)])
+        good = all([check(tools, arch, pathlib.Path(folder)) for arch in ARCHES for check in (check_narrow, check_erf, check_tanh, check_ratio)])
     return 0 if good else 1
 
 
