@@ -477,12 +477,26 @@ static void note_cooperation(void *ctx, IrOp *op) {
     if (ir_has_trait(op, IR_FOLDS) || ir_has_trait(op, IR_ALONG)) *cooperates = true;
 }
 
-enum { NEIGHBOURS = 8, WINDOW_READS = 128 };
+/* FEW_WARPS a multiprocessor hide little of what a thread waits for (0: the switch). */
+enum { NEIGHBOURS = 8, WINDOW_READS = 128, FEW_WARPS = 16 };
+
+/* The most blocks that a case launches of a kernel that sizes choose, in a plan without products; 0: it is another. */
+static int64_t few_blocks(const Assign *s) {
+    const IrAttr *grid = ir_func_attr(s->func, "grid_x");
+    int64_t most = 0, least = 1, blocks;
+    if (!FEW_WARPS || !grid || s->ctx->target->kind != TARGET_CUDA || module_multiplies(s->module)) return 0;
+    for (size_t i = 0; i < s->module->case_count; i++) {
+        if (!eval_at_case(s->ctx, s->func, &s->module->cases[i], grid->aff, &blocks)) return 0;
+        most = blocks > most ? blocks : most;
+        least = blocks < least ? blocks : least;
+    }
+    return least > 0 ? 0 : most;
+}
 
 /* Where no thread needs another's lanes a thread takes one access of 16 bytes and blocks are many: while one
  * waits for memory others come and go. Where they cooperate a thread keeps more, so that a block has several
  * accesses in flight between its barriers; beyond that the block grows. Neighbours whose windows share elements
- * are more than the bytes of an access, as long as their windows' elements are few. */
+ * are more than the bytes of an access, as long as their windows' elements are few. Of a kernel for small sizes a thread takes one window, where blocks are few. */
 static int64_t choose_warps(const Assign *s) {
     bool cooperates = false;
     ir_walk(s->func->body, note_cooperation, &cooperates);
@@ -491,6 +505,8 @@ static int64_t choose_warps(const Assign *s) {
         while (each < NEIGHBOURS && each * 2 * s->windows.elements <= WINDOW_READS) each *= 2;
     int64_t most = cooperates ? 16 : 8, warps = 1;
     while (warps < most && warps * 2 * 32 * each <= s->largest_elements / 2) warps *= 2;
+    int64_t blocks = s->windows.rank ? few_blocks(s) : 0; /* a window's elements are loads enough for a thread */
+    while (blocks && warps < most && warps * 2 * 32 <= s->largest_elements && blocks * warps < FEW_WARPS * s->ctx->target->sms) warps *= 2;
     return warps;
 }
 

@@ -178,6 +178,12 @@ static bool is_one_arg(const PassContext *ctx, const IrFunc *f, const OpList *op
     return loads == 1 && folds == 1;
 }
 
+/* One for small sizes: held whole, its rows would go through shared memory; a loop over chunks carries the best of each lane. */
+static bool is_arg_of_few(PassContext *ctx, IrFunc *f, const Axes *axes, size_t index) {
+    OpList ops = ops_collect(ctx->scratch, f->body);
+    return is_one_arg(ctx, f, &ops, axes, index) && row_is_chosen(ctx, f);
+}
+
 /* A thread of such a loop needs registers for its lanes of a chunk, of the best and of the best's chunk; what hides the latency is
  * the number of threads. */
 static void keep_blocks(PassContext *ctx, IrFunc *f, int64_t lanes) {
@@ -222,6 +228,15 @@ static void keep_loads(PassContext *ctx, IrFunc *f, unsigned tiles, int64_t lane
     int64_t blocks = ctx->target->registers_sm / (registers * threads), least = KEEP_THREADS / threads;
     blocks = blocks > least ? blocks : least;
     if (blocks > 0) ir_func_attr_set_int(f, alone ? "min_blocks" : "load_blocks", blocks);
+}
+
+/* A kernel for small sizes has few blocks: a row that is held whole has all of its loads under way at once, too: each has an address beside it. */
+static void keep_row_loads(PassContext *ctx, IrFunc *f, const Axes *axes, size_t index, int64_t lanes) {
+    OpList ops = ops_collect(ctx->scratch, f->body);
+    if (!KEEP_LOADS || ctx->target->kind != TARGET_CUDA || ir_func_attr(f, "num_warps") || passes_along(ctx, f, axes, index) != 1) return;
+    unsigned tiles = tiles_of_pass(ctx, f, &ops, axes, index, true);
+    int64_t registers = STEP_LANES * tiles + REGISTERS_BESIDE, threads = lanes / STEP_LANES;
+    if (tiles && tiles <= KEEP_TILES && threads >= 32 && threads <= 512) ir_func_attr_set_int(f, "min_blocks", ctx->target->registers_sm / (registers * threads));
 }
 
 static bool is_own(IrModule *m, const IrOp *load, const IrValue *row) {
@@ -489,11 +504,12 @@ static bool handle_axis(PassContext *ctx, IrFunc *f, Axes *axes, size_t index) {
     int64_t cap = power_of_two_below(ctx->target->row_large / axes_others(axes, index, 1, 1)), cluster = ir_func_cluster(f);
     if (cluster > 1) cap = ctx->target->row_chunk * cluster; /* spread_scans: what its blocks hold at once */
     bool whole_row = c->constant < 0 && !c->contracted && !c->multiplied && cap >= LEAST_CAP && !ir_func_attr(f, "long_rows") &&
-                     count_versions(f) < MAX_VERSIONS;
+                     count_versions(f) < MAX_VERSIONS && !is_arg_of_few(ctx, f, axes, index);
     if (!whole_row) return split(ctx, f, axes, index) >= 0;
     int done = cluster > 1 ? 0 : handle_short_rows(ctx, f, axes, index);
     if (done) return done > 0;
     IrFunc *copy = fork_version(ctx, f, c, cap);
+    if (cluster == 1 && row_is_chosen(ctx, f)) keep_row_loads(ctx, f, axes, index, cap * axes_others(axes, index, 1, 1));
     Axes *copy_axes = axes_analyse(ctx->scratch, copy);
     int passes = split(ctx, copy, copy_axes, index);
     int64_t usual;
