@@ -227,12 +227,14 @@ static bool is_passed_over(const Aff *iterations, IrCase *c) {
     return iterations && aff_eval(iterations, case_symbol, c, &blocks) && blocks <= 0;
 }
 
-bool row_is_chosen(const PassContext *ctx, IrFunc *f) {
+bool row_of_small_sizes(const PassContext *ctx, IrFunc *f) {
     OpList ops = ops_collect(ctx->scratch, f->body);
     const Aff *iterations = parallel_iterations(ctx->module, &ops);
+    IrCase *heaviest = NULL;
+    double most = 0, weight;
     for (size_t i = 0; i < ctx->module->case_count; i++)
-        if (is_passed_over(iterations, &ctx->module->cases[i])) return true;
-    return false;
+        if ((weight = case_weight(f, &ctx->module->cases[i], 1)) > most) heaviest = &ctx->module->cases[i], most = weight;
+    return heaviest && is_passed_over(iterations, heaviest);
 }
 
 /* Row lengths of the cases, of whole pieces or not, heaviest first. */

@@ -178,12 +178,6 @@ static bool is_one_arg(const PassContext *ctx, const IrFunc *f, const OpList *op
     return loads == 1 && folds == 1;
 }
 
-/* One for small sizes: held whole, its rows would go through shared memory; a loop over chunks carries the best of each lane. */
-static bool is_arg_of_few(PassContext *ctx, IrFunc *f, const Axes *axes, size_t index) {
-    OpList ops = ops_collect(ctx->scratch, f->body);
-    return is_one_arg(ctx, f, &ops, axes, index) && row_is_chosen(ctx, f);
-}
-
 /* A thread of such a loop needs registers for its lanes of a chunk, of the best and of the best's chunk; what hides the latency is
  * the number of threads. */
 static void keep_blocks(PassContext *ctx, IrFunc *f, int64_t lanes) {
@@ -504,12 +498,12 @@ static bool handle_axis(PassContext *ctx, IrFunc *f, Axes *axes, size_t index) {
     int64_t cap = power_of_two_below(ctx->target->row_large / axes_others(axes, index, 1, 1)), cluster = ir_func_cluster(f);
     if (cluster > 1) cap = ctx->target->row_chunk * cluster; /* spread_scans: what its blocks hold at once */
     bool whole_row = c->constant < 0 && !c->contracted && !c->multiplied && cap >= LEAST_CAP && !ir_func_attr(f, "long_rows") &&
-                     count_versions(f) < MAX_VERSIONS && !is_arg_of_few(ctx, f, axes, index);
+                     count_versions(f) < MAX_VERSIONS;
     if (!whole_row) return split(ctx, f, axes, index) >= 0;
     int done = cluster > 1 ? 0 : handle_short_rows(ctx, f, axes, index);
     if (done) return done > 0;
     IrFunc *copy = fork_version(ctx, f, c, cap);
-    if (cluster == 1 && row_is_chosen(ctx, f)) keep_row_loads(ctx, f, axes, index, cap * axes_others(axes, index, 1, 1));
+    if (cluster == 1 && row_of_small_sizes(ctx, f)) keep_row_loads(ctx, f, axes, index, cap * axes_others(axes, index, 1, 1));
     Axes *copy_axes = axes_analyse(ctx->scratch, copy);
     int passes = split(ctx, copy, copy_axes, index);
     int64_t usual;
