@@ -477,7 +477,8 @@ static void note_cooperation(void *ctx, IrOp *op) {
     if (ir_has_trait(op, IR_FOLDS) || ir_has_trait(op, IR_ALONG)) *cooperates = true;
 }
 
-enum { NEIGHBOURS = 8, WINDOW_READS = 128, MAP_WARPS = 4 /* 8: blocks as large as can be */, MAP_PIECES = 2,
+/* FEW_WARPS a multiprocessor hide little of what a thread waits for (0: the switch). */
+enum { NEIGHBOURS = 8, WINDOW_READS = 128, FEW_WARPS = 16, MAP_WARPS = 4 /* 8: blocks as large as can be */, MAP_PIECES = 2,
        FEW_FUNCTIONS = 2, SHORT_BYTES = 1 << 30 };
 
 typedef struct {
@@ -524,11 +525,23 @@ static bool is_for_few_warps(const Assign *s) {
     return !c.loops && !s->windows.rank && (c.elements || c.functions >= FEW_FUNCTIONS || is_short(s));
 }
 
+/* The most blocks that a case launches of a kernel that sizes choose, in a plan without products; 0: it is another. */
+static int64_t few_blocks(const Assign *s) {
+    const IrAttr *grid = ir_func_attr(s->func, "grid_x");
+    int64_t most = 0, least = 1, blocks;
+    if (!FEW_WARPS || !grid || s->ctx->target->kind != TARGET_CUDA || module_multiplies(s->module)) return 0;
+    for (size_t i = 0; i < s->module->case_count; i++) {
+        if (!eval_at_case(s->ctx, s->func, &s->module->cases[i], grid->aff, &blocks)) return 0;
+        most = blocks > most ? blocks : most;
+        least = blocks < least ? blocks : least;
+    }
+    return least > 0 ? 0 : most;
+}
 
 /* Where no thread needs another's lanes a thread takes one access of 16 bytes and blocks are many: while one
  * waits for memory others come and go. Where they cooperate a thread keeps more, so that a block has several
  * accesses in flight between its barriers; beyond that the block grows. Neighbours whose windows share elements
- * are more than the bytes of an access, as long as their windows' elements are few. */
+ * are more than the bytes of an access, as long as their windows' elements are few. Of a kernel for small sizes a thread takes one window, where blocks are few. */
 static int64_t choose_warps(const Assign *s) {
     bool cooperates = false;
     ir_walk(s->func->body, note_cooperation, &cooperates);
@@ -539,6 +552,8 @@ static int64_t choose_warps(const Assign *s) {
     while (warps < most && warps * 2 * 32 * each <= s->largest_elements / 2) warps *= 2;
     bool few = !cooperates && is_for_few_warps(s);
     while (few && warps > MAP_WARPS && warps * 2 * 32 * each * MAP_PIECES > s->largest_elements) warps /= 2;
+    int64_t blocks = s->windows.rank ? few_blocks(s) : 0; /* a window's elements are loads enough for a thread */
+    while (blocks && warps < most && warps * 2 * 32 <= s->largest_elements && blocks * warps < FEW_WARPS * s->ctx->target->sms) warps *= 2;
     return warps;
 }
 

@@ -74,6 +74,8 @@ void kernel_add_symbol(IrFunc *func, DerivedSymbol symbol);
 bool case_symbol(void *ctx, const Aff *leaf, int64_t *value);
 /* An expression there, over derived symbols of the function, too; num_sms is the target's. */
 bool eval_at_case(const PassContext *ctx, const IrFunc *func, const IrCase *of, const Aff *e, int64_t *value);
+/* Is there a product in one of the kernels? */
+bool module_multiplies(const IrModule *m);
 /* Does a case ask for a step of the plan, by sizes at which `used` is 1, or is it 1 whatever the sizes are? */
 bool step_is_asked_for(const PassContext *ctx, const IrFunc *func, const Aff *used);
 

@@ -6,7 +6,7 @@
 
 #include "split_internal.h"
 
-enum { CLASS_LIMIT = 12, HELD = 96, HELD_ROW = 64, HELD_TWICE = 72, STEP_HELD = 16, MOST_WARPS = 16, BLOCKS = 8, WARP = 32, ROW_STEPS = 16, FEW = 4, LONG_ROWS = 1 };
+enum { CLASS_LIMIT = 12, HELD = 96, HELD_ROW = 64, HELD_TWICE = 72, STEP_HELD = 16, MOST_WARPS = 16, BLOCKS = 8, WARP = 32, ROW_STEPS = 16, FEW = 4, FEW_HELD = 4, LONG_ROWS = 1 };
 
 /* ---- What a thread must hold ---- */
 
@@ -221,13 +221,31 @@ typedef struct {
     double weight;
 } RowSize;
 
+/* Does the case launch no block of the kernel, where the sketch chooses by sizes (lift_branches)? */
+static bool is_passed_over(const Aff *iterations, IrCase *c) {
+    int64_t blocks;
+    return iterations && aff_eval(iterations, case_symbol, c, &blocks) && blocks <= 0;
+}
+
+bool row_of_small_sizes(const PassContext *ctx, IrFunc *f) {
+    OpList ops = ops_collect(ctx->scratch, f->body);
+    const Aff *iterations = parallel_iterations(ctx->module, &ops);
+    IrCase *heaviest = NULL;
+    double most = 0, weight;
+    for (size_t i = 0; i < ctx->module->case_count; i++)
+        if ((weight = case_weight(f, &ctx->module->cases[i], 1)) > most) heaviest = &ctx->module->cases[i], most = weight;
+    return heaviest && is_passed_over(iterations, heaviest);
+}
+
 /* Row lengths of the cases, of whole pieces or not, heaviest first. */
 static size_t case_sizes(const PassContext *ctx, const IrFunc *f, const Aff *extent, int64_t piece, bool aligned, RowSize *sizes, size_t limit) {
     size_t n = 0;
+    OpList ops = ops_collect(ctx->scratch, f->body);
+    const Aff *iterations = module_multiplies(ctx->module) ? NULL : parallel_iterations(ctx->module, &ops); /* steps beside products stay as they are */
     for (size_t i = 0; i < ctx->module->case_count; i++) {
         IrCase *c = &ctx->module->cases[i];
         RowSize s;
-        if (!aff_eval(extent, case_symbol, c, &s.row) || (s.row % piece == 0) != aligned) continue;
+        if (!aff_eval(extent, case_symbol, c, &s.row) || (s.row % piece == 0) != aligned || is_passed_over(iterations, c)) continue;
         s.weight = case_weight(f, c, s.row);
         if (n == limit && sizes[n - 1].weight >= s.weight) continue;
         size_t at = n < limit ? n++ : limit - 1;
@@ -335,6 +353,13 @@ static const RowClass *class_of(Classes *c, int64_t row, int64_t piece) {
     return &c->brief;
 }
 
+/* Few rows leave most of the machine idle: a cluster of more blocks for each, as long as all of them run at once and threads keep a few pieces. */
+static RowClass over_more_blocks(const PassContext *ctx, RowClass c, int64_t rows, int64_t align) {
+    while (2 * c.cluster <= BLOCKS && 2 * c.cluster * rows <= ctx->target->sms && c.held >= 2 * FEW_HELD && c.cap % (2 * c.cluster * c.warps * WARP * align) == 0)
+        c.cluster *= 2, c.held /= 2;
+    return c;
+}
+
 size_t row_plan(PassContext *ctx, IrFunc *f, const Axes *axes, size_t index, RowClass *taken) {
     RowSize sizes[16];
     const Aff *extent = axes_class(axes, index)->extent;
@@ -369,5 +394,6 @@ size_t row_plan(PassContext *ctx, IrFunc *f, const Axes *axes, size_t index, Row
     }
     RowClass any = odd ? *odd : *longest;
     if (any.cluster > 1 && 2 * any.warps <= MOST_WARPS && row_may_turn(ctx, f, axes, index)) any.warps *= 2, any.held /= 2;
+    if (spread && unaligned) any = over_more_blocks(ctx, any, (int64_t)(sizes[0].weight / (double)sizes[0].row), classes.align);
     return take(taken, n, &any, false, ROW_VERSIONS - 1);
 }

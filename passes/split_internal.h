@@ -45,6 +45,8 @@ typedef struct {
 /* Fills `taken` (at most ROW_VERSIONS - 1), shortest rows first, for the axis of symbolic extent; 0: only
  * several passes can serve it. */
 size_t row_plan(PassContext *ctx, IrFunc *f, const Axes *axes, size_t index, RowClass *taken);
+/* Is the kernel one that a sketch chooses by sizes, but not for the heaviest of the cases? */
+bool row_of_small_sizes(const PassContext *ctx, IrFunc *f);
 /* The length of a row in the heaviest of the cases; 0: no case tells it. */
 int64_t row_usual(const PassContext *ctx, const IrFunc *f, const Aff *extent);
 /* The length of a row in the heaviest of the cases where it is at most `most`, else 0: the lanes of a tile for it, and whether it

@@ -227,6 +227,15 @@ static void keep_loads(PassContext *ctx, IrFunc *f, unsigned tiles, int64_t lane
     if (blocks > 0) ir_func_attr_set_int(f, alone ? "min_blocks" : "load_blocks", blocks);
 }
 
+/* A kernel for small sizes has few blocks: a row that is held whole has all of its loads under way at once, too: each has an address beside it. */
+static void keep_row_loads(PassContext *ctx, IrFunc *f, const Axes *axes, size_t index, int64_t lanes) {
+    OpList ops = ops_collect(ctx->scratch, f->body);
+    if (!KEEP_LOADS || ctx->target->kind != TARGET_CUDA || ir_func_attr(f, "num_warps") || passes_along(ctx, f, axes, index) != 1) return;
+    unsigned tiles = tiles_of_pass(ctx, f, &ops, axes, index, true);
+    int64_t registers = STEP_LANES * tiles + REGISTERS_BESIDE, threads = lanes / STEP_LANES;
+    if (tiles && tiles <= KEEP_TILES && threads >= 32 && threads <= 512) ir_func_attr_set_int(f, "min_blocks", ctx->target->registers_sm / (registers * threads));
+}
+
 static bool is_own(IrModule *m, const IrOp *load, const IrValue *row) {
     for (unsigned i = 1; i < load->operand_count; i++)
         if (aff_depends_on(ir_aff_of(m, load->operands[i]), row)) return true;
@@ -497,6 +506,7 @@ static bool handle_axis(PassContext *ctx, IrFunc *f, Axes *axes, size_t index) {
     int done = cluster > 1 ? 0 : handle_short_rows(ctx, f, axes, index);
     if (done) return done > 0;
     IrFunc *copy = fork_version(ctx, f, c, cap);
+    if (cluster == 1 && row_of_small_sizes(ctx, f)) keep_row_loads(ctx, f, axes, index, cap * axes_others(axes, index, 1, 1));
     Axes *copy_axes = axes_analyse(ctx->scratch, copy);
     int passes = split(ctx, copy, copy_axes, index);
     int64_t usual;

@@ -91,6 +91,17 @@ bool step_is_asked_for(const PassContext *ctx, const IrFunc *func, const Aff *us
     return false;
 }
 
+static void note_product(void *ctx, IrOp *op) {
+    if (op->opcode == IR_TILE_GEMM || op->opcode == IR_BUF_GEMM) *(bool *)ctx = true;
+}
+
+bool module_multiplies(const IrModule *m) {
+    bool found = false;
+    for (const IrFunc *f = m->first; f; f = f->next)
+        if (f->level == IR_LEVEL_TILE) ir_walk(f->body, note_product, &found);
+    return found;
+}
+
 /* ---- Ops ---- */
 
 static void collect(Arena *scratch, IrBlock *block, OpList *list) {

@@ -311,6 +311,34 @@ sketch {name}_tiled implements {name} {{
 }}
 """
 
+# Few columns of few rows: narrow tiles, of which one block holds each whole, in one launch.
+FOLDED_COLUMNS = """
+sketch {name}_tiled implements {name} {{
+    symbols: B, K, N;
+    tensors: X[B, K, N]: f32; Y[B, N]: {dtype};
+    constexpr: T = 128, S = 16, KS = 512, few = 8192;
+
+    if K > KS or B * N > few:
+        @llm_hint("parallel", "coreidx")
+        for b in range(B):
+            @llm_hint("parallel", "coreidx")
+            for j in range(0, ceil(N, T)):
+                x = alloc([K, T], llm_hint=["fast", "input_cache"])
+                load(X[b, :, j*T:(j+1)*T] -> x)
+                y = {tile}
+                store(y -> Y[b, j*T:(j+1)*T])
+    else:
+        @llm_hint("parallel", "coreidx")
+        for b in range(B):
+            @llm_hint("parallel", "coreidx")
+            for j in range(0, ceil(N, S)):
+                x = alloc([K, S], llm_hint=["fast", "input_cache"])
+                load(X[b, :, j*S:(j+1)*S] -> x)
+                y = {tile}
+                store(y -> Y[b, j*S:(j+1)*S])
+}}
+"""
+
 MASKED = """
 sketch {name}_rows implements {name} {{
     symbols: M, N;
@@ -461,6 +489,24 @@ def deviation(axes):
     return f"    D = X - {mean('X')}\n    V = {mean('D * D')}\n"
 
 
+def in_rows(sketch):
+    """Rows that a block or a cluster holds are read once."""
+    head, loops = parted(sketch)
+    few = """    @llm_hint("parallel", "coreidx")
+    for i in range(B):
+        x = alloc([C*H*W], llm_hint=["fast", "input_cache"])
+        load(X[i, :] -> x)
+        g = alloc([C*H*W], llm_hint=["fast", "input_cache"])
+        load(G -> g)
+        z = alloc([C*H*W], llm_hint=["fast", "input_cache"])
+        load(Z -> z)
+        d = x - mean(x, axis=0)
+        y = d / sqrt(mean(d * d, axis=0) + eps) * g + z
+        store(y -> Y[i, :])
+"""
+    return chosen(head.replace("T = 2048;", "T = 2048, held = 65536;"), "C * H * W > held", loops, few)
+
+
 def norms():
     long_rows = dims("M N", (4096, 393216), (64, 393216), (7, 65521), (5, 1021))
     row_problem(23, "softmax", "    Y = softmax(X, axis=1)", "y = softmax(x, axis=0)", long_rows)
@@ -494,8 +540,30 @@ def norms():
     add(40, "layer_norm", "weighted parts", "softmax and norms",
         "    symbols: B, C, H, W;\n    tensors: X[B, C, H, W]: f32; G[C, H, W]: f32; Z[C, H, W]: f32; Y[B, C, H, W]: f32;\n    constexpr: eps = 1e-5;",
         deviation((3, 2, 1)) + "    Y = D / sqrt(V + eps) * G + Z",
-        LAYER_NORM.format(name="layer_norm"), dims("B C H W", (16, 64, 256, 256), (4, 64, 64, 64), (3, 5, 61, 89), (2, 3, 13, 17)),
+        in_rows(LAYER_NORM.format(name="layer_norm")), dims("B C H W", (16, 64, 256, 256), (4, 64, 64, 64), (3, 5, 61, 89), (2, 3, 13, 17)),
         data.format("; G: uniform(0.5, 1.5); Z: uniform(-1, 1)"))
+
+
+def deeper(text):
+    return "".join(f"    {line}\n" for line in text.splitlines())
+
+
+def chosen(head, condition, loops, few):
+    """One sketch whose loops are chosen by sizes: `loops` where the condition holds."""
+    return f"{head}    if {condition}:\n{deeper(loops)}    else:\n{deeper(few)}}}\n"
+
+
+def parted(sketch):
+    at = sketch.index("    @llm_hint")
+    return sketch[:at], sketch[at:sketch.rindex("}")]
+
+
+def by_columns(sketch):
+    """Few columns of results take smaller tiles, of fewer lanes that are absent."""
+    head, loops = parted(sketch)
+    few = re.sub(r"\bT\b", "TS", re.sub(r"\bR\b", "RS", loops))
+    head = head.replace("R = 16, T = 64;", "R = 16, T = 64, RS = 8, TS = 32;").replace(", T = 64;", ", T = 64, TS = 32;")
+    return chosen(head, "OW > TS", loops, few)
 
 
 def window_problem(number, name, reduce, rank, k, stride, padding, dilation, cases, **more):
@@ -546,7 +614,10 @@ def window_problem(number, name, reduce, rank, k, stride, padding, dilation, cas
         words["zs"] = at("(t*Z + z)", "q")
         words["chunk"] = 16 if dilation == 1 else 32
     words |= {f"o{a.lower()}": extent(a) for a in axes}
-    return problem(number, name, "windows", "pooling", head, equation, {1: POOL_1D, 2: POOL_2D, 3: POOL_3D}[rank].format(**words), cases, "X: uniform(0, 1)", **more)
+    sketch = {1: POOL_1D, 2: POOL_2D, 3: POOL_3D}[rank].format(**words)
+    if rank > 2 or (rank > 1 and stride > 1):
+        sketch = by_columns(sketch)
+    return problem(number, name, "windows", "pooling", head, equation, sketch, cases, "X: uniform(0, 1)", **more)
 
 
 def pooling():
@@ -567,7 +638,7 @@ def reductions():
     def one(number, name, operation, dtype="f32", keep=""):
         add(number, name, "columns", "reductions",
             f"    symbols: B, K, N;\n    tensors: X[B, K, N]: f32; Y[B, {'1, ' if keep else ''}N]: {dtype};",
-            f"    Y = {operation}(X, axis=1{keep})", COLUMNS.format(name=name, dtype=dtype, tile=f"{operation}(x, axis=0)"), cases, "X: uniform(0, 1)")
+            f"    Y = {operation}(X, axis=1{keep})", (FOLDED_COLUMNS if dtype == "f32" else COLUMNS).format(name=name, dtype=dtype, tile=f"{operation}(x, axis=0)"), cases, "X: uniform(0, 1)")
 
     one(47, "sum_axis1", "reduce_sum", keep=", keepdim=true")
     one(48, "mean_axis1", "reduce_mean")
