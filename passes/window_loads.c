@@ -665,6 +665,7 @@ static void ask_for_blocks(PassContext *ctx, IrFunc *f, const OpList *ops) {
     int64_t threads = 32 * ir_func_attr_int(f, "num_warps", 1), shared = ir_func_attr_int(f, "shared_bytes", 0) + SYSTEM_BYTES;
     int64_t by_registers = t->registers_sm / ((carried + OTHERS) * threads), by_shared = t->shared_bytes_sm / shared;
     int64_t blocks = by_registers < by_shared ? by_registers : by_shared;
+    if (blocks > t->threads_sm / threads) blocks = t->threads_sm / threads;
     if (blocks > t->blocks_sm) blocks = t->blocks_sm;
     if (carried && blocks > 1 && !ir_func_attr(f, "min_blocks")) ir_func_attr_set_int(f, "min_blocks", blocks);
 }
