@@ -31,14 +31,17 @@ static bool issues_boxes(const IrBlock *region) {
     return loop && ptx_multiplies_from_registers(loop);
 }
 
-static bool multiplies(const IrBlock *block) {
+static bool multiplies(const IrBlock *block, bool by_warpgroups) {
     for (const IrOp *op = block->first; op; op = op->next) {
+        if (by_warpgroups && op->opcode == IR_WGMMA) return true;
         if (op->opcode == IR_ATOM && strncmp(ir_attr_str(op, "name", ""), "mma.", 4) == 0) return true;
         for (unsigned r = 0; r < op->region_count; r++)
-            if (multiplies(op->regions[r])) return true;
+            if (op->regions[r] && multiplies(op->regions[r], by_warpgroups)) return true;
     }
     return false;
 }
+
+bool ptx_multiplies(const IrFunc *f) { return multiplies(f->body, true); }
 
 static int64_t lanes_of(const IrOp *map) {
     const IrAttr *extents = ir_attr(map, "extents");
@@ -61,7 +64,7 @@ static int64_t elements_copied(const IrBlock *region) {
  * shared memory; LLVM would carry them all from iteration to iteration, three registers each beside the sums, and add to each of them. */
 static bool issues_elements(const IrBlock *region) {
     const IrOp *loop = HIDE_ELEMENTS && elements_copied(region) > MANY ? loop_around(region) : NULL;
-    return loop && multiplies(loop->regions[0]);
+    return loop && multiplies(loop->regions[0], false);
 }
 
 static bool is_hidden(const PtxHidden *hidden, const IrValue *v) {

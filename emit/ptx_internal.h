@@ -109,6 +109,7 @@ typedef struct {
     LLVMValueRef outside;
 } PtxHiding;
 typedef VEC(PtxHiding) PtxHidden;
+bool ptx_multiplies(const IrFunc *f); /* by instructions for matrices */
 bool ptx_multiplies_from_registers(const IrOp *loop); /* arithmetic stands beside its products */
 void ptx_hide_indices(Ptx *p, const IrBlock *region, PtxHidden *hidden);
 void ptx_show_indices(Ptx *p, const PtxHidden *hidden);

@@ -150,7 +150,7 @@ static LLVMValueRef signed_division(Ptx *p, bool divide, LLVMValueRef a, LLVMVal
     return LLVMBuildSelect(p->b, by_zero, zero, q, "");
 }
 
-/* Of a below 2^32 - 1 by any b >= 0, in 32 bits; by 0 it is 0. */
+/* Of a below 2^32 - 1 by any b >= 0, in 32 bits; by 0 it is 0. Not in kernels of products, whose registers are all taken: there one more spills. */
 static LLVMValueRef near_division(Ptx *p, bool divide, LLVMValueRef a, LLVMValueRef b, Range y) {
     LLVMTypeRef word = LLVMInt32TypeInContext(p->context), wide = LLVMTypeOf(a);
     LLVMValueRef most = LLVMConstInt(wide, UINT32_MAX, false), zero = LLVMConstNull(word);
@@ -169,7 +169,8 @@ static LLVMValueRef division(Ptx *p, const IrOp *op, LLVMValueRef a, LLVMValueRe
     Range x = ptx_range(p, op->operands[0]), y = ptx_range(p, op->operands[1]);
     bool is_unsigned = !dtype_is_signed(t) || (width == 1 && x.lo >= 0 && y.lo >= 0);
     if (!is_unsigned) return signed_division(p, divide, a, b, t, width);
-    if (width == 1 && dtype_bits(t) == 64 && x.lo >= 0 && x.hi < UINT32_MAX && y.lo >= 0) return near_division(p, divide, a, b, y);
+    bool near = width == 1 && dtype_bits(t) == 64 && x.lo >= 0 && x.hi < UINT32_MAX && y.lo >= 0;
+    if (near && ((y.lo > 0 && y.hi <= UINT32_MAX) || !ptx_multiplies(p->func))) return near_division(p, divide, a, b, y);
     if (width == 1 && y.lo > 0)
         return divide ? LLVMBuildUDiv(p->b, a, b, "") : LLVMBuildURem(p->b, a, b, "");
     LLVMValueRef by_zero = LLVMBuildICmp(p->b, LLVMIntEQ, b, zero_of(b), "");

@@ -355,7 +355,7 @@ static int64_t rounds_of_functions(const IrOp *map, IrOp **loads) {
 static void cut_rows(IrOp *map, IrValue *first, int64_t rows, const IrOp *loads) {
     const IrAttr *extents = ir_attr(map, "extents");
     IrBlock *body = map->regions[0];
-    IrBuilder inner = first->def->block == body ? ir_builder_after(first->def) : ir_builder_before(body->first);
+    IrBuilder inner = first->def && first->def->block == body ? ir_builder_after(first->def) : ir_builder_before(body->first);
     inner.span = map->span;
     IrValue *own = body->args[0], *index = ir_binary(&inner, IR_ADD, first, own);
     ir_replace_uses(own, index);

@@ -658,6 +658,7 @@ static void ask_for_blocks(PassContext *ctx, IrFunc *f, const OpList *ops) {
     for (size_t i = 0; i < ops->len; i++) {
         const IrOp *op = ops->data[i];
         int64_t here = 0;
+        if (op->opcode == IR_ATOM || op->opcode == IR_WGMMA) return; /* what a product needs is not known from what it carries */
         for (unsigned k = 0; op->opcode == IR_FOR && k < op->result_count; k++)
             if (op->results[k].type->kind == IR_TYPE_FRAG) here += frag_elements(op->results[k].type);
         if (here > carried) carried = here;
