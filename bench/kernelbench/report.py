@@ -9,7 +9,8 @@ FOLDER (under bench/results/) holds kernelbench.json, and when there are any con
 bf16.json, dram.json,
 before.json (an earlier state of the compiler) and
 predictions.json, which --predict writes: what the cost model says of every problem. What is not there is taken
-from the older folder; its kernelbench.json is `before`. The later folder holds some of these files of a later state,
+from the older folder; its kernelbench.json is `before`. Problems in NAME_again.json, of a state a little later, stand
+in place of those in NAME.json where they were timed beside the same others. The later folder holds some of these files of a later state,
 measured in part: a table of its own at the page's end."""
 import argparse
 import concurrent.futures
@@ -45,6 +46,13 @@ class Results:
         if name == "kernelbench.json" and also.exists():
             self.raw["problems"] += json.loads(also.read_text())["problems"]
         self.by_id = {p["id"]: p for p in self.raw["problems"] if "seconds" in p}
+        again = path.with_name(path.stem + "_again.json")
+        self.again = []
+        for p in json.loads(again.read_text())["problems"] if again.exists() else []:
+            before = self.by_id.get(p["id"], {}).get("seconds", {})
+            if "seconds" in p and set(before) - {"copy_as_many"} <= set(p["seconds"]):
+                self.by_id[p["id"]] = p
+                self.again.append(f"{p['name']} ({p['id']})")
 
     def ratio(self, number, form):
         p = self.by_id.get(number)
@@ -142,7 +150,7 @@ def other_table(title, words, results, now):
         by_group.setdefault(p["group"], []).append(ratios)
         wrong = "" if all(p["kernels"].get(f, {}).get("verified") for f in FORMS) else " **not verified**"
         print(f"| {p['id']} | {p['name']}{wrong} | {p['group']} | {', '.join(f'{k}={v}' for k, v in p['sizes'].items())} | {p['bytes'] * 1e-9:.2f} | {text(p['seconds'].get('ptx', 0) * 1e3, '{:.4g}')} "
-              f"| {text(ratios['ptx'])} | {text(ratios['cu'])} | {text(p['seconds']['eager'] / p['floor_s'])} | {text(p['seconds'].get('copy_as_many', 0) / p['floor_s'])} | {text(shares['ptx'])} | {text(shares['cu'])} | {text(best / AIMS[p['group']] if best else 0)} |")
+              f"| {text(ratios['ptx'])} | {text(ratios['cu'])} | {text(p['seconds']['eager'] / p['floor_s'])} | {text(p['seconds'].get('copy_as_many', 0) / p['floor_s'] if p['bytes'] <= 2 << 30 else 0)} | {text(shares['ptx'])} | {text(shares['cu'])} | {text(best / AIMS[p['group']] if best else 0)} |")
     good = sum(all(p["kernels"].get(f, {}).get("verified") for f in FORMS) for p in results.by_id.values())
     print(f"\n{good} of {len(results.by_id)} verified on every element through PTX and CUDA C; within 10 % of what the group reached: {near['ptx']} through PTX, {near['cu']} through CUDA C; "
           f"within 10 % of the group's aim by the better path: {aimed}.")
@@ -182,8 +190,10 @@ def precision_table(folder):
         print(f"| {p['id']} | {p['name']} | {p['data']} | {e['ptx']:.2e} | {e['cu']:.2e} | {e['sgemm']:.2e} | {e['ptx'] / e['sgemm']:.2f} | {text(w['ptx'], '{:.3f}')} | {text(w['sgemm'], '{:.3f}')} | {p['products']['ptx']} |")
 
 
-def dram_words(folder):
+def dram_words(folder, older):
     path = folder / "dram.json"
+    earlier = "" if path.exists() or not older else ", in the earlier state"
+    path = older / "dram.json" if earlier else path
     if not path.exists():
         return
     raw = json.loads(path.read_text())
@@ -191,7 +201,7 @@ def dram_words(folder):
     if not rows:
         return
     over = [r for r in rows if r["of_plan"] > raw["limit"]]
-    print(f"\nBytes of device memory that ncu counts (`bench/kernelbench/dram.py`, the kernels through {'PTX' if raw['form'] == 'ptx' else 'CUDA C'}) against the plan's: {len(rows)} problems, "
+    print(f"\nBytes of device memory that ncu counts (`bench/kernelbench/dram.py`, the kernels through {'PTX' if raw['form'] == 'ptx' else 'CUDA C'}) against the plan's{earlier}: {len(rows)} problems, "
           f"{mean(r['of_plan'] for r in rows):.3f} in the geometric mean, the most {max(r['of_plan'] for r in rows):.3f} ({PROBLEMS[max(rows, key=lambda r: r['of_plan'])['id']]['name']}); "
           f"above {raw['limit']}: " + (", ".join(f"{PROBLEMS[r['id']]['name']} {r['of_plan']:.3f}" for r in over) or "none") + ".")
 
@@ -318,12 +328,14 @@ def main():
     group_table(now, before, compiled)
     print("\n`before`: an earlier state of the compiler. " + ("torch.compile was timed in turn with the others. " if beside else
           "torch.compile is from a run of its own, whose kernels were that state's. ") + "`better / PTX`: how many times as fast as the better of eager and torch.compile.\n")
+    if now.again:
+        print(f"Measured again, beside the same others, in a state a little later (the folder's README): {', '.join(now.again)}.\n")
     slower(now, compiled)
     convolutions(now)
     problem_table(now, compiled, predicted)
     spill_words(now)
     model_error(now, predicted)
-    dram_words(options.folder)
+    dram_words(options.folder, options.older)
     for name, what in (("part", "a 64th of the size"), ("ragged", "odd extents")):
         other = Results(options.folder, f"{name}.json", options.older)
         if other.by_id:

@@ -414,7 +414,7 @@ class Run:
                 compiled = torch.compile(reference, dynamic=False)
                 calls["compile"] = lambda: compiled(*inputs.values())
                 compiled(*inputs.values())
-            if self.options.drawn or self.options.case != "full" or self.options.variant != "f32":
+            if moved <= 2 * size_of(self.clock.copies[0]) and (self.options.drawn or self.options.case != "full" or self.options.variant != "f32"):
                 calls["copy_as_many"] = self.clock.copy_of(moved)
             ceilings = self.clock.ceilings()
             times = self.clock.interleaved({**calls, **{n: c for n, (c, _) in ceilings.items()}}, self.options.samples)
