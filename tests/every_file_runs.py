@@ -37,7 +37,7 @@ class Tree:
         self.used |= {f for f in self.files if f.suffix in RUN_FILES and self.in_folder(f)}
         fresh = [f for f in self.used if {self.tests, root / "scripts"} & set(f.parents)]
         while fresh:
-            named = self.named_in(fresh.pop()) - self.used
+            named = self.named_in(fresh.pop())
             self.used |= named
             fresh += named
 
@@ -45,7 +45,7 @@ class Tree:
         return bool(self.folders & set(file.parents))
 
     def named_in(self, file: pathlib.Path) -> set[pathlib.Path]:
-        """Modules of any folder; files of its own folder and below, of other folders with the folder's name."""
+        """Of those that are not known to be used: modules of any folder; files of its own folder and below, of other folders with the folder's name."""
         if file.name == "meson.build":  # what comes of its lists stands in the targets and tests
             return set()
         text = file.read_text(errors="replace")
@@ -58,7 +58,7 @@ class Tree:
             near = file.parent in f.parents or f.suffix in PROGRAMS | {".h"}
             return f.name != "meson.build" and (near and f.name in names or f"{f.parent.name}/{f.name}" in text)
 
-        return {f for f in self.files if named(f)}
+        return {f for f in self.files if f not in self.used and named(f)}
 
     def problem(self, file: pathlib.Path) -> str | None:
         if file in self.used or file.name in FROM_OUTSIDE:
