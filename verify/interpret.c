@@ -238,7 +238,7 @@ static void make_shared(Machine *m) {
 }
 
 static void start_block(Machine *m) {
-    poison_fill(DTYPE_F32, m->shared.data, (size_t)m->shared.bytes);
+    memset(m->shared.data, 0xFF, (size_t)m->shared.bytes); /* a NaN of whatever float type its bytes are read as */
     memory_forget(&m->shared);
     m->begun = false;
     m->cluster_start = ++m->cluster_barriers; /* what earlier blocks did is no race */

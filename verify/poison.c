@@ -2,16 +2,38 @@
 
 #include <string.h>
 
-/* Floats: all bits set, a NaN that no arithmetic produces (hardware's NaNs are quiet ones with an
- * empty or full payload of the other sign). */
-enum { POISON_FLOAT = 0xFF, POISON_INTEGER = 0xA5, GUARD_BYTE = 0x5C };
+enum { POISON_INTEGER = 0xA5, GUARD_BYTE = 0x5C };
 
-static unsigned char poison_byte(Dtype dtype) {
-    return dtype_is_float(dtype) ? POISON_FLOAT : POISON_INTEGER;
+/* Floats: a quiet NaN whose payload no arithmetic makes. Hardware's NaNs have an empty payload (x86, f64 on a GPU) or a full one (f32, f16
+ * and bf16 on a GPU), and either sign once they are negated. Eight bits have room for a full one alone. */
+static uint64_t poison_bits(Dtype dtype) {
+    switch (dtype) {
+    case DTYPE_F64:
+        return 0xFFFADADADADADADA;
+    case DTYPE_F32:
+        return 0xFFDADADA;
+    case DTYPE_BF16:
+        return 0xFFDA;
+    case DTYPE_F16:
+        return 0xFEDA;
+    default:
+        return dtype_is_float(dtype) ? UINT64_MAX : 0x0101010101010101u * POISON_INTEGER;
+    }
+}
+
+static void poison_element(Dtype dtype, unsigned char element[8]) {
+    for (unsigned i = 0; i < 8; i++) element[i] = (unsigned char)(poison_bits(dtype) >> 8 * i);
 }
 
 void poison_fill(Dtype dtype, void *buffer, size_t bytes) {
-    memset(buffer, poison_byte(dtype), bytes);
+    unsigned char element[8], *to = buffer;
+    poison_element(dtype, element);
+    size_t size = dtype_size(dtype), done = size < bytes ? size : bytes;
+    memcpy(to, element, done);
+    for (size_t n; done < bytes; done += n) {
+        n = done < bytes - done ? done : bytes - done;
+        memcpy(to + done, to, n);
+    }
 }
 
 bool poison_is_distinctive(Dtype dtype) {
@@ -20,10 +42,9 @@ bool poison_is_distinctive(Dtype dtype) {
 }
 
 bool poison_at(Dtype dtype, const void *element) {
-    const unsigned char *bytes = element;
-    for (size_t i = 0; i < dtype_size(dtype); i++)
-        if (bytes[i] != poison_byte(dtype)) return false;
-    return true;
+    unsigned char poison[8];
+    poison_element(dtype, poison);
+    return memcmp(element, poison, dtype_size(dtype)) == 0;
 }
 
 int64_t poison_count(Dtype dtype, const void *buffer, int64_t elements) {

@@ -90,6 +90,29 @@ static void check_bound_and_poison(void) {
     arena_destroy(x.arena);
 }
 
+/* What hardware makes of inf - inf, negated or not, is a result. */
+static void check_nans_are_no_poison(void) {
+    static const struct {
+        Dtype dtype;
+        uint64_t made[4];
+    } rows[] = {
+        {DTYPE_F64, {0xFFF8000000000000, 0x7FF8000000000000, 0x7FFFFFFFFFFFFFFF, 0xFFFFFFFFFFFFFFFF}},
+        {DTYPE_F32, {0xFFC00000, 0x7FC00000, 0x7FFFFFFF, 0xFFFFFFFF}},
+        {DTYPE_BF16, {0xFFC0, 0x7FC0, 0x7FFF, 0xFFFF}},
+        {DTYPE_F16, {0xFE00, 0x7E00, 0x7FFF, 0xFFFF}},
+    };
+    for (size_t r = 0; r < COUNT_OF(rows); r++) {
+        unsigned char poison[8], element[8];
+        size_t size = dtype_size(rows[r].dtype);
+        poison_fill(rows[r].dtype, poison, size);
+        CHECK(isnan(dtype_read(rows[r].dtype, poison)));
+        for (size_t i = 0; i < 4; i++) {
+            for (size_t b = 0; b < size; b++) element[b] = (unsigned char)(rows[r].made[i] >> 8 * b);
+            CHECK(isnan(dtype_read(rows[r].dtype, element)) && memcmp(element, poison, size) != 0);
+        }
+    }
+}
+
 static void check_special_values(void) {
     Fixture x = make_sum("normal", 200, false);
     float *a = (float *)(uintptr_t)x.in[0].data, *b = (float *)(uintptr_t)x.in[1].data;
@@ -206,6 +229,7 @@ int main(int argc, char **argv) {
     check_honest();
     check_constant_data();
     check_bound_and_poison();
+    check_nans_are_no_poison();
     check_special_values();
     check_exact();
     check_undecided();
