@@ -57,7 +57,7 @@ static bool find(Leave *l) {
         int64_t times = 1;
         for (size_t i = 0; i < extents->count; i++) times *= extents->ints[i];
         for (const IrOp *inner = op->regions[0]->first; inner; inner = inner->next)
-            if (!is_taken(l, inner, times)) return false;
+            if (inner->opcode == IR_MAP || !is_taken(l, inner, times)) return false;
     }
     return l->limit && l->operations >= LEAST_OPERATIONS;
 }

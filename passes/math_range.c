@@ -27,9 +27,10 @@ static MathRange product(const IrOp *op, MathRange a, MathRange b) {
     return a.lo >= 0 && b.lo >= 0 ? outward(dtype, a.lo * b.lo, INFINITY) : all;
 }
 
+/* As its type holds it: 1e-50 is 0 in f32. */
 static MathRange constant(const IrOp *op) {
     const IrAttr *value = ir_attr(op, "value");
-    double number = value->kind == IR_ATTR_FLOAT ? value->number : (double)value->integer;
+    double number = dtype_round(op->results[0].type->dtype, value->kind == IR_ATTR_FLOAT ? value->number : (double)value->integer);
     return isnan(number) ? all : (MathRange){number, number};
 }
 
