@@ -142,12 +142,13 @@ static void note_exchange(void *context, IrOp *op) {
     e->none = e->none && stays_in_rows(e->ctx, op);
 }
 
-/* Beside what is copied once: all but the barriers, where nothing else is in shared memory. */
-int64_t stage_boxes_room(PassContext *ctx, IrFunc *f, int64_t once) {
-    const Target *target = ctx->target;
+/* Beside what is copied once: all but the barriers, where nothing else is in shared memory; of rings behind others, what these left. */
+int64_t stage_boxes_room(PassContext *ctx, IrFunc *f, int64_t once, int64_t taken) {
+    int64_t all = ctx->target->shared_bytes_block, left = all - BARRIERS_BYTES - taken;
     Exchanges e = {.ctx = ctx, .none = once > 0};
     if (e.none) ir_walk(f->body, note_exchange, &e);
-    return (e.none ? target->shared_bytes_block - BARRIERS_BYTES : target->shared_bytes_block * 9 / 10) - once;
+    int64_t room = e.none ? all - BARRIERS_BYTES : all * 9 / 10;
+    return (room < left ? room : left) - once;
 }
 
 /* Room for two stages, without which nothing is copied ahead, beside what is copied once; registers for what the block's gemms add to. */
@@ -164,7 +165,7 @@ static bool has_room(PassContext *ctx, IrBlock *block) {
     }
     BlockRegisters r = registers_of(ctx->target, block);
     return count <= MAX_IN_BLOCK && r.sums <= r.most_sums && r.sums + r.factors - in_memory <= r.most &&
-           2 * bytes <= stage_boxes_room(ctx, block->func, once);
+           2 * bytes <= stage_boxes_room(ctx, block->func, once, 0);
 }
 
 static void check_fit(void *context, IrOp *op) {
