@@ -99,8 +99,29 @@ static bool factor_fits(Fit *fit, IrOp *gemm, unsigned which) {
     return stage_fill(&ring, gemm->block, gemm, factor) == FILL_AHEAD && stage_fits_boxes(fit->ctx, factor->def);
 }
 
+/* Whether the value's lanes lie as a product's of the kernel do, by rows that are one warp's: they do where one of those that it is made of does. */
+static bool lies_by_rows(PointerTable *seen, const IrValue *v) {
+    const IrOp *op = v->def;
+    uint32_t at;
+    if (!op || !is_tile(v) || pointer_table_get(seen, v, &at)) return false;
+    pointer_table_set(seen, v, 0);
+    if (op->opcode == IR_TILE_GEMM || op->opcode == IR_BUF_GEMM) return true;
+    for (unsigned r = 0; r < op->region_count; r++)
+        if (lies_by_rows(seen, op->regions[r]->last->operands[v->index])) return true;
+    bool lane_by_lane = ir_has_trait(op, IR_ELEMENTWISE) || op->opcode == IR_TILE_FILL || op->opcode == IR_WGMMA_WAIT;
+    for (unsigned i = 0; i < op->operand_count && lane_by_lane; i++)
+        if (lies_by_rows(seen, op->operands[i])) return true;
+    return false;
+}
+
+typedef struct {
+    PassContext *ctx;
+    bool none;
+} Exchanges;
+
 /* Whether the op exchanges nothing between warps, where each has rows of its own. */
-static bool stays_in_rows(const IrOp *op) {
+static bool stays_in_rows(PassContext *ctx, const IrOp *op) {
+    PointerTable seen = pointer_table(ctx->scratch);
     switch (op->opcode) {
     case IR_TILE_GEMM:
     case IR_TILE_LOAD:
@@ -110,22 +131,24 @@ static bool stays_in_rows(const IrOp *op) {
     case IR_TILE_IOTA: return true;
     case IR_TILE_REDUCE: {
         const IrAttr *axes = ir_attr(op, "axes");
-        return axes && axes->count == 1 && axes->ints[0] + 1 == op->operands[0]->type->rank;
+        return axes && axes->count == 1 && axes->ints[0] + 1 == op->operands[0]->type->rank && lies_by_rows(&seen, op->operands[0]);
     }
     default: return strncmp(ir_op_info(op->opcode)->name, "tile.", 5) != 0;
     }
 }
 
 static void note_exchange(void *context, IrOp *op) {
-    bool *alone = context;
-    *alone = *alone && stays_in_rows(op);
+    Exchanges *e = context;
+    e->none = e->none && stays_in_rows(e->ctx, op);
 }
 
-/* Beside what is copied once: all but the barriers, where nothing else is in shared memory. */
-int64_t stage_boxes_room(const Target *target, IrFunc *f, int64_t once) {
-    bool alone = once > 0;
-    if (alone) ir_walk(f->body, note_exchange, &alone);
-    return (alone ? target->shared_bytes_block - BARRIERS_BYTES : target->shared_bytes_block * 9 / 10) - once;
+/* Beside what is copied once: all but the barriers, where nothing else is in shared memory; of rings behind others, what these left. */
+int64_t stage_boxes_room(PassContext *ctx, IrFunc *f, int64_t once, int64_t taken) {
+    int64_t all = ctx->target->shared_bytes_block, left = all - BARRIERS_BYTES - taken;
+    Exchanges e = {.ctx = ctx, .none = once > 0};
+    if (e.none) ir_walk(f->body, note_exchange, &e);
+    int64_t room = e.none ? all - BARRIERS_BYTES : all * 9 / 10;
+    return (room < left ? room : left) - once;
 }
 
 /* Room for two stages, without which nothing is copied ahead, beside what is copied once; registers for what the block's gemms add to. */
@@ -142,7 +165,7 @@ static bool has_room(PassContext *ctx, IrBlock *block) {
     }
     BlockRegisters r = registers_of(ctx->target, block);
     return count <= MAX_IN_BLOCK && r.sums <= r.most_sums && r.sums + r.factors - in_memory <= r.most &&
-           2 * bytes <= stage_boxes_room(ctx->target, block->func, once);
+           2 * bytes <= stage_boxes_room(ctx, block->func, once, 0);
 }
 
 static void check_fit(void *context, IrOp *op) {

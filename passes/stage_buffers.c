@@ -273,12 +273,13 @@ static void plan_ring(Staging *s, Ring *ring, IrBlock *block, IrOp *const *gemms
         }
     }
     const Target *target = s->ctx->target;
-    int64_t bytes = s->warps.wgmma ? stage_boxes_room(target, block->func, once) : target->shared_bytes_block * 9 / 10 - once;
-    int64_t room = bytes / (ahead ? ahead : 1);
+    int64_t bytes = s->warps.wgmma ? stage_boxes_room(s->ctx, block->func, once, s->taken) : target->shared_bytes_block * 9 / 10 - once;
+    int64_t room = bytes / (ahead ? ahead : 1), least = s->warps.wgmma ? 2 : 1;
     ring->stages = stage_count_wanted(ring->loop);
     int64_t blocks = s->warps.wgmma ? stage_halves_fit(s, ring, gemms, count, ahead) : 0;
     if (blocks) plan_halves(s, ring, gemms, count, room, blocks);
-    if (ring->stages > room) ring->stages = room > 1 ? room : 1;
+    if (ring->stages > room) ring->stages = room > least ? room : least;
+    if (s->warps.wgmma) s->taken += once + ring->stages * ahead;
     report_depth(s, ring, ahead);
 }
 

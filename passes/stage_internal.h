@@ -49,6 +49,7 @@ typedef struct {
     PassContext *ctx;
     IrModule *module;
     GemmWarps warps; /* how every gemm of the function divides them */
+    int64_t taken;   /* bytes of the copy engine's rings so far */
     Turns turns;     /* of the function's ring */
     bool failed;
 } Staging;
@@ -118,8 +119,8 @@ StageFetch stage_turns_ahead(IrBuilder *b, Ring *ring, IrValue *i);
 int64_t stage_wants_boxes(PassContext *ctx, IrFunc *f);
 /* Asks in the function's guard for extents that a map may have and the engine's coordinates reach; other sizes take another version. */
 void stage_boxes_guard(PassContext *ctx, IrFunc *f);
-/* Bytes of shared memory that stages may take beside what is copied once. */
-int64_t stage_boxes_room(const Target *target, IrFunc *f, int64_t once);
+/* Bytes of shared memory that stages may take beside what is copied once and what earlier rings have taken. */
+int64_t stage_boxes_room(PassContext *ctx, IrFunc *f, int64_t once, int64_t taken);
 void stage_boxes_prologue(Staging *s, IrBuilder *b, Ring *ring);
 void stage_boxes_iteration(Staging *s, Ring *ring, IrOp *const *gemms, size_t count);
 void stage_boxes_epilogue(const Ring *ring);
