@@ -99,8 +99,31 @@ static bool factor_fits(Fit *fit, IrOp *gemm, unsigned which) {
     return stage_fill(&ring, gemm->block, gemm, factor) == FILL_AHEAD && stage_fits_boxes(fit->ctx, factor->def);
 }
 
-/* Whether the op exchanges nothing between warps, where each has rows of its own. */
-static bool stays_in_rows(const IrOp *op) {
+/* Whether the value's lanes lie as those of a product, through loops and branches, too. */
+static bool comes_from_product(PointerTable *seen, const IrValue *v) {
+    const IrOp *op = v->def;
+    uint32_t at;
+    if (pointer_table_get(seen, v, &at)) return false;
+    pointer_table_set(seen, v, 0);
+    if (!op) {
+        const IrOp *loop = v->block->parent;
+        return loop && loop->opcode == IR_FOR && v->index && comes_from_product(seen, v->block->last->operands[v->index - 1]);
+    }
+    if (op->opcode == IR_TILE_GEMM || op->opcode == IR_BUF_GEMM) return true;
+    if (op->opcode == IR_FOR || op->opcode == IR_IF) {
+        for (unsigned r = 0; r < op->region_count; r++)
+            if (comes_from_product(seen, op->regions[r]->last->operands[v->index])) return true;
+        return false;
+    }
+    if (!ir_has_trait(op, IR_ELEMENTWISE) && op->opcode != IR_TILE_FILL && op->opcode != IR_WGMMA_WAIT) return false;
+    for (unsigned i = 0; i < op->operand_count; i++)
+        if (comes_from_product(seen, op->operands[i])) return true;
+    return false;
+}
+
+/* Whether the op exchanges nothing between warps, where each has rows of its own: of what is loaded several may share a row. */
+static bool stays_in_rows(Arena *scratch, const IrOp *op) {
+    PointerTable seen = pointer_table(scratch);
     switch (op->opcode) {
     case IR_TILE_GEMM:
     case IR_TILE_LOAD:
@@ -110,22 +133,29 @@ static bool stays_in_rows(const IrOp *op) {
     case IR_TILE_IOTA: return true;
     case IR_TILE_REDUCE: {
         const IrAttr *axes = ir_attr(op, "axes");
-        return axes && axes->count == 1 && axes->ints[0] + 1 == op->operands[0]->type->rank;
+        bool last = axes && axes->count == 1 && axes->ints[0] + 1 == op->operands[0]->type->rank;
+        return last && comes_from_product(&seen, op->operands[0]);
     }
     default: return strncmp(ir_op_info(op->opcode)->name, "tile.", 5) != 0;
     }
 }
 
+typedef struct {
+    Arena *scratch;
+    bool alone;
+} Exchanges;
+
 static void note_exchange(void *context, IrOp *op) {
-    bool *alone = context;
-    *alone = *alone && stays_in_rows(op);
+    Exchanges *e = context;
+    e->alone = e->alone && stays_in_rows(e->scratch, op);
 }
 
 /* Beside what is copied once: all but the barriers, where nothing else is in shared memory. */
-int64_t stage_boxes_room(const Target *target, IrFunc *f, int64_t once) {
-    bool alone = once > 0;
-    if (alone) ir_walk(f->body, note_exchange, &alone);
-    return (alone ? target->shared_bytes_block - BARRIERS_BYTES : target->shared_bytes_block * 9 / 10) - once;
+int64_t stage_boxes_room(PassContext *ctx, IrFunc *f, int64_t once) {
+    const Target *target = ctx->target;
+    Exchanges e = {ctx->scratch, once > 0};
+    if (e.alone) ir_walk(f->body, note_exchange, &e);
+    return (e.alone ? target->shared_bytes_block - BARRIERS_BYTES : target->shared_bytes_block * 9 / 10) - once;
 }
 
 /* Room for two stages, without which nothing is copied ahead, beside what is copied once; registers for what the block's gemms add to. */
@@ -142,7 +172,7 @@ static bool has_room(PassContext *ctx, IrBlock *block) {
     }
     BlockRegisters r = registers_of(ctx->target, block);
     return count <= MAX_IN_BLOCK && r.sums <= r.most_sums && r.sums + r.factors - in_memory <= r.most &&
-           2 * bytes <= stage_boxes_room(ctx->target, block->func, once);
+           2 * bytes <= stage_boxes_room(ctx, block->func, once);
 }
 
 static void check_fit(void *context, IrOp *op) {

@@ -273,7 +273,7 @@ static void plan_ring(Staging *s, Ring *ring, IrBlock *block, IrOp *const *gemms
         }
     }
     const Target *target = s->ctx->target;
-    int64_t bytes = s->warps.wgmma ? stage_boxes_room(target, block->func, once) : target->shared_bytes_block * 9 / 10 - once;
+    int64_t bytes = s->warps.wgmma ? stage_boxes_room(s->ctx, block->func, once) : target->shared_bytes_block * 9 / 10 - once;
     int64_t room = bytes / (ahead ? ahead : 1);
     ring->stages = stage_count_wanted(ring->loop);
     int64_t blocks = s->warps.wgmma ? stage_halves_fit(s, ring, gemms, count, ahead) : 0;

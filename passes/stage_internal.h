@@ -119,7 +119,7 @@ int64_t stage_wants_boxes(PassContext *ctx, IrFunc *f);
 /* Asks in the function's guard for extents that a map may have and the engine's coordinates reach; other sizes take another version. */
 void stage_boxes_guard(PassContext *ctx, IrFunc *f);
 /* Bytes of shared memory that stages may take beside what is copied once. */
-int64_t stage_boxes_room(const Target *target, IrFunc *f, int64_t once);
+int64_t stage_boxes_room(PassContext *ctx, IrFunc *f, int64_t once);
 void stage_boxes_prologue(Staging *s, IrBuilder *b, Ring *ring);
 void stage_boxes_iteration(Staging *s, Ring *ring, IrOp *const *gemms, size_t count);
 void stage_boxes_epilogue(const Ring *ring);
