@@ -25,7 +25,8 @@ static bool skews_alike(const WindowStage *s, AffFacts *facts) {
     return true;
 }
 
-/* Extent of the tensor's rows, as it is declared; null: it is not, or rows are of one element. */
+/* Extent of the tensor's rows, as it is declared; null: it is not, rows are of one element, or lie apart: what is between them is never
+ * read. */
 static const Aff *row_of(const WindowStage *s) {
     const IrFunc *f = s->w.outermost->block->func;
     const IrType *tensor = NULL;
