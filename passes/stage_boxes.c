@@ -195,6 +195,15 @@ static void ask_for(PassContext *ctx, IrOp *op, const Aff *positive) {
     f->guard = f->guard ? aff_min(c, f->guard, positive) : positive;
 }
 
+/* Rows of a map are whole pieces of 16 bytes; those of a factor far smaller than what else is read need not be (align_versions.c). */
+static void ask_for_pieces(PassContext *ctx, IrOp *op, const IrType *tensor) {
+    AffCtx *c = ctx->module->affs;
+    const Aff *row = tensor->extents[tensor->rank - 1];
+    int64_t elements = 16 / (int64_t)dtype_size(tensor->dtype);
+    if (aff_known_divisor(ir_facts_at(ctx->scratch, op), row, elements) % elements == 0) return;
+    ask_for(ctx, op, aff_sub(c, aff_const(c, 1), aff_mod(c, row, aff_const(c, elements))));
+}
+
 static void limit_extents(void *context, IrOp *op) {
     PassContext *ctx = context;
     AffCtx *c = ctx->module->affs;
@@ -202,6 +211,7 @@ static void limit_extents(void *context, IrOp *op) {
     if (op->opcode != IR_TILE_GEMM) return;
     for (unsigned i = stage_from_registers(ctx, op); i < 2; i++) {
         const IrType *tensor = op->operands[i]->def->operands[0]->type;
+        ask_for_pieces(ctx, op, tensor);
         for (unsigned a = 0; a < tensor->rank; a++) {
             ask_for(ctx, op, tensor->extents[a]);
             ask_for(ctx, op, aff_sub(c, limit, tensor->extents[a]));

@@ -25,10 +25,36 @@ static bool skews_alike(const WindowStage *s, AffFacts *facts) {
     return true;
 }
 
+/* Extent of the tensor's rows, as it is declared; null: it is not, rows are of one element, or lie apart: what is between them is never
+ * read. */
+static const Aff *row_of(const WindowStage *s) {
+    const IrFunc *f = s->w.outermost->block->func;
+    const IrType *tensor = NULL;
+    int64_t one;
+    for (unsigned i = 0; i < f->param_count; i++)
+        if (f->body->args[i] == s->w.load->operands[0]) tensor = f->params[i].type;
+    if (!tensor || tensor->kind != IR_TYPE_TENSOR || !tensor->rank || tensor->strides) return NULL;
+    const Aff *extent = tensor->extents[tensor->rank - 1];
+    return aff_is_const(extent, &one) && one <= 1 ? NULL : extent;
+}
+
+/* Does a condition hold as far as the row? The last piece of a line may lie behind what is read of it, which no condition need keep within
+ * the tensor where the window's own numbers do. */
+static bool ends_with_row(const WindowStage *s) {
+    AffCtx *c = s->w.m->affs;
+    const Aff *row = row_of(s), *zero = aff_const(c, 0);
+    bool ends = false;
+    for (unsigned i = 1; row && i < s->axis_count; i++)
+        if (aff_mod(c, s->axes[i].step, row) != zero) return false;
+    for (unsigned a = 0; row && a < s->w.atom_count; a++)
+        ends = ends || (s->axes[0].slope[a] < 0 && aff_mod(c, aff_add(c, aff_add(c, s->base, s->fixed[a]), aff_const(c, 1)), row) == zero);
+    return ends;
+}
+
 bool window_may_skew(const WindowStage *s, AffFacts *facts) {
     const IrFunc *f = s->w.outermost->block->func;
     return ir_func_attr_int(f, "pointer_align", 1) >= PIECE_BYTES && element_size(s) * SKEWS == PIECE_BYTES &&
-           s->axes[0].step == aff_const(s->w.m->affs, 1) && columns_alone(s) && skews_alike(s, facts);
+           s->axes[0].step == aff_const(s->w.m->affs, 1) && columns_alone(s) && skews_alike(s, facts) && ends_with_row(s);
 }
 
 /* At least low, at most high, in 32 bits: where that does not change from copy to copy, what is made of it there is cheap. */
