@@ -137,6 +137,7 @@ struct Races {
     VEC(const Aff *) guards; /* each is >= 0 here */
     VEC(uint64_t) other_sides; /* walked before, of branches that some threads take one way and some the other */
     VEC(const IrOp *) loops; /* around here, whose iterations are not walked one by one */
+    VEC(Flight) over; /* of the groups that are waited for */
     VEC(Cell *) free_pages;
     VEC(State *) free_states;
     VEC(Record *) records;
@@ -170,6 +171,8 @@ bool state_join(Races *r, State *a, State *b);
 
 /* An access of `count` cells from `cell` by a thread (or by all of a set), checked and noted. */
 void state_touch(Races *r, State *s, const IrOp *op, int64_t cell, int64_t count, Threads who, bool writes, uint32_t past);
+/* As state_touch, of what state_check has seen. */
+void state_mark(Races *r, State *s, const IrOp *op, int64_t cell, int64_t count, Threads who, bool writes, uint32_t past);
 /* Adds `past` to what was touched and has one of `before`. */
 void state_pass(Races *r, State *s, uint32_t before, uint32_t past);
 /* Takes `past` from all that was touched. */

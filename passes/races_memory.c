@@ -234,6 +234,10 @@ bool state_orders(Races *r, const State *s, int64_t cell, int64_t count, Threads
 
 void state_touch(Races *r, State *s, const IrOp *op, int64_t cell, int64_t count, Threads who, bool writes, uint32_t past) {
     state_check(r, s, op, cell, count, who, writes);
+    state_mark(r, s, op, cell, count, who, writes, past);
+}
+
+void state_mark(Races *r, State *s, const IrOp *op, int64_t cell, int64_t count, Threads who, bool writes, uint32_t past) {
     Touch mine = {.who = who, .past = past, .op = op};
     for (int64_t i = cell; i < cell + count; i++) {
         Cell **page = &s->pages[i / CELLS];

@@ -286,20 +286,31 @@ static void close_group(State *s, FlightKind kind) {
         if (s->flights.data[i].record->kind == kind && s->flights.data[i].age < OLDEST) s->flights.data[i].age++;
 }
 
+/* Copies that were both on their way to one place are of two ways that came together here: where one was, the other was looked at as it began.
+ * So each is held against what was there before, not against the others. */
 void races_finish_groups(Races *r, State *s, FlightKind kind, int64_t pending) {
     size_t kept = 0;
+    r->over.len = 0;
     for (size_t i = 0; i < s->flights.len; i++) {
         Flight f = s->flights.data[i];
-        if (f.record->kind != kind || f.age <= pending) {
+        if (f.record->kind == kind && f.age > pending)
+            VEC_PUSH(r->arena, &r->over, f);
+        else
             s->flights.data[kept++] = f;
-            continue;
-        }
-        for (size_t k = 0; k < f.record->count && !r->failed; k++) {
-            const Reach *reach = &f.record->reaches[k];
-            state_touch(r, s, f.record->op, reach->from, reach->to - reach->from, (Threads)reach->who, kind == FLIGHT_COPY, kind == FLIGHT_PRODUCT ? PAST_TOGETHER : 0);
-        }
     }
     s->flights.len = kept;
+    for (unsigned marks = 0; marks < 2; marks++)
+        for (size_t i = 0; i < r->over.len; i++) {
+            const Record *record = r->over.data[i].record;
+            for (size_t k = 0; k < record->count && !r->failed; k++) {
+                const Reach *reach = &record->reaches[k];
+                int64_t cells = reach->to - reach->from;
+                if (marks)
+                    state_mark(r, s, record->op, reach->from, cells, (Threads)reach->who, kind == FLIGHT_COPY, kind == FLIGHT_PRODUCT ? PAST_TOGETHER : 0);
+                else
+                    state_check(r, s, record->op, reach->from, cells, (Threads)reach->who, kind == FLIGHT_COPY);
+            }
+        }
 }
 
 /* ---- Control flow ---- */
