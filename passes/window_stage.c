@@ -383,7 +383,7 @@ static IrValue *thread_part(WindowStage *s, IrBuilder *b, IrValue *sum, IrValue 
         end = i + 1;
         if (m[i].axis < 0) continue;
         int64_t weight = m[i].scale * s->axes[m[i].axis].pitch;
-        while (end < count && m[end].axis >= 0 && m[end].scale * s->axes[m[end].axis].pitch == weight << (end - i)) end++;
+        while (end < count && m[end].axis >= 0 && m[end].scale * s->axes[m[end].axis].pitch == weight * ((int64_t)1 << (end - i))) end++;
         sum = add(b, sum, times(b, bits_of(b, source, i, end - i, count), weight));
     }
     return sum;
