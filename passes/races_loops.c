@@ -6,13 +6,53 @@
 
 enum { FEW = 64, MANY_PLACES = 1 << 21 };
 
-static int64_t weight(const Races *r, const IrBlock *block) {
+static int64_t constant_of(const IrValue *v) {
+    const IrAttr *value = v->def && v->def->opcode == IR_CONST ? ir_attr(v->def, "value") : NULL;
+    return value && value->kind == IR_ATTR_INT ? value->integer : 0;
+}
+
+static int64_t common_multiple(int64_t a, int64_t b) {
+    int64_t x = a, y = b;
+    while (y) {
+        int64_t rest = x % y;
+        x = y, y = rest;
+    }
+    return a / x * b;
+}
+
+enum { LONGEST = 64 };
+
+/* After so many iterations the numbers come again that index rings: those modulo something, and how often modulo 2. */
+static int64_t period_of(Races *r, const IrBlock *block, int64_t period) {
+    for (const IrOp *op = block->first; op; op = op->next) {
+        for (unsigned g = 0; g < op->region_count && r->relevant[op->mark]; g++)
+            if (op->regions[g]) period = period_of(r, op->regions[g], period);
+        if (op->opcode != IR_MOD || !races_uniform(r, &op->results[0])) continue;
+        int64_t by = constant_of(op->operands[1]);
+        const IrOp *inner = op->operands[0]->def;
+        if (inner && inner->opcode == IR_FLOORDIV) by *= constant_of(inner->operands[1]);
+        if (by < 2 || by > LONGEST) continue;
+        int64_t longer = common_multiple(period, by);
+        if (longer <= LONGEST) period = longer;
+    }
+    return period;
+}
+
+/* How often the walk goes through a loop's body: as often as it runs, or round its period till nothing new comes in. */
+static int64_t walks_of(Races *r, const IrOp *op) {
+    int64_t step = constant_of(op->operands[2]), end = constant_of(op->operands[1]);
+    if (step > 0 && end > 0) return (end - 1) / step + 1;
+    return 2 * period_of(r, op->regions[0], 1);
+}
+
+static int64_t weight(Races *r, const IrBlock *block) {
     int64_t sum = 0;
     for (const IrOp *op = block->first; op; op = op->next) {
         if (!r->relevant[op->mark]) continue;
         int64_t times = 1, inner = 1;
         const IrAttr *extents = op->opcode == IR_MAP ? ir_attr(op, "extents") : NULL;
         for (size_t i = 0; extents && i < extents->count; i++) times *= extents->ints[i];
+        if (op->opcode == IR_FOR) times = walks_of(r, op);
         for (unsigned g = 0; g < op->region_count; g++)
             if (op->regions[g]) inner += weight(r, op->regions[g]);
         sum += times * inner;
@@ -72,38 +112,6 @@ static void walk_each(Races *r, const IrOp *op, State **s, const int64_t *trips,
         if (is_counted(&op->results[k])) races_set(r, &op->results[k], &carried[k]);
     if (!most)
         for (unsigned k = 0; k < op->result_count; k++) races_pass_sum(r, *s, op->operands[k + 3], &op->results[k]);
-}
-
-static int64_t common_multiple(int64_t a, int64_t b) {
-    int64_t x = a, y = b;
-    while (y) {
-        int64_t rest = x % y;
-        x = y, y = rest;
-    }
-    return a / x * b;
-}
-
-static int64_t constant_of(const IrValue *v) {
-    const IrAttr *value = v->def && v->def->opcode == IR_CONST ? ir_attr(v->def, "value") : NULL;
-    return value && value->kind == IR_ATTR_INT ? value->integer : 0;
-}
-
-enum { LONGEST = 64 };
-
-/* After so many iterations the numbers come again that index rings: those modulo something, and how often modulo 2. */
-static int64_t period_of(Races *r, const IrBlock *block, int64_t period) {
-    for (const IrOp *op = block->first; op; op = op->next) {
-        for (unsigned g = 0; g < op->region_count && r->relevant[op->mark]; g++)
-            if (op->regions[g]) period = period_of(r, op->regions[g], period);
-        if (op->opcode != IR_MOD || !races_uniform(r, &op->results[0])) continue;
-        int64_t by = constant_of(op->operands[1]);
-        const IrOp *inner = op->operands[0]->def;
-        if (inner && inner->opcode == IR_FLOORDIV) by *= constant_of(inner->operands[1]);
-        if (by < 2 || by > LONGEST) continue;
-        int64_t longer = common_multiple(period, by);
-        if (longer <= LONGEST) period = longer;
-    }
-    return period;
 }
 
 /* Before the loop: what happened only where iterations exist. */
