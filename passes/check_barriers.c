@@ -47,10 +47,7 @@ bool pass_check_barriers(PassContext *ctx) {
     for (IrFunc *f = ctx->module->first; f; f = f->next) {
         if (!is_cuda(f)) continue;
         RaceFault fault;
-        Arena *scratch = arena_create();
-        bool absent = races_absent(scratch, f, &fault);
-        arena_destroy(scratch);
-        if (absent) continue;
+        if (races_absent(f, &fault)) continue;
         ok = false;
         report(ctx, f, &fault);
     }

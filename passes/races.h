@@ -27,6 +27,12 @@ typedef struct {
 } Iteration;
 
 typedef struct Races Races;
+
+/* The case being walked: of each part whose remainder by four was asked for, in that order, what it is. */
+typedef struct {
+    size_t count;
+    int64_t remainder[8];
+} RaceCases;
 enum { UNIFORM_NO = 1, UNIFORM_YES, UNIFORM_ASKED };
 
 /* ---- What was touched since (races_memory.c) ---- */
@@ -128,6 +134,11 @@ struct Races {
     Value *values;
     Iteration *iterations; /* of loops, by op number */
     uint8_t *relevant, *uniform; /* by op number; by value number: UNIFORM_... */
+    uint8_t *needed;             /* by value number */
+    VEC(const IrValue *) asked;  /* values that are, in the order found */
+    RaceCases *cases;
+    VEC(const Aff *) parts;      /* whose remainders the case says */
+    VEC(const Aff *) varying;    /* from iteration to iteration of a loop */
     VEC(uint32_t) found;          /* values found to be uniform, in order */
     size_t op_count, value_count;
     uint8_t *active;     /* a byte a thread */
@@ -137,7 +148,6 @@ struct Races {
     VEC(const Aff *) guards; /* each is >= 0 here */
     VEC(uint64_t) other_sides; /* walked before, of branches that some threads take one way and some the other */
     VEC(const IrOp *) loops; /* around here, whose iterations are not walked one by one */
-    VEC(Flight) over; /* of the groups that are waited for */
     VEC(Cell *) free_pages;
     VEC(State *) free_states;
     VEC(Record *) records;
@@ -159,6 +169,15 @@ Value *races_slot(Races *r, const IrValue *v);
 void races_set(Races *r, const IrValue *v, const Value *from);
 void races_copy_value(Races *r, Value *to, const Value *from);
 uint32_t races_op_number(const IrOp *op);
+/* Once it is known which ops are relevant: the values that places in shared memory, conditions and bounds of loops are made of. */
+void races_find_needs(Races *r);
+bool races_needed(Races *r, const IrValue *v);
+/* The number of each thread, of an op that is a remainder by four, in this case (races_residue.c). */
+bool races_remainders(Races *r, const IrOp *op, int64_t *numbers);
+/* Is it made of the thread's number and of constants alone? */
+bool races_of_thread(const IrValue *v);
+/* False: there is none, all have been walked. */
+bool races_next_case(RaceCases *c);
 
 /* The first fault counts. */
 void races_fail(Races *r, const IrOp *op, const IrOp *other, const char *what);
@@ -171,7 +190,7 @@ bool state_join(Races *r, State *a, State *b);
 
 /* An access of `count` cells from `cell` by a thread (or by all of a set), checked and noted. */
 void state_touch(Races *r, State *s, const IrOp *op, int64_t cell, int64_t count, Threads who, bool writes, uint32_t past);
-/* As state_touch, of what state_check has seen. */
+/* As state_touch, without a look. */
 void state_mark(Races *r, State *s, const IrOp *op, int64_t cell, int64_t count, Threads who, bool writes, uint32_t past);
 /* Adds `past` to what was touched and has one of `before`. */
 void state_pass(Races *r, State *s, uint32_t before, uint32_t past);
@@ -239,6 +258,6 @@ void races_walk_init(Races *r, State *s, const IrOp *op);
 void races_walk_phase(Races *r, State *s, const IrOp *op);
 
 /* Whether every two accesses of a cuda kernel are ordered or apart; *fault otherwise. */
-bool races_absent(Arena *scratch, IrFunc *f, RaceFault *fault);
+bool races_absent(IrFunc *f, RaceFault *fault);
 
 #endif

@@ -22,13 +22,20 @@ static int64_t common_multiple(int64_t a, int64_t b) {
 
 enum { LONGEST = 64 };
 
+/* What a mask of low bits divides by; 0: no such mask, or one of the thread's own number. */
+static int64_t masked_by(const IrOp *op) {
+    int64_t mask = constant_of(op->operands[1]);
+    return mask > 0 && (mask & (mask + 1)) == 0 && !races_of_thread(op->operands[0]) ? mask + 1 : 0;
+}
+
 /* After so many iterations the numbers come again that index rings: those modulo something, and how often modulo 2. */
 static int64_t period_of(Races *r, const IrBlock *block, int64_t period) {
     for (const IrOp *op = block->first; op; op = op->next) {
         for (unsigned g = 0; g < op->region_count && r->relevant[op->mark]; g++)
             if (op->regions[g]) period = period_of(r, op->regions[g], period);
-        if (op->opcode != IR_MOD || !races_uniform(r, &op->results[0])) continue;
-        int64_t by = constant_of(op->operands[1]);
+        if ((op->opcode != IR_MOD && op->opcode != IR_AND) || !races_needed(r, &op->results[0])) continue;
+        if (op->opcode == IR_MOD && !races_uniform(r, &op->results[0])) continue;
+        int64_t by = op->opcode == IR_AND ? masked_by(op) : constant_of(op->operands[1]);
         const IrOp *inner = op->operands[0]->def;
         if (inner && inner->opcode == IR_FLOORDIV) by *= constant_of(inner->operands[1]);
         if (by < 2 || by > LONGEST) continue;
@@ -226,8 +233,12 @@ static void walk_any(Races *r, const IrOp *op, State **s) {
     int64_t period = period_of(r, body, 1), most = most_trips(r, op);
     const Aff *turn = aff_var(r->affs, arena_alloc(r->arena, 1), "turn");
     bool bounded = most > 0 && most <= LONGEST / 4;
-    if (bounded) period = most, turn = NULL;
-    else aff_facts_range(r->func_facts, turn, aff_const(r->affs, 0), NULL), aff_facts_range(r->facts, turn, aff_const(r->affs, 0), NULL);
+    if (bounded) {
+        period = most, turn = NULL;
+    } else {
+        VEC_PUSH(r->arena, &r->varying, turn);
+        aff_facts_range(r->func_facts, turn, aff_const(r->affs, 0), NULL), aff_facts_range(r->facts, turn, aff_const(r->affs, 0), NULL);
+    }
     State **head = ARENA_ARRAY(r->arena, State *, (size_t)period), *left = NULL;
     bool *open = ARENA_ARRAY(r->arena, bool, (size_t)period), together = r->together, ignored = false;
     for (unsigned i = 0; i < 3; i++) r->together = r->together && races_value(r, op->operands[i])->flat;

@@ -120,6 +120,18 @@ static void set_any(Races *r, Value *v) {
     v->rest = NULL;
 }
 
+static bool in_loop(const IrValue *v) {
+    const IrBlock *block = v->def ? v->def->block : v->block;
+    while (block->parent && block->parent->opcode != IR_FOR) block = block->parent->block;
+    return block->parent != NULL;
+}
+
+static const Aff *unknown(Races *r, const IrValue *of) {
+    const Aff *var = aff_var(r->affs, arena_alloc(r->arena, 1), of->name ? of->name : "v");
+    if (in_loop(of)) VEC_PUSH(r->arena, &r->varying, var);
+    return var;
+}
+
 /* A number of the block's that nothing more is known of. */
 static void set_unknown(Races *r, Value *v, const IrValue *of) {
     if (of->type->kind != IR_TYPE_SCALAR || of->type->width > 1 || dtype_is_float(of->type->dtype)) {
@@ -134,7 +146,7 @@ static void set_unknown(Races *r, Value *v, const IrValue *of) {
     } else if (truth) {
         set_flat(r, v, VALUE_TRUTH, 2, NULL);
     } else if (flat) {
-        set_flat(r, v, VALUE_LINEAR, 0, aff_var(r->affs, arena_alloc(r->arena, 1), of->name ? of->name : "v"));
+        set_flat(r, v, VALUE_LINEAR, 0, unknown(r, of));
     } else {
         set_any(r, v);
     }
@@ -456,6 +468,11 @@ static bool evaluate(Races *r, Value *v, const IrOp *op) {
     default: break;
     }
     if (op->operand_count != 2 || !ir_has_trait(op, IR_ELEMENTWISE)) return false;
+    make_room(r, v);
+    if (races_remainders(r, op, v->number)) {
+        v->kind = VALUE_LINEAR, v->flat = false, v->rest = NULL;
+        return true;
+    }
     const Value *a = races_value(r, op->operands[0]), *b = races_value(r, op->operands[1]);
     if (!truth) return arithmetic(r, v, type, op->opcode, a, b);
     if (op->opcode != IR_AND && op->opcode != IR_OR && op->opcode != IR_XOR) return false;

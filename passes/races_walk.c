@@ -286,31 +286,22 @@ static void close_group(State *s, FlightKind kind) {
         if (s->flights.data[i].record->kind == kind && s->flights.data[i].age < OLDEST) s->flights.data[i].age++;
 }
 
-/* Copies that were both on their way to one place are of two ways that came together here: where one was, the other was looked at as it began.
- * So each is held against what was there before, not against the others. */
+/* What is over is only noted: whatever touched its place meanwhile was held against it then, and what touched it before was as it began. What
+ * meets it here all the same came another way, where it was not. */
 void races_finish_groups(Races *r, State *s, FlightKind kind, int64_t pending) {
     size_t kept = 0;
-    r->over.len = 0;
     for (size_t i = 0; i < s->flights.len; i++) {
         Flight f = s->flights.data[i];
-        if (f.record->kind == kind && f.age > pending)
-            VEC_PUSH(r->arena, &r->over, f);
-        else
+        if (f.record->kind != kind || f.age <= pending) {
             s->flights.data[kept++] = f;
+            continue;
+        }
+        for (size_t k = 0; k < f.record->count; k++) {
+            const Reach *reach = &f.record->reaches[k];
+            state_mark(r, s, f.record->op, reach->from, reach->to - reach->from, (Threads)reach->who, kind == FLIGHT_COPY, kind == FLIGHT_PRODUCT ? PAST_TOGETHER : 0);
+        }
     }
     s->flights.len = kept;
-    for (unsigned marks = 0; marks < 2; marks++)
-        for (size_t i = 0; i < r->over.len; i++) {
-            const Record *record = r->over.data[i].record;
-            for (size_t k = 0; k < record->count && !r->failed; k++) {
-                const Reach *reach = &record->reaches[k];
-                int64_t cells = reach->to - reach->from;
-                if (marks)
-                    state_mark(r, s, record->op, reach->from, cells, (Threads)reach->who, kind == FLIGHT_COPY, kind == FLIGHT_PRODUCT ? PAST_TOGETHER : 0);
-                else
-                    state_check(r, s, record->op, reach->from, cells, (Threads)reach->who, kind == FLIGHT_COPY);
-            }
-        }
 }
 
 /* ---- Control flow ---- */
@@ -496,9 +487,9 @@ static void check_proxies(Races *r) {
             races_fail(r, r->engine_op, r->generic_op, "no proxy fence stands between a thread's write and the copy engine or a product");
 }
 
-static Races *create(Arena *scratch, IrFunc *f) {
+static Races *create(Arena *scratch, IrFunc *f, RaceCases *cases) {
     Races *r = ARENA_NEW(scratch, Races);
-    *r = (Races){.arena = scratch, .module = f->module, .func = f, .affs = f->module->affs, .grain = 8, .copier = NOBODY, .work_limit = INT64_C(400) << 20};
+    *r = (Races){.arena = scratch, .module = f->module, .func = f, .affs = f->module->affs, .grain = 8, .copier = NOBODY, .cases = cases, .work_limit = INT64_C(400) << 20};
     r->blocks = ir_func_cluster(f);
     r->block_threads = ir_func_attr_int(f, "num_warps", 1) * WARP;
     r->threads = r->blocks * r->block_threads;
@@ -515,11 +506,12 @@ static Races *create(Arena *scratch, IrFunc *f) {
     r->together = true;
     races_values_init(r);
     ir_walk(f->body, find_relevant, r);
+    races_find_needs(r);
     return r;
 }
 
-bool races_absent(Arena *scratch, IrFunc *f, RaceFault *fault) {
-    Races *r = create(scratch, f);
+static bool absent_in(Arena *scratch, IrFunc *f, RaceCases *cases, RaceFault *fault) {
+    Races *r = create(scratch, f, cases);
     r->facts = r->func_facts = aff_facts_fork(ir_facts_at(scratch, f->body->first));
     State *s = state_new(r);
     races_walk_block(r, f->body, &s);
@@ -527,4 +519,15 @@ bool races_absent(Arena *scratch, IrFunc *f, RaceFault *fault) {
     if (!r->failed) check_proxies(r);
     *fault = r->fault;
     return !r->failed;
+}
+
+bool races_absent(IrFunc *f, RaceFault *fault) {
+    RaceCases cases = {0};
+    bool absent = true;
+    do {
+        Arena *arena = arena_create();
+        absent = absent_in(arena, f, &cases, fault);
+        arena_destroy(arena);
+    } while (absent && races_next_case(&cases));
+    return absent;
 }

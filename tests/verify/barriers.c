@@ -41,13 +41,6 @@ static bool is_cuda(const IrFunc *f) {
     return f->level == IR_LEVEL_KERNEL && target && target->string && strcmp(target->string, "cuda") == 0;
 }
 
-static bool is_proved(IrFunc *f, RaceFault *fault) {
-    Arena *scratch = arena_create();
-    bool proved = races_absent(scratch, f, fault);
-    arena_destroy(scratch);
-    return proved;
-}
-
 /* ---- Taking away ---- */
 
 static bool orders(const IrOp *op) {
@@ -144,7 +137,7 @@ static void try_without(Run *r, const char *file, const char *arch, IrFunc *f, s
     if (weaken) ir_attr_set_int(op, "pending", ir_attr_int(op, "pending", 0) + 1);
     else take_away(op);
     r->removals++;
-    if (is_proved(without, &fault)) {
+    if (races_absent(without, &fault)) {
         r->missed++;
         if (r->interpret) hold_against(r, f, without);
         printf("%s %s %s: superfluous: number %zu%s: ", file, arch, f->name, number, weaken ? ", weakened" : "");
@@ -179,7 +172,7 @@ static void check_module(Run *r, const char *file, const char *arch, IrModule *m
         next = f->next;
         if (!is_cuda(f)) continue;
         r->kernels++;
-        if (is_proved(f, &fault)) {
+        if (races_absent(f, &fault)) {
             r->proved++;
             if (r->remove) try_removals(r, file, arch, f);
             continue;

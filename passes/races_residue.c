@@ -1,0 +1,91 @@
+/* Remainders by four of what is not known: a piece of 16 bytes lies in shared memory as far behind its line as the line does behind 16
+ * bytes in the tensor (window_skew.c). The kernel is walked once for each remainder that a part of such an expression may have. */
+#include <string.h>
+
+#include "races.h"
+
+enum { BY = 4, MOST_PARTS = 5 };
+
+static int64_t rest_of(int64_t n) {
+    return (n % BY + BY) % BY;
+}
+
+/* Is it the same number wherever it is asked for? */
+static bool is_fixed(const Races *r, const Aff *part) {
+    for (size_t i = 0; i < r->varying.len; i++)
+        if (aff_depends_on(part, r->varying.data[i])) return false;
+    return true;
+}
+
+static bool remainder_of_part(Races *r, const Aff *part, int64_t *n) {
+    size_t i = 0;
+    while (i < r->parts.len && r->parts.data[i] != part) i++;
+    if (i == r->parts.len) {
+        if (i == MOST_PARTS || !is_fixed(r, part)) return false;
+        VEC_PUSH(r->arena, &r->parts, part);
+        if (r->cases->count == i) r->cases->remainder[r->cases->count++] = 0;
+    }
+    *n = r->cases->remainder[i];
+    return true;
+}
+
+static bool remainder_of(Races *r, const Aff *e, int64_t *n) {
+    *n = 0;
+    if (!e || aff_is_const(e, n)) return true;
+    if (e->kind != AFF_SUM) return e->kind != AFF_OVERFLOW && remainder_of_part(r, e, n);
+    *n = e->value;
+    for (size_t i = 0; i < e->count; i++) {
+        int64_t part;
+        if (rest_of(e->coefs[i]) == 0) continue;
+        if (!remainder_of_part(r, e->args[i], &part)) return false;
+        *n = rest_of(*n) + rest_of(e->coefs[i]) * part;
+    }
+    return true;
+}
+
+static int64_t combined(IrOpcode op, int64_t a, int64_t b) {
+    return rest_of(op == IR_ADD ? a + b : op == IR_SUB ? a - b : a * b);
+}
+
+/* By thread, through sums and products that are no expression of the block and a number. */
+static bool remainders(Races *r, const IrValue *v, int64_t *numbers) {
+    const Value *known = races_value(r, v);
+    int64_t rest;
+    if (known->kind == VALUE_LINEAR) {
+        if (!remainder_of(r, known->rest, &rest)) return false;
+        for (int64_t t = 0; t < r->threads; t++) numbers[t] = rest_of(rest_of(number_of(known, t)) + rest_of(rest));
+        return true;
+    }
+    const IrOp *op = v->def;
+    if (!op || !v->type->is_index || (op->opcode != IR_ADD && op->opcode != IR_SUB && op->opcode != IR_MUL)) return false;
+    int64_t *others = ARENA_ARRAY(r->arena, int64_t, (size_t)r->threads);
+    if (!remainders(r, op->operands[0], numbers) || !remainders(r, op->operands[1], others)) return false;
+    for (int64_t t = 0; t < r->threads; t++) numbers[t] = combined(op->opcode, numbers[t], others[t]);
+    return true;
+}
+
+bool races_remainders(Races *r, const IrOp *op, int64_t *numbers) {
+    bool and = op->opcode == IR_AND;
+    if ((!and&&op->opcode != IR_MOD) || !op->results[0].type->is_index || !races_needed(r, &op->results[0])) return false;
+    const Value *by = races_value(r, op->operands[1]), *of = races_value(r, op->operands[0]);
+    if (by->kind != VALUE_LINEAR || !by->flat || by->rest || by->number[0] != (and? BY - 1 : BY)) return false;
+    if (of->kind == VALUE_LINEAR && !of->rest) return false;
+    return remainders(r, op->operands[0], numbers);
+}
+
+bool races_of_thread(const IrValue *v) {
+    const IrOp *op = v->def;
+    if (!op) return v->block->parent && v->block->parent->opcode == IR_MAP;
+    if (op->opcode == IR_CONST) return true;
+    if (op->opcode == IR_SPECIAL) return strncmp(ir_attr_str(op, "name", ""), "ctaid", 5) != 0;
+    if (!ir_has_trait(op, IR_ELEMENTWISE)) return false;
+    for (unsigned i = 0; i < op->operand_count; i++)
+        if (!races_of_thread(op->operands[i])) return false;
+    return true;
+}
+
+bool races_next_case(RaceCases *c) {
+    while (c->count && c->remainder[c->count - 1] == BY - 1) c->count--;
+    if (c->count) c->remainder[c->count - 1]++;
+    return c->count > 0;
+}
