@@ -20,6 +20,12 @@ typedef struct {
     const Aff *rest; /* LINEAR: of the block, null: 0. TRUTH, flat and 2: true where rest >= 0, may be null */
 } Value;
 
+/* A sum whose remainder by four a case says; the pivot is a term of it that later parts have not, its factor times `inverse` 1 more than a multiple of four. */
+typedef struct {
+    const Aff *sum, *pivot;
+    int64_t inverse;
+} RacePart;
+
 /* An iteration of a loop: period * turn + number, turn of the block and at least 0. */
 typedef struct {
     int64_t number, period;
@@ -137,7 +143,7 @@ struct Races {
     uint8_t *needed;             /* by value number */
     VEC(const IrValue *) asked;  /* values that are, in the order found */
     RaceCases *cases;
-    VEC(const Aff *) parts;      /* whose remainders the case says */
+    VEC(RacePart) parts;         /* whose remainders the case says */
     VEC(const Aff *) varying;    /* from iteration to iteration of a loop */
     VEC(uint32_t) found;          /* values found to be uniform, in order */
     size_t op_count, value_count;

@@ -17,30 +17,66 @@ static bool is_fixed(const Races *r, const Aff *part) {
     return true;
 }
 
-static bool remainder_of_part(Races *r, const Aff *part, int64_t *n) {
-    size_t i = 0;
-    while (i < r->parts.len && r->parts.data[i] != part) i++;
-    if (i == r->parts.len) {
-        if (i == MOST_PARTS || !is_fixed(r, part)) return false;
-        VEC_PUSH(r->arena, &r->parts, part);
-        if (r->cases->count == i) r->cases->remainder[r->cases->count++] = 0;
-    }
-    *n = r->cases->remainder[i];
-    return true;
+static size_t term_count(const Aff *e) {
+    return e->kind == AFF_SUM ? e->count : e->kind != AFF_CONST;
 }
 
+/* A sum's i-th term is factor * the result; anything else is one term. */
+static const Aff *term_of(const Aff *e, size_t i, int64_t *factor) {
+    *factor = e->kind == AFF_SUM ? rest_of(e->coefs[i]) : 1;
+    return e->kind == AFF_SUM ? e->args[i] : e;
+}
+
+static int64_t factor_of(const Aff *e, const Aff *term) {
+    int64_t factor;
+    for (size_t i = 0; i < term_count(e); i++)
+        if (term_of(e, i, &factor) == term) return factor;
+    return 0;
+}
+
+static int64_t constant_in(const Aff *e) {
+    return e->kind == AFF_SUM || e->kind == AFF_CONST ? rest_of(e->value) : 0;
+}
+
+/* What is left of a sum whose parts are taken out becomes a part: as a whole where a term has a factor of 1 or 3, by which others can be
+ * rid of it, else its first term. False: nothing is left. */
+static bool next_part(Races *r, const Aff *e, RacePart *part) {
+    int64_t factor;
+    *part = (RacePart){.sum = aff_const(r->affs, 0)};
+    const Aff *first = NULL;
+    for (size_t i = 0; i < term_count(e); i++) {
+        const Aff *term = term_of(e, i, &factor);
+        if (!factor) continue;
+        if (!first) first = term;
+        if (factor % 2 && !part->pivot) part->pivot = term, part->inverse = factor;
+        part->sum = aff_add(r->affs, part->sum, aff_mul(r->affs, term, aff_const(r->affs, factor)));
+    }
+    if (first && !part->pivot) *part = (RacePart){.sum = first, .pivot = first, .inverse = 1};
+    return first != NULL;
+}
+
+/* *n by four is e's; as in Gauss's elimination, so that there are as many parts as the expressions asked for are independent of each other.
+ */
 static bool remainder_of(Races *r, const Aff *e, int64_t *n) {
     *n = 0;
-    if (!e || aff_is_const(e, n)) return true;
-    if (e->kind != AFF_SUM) return e->kind != AFF_OVERFLOW && remainder_of_part(r, e, n);
-    *n = e->value;
-    for (size_t i = 0; i < e->count; i++) {
-        int64_t part;
-        if (rest_of(e->coefs[i]) == 0) continue;
-        if (!remainder_of_part(r, e->args[i], &part)) return false;
-        *n = rest_of(*n) + rest_of(e->coefs[i]) * part;
+    for (size_t i = 0; e && e->kind != AFF_OVERFLOW; i++) {
+        RacePart part;
+        if (i == r->parts.len) {
+            if (!next_part(r, e, &part)) {
+                *n += constant_in(e);
+                return true;
+            }
+            if (i == MOST_PARTS || part.sum->kind == AFF_OVERFLOW || !is_fixed(r, part.sum)) return false;
+            VEC_PUSH(r->arena, &r->parts, part);
+            if (r->cases->count == i) r->cases->remainder[r->cases->count++] = 0;
+        }
+        part = r->parts.data[i];
+        int64_t times = rest_of(factor_of(e, part.pivot) * part.inverse);
+        if (!times) continue;
+        *n += times * r->cases->remainder[i];
+        e = aff_sub(r->affs, e, aff_mul(r->affs, part.sum, aff_const(r->affs, times)));
     }
-    return true;
+    return !e;
 }
 
 static int64_t combined(IrOpcode op, int64_t a, int64_t b) {

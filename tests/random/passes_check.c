@@ -222,11 +222,9 @@ static uint64_t hash_module(const IrModule *m) {
 /* Some kernels of a target tuned small are longer than the prover walks. */
 static bool prove_barriers(PassContext *ctx, Outcome *outcome) {
     for (IrFunc *f = ctx->module->first; f; f = f->next) {
-        Arena *scratch = arena_create();
         RaceFault fault = {0};
         bool proved = f->level != IR_LEVEL_KERNEL || races_absent(f, &fault) || strstr(fault.what, "too long");
         if (!proved) outcome_set(outcome, OUTCOME_WRONG, "barriers of %s: %.150s", f->name, fault.what);
-        arena_destroy(scratch);
         if (!proved) return false;
     }
     return true;
