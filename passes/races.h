@@ -38,6 +38,7 @@ typedef struct Races Races;
 typedef struct {
     size_t count;
     int64_t remainder[8];
+    Hash128 parts[8];
 } RaceCases;
 enum { UNIFORM_NO = 1, UNIFORM_YES, UNIFORM_ASKED };
 
@@ -178,6 +179,8 @@ uint32_t races_op_number(const IrOp *op);
 /* Once it is known which ops are relevant: the values that places in shared memory, conditions and bounds of loops are made of. */
 void races_find_needs(Races *r);
 bool races_needed(Races *r, const IrValue *v);
+/* Never one that was before, in other cases either: variables are in the order in which they were made. */
+const Aff *races_new_variable(Races *r, const char *name);
 /* The number of each thread, of an op that is a remainder by four, in this case (races_residue.c). */
 bool races_remainders(Races *r, const IrOp *op, int64_t *numbers);
 /* Is it made of the thread's number and of constants alone? */

@@ -231,7 +231,7 @@ static int64_t most_trips(Races *r, const IrOp *op) {
 static void walk_any(Races *r, const IrOp *op, State **s) {
     const IrBlock *body = op->regions[0];
     int64_t period = period_of(r, body, 1), most = most_trips(r, op);
-    const Aff *turn = aff_var(r->affs, arena_alloc(r->arena, 1), "turn");
+    const Aff *turn = races_new_variable(r, "turn");
     bool bounded = most > 0 && most <= LONGEST / 4;
     if (bounded) {
         period = most, turn = NULL;

@@ -38,6 +38,10 @@ static int64_t constant_in(const Aff *e) {
     return e->kind == AFF_SUM || e->kind == AFF_CONST ? rest_of(e->value) : 0;
 }
 
+const Aff *races_new_variable(Races *r, const char *name) {
+    return aff_var(r->affs, arena_alloc(r->module->arena, 1), name);
+}
+
 /* What is left of a sum whose parts are taken out becomes a part: as a whole where a term has a factor of 1 or 3, by which others can be
  * rid of it, else its first term. False: nothing is left. */
 static bool next_part(Races *r, const Aff *e, RacePart *part) {
@@ -55,6 +59,23 @@ static bool next_part(Races *r, const Aff *e, RacePart *part) {
     return first != NULL;
 }
 
+/* Cases go through the remainders of one list of parts: it has to be the same in each, as far as they go alike. */
+static bool note_part(Races *r, RacePart part) {
+    size_t i = r->parts.len;
+    Str text;
+    str_init(&text);
+    aff_print(part.sum, &text);
+    str_append(&text, " by ");
+    aff_print(part.pivot, &text);
+    Hash128 hash = hash128(text.data, text.len, (Hash128){0, 0});
+    str_release(&text);
+    bool same = i >= r->cases->count || (r->cases->parts[i].lo == hash.lo && r->cases->parts[i].hi == hash.hi);
+    if (r->cases->count == i) r->cases->remainder[r->cases->count++] = 0;
+    r->cases->parts[i] = hash;
+    VEC_PUSH(r->arena, &r->parts, part);
+    return same;
+}
+
 /* *n by four is e's; as in Gauss's elimination, so that there are as many parts as the expressions asked for are independent of each other.
  */
 static bool remainder_of(Races *r, const Aff *e, int64_t *n) {
@@ -67,8 +88,7 @@ static bool remainder_of(Races *r, const Aff *e, int64_t *n) {
                 return true;
             }
             if (i == MOST_PARTS || part.sum->kind == AFF_OVERFLOW || !is_fixed(r, part.sum)) return false;
-            VEC_PUSH(r->arena, &r->parts, part);
-            if (r->cases->count == i) r->cases->remainder[r->cases->count++] = 0;
+            if (!note_part(r, part)) races_fail(r, r->func->body->first, NULL, "remainders are asked for in another order");
         }
         part = r->parts.data[i];
         int64_t times = rest_of(factor_of(e, part.pivot) * part.inverse);
@@ -101,10 +121,10 @@ static bool remainders(Races *r, const IrValue *v, int64_t *numbers) {
 }
 
 bool races_remainders(Races *r, const IrOp *op, int64_t *numbers) {
-    bool and = op->opcode == IR_AND;
-    if ((!and&&op->opcode != IR_MOD) || !op->results[0].type->is_index || !races_needed(r, &op->results[0])) return false;
+    bool mask = op->opcode == IR_AND;
+    if ((!mask && op->opcode != IR_MOD) || !op->results[0].type->is_index || !races_needed(r, &op->results[0])) return false;
     const Value *by = races_value(r, op->operands[1]), *of = races_value(r, op->operands[0]);
-    if (by->kind != VALUE_LINEAR || !by->flat || by->rest || by->number[0] != (and? BY - 1 : BY)) return false;
+    if (by->kind != VALUE_LINEAR || !by->flat || by->rest || by->number[0] != (mask ? BY - 1 : BY)) return false;
     if (of->kind == VALUE_LINEAR && !of->rest) return false;
     return remainders(r, op->operands[0], numbers);
 }

@@ -127,7 +127,7 @@ static bool in_loop(const IrValue *v) {
 }
 
 static const Aff *unknown(Races *r, const IrValue *of) {
-    const Aff *var = aff_var(r->affs, arena_alloc(r->arena, 1), of->name ? of->name : "v");
+    const Aff *var = races_new_variable(r, of->name ? of->name : "v");
     if (in_loop(of)) VEC_PUSH(r->arena, &r->varying, var);
     return var;
 }
