@@ -153,6 +153,7 @@ struct Races {
     bool together;       /* every thread is here */
     Threads copier;      /* the one thread of a block, by its number there, that waits for arrivals of warps */
     VEC(const Aff *) guards; /* each is >= 0 here */
+    uint64_t side;       /* being walked, of a branch whose other one comes after; 0: none */
     VEC(uint64_t) other_sides; /* walked before, of branches that some threads take one way and some the other */
     VEC(const IrOp *) loops; /* around here, whose iterations are not walked one by one */
     VEC(Cell *) free_pages;

@@ -60,8 +60,15 @@ static Threads of_block(const Races *r, Threads who, int64_t block) {
     return who >= 0 ? who + (Threads)(block * r->block_threads) : who == BLOCK_SET ? BLOCK_SET - (Threads)block : who;
 }
 
+/* Nothing may be in flight there: even a wait is for bytes that change. */
 static void touch_barrier(Races *r, State *s, const IrOp *op, int64_t place, Threads who, bool writes) {
-    for (int64_t b = 0; b < r->blocks; b++) state_touch(r, s, op, barrier_cell(r, place, b), 8 / r->grain, of_block(r, who, b), writes, 0);
+    for (int64_t b = 0; b < r->blocks; b++) {
+        int64_t cell = barrier_cell(r, place, b);
+        Reach reach = {cell, cell + 8 / r->grain, of_block(r, who, b)};
+        Record record = {.op = op, .count = 1, .reaches = &reach, .from = reach.from, .to = reach.to};
+        state_check_flights(r, s, op, &record, true);
+        state_touch(r, s, op, cell, 8 / r->grain, (Threads)reach.who, writes, 0);
+    }
 }
 
 /* All that waited there for the phase before have gone on. */

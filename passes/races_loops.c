@@ -25,7 +25,7 @@ enum { LONGEST = 64 };
 /* What a mask of low bits divides by; 0: no such mask, or one of the thread's own number. */
 static int64_t masked_by(const IrOp *op) {
     int64_t mask = constant_of(op->operands[1]);
-    return mask > 0 && (mask & (mask + 1)) == 0 && !races_of_thread(op->operands[0]) ? mask + 1 : 0;
+    return mask > 0 && mask < LONGEST && (mask & (mask + 1)) == 0 && !races_of_thread(op->operands[0]) ? mask + 1 : 0;
 }
 
 /* After so many iterations the numbers come again that index rings: those modulo something, and how often modulo 2. */
@@ -37,8 +37,9 @@ static int64_t period_of(Races *r, const IrBlock *block, int64_t period) {
         if (op->opcode == IR_MOD && !races_uniform(r, &op->results[0])) continue;
         int64_t by = op->opcode == IR_AND ? masked_by(op) : constant_of(op->operands[1]);
         const IrOp *inner = op->operands[0]->def;
-        if (inner && inner->opcode == IR_FLOORDIV) by *= constant_of(inner->operands[1]);
-        if (by < 2 || by > LONGEST) continue;
+        int64_t held = inner && inner->opcode == IR_FLOORDIV ? constant_of(inner->operands[1]) : 1;
+        if (by < 1 || by > LONGEST || held < 1 || held > LONGEST || by * held < 2 || by * held > LONGEST) continue;
+        by *= held;
         int64_t longer = common_multiple(period, by);
         if (longer <= LONGEST) period = longer;
     }
@@ -48,7 +49,7 @@ static int64_t period_of(Races *r, const IrBlock *block, int64_t period) {
 /* How often the walk goes through a loop's body: as often as it runs, or round its period till nothing new comes in. */
 static int64_t walks_of(Races *r, const IrOp *op) {
     int64_t step = constant_of(op->operands[2]), end = constant_of(op->operands[1]);
-    if (step > 0 && end > 0) return (end - 1) / step + 1;
+    if (step > 0 && end > 0) return (end - 1) / step < INT32_MAX ? (end - 1) / step + 1 : INT32_MAX;
     return 2 * period_of(r, op->regions[0], 1);
 }
 

@@ -122,8 +122,10 @@ static bool join_flight(Races *r, State *a, const Flight *f) {
     for (size_t i = 0; i < a->flights.len; i++) {
         Flight *g = &a->flights.data[i];
         if (g->record != f->record || g->age != f->age) continue;
-        if (g->loop == f->loop && g->ahead == f->ahead && g->guard == f->guard) return false;
-        if (!g->loop && !g->guard) return false;
+        bool aside = g->side != f->side && g->side;
+        if (aside) g->side = 0;
+        if (g->loop == f->loop && g->ahead == f->ahead && g->guard == f->guard) return aside;
+        if (!g->loop && !g->guard) return aside;
         if (g->loop != f->loop || g->ahead != f->ahead) g->loop = NULL, g->ahead = 0;
         if (g->guard != f->guard) g->guard = NULL;
         return true;

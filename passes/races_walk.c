@@ -247,11 +247,12 @@ void races_note_condition(Races *r, const IrOp **loop, int64_t *ahead, const Aff
 }
 
 void races_launch(Races *r, State *s, const Record *record) {
-    Flight f = {.record = record};
+    Flight f = {.record = record, .side = r->side};
     races_note_condition(r, &f.loop, &f.ahead, &f.guard);
     for (size_t i = 0; i < s->flights.len; i++)
         if (s->flights.data[i].record == record && s->flights.data[i].age == 0) {
             s->flights.data[i].loop = NULL, s->flights.data[i].guard = NULL;
+            if (s->flights.data[i].side != f.side) s->flights.data[i].side = 0;
             return;
         }
     VEC_PUSH(r->arena, &s->flights, f);
@@ -340,7 +341,7 @@ static void walk_choice(Races *r, const IrOp *op, const Value *cond, State **s) 
 static void walk_divergence(Races *r, const IrOp *op, const Value *cond, State **s) {
     uint8_t *before = ARENA_ARRAY(r->arena, uint8_t, (size_t)r->threads), *truth = ARENA_ARRAY(r->arena, uint8_t, (size_t)r->threads);
     bool together = r->together;
-    uint64_t one_side = ++r->clock;
+    uint64_t one_side = ++r->clock, around = r->side;
     memcpy(before, r->active, (size_t)r->threads);
     for (int64_t t = 0; t < r->threads; t++) truth[t] = (uint8_t)number_of(cond, t);
     for (unsigned side = 0; side < 2 && !r->failed; side++) {
@@ -352,15 +353,15 @@ static void walk_divergence(Races *r, const IrOp *op, const Value *cond, State *
         }
         r->together = together && all && sure;
         if (!races_count_active(r)) continue;
-        size_t earlier = (*s)->flights.len;
+        r->side = side ? around : one_side;
         if (side) VEC_PUSH(r->arena, &r->other_sides, one_side);
         walk_region(r, op, side, s);
         leave_branch(r, *s, op, side);
-        for (size_t i = earlier; !side && i < (*s)->flights.len; i++) (*s)->flights.data[i].side = one_side;
         if (side) r->other_sides.len--;
     }
     for (size_t i = 0; i < (*s)->flights.len; i++)
-        if ((*s)->flights.data[i].side == one_side) (*s)->flights.data[i].side = 0;
+        if ((*s)->flights.data[i].side == one_side) (*s)->flights.data[i].side = around;
+    r->side = around;
     memcpy(r->active, before, (size_t)r->threads);
     r->together = together;
 }
