@@ -160,9 +160,10 @@ static bool join_mbarriers(State *a, const State *b) {
         uint32_t told = !y->armed ? x->told : !x->armed ? y->told : x->told & y->told;
         if (x->told != told) x->told = told, changed = true;
         if (x->armed != y->armed && x->armed != 2) {
-            if (y->armed) x->loop = y->loop, x->ahead = y->ahead, x->guard = y->guard, x->expected = y->expected, x->issued = y->issued, x->left = y->left;
+            if (!x->armed) x->loop = y->loop, x->ahead = y->ahead, x->guard = y->guard, x->expected = y->expected, x->issued = y->issued, x->left = y->left;
             x->armed = 2, changed = true;
-        } else if (x->armed && y->armed && (x->loop != y->loop || x->ahead != y->ahead) && x->loop) {
+        }
+        if (x->armed && y->armed && (x->loop != y->loop || x->ahead != y->ahead) && x->loop) {
             x->loop = NULL, changed = true;
         }
         if (x->armed && y->armed && x->guard != y->guard && x->guard) x->guard = NULL, changed = true;
