@@ -246,7 +246,8 @@ static bool set_expression(Races *r, Value *v, const Aff *e) {
 static bool scale(Races *r, Value *v, const IrType *type, const Value *a, int64_t by) {
     Value factor = {.flat = true, .number = &by};
     const Aff *rest = a->rest ? aff_mul(r->affs, a->rest, aff_const(r->affs, by)) : NULL;
-    if (rest && (rest->kind == AFF_OVERFLOW || by == 0)) rest = NULL;
+    if (rest && rest->kind == AFF_OVERFLOW) return false;
+    if (by == 0) rest = NULL;
     return map_numbers(r, v, type, IR_MUL, a, &factor, rest);
 }
 
