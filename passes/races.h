@@ -55,8 +55,8 @@ typedef struct {
 } Touch;
 /* Barriers; TOGETHER: it was all threads' of its warps together, none went on before it was over; ARRIVED, one for each mbarrier of several
  * arrivals: every warp has arrived there; COPIER: the thread that issues copies has waited for such arrivals; COPIERS: that of each block of
- * the cluster has waited for arrivals of all blocks' warps, which say what has been read. */
-enum { PAST_WARP = 1, PAST_BLOCK = 2, PAST_GROUP = 4, PAST_TOGETHER = 8, PAST_COPIER = 16, PAST_COPIERS = 32, PAST_ARRIVED = 64, MOST_SLOTS = 25 };
+ * the cluster has waited for arrivals of all blocks' warps, which say what has been read; SENT: all of it was sent, since the last meeting. */
+enum { PAST_WARP = 1, PAST_BLOCK = 2, PAST_GROUP = 4, PAST_TOGETHER = 8, PAST_COPIER = 16, PAST_COPIERS = 32, PAST_SENT = 64, PAST_ARRIVED = 128, MOST_SLOTS = 24 };
 typedef struct {
     Touch write, read;
 } Cell;

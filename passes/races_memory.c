@@ -368,8 +368,7 @@ void state_land(Races *r, State *s, const Record *record) {
 }
 
 static void forget_met(Touch *t) {
-    bool sent = t->op && t->op->opcode == IR_CLUSTER_SEND;
-    if (t->who != NOBODY && (sent || (t->past & PAST_BLOCK))) *t = (Touch){.who = NOBODY};
+    if (t->who != NOBODY && (t->past & (PAST_SENT | PAST_BLOCK))) *t = (Touch){.who = NOBODY};
 }
 
 /* All blocks have sent: what their threads did in front of the block's barrier before is over, and what was sent is there. What they did

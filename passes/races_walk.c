@@ -179,7 +179,7 @@ static void walk_send(Races *r, State *s, const IrOp *op) {
         Record record = {.op = op, .count = count, .reaches = reaches, .from = 0, .to = r->cells};
         if (s->flights.len) state_check_flights(r, s, op, &record, true);
         for (size_t i = 0; i < count && !r->failed; i++)
-            state_touch(r, s, op, reaches[i].from, reaches[i].to - reaches[i].from, (Threads)reaches[i].who, true, 0);
+            state_touch(r, s, op, reaches[i].from, reaches[i].to - reaches[i].from, (Threads)reaches[i].who, true, PAST_SENT);
     }
 }
 
