@@ -113,6 +113,8 @@ static bool remainders(Races *r, const IrValue *v, int64_t *numbers) {
         return true;
     }
     const IrOp *op = v->def;
+    r->work += r->threads;
+    if (r->work > r->work_limit) return false;
     if (!op || !v->type->is_index || (op->opcode != IR_ADD && op->opcode != IR_SUB && op->opcode != IR_MUL)) return false;
     int64_t *others = ARENA_ARRAY(r->arena, int64_t, (size_t)r->threads);
     if (!remainders(r, op->operands[0], numbers) || !remainders(r, op->operands[1], others)) return false;
