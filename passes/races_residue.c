@@ -4,7 +4,7 @@
 
 #include "races.h"
 
-enum { BY = 4, MOST_PARTS = 5 };
+enum { BY = 4, MOST_PARTS = 5, MOST_SUMS = 256 /* looked through for one remainder */ };
 
 static int64_t rest_of(int64_t n) {
     return (n % BY + BY) % BY;
@@ -104,7 +104,7 @@ static int64_t combined(IrOpcode op, int64_t a, int64_t b) {
 }
 
 /* By thread, through sums and products that are no expression of the block and a number. */
-static bool remainders(Races *r, const IrValue *v, int64_t *numbers) {
+static bool remainders(Races *r, const IrValue *v, int64_t *numbers, unsigned *left) {
     const Value *known = races_value(r, v);
     int64_t rest;
     if (known->kind == VALUE_LINEAR) {
@@ -113,11 +113,10 @@ static bool remainders(Races *r, const IrValue *v, int64_t *numbers) {
         return true;
     }
     const IrOp *op = v->def;
-    r->work += r->threads;
-    if (r->work > r->work_limit) return false;
-    if (!op || !v->type->is_index || (op->opcode != IR_ADD && op->opcode != IR_SUB && op->opcode != IR_MUL)) return false;
+    if (!op || !v->type->is_index || (op->opcode != IR_ADD && op->opcode != IR_SUB && op->opcode != IR_MUL) || !*left) return false;
+    --*left;
     int64_t *others = ARENA_ARRAY(r->arena, int64_t, (size_t)r->threads);
-    if (!remainders(r, op->operands[0], numbers) || !remainders(r, op->operands[1], others)) return false;
+    if (!remainders(r, op->operands[0], numbers, left) || !remainders(r, op->operands[1], others, left)) return false;
     for (int64_t t = 0; t < r->threads; t++) numbers[t] = combined(op->opcode, numbers[t], others[t]);
     return true;
 }
@@ -128,7 +127,8 @@ bool races_remainders(Races *r, const IrOp *op, int64_t *numbers) {
     const Value *by = races_value(r, op->operands[1]), *of = races_value(r, op->operands[0]);
     if (by->kind != VALUE_LINEAR || !by->flat || by->rest || by->number[0] != (mask ? BY - 1 : BY)) return false;
     if (of->kind == VALUE_LINEAR && !of->rest) return false;
-    return remainders(r, op->operands[0], numbers);
+    unsigned left = MOST_SUMS;
+    return remainders(r, op->operands[0], numbers, &left);
 }
 
 bool races_of_thread(const IrValue *v) {
