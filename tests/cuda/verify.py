@@ -40,7 +40,8 @@ def command(options, arch, path):
 
 
 def verify(options, arch, path, plant=None):
-    """None when all is well, "refused" by the compiler, "undecided" where only near ties spoil it, else what is wrong."""
+    """None when all is well, "refused" by the compiler, "large" where no case has so few bytes, "undecided" where only near ties spoil it,
+    else what is wrong."""
     done = subprocess.run(command(options, arch, path), capture_output=True, text=True, errors="replace",
                           env=environment(options.folder, options.seed, plant), check=False)
     if done.returncode == 0:
@@ -48,6 +49,8 @@ def verify(options, arch, path, plant=None):
     lines = [x for x in (done.stdout + done.stderr).splitlines() if x and not re.match(r"ok|skipped", x)]
     if any(x in done.stdout + done.stderr for x in REFUSED):
         return "refused"
+    if "no case was run: its " in done.stdout + done.stderr:
+        return "large"
     failures = [x for x in lines if re.match(r"\w+ +\S.*  \w+: ", x)]
     if failures and all("  undecided: " in x for x in failures):
         return "undecided"
@@ -96,7 +99,7 @@ def options_of(arguments):
 def main(arguments):
     options = options_of(arguments)
     jobs = [(arch, path) for path in files_of(options.files, options.sample) for arch in options.arch.split(",")]
-    counts = dict.fromkeys(["ok", "refused", "undecided", "wrong"], 0)
+    counts = dict.fromkeys(["ok", "refused", "large", "undecided", "wrong"], 0)
 
     def one(job):
         begin = time.monotonic()
@@ -107,7 +110,7 @@ def main(arguments):
         for (arch, path), wrong, seconds in pool.map(one, jobs):
             word = wrong if wrong in counts else "wrong" if wrong else "ok"
             counts[word] += 1
-            if options.verbose or word in ("refused", "undecided"):
+            if options.verbose or word in ("refused", "large", "undecided"):
                 print("%s %s: %s (%.1f s)" % (path.name, arch, word, seconds), flush=True)
             if word == "wrong":
                 print("%s\n    tests/cuda/verify.py %s %s --seed=%d --arch=%s --max-bytes=%d %s" %
