@@ -31,7 +31,8 @@ RtError session_poison(Session *s, unsigned i) {
     uint64_t bytes = s->binding->bytes[i], n = bytes < PIECE ? bytes : PIECE;
     unsigned char *pattern = rt_alloc(n);
     if (!pattern) return rt_error(RT_MISSING, "out of memory");
-    poison_fill(s->a->params[i].dtype, pattern, n);
+    s->rounds[i] = s->round;
+    poison_fill_round(s->a->params[i].dtype, s->round, pattern, n);
     RtError e = device_fill_pattern(s->device, s->addresses[i], bytes, pattern, n);
     free(pattern);
     return e;
@@ -45,7 +46,8 @@ RtError session_upload(Session *s, unsigned i, const void *elements) {
     if (!s->a->params[i].strided) return d->ops->upload(d, s->addresses[i], elements, bytes);
     void *memory = rt_alloc(bytes);
     if (!memory) return rt_error(RT_MISSING, "out of memory for '%s'", s->a->params[i].name);
-    poison_fill(dtype, memory, bytes);
+    s->rounds[i] = s->round;
+    poison_fill_round(dtype, s->round, memory, bytes);
     placement_spread(&s->binding->places[i], dtype_size(dtype), elements, memory);
     RtError e = d->ops->upload(d, s->addresses[i], memory, bytes);
     free(memory);
@@ -69,6 +71,7 @@ RtError session_open(Session *s, Arena *arena, Device *d, Program *p, Binding *b
     *s = (Session){.device = d, .program = p, .a = b->a, .binding = b};
     s->bases = ARENA_ARRAY(arena, uint64_t, b->a->param_count + 1);
     s->addresses = ARENA_ARRAY(arena, uint64_t, b->a->param_count + 1);
+    s->rounds = ARENA_ARRAY(arena, unsigned, b->a->param_count + 1);
     /* Before memory is made, in case that nothing fits; then with its addresses. */
     RT_TRY(plan_launches(b, arena, NULL, &s->launches, &s->launch_count));
     for (unsigned i = 0; i < b->a->param_count; i++)
@@ -116,7 +119,7 @@ static RtError check_gaps(Session *s, unsigned i) {
     unsigned char *memory = rt_alloc(s->binding->bytes[i]);
     if (!memory) return rt_error(RT_MISSING, "out of memory");
     RtError e = s->device->ops->download(s->device, memory, s->addresses[i], s->binding->bytes[i]);
-    int64_t at = rt_failed(&e) ? -1 : placement_find_stray(&s->binding->places[i], s->a->params[i].dtype, memory);
+    int64_t at = rt_failed(&e) ? -1 : placement_find_stray(&s->binding->places[i], s->a->params[i].dtype, s->rounds[i], memory);
     free(memory);
     if (at >= 0)
         return rt_error(RT_OUT_OF_BOUNDS, "memory between the elements of '%s' was written, %lld elements behind the first",

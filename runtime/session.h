@@ -15,6 +15,8 @@ typedef struct {
     size_t launch_count;
     uint64_t *bases;     /* by parameter: the allocation, guard zone first; 0: none */
     uint64_t *addresses; /* by parameter: the first element */
+    unsigned round;      /* of the poison, set by the user before a launch */
+    unsigned *rounds;    /* by parameter: of the poison that it was filled with */
 } Session;
 
 /* Plans the launches and allocates; buffers have poisoned contents and intact guard zones. */
@@ -23,7 +25,7 @@ void session_close(Session *s);
 /* A tensor's elements in row-major order to their places in the buffer, and back. */
 RtError session_upload(Session *s, unsigned param, const void *elements);
 RtError session_download(Session *s, unsigned param, void *elements);
-/* Poison for outputs and workspaces, so that what is not written shows. */
+/* Poison of the round for outputs and workspaces, so that what is not written shows. */
 RtError session_poison(Session *s, unsigned param);
 /* All steps in order, then waits. A device fault is FAULT. */
 RtError session_launch(Session *s);

@@ -96,6 +96,7 @@ static RtError run_twice(OneTask *t) {
     RT_TRY(check_surroundings(t));
     for (size_t i = 0; i < a->param_count; i++)
         if (is_output(a, i)) RT_TRY(download(t, i, &t->first[i]));
+    t->session.round = 1;
     for (unsigned i = 0; i < a->param_count; i++)
         if (is_output(a, i) || a->params[i].kind == ARTIFACT_WORKSPACE)
             RT_TRY(session_poison(&t->session, i));
@@ -147,10 +148,10 @@ static RtError check_outputs(OneTask *t) {
                             "'%s' is another tensor in the operator (dtype or number of elements)",
                             a->params[i].name);
         compare.sample_budget = t->binding.elements[i] <= DENSE_ELEMENTS ? DENSE : SPARSE;
-        verdict_check_output(&t->verdict, t->evaluator, k, t->first[i],
-                             !t->inputs[i].read, &compare);
         void *second;
         RT_TRY(download(t, i, &second));
+        compare.second = second;
+        verdict_check_output(&t->verdict, t->evaluator, k, t->first[i], !t->inputs[i].read, &compare);
         verdict_check_second(&t->verdict, shape, t->first[i], second, !a->unordered);
         free(second);
     }

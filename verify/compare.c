@@ -111,7 +111,7 @@ static void tally_element(const Compare *c, Tally *t, int64_t index, const EvalR
     t->allclose_off += allclose_off(got, value, dtype);
     t->inexact += want->bound[at] > 0 || want->undecided[at];
     if (c->poisoned && !poison_is_distinctive(dtype) && error > want->bound[at] && !want->undecided[at])
-        t->unwritten += poison_at(dtype, memory);
+        t->unwritten += poison_at(dtype, 0, memory);
     t->undecided += want->undecided[at];
     if (isfinite(want->bound[at])) tally_ratio(t, error, want->bound[at], got, value, index);
 }
@@ -248,9 +248,10 @@ static void judge_other_rules(Verdict *v, const OutputVerdict *o, const Tally *t
     verdict_pass(v, CHECK_ALLCLOSE);
 }
 
-static void judge_unwritten(Verdict *v, const Shape *shape, const void *got, int64_t found) {
-    if (poison_is_distinctive(shape->dtype))
-        found = poison_count(shape->dtype, got, shape->elements);
+/* `found` by one launch among the elements that were compared. */
+static void judge_unwritten(Verdict *v, const Shape *shape, const void *got, const void *second, int64_t found) {
+    if (second || poison_is_distinctive(shape->dtype))
+        found = poison_count(shape->dtype, got, second, shape->elements, NULL);
     if (found)
         verdict_fail(v, CHECK_UNWRITTEN, found, "%s: %lld of %lld elements were never written",
                      shape->name, (long long)found, (long long)shape->elements);
@@ -284,5 +285,5 @@ void verdict_check_output(Verdict *v, const Evaluator *ev, unsigned output, cons
     judge_bounds(v, o, &t);
     if (options->exact) judge_exact(v, o, &t);
     if (dtype_is_float(shape->dtype)) judge_other_rules(v, o, &t);
-    if (poisoned) judge_unwritten(v, shape, got, t.unwritten);
+    if (poisoned) judge_unwritten(v, shape, got, options->second, t.unwritten);
 }

@@ -10,7 +10,6 @@ double compare_paper_tau(Dtype dtype);
 
 /* True when the poison pattern cannot be an honest result of this dtype. */
 bool poison_is_distinctive(Dtype dtype);
-bool poison_at(Dtype dtype, const void *element);
-int64_t poison_count(Dtype dtype, const void *buffer, int64_t elements);
+bool poison_at(Dtype dtype, unsigned round, const void *element);
 
 #endif

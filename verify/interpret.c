@@ -104,7 +104,7 @@ static bool return_placed(Launch *l, const char **error) {
     for (size_t i = 0; i < l->placed.len; i++) {
         const Placed *p = &l->placed.data[i];
         placement_collect(&p->place, dtype_size(p->dtype), p->memory->data, p->tensor->data);
-        int64_t stray = placement_find_stray(&p->place, p->dtype, p->memory->data);
+        int64_t stray = placement_find_stray(&p->place, p->dtype, 0, p->memory->data);
         if (stray < 0) continue;
         *error = arena_printf(l->arena, "element %lld of the memory of %s, which is none of the tensor's, was written",
                               (long long)stray, p->tensor->name);

@@ -83,13 +83,13 @@ void placement_collect(const Placement *p, size_t size, const void *memory, void
     for_rows(&(Rows){p, size, (unsigned char *)(uintptr_t)memory, dense}, collect_row);
 }
 
-int64_t placement_find_stray(const Placement *p, Dtype dtype, const void *memory) {
+int64_t placement_find_stray(const Placement *p, Dtype dtype, unsigned round, const void *memory) {
     unsigned char *marks = calloc((size_t)p->memory + 1, 1);
     if (!marks) return -1;
     for_rows(&(Rows){p, 1, marks, NULL}, mark_row);
     int64_t found = -1;
     for (int64_t i = 0; i < p->memory && found < 0; i++)
-        if (!marks[i] && !poison_at(dtype, (const unsigned char *)memory + (size_t)i * dtype_size(dtype))) found = i;
+        if (!marks[i] && !poison_at(dtype, round, (const unsigned char *)memory + (size_t)i * dtype_size(dtype))) found = i;
     free(marks);
     return found;
 }

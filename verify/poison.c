@@ -3,6 +3,7 @@
 #include <string.h>
 
 enum { POISON_INTEGER = 0xA5, GUARD_BYTE = 0x5C };
+_Static_assert(POISON_ROUNDS == 2, "every integer byte has its complement");
 
 /* Floats: a quiet NaN whose payload no arithmetic makes. Hardware's NaNs have an empty payload (x86, f64 on a GPU) or a full one (f32, f16
  * and bf16 on a GPU), and either sign once they are negated. Eight bits have room for a full one alone. */
@@ -21,13 +22,18 @@ static uint64_t poison_bits(Dtype dtype) {
     }
 }
 
-static void poison_element(Dtype dtype, unsigned char element[8]) {
-    for (unsigned i = 0; i < 8; i++) element[i] = (unsigned char)(poison_bits(dtype) >> 8 * i);
+/* The second round's: the NaN without the sign, the complement of an integer. */
+static void poison_element(Dtype dtype, unsigned round, unsigned char element[8]) {
+    uint64_t sign = dtype_is_float(dtype) ? (uint64_t)1 << (dtype_bits(dtype) - 1) : UINT64_MAX;
+    uint64_t bits = poison_bits(dtype) ^ (round ? sign : 0);
+    for (unsigned i = 0; i < 8; i++) element[i] = (unsigned char)(bits >> 8 * i);
 }
 
-void poison_fill(Dtype dtype, void *buffer, size_t bytes) {
+void poison_fill(Dtype dtype, void *buffer, size_t bytes) { poison_fill_round(dtype, 0, buffer, bytes); }
+
+void poison_fill_round(Dtype dtype, unsigned round, void *buffer, size_t bytes) {
     unsigned char element[8], *to = buffer;
-    poison_element(dtype, element);
+    poison_element(dtype, round, element);
     size_t size = dtype_size(dtype), done = size < bytes ? size : bytes;
     memcpy(to, element, done);
     for (size_t n; done < bytes; done += n) {
@@ -41,17 +47,25 @@ bool poison_is_distinctive(Dtype dtype) {
     return dtype_bits(dtype) >= (dtype_is_float(dtype) ? 16u : 32u);
 }
 
-bool poison_at(Dtype dtype, const void *element) {
+bool poison_at(Dtype dtype, unsigned round, const void *element) {
     unsigned char poison[8];
-    poison_element(dtype, poison);
+    poison_element(dtype, round, poison);
     return memcmp(element, poison, dtype_size(dtype)) == 0;
 }
 
-int64_t poison_count(Dtype dtype, const void *buffer, int64_t elements) {
-    const unsigned char *bytes = buffer;
+/* Elements are compared a whole one at a time: memory is large, and the poison one number. */
+int64_t poison_count(Dtype dtype, const void *first, const void *second, int64_t elements, int64_t *at) {
+    const unsigned char *a = first, *b = second;
+    unsigned char poison[POISON_ROUNDS][8];
     size_t size = dtype_size(dtype);
     int64_t count = 0;
-    for (int64_t i = 0; i < elements; i++) count += poison_at(dtype, bytes + (size_t)i * size);
+    for (unsigned r = 0; r < POISON_ROUNDS; r++) poison_element(dtype, r, poison[r]);
+    for (int64_t i = 0; i < elements; i++) {
+        size_t place = (size_t)i * size;
+        if (a[place] != poison[0][0] || memcmp(a + place, poison[0], size) != 0) continue;
+        if (b && memcmp(b + place, poison[1], size) != 0) continue;
+        if (count++ == 0 && at) *at = i;
+    }
     return count;
 }
 

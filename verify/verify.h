@@ -58,8 +58,8 @@ int64_t placement_packed_stride(unsigned rank, const int64_t *extents, const int
 /* Elements of `size` bytes from row-major order to their places, and back. What lies between them stays. */
 void placement_spread(const Placement *p, size_t size, const void *dense, void *memory);
 void placement_collect(const Placement *p, size_t size, const void *memory, void *dense);
-/* The first place between elements that does not hold poison any more, or -1. */
-int64_t placement_find_stray(const Placement *p, Dtype dtype, const void *memory);
+/* The first place between elements that does not hold this round's poison any more, or -1. */
+int64_t placement_find_stray(const Placement *p, Dtype dtype, unsigned round, const void *memory);
 
 /* ---- Inputs (inputs.c) ---- */
 
@@ -210,6 +210,8 @@ typedef struct {
     uint64_t seed;
     unsigned threads; /* 0: the machine's */
     bool exact;       /* the evaluator was made with `exact` */
+    const void *second; /* the result of a second launch, over the poison of round 1; null: none. What neither launch
+                           has written is told by both, in every type; by one launch only where poison is distinctive */
 } CompareOptions;
 
 void verdict_init(Verdict *v, Arena *arena);
@@ -221,7 +223,8 @@ void verdict_fail(Verdict *v, CheckId id, int64_t count, const char *format, ...
  * `poisoned`), exact, paper_rule, allclose. */
 void verdict_check_output(Verdict *v, const Evaluator *ev, unsigned output, const void *got,
                           bool poisoned, const CompareOptions *options);
-/* After a second launch from the same state: equal bytes when `deterministic`, and no poison. */
+/* After a second launch from the same state, over the poison of round 1: equal bytes when `deterministic`, and no poison
+ * that the first had overwritten. */
 void verdict_check_second(Verdict *v, const Shape *shape, const void *first, const void *second,
                           bool deterministic);
 void verdict_check_input(Verdict *v, const InputSpec *spec, const void *buffer, unsigned threads);
@@ -259,6 +262,13 @@ bool interpret_module(Arena *arena, const IrModule *m, const InterpretArgs *args
 
 /* Poison: a byte pattern no honest result holds (floats: NaN). */
 void poison_fill(Dtype dtype, void *buffer, size_t bytes);
+/* A launch's own poison: each byte pattern may be an honest result, of eight bits most of all, but no honest result
+ * is the poison of both rounds. */
+enum { POISON_ROUNDS = 2 };
+void poison_fill_round(Dtype dtype, unsigned round, void *buffer, size_t bytes);
+/* Elements that hold the poison of round 0 in `first` and of round 1 in `second`, the results of a launch each; of one launch
+ * alone when `second` is null. *at: the first of them; may be null. */
+int64_t poison_count(Dtype dtype, const void *first, const void *second, int64_t elements, int64_t *at);
 /* Guard zones: `size` bytes of a pattern before and after a buffer. */
 void guard_fill(void *zone, size_t size);
 int64_t guard_find_damage(const void *zone, size_t size); /* first changed byte, or -1 */

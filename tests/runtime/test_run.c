@@ -2,6 +2,7 @@
 #include "npy_file.h"
 #include "plant.h"
 
+#include <sys/stat.h>
 #include <unistd.h>
 
 static char dir[] = "/tmp/sketchc-test-XXXXXX";
@@ -96,6 +97,63 @@ static void test_faults(Arena *arena) {
     str_release(&file);
 }
 
+enum { PATTERNS = 1 << 16 };
+
+/* Copies of each pattern of 16 bits, again and again in a wider element: among them is every poison that repeats. */
+static RtError copy_patterns(Arena *arena, Dtype dtype, const char *left_out, Str *got, Str *want) {
+    size_t size = dtype_size(dtype), bytes = PATTERNS * size;
+    unsigned char *data = arena_alloc_array(arena, bytes, 1);
+    for (size_t i = 0; i < PATTERNS; i++)
+        for (size_t b = 0; b < size; b++) data[i * size + b] = (unsigned char)(i >> 8 * (b % 2));
+    npy_file_write(in_dir(arena, "bytes.npy"), dtype_npy(dtype), "False", "(65536, 1)", data, bytes);
+    Artifact *a = plant(arena, arena_printf(arena, "memcpy(Y, X, (size_t)((N * M - (%s)) * %zu)); return 0;", left_out, size));
+    a->params[0].dtype = a->params[1].dtype = dtype;
+    RtOptions options = {.cache_dir = in_dir(arena, "cache"), .time_limit_s = 5};
+    RtFile in = {"X", in_dir(arena, "bytes.npy")}, out = {"Y", in_dir(arena, "copy.npy")};
+    str_append_n(want, (const char *)data, bytes);
+    RtError e = rt_run(a, &options, 1, &in, 1, &out);
+    if (e.status == RT_OK) CHECK(file_read(out.path, 1 << 20, got));
+    return e;
+}
+
+/* No byte is the poison when it is the result; and where nothing is written no type hides it. */
+static void test_every_byte(Arena *arena) {
+    CHECK(mkdir(in_dir(arena, "cache"), 0700) == 0);
+    for (int d = DTYPE_NONE + 1; d < DTYPE_COUNT; d++) {
+        Str got, want;
+        str_init(&got);
+        str_init(&want);
+        RtError e = copy_patterns(arena, (Dtype)d, "0", &got, &want);
+        if (e.status != RT_OK) fprintf(stderr, "%s: %s\n", dtype_name((Dtype)d), e.text);
+        CHECK(e.status == RT_OK && got.len > want.len);
+        CHECK(memcmp(got.data + got.len - want.len, want.data, want.len) == 0);
+        e = copy_patterns(arena, (Dtype)d, "1", &got, &want);
+        CHECK(e.status == RT_NOT_WRITTEN && strstr(e.text, "1 elements of 'Y'") && strstr(e.text, "65535"));
+        str_release(&got);
+        str_release(&want);
+    }
+    CHECK(system(arena_printf(arena, "rm -r %s/cache", dir)) == 0);
+}
+
+/* The doubtful byte's second launch starts from the given contents of an inout tensor. */
+static void test_second_launch_of_inout(Arena *arena) {
+    Artifact *a = plant(arena, "for (int64_t i = 0; i < N * M; i++) ((uint32_t *)Y)[i] = 0xFFDADADA, X[i] += 1; return 0;");
+    a->params[0].direction = ARTIFACT_INOUT;
+    RtOptions options = {.cache_dir = ""};
+    RtFile in = {"X", in_dir(arena, "x.npy")}, outs[] = {{"Y", in_dir(arena, "poison.npy")}, {"X", in_dir(arena, "sum.npy")}};
+    RtError e = rt_run(a, &options, 1, &in, 2, outs);
+    CHECK_STR(e.text, "");
+    Str file;
+    str_init(&file);
+    CHECK(file_read(outs[1].path, 1 << 20, &file) && file.len > 48);
+    for (size_t i = 0; i < 12; i++) {
+        float x;
+        memcpy(&x, file.data + file.len - 48 + 4 * i, 4);
+        CHECK(x == (float)i * 0.5f + 1);
+    }
+    str_release(&file);
+}
+
 int main(void) {
     Arena *arena = arena_create();
     CHECK(mkdtemp(dir));
@@ -103,6 +161,8 @@ int main(void) {
     test_mistakes(arena);
     test_names(arena);
     test_faults(arena);
+    test_every_byte(arena);
+    test_second_launch_of_inout(arena);
     CHECK(system(arena_printf(arena, "rm -r %s", dir)) == 0);
     arena_destroy(arena);
     return 0;

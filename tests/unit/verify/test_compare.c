@@ -181,7 +181,7 @@ static void check_buffers(void) {
     verdict_check_second(&w, evaluator_output(x.ev, 0), x.got, second, true);
     expect(&w, CHECK_SECOND_LAUNCH);
     w = v;
-    poison_fill(DTYPE_F32, second, x.n * sizeof *second);
+    poison_fill_round(DTYPE_F32, 1, second, x.n * sizeof *second);
     verdict_check_second(&w, evaluator_output(x.ev, 0), x.got, second, false);
     expect(&w, CHECK_SECOND_LAUNCH);
     w = v;
