@@ -372,7 +372,8 @@ typedef struct {
     bool proved_parallel;      /* no iteration meets another (hinted or not) */
     bool pipeline, vectorize, unroll, swizzle, split_k, cluster, persistent; /* hinted */
     int64_t stages, width, factor, group, split, cluster_size; /* 0: not said */
-    Decl **carried;            /* tiles from outside that the body writes, by declaration order */
+    Decl **carried;            /* tiles that go from one iteration to the next, or behind the loop (of Stmt.written) */
+    bool *goes_on;             /* of each: an iteration reads what it held before; else it is only read behind the loop */
     size_t carried_count;
     AffFacts *facts;           /* what is known inside: ranges of this and the outer variables */
 } LoopInfo;
@@ -417,7 +418,9 @@ struct Stmt {
     size_t index_count;
     const Interval *presence; /* of targets[0] after the statement; null: everywhere */
     LoopInfo *loop;       /* STMT_FOR */
-    Decl **assigned;      /* STMT_IF: tiles from outside that a branch writes */
+    Decl **written;       /* STMT_FOR, STMT_IF: tiles from outside that it writes, by declaration order */
+    size_t written_count;
+    Decl **assigned;      /* STMT_IF: those of `written` that are read behind it */
     size_t assigned_count;
 };
 

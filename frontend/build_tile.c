@@ -165,6 +165,12 @@ static bool loop_bounds(Build *c, const Stmt *s, IrValue *bounds[3]) {
     return c->ok;
 }
 
+/* Behind a write in a loop or branch, what a tile held before is not what it holds: until it is written again,
+ * or handed on, it holds nothing. */
+static void forget_written(Build *c, const Stmt *s) {
+    for (size_t i = 0; i < s->written_count; i++) build_set(c, s->written[i], NULL);
+}
+
 static void parallel_loop(Build *c, const Stmt *s, IrValue *bounds[3]) {
     c->b.span = s->span;
     IrOp *op = ir_op_create(&c->b, IR_PARALLEL, 3, bounds, 0, NULL);
@@ -173,11 +179,13 @@ static void parallel_loop(Build *c, const Stmt *s, IrValue *bounds[3]) {
     const char *name = build_name(c, s->u.loop.var);
     build_set(c, s->loop->var, ir_region_add_arg(op->regions[0], ir_type_index(c->m), name));
     loop_attributes(c, op, s->loop);
+    forget_written(c, s);
     c->depth++;
     build_body(c, &s->u.loop.body);
     c->depth--;
     ir_yield(&c->b, 0, NULL);
     c->b = outside;
+    forget_written(c, s);
 }
 
 static void serial_loop(Build *c, const Stmt *s, IrValue *bounds[3]) {
@@ -194,6 +202,7 @@ static void serial_loop(Build *c, const Stmt *s, IrValue *bounds[3]) {
     c->under_serial = true;
     c->b = ir_builder_at_end(op->regions[0]);
     build_set(c, info->var, op->regions[0]->args[0]);
+    forget_written(c, s);
     for (unsigned i = 0; i < count; i++) {
         op->regions[0]->args[i + 1]->name = build_name(c, info->carried[i]->name);
         build_set(c, info->carried[i], op->regions[0]->args[i + 1]);
@@ -203,6 +212,7 @@ static void serial_loop(Build *c, const Stmt *s, IrValue *bounds[3]) {
     if (c->ok) ir_yield(&c->b, count, carried);
     c->b = outside;
     c->under_serial = was_serial;
+    forget_written(c, s);
     for (unsigned i = 0; i < count; i++) {
         op->results[i].name = build_name(c, info->carried[i]->name);
         build_set(c, info->carried[i], &op->results[i]);
@@ -246,21 +256,20 @@ static void build_if(Build *c, const Stmt *s) {
     IrValue *condition =
         build_single(c, build_operand(c, s->u.branch.condition, DTYPE_BOOL), s->span);
     if (!condition) return;
-    size_t count = s->assigned_count;
+    size_t count = s->assigned_count, written = s->written_count;
     const IrType **types = ARENA_ARRAY(c->unit, const IrType *, count + 1);
-    IrValue **before = ARENA_ARRAY(c->unit, IrValue *, count + 1);
+    IrValue **before = ARENA_ARRAY(c->unit, IrValue *, written + 1);
     IrValue **values = ARENA_ARRAY(c->unit, IrValue *, count + 1);
-    for (size_t i = 0; i < count; i++) {
-        types[i] = build_tile_type(c, s->assigned[i]);
-        before[i] = build_get(c, s->assigned[i]);
-    }
+    for (size_t i = 0; i < count; i++) types[i] = build_tile_type(c, s->assigned[i]);
+    for (size_t i = 0; i < written; i++) before[i] = build_get(c, s->written[i]);
     c->b.span = s->span;
     IrOp *op = ir_op_create(&c->b, IR_IF, 1, &condition, (unsigned)count, types);
     for (unsigned r = 0; r < 2; r++) {
         const Body *body = r ? &s->u.branch.else_body : &s->u.branch.then_body;
-        for (size_t i = 0; i < count; i++) build_set(c, s->assigned[i], before[i]);
+        for (size_t i = 0; i < written; i++) build_set(c, s->written[i], before[i]);
         if (r == 0 || body->count || count) build_branch(c, s, op->regions[r], body, values);
     }
+    forget_written(c, s);
     for (size_t i = 0; i < count; i++) build_set(c, s->assigned[i], &op->results[i]);
 }
 

@@ -6,7 +6,7 @@
  *   sema_index.c     index notation of operators              sema_shape.c  extents and slices
  *   sema_stmt.c      statements and their actions             sema_hints.c  hints
  *   sema_number.c    numbers that steer: bounds, indices      sema_memory.c workspaces
- *   sema_presence.c  definite assignment, presence, what loops carry
+ *   sema_presence.c, sema_lanes.c, sema_values.c  definite assignment, presence, what loops carry (sema_flow.h)
  *   sema_parallel.c  whether iterations are independent */
 #ifndef SEMA_INTERNAL_H
 #define SEMA_INTERNAL_H

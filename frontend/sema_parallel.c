@@ -107,7 +107,7 @@ static bool interleaves(Sema *s, const Access *a, const Access *b, size_t axis, 
     const Aff *period = aff_mul(s->aff, c, loop->hi);
     const Aff *x = within_period(s, rests[0], a, level, period);
     const Aff *y = within_period(s, rests[1], b, level, period);
-    Changes changes = {loop->var, loop->carried, loop->carried_count};
+    Changes changes = {loop->var, a->loops[level]->written, a->loops[level]->written_count};
     if (!x || !y || sema_varies(x, &changes) || sema_varies(y, &changes)) return false;
     const Aff *wx = width_of(s, &a->slice->axes[axis]), *wy = width_of(s, &b->slice->axes[axis]);
     return stay_apart(s, loop, x, wx, y, c) && stay_apart(s, loop, y, wy, x, c);
@@ -129,7 +129,7 @@ static bool axis_separates(Sema *s, const Access *a, const Access *b, size_t axi
     if (!x_max || !x_min || !y_max || !y_min) return false;
     const Aff *wx = width_of(s, x), *wy = width_of(s, y);
     const Aff *parts[] = {cx, x_max, x_min, y_max, y_min, wx, wy};
-    Changes changes = {loop->var, loop->carried, loop->carried_count};
+    Changes changes = {loop->var, a->loops[level]->written, a->loops[level]->written_count};
     for (size_t i = 0; i < COUNT_OF(parts); i++)
         if (sema_varies(parts[i], &changes)) return false;
     const Aff *stride = aff_mul(s->aff, cx, loop->step);
@@ -211,7 +211,9 @@ static void report_carried(Sema *s, const Stmt *stmt) {
     Diag *d = diag_report(s->diags, DIAG_parallel_carries, stmt->u.loop.var_span, stmt->u.loop.var,
                           tile->name);
     diag_note(s->diags, d, tile->span, "`%s` is made here, outside the loop", tile->name);
-    diag_note(s->diags, d, SPAN_NONE, "make it inside the loop, or leave the hint out: iterations that go on from each other run in order");
+    diag_note(s->diags, d, SPAN_NONE,
+              loop->goes_on[0] ? "overwrite it in each iteration before it is read, or leave the hint out: iterations that go on from each other run in order"
+                               : "it is read behind the loop, which holds what the last iteration wrote: use it inside, or leave the hint out");
 }
 
 void sema_parallel(Sema *s, Block *sketch) {

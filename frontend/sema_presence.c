@@ -5,353 +5,20 @@
  * loop runs once with the state at its entry; where the back edge brings less presence, it runs
  * again with the intersection (at most twice: an interval that shrinks every time depends on the
  * loop and is an error). */
-#include "sema_internal.h"
+#include "sema_flow.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-typedef struct {
-    bool written;
-    const Interval *presence; /* null: everywhere */
-    const Stmt *writer;
-} TileState;
-
-typedef struct {
-    Decl *tile;
-    TileState old;
-} Change;
-
-typedef struct {
-    Sema *s;
-    TileState *states; /* by Decl.order */
-    bool *reported;
-    AffFacts *facts;
-    struct {
-        Change *data;
-        size_t len, cap;
-    } journal;
-    size_t budget; /* statements that may still be visited */
-} Flow;
-
 enum { VISITS_SPARE = 20000, VISITS_EACH = 64, LOOP_RUNS = 3 };
 
-static void set_state(Flow *f, Decl *tile, TileState state) {
+void flow_set(Flow *f, Decl *tile, TileState state) {
     VEC_PUSH(f->s->arena, &f->journal, (Change){tile, f->states[tile->order]});
     f->states[tile->order] = state;
 }
 
-/* ---- Intervals ---- */
-
-static bool is_full(const Interval *v) {
-    return !v->lo;
-}
-
-static Interval trimmed(Flow *f, const Aff *lo, const Aff *hi, const Aff *extent) {
-    int64_t zero;
-    bool from_start = aff_is_const(lo, &zero) && zero == 0;
-    if (from_start && aff_prove_le(f->facts, extent, hi)) return (Interval){NULL, NULL};
-    return (Interval){lo, aff_simplify(f->facts, aff_min(f->s->aff, hi, extent))};
-}
-
-static Interval meet(Flow *f, Interval a, Interval b) {
-    if (is_full(&a)) return b;
-    if (is_full(&b) || (a.lo == b.lo && a.hi == b.hi)) return a;
-    return (Interval){aff_simplify(f->facts, aff_max(f->s->aff, a.lo, b.lo)),
-                      aff_simplify(f->facts, aff_min(f->s->aff, a.hi, b.hi))};
-}
-
-/* Null when every axis is full. */
-static const Interval *keep(Flow *f, const Interval *axes, unsigned rank) {
-    bool full = true;
-    for (unsigned i = 0; i < rank; i++) full &= is_full(&axes[i]);
-    if (full) return NULL;
-    Interval *kept = ARENA_ARRAY(f->s->arena, Interval, AST_MAX_RANK);
-    for (unsigned i = 0; i < rank; i++) kept[i] = axes[i];
-    return kept;
-}
-
-static const Interval *meet_all(Flow *f, const Interval *a, const Interval *b, unsigned rank) {
-    if (!a || !b) return a ? a : b;
-    Interval axes[AST_MAX_RANK];
-    for (unsigned i = 0; i < rank; i++) axes[i] = meet(f, a[i], b[i]);
-    return keep(f, axes, rank);
-}
-
-static bool same_presence(const Interval *a, const Interval *b, unsigned rank) {
-    if (!a || !b) return a == b;
-    for (unsigned i = 0; i < rank; i++)
-        if (a[i].lo != b[i].lo || a[i].hi != b[i].hi) return false;
-    return true;
-}
-
-/* ---- Expressions ---- */
-
-static const Interval *visit(Flow *f, Expr *e);
-
-static void require_written(Flow *f, Decl *tile, Span span) {
-    if (tile->kind != DECL_TILE || tile->is_workspace || f->states[tile->order].written ||
-        f->reported[tile->order])
-        return;
-    f->reported[tile->order] = true;
-    Diag *d = diag_report(f->s->diags, DIAG_unwritten_tile, span, tile->name);
-    diag_note(f->s->diags, d, tile->span, "`%s` is made here without a value", tile->name);
-    if (f->states[tile->order].writer)
-        diag_note(
-            f->s->diags, d, f->states[tile->order].writer->span,
-            "this write may not happen: a loop may run zero times, a branch may not be taken");
-}
-
-static const Interval *visit_elementwise(Flow *f, const Expr *e) {
-    Interval axes[AST_MAX_RANK] = {{0}};
-    unsigned rank = e->type.rank;
-    for (size_t i = 0; i < e->bound_count; i++) {
-        Expr *x = e->bound[i];
-        if (!x || x->type.kind != TYPE_TILE) continue;
-        const Interval *p = visit(f, x);
-        unsigned offset = rank >= x->type.rank ? rank - x->type.rank : 0;
-        for (unsigned k = 0; p && k < x->type.rank && k + offset < rank; k++) {
-            bool repeats = x->type.shape[k] != e->type.shape[k + offset] &&
-                           aff_is_const(x->type.shape[k], &(int64_t){0});
-            if (!repeats) axes[k + offset] = meet(f, axes[k + offset], p[k]);
-        }
-    }
-    return keep(f, axes, rank);
-}
-
-static const Interval *visit_reduce(Flow *f, const Expr *e) {
-    Interval axes[AST_MAX_RANK] = {{0}};
-    const Interval *p = visit(f, e->bound[0]);
-    unsigned rank = 0;
-    for (int i = 0; p && i < e->bound[0]->type.rank; i++) {
-        bool folded = e->reduce_axes >> i & 1;
-        if (!folded)
-            axes[rank++] = p[i];
-        else if (e->keepdim)
-            axes[rank++] = (Interval){NULL, NULL};
-    }
-    return p ? keep(f, axes, rank) : NULL;
-}
-
-static bool flag_of(Flow *f, const Expr *e, const char *name) {
-    BuiltinParam params[BUILTIN_MAX_PARAMS];
-    size_t count = builtin_params(e->builtin, f->s->arena, params);
-    for (size_t i = 0; i < count && i < e->bound_count; i++)
-        if (e->bound[i] && strcmp(params[i].name, name) == 0)
-            return const_is_true(&e->bound[i]->value);
-    return false;
-}
-
-/* Leading axes of a factor line up with the `lead` of the product from the last one. */
-static void meet_leading(Flow *f, Interval *axes, unsigned lead, const Type *factor,
-                         const Interval *p) {
-    for (unsigned i = 0; p && i + 2 < factor->rank; i++) {
-        Interval *axis = &axes[lead + i + 2 - factor->rank];
-        int64_t extent;
-        if (!aff_is_const(factor->shape[i], &extent) || extent != 1) *axis = meet(f, *axis, p[i]);
-    }
-}
-
-/* M from a, N from b, leading axes the intersection; on K the rest counts as zero. */
-static const Interval *visit_product(Flow *f, const Expr *e) {
-    Interval axes[AST_MAX_RANK] = {{0}};
-    Expr *a = e->bound[0], *b = e->bound[1];
-    const Interval *pa = visit(f, a), *pb = visit(f, b);
-    unsigned ra = a->type.rank, rb = b->type.rank, rank = e->type.rank;
-    unsigned lead = rank - (ra > 1) - (rb > 1);
-    if (!pa && !pb) return NULL;
-    meet_leading(f, axes, lead, &a->type, pa);
-    meet_leading(f, axes, lead, &b->type, pb);
-    if (pa && ra > 1) axes[lead] = pa[ra - (flag_of(f, e, "trans_a") ? 1u : 2u)];
-    if (pb && rb > 1) axes[rank - 1] = pb[rb - (flag_of(f, e, "trans_b") ? 2u : 1u)];
-    return keep(f, axes, rank);
-}
-
-/* Operands and locals in order, then the result over them. */
-static const Interval *visit_expansion(Flow *f, const Expansion *x) {
-    for (size_t i = 0; i < x->count; i++) x->names[i]->type.presence = visit(f, x->names[i]->value);
-    return visit(f, x->result);
-}
-
-/* ---- Along axes ---- */
-
-static const Aff *start_of(Flow *f, const Interval *v) {
-    return is_full(v) ? aff_const(f->s->aff, 0) : v->lo;
-}
-
-static const Aff *end_of(const Interval *v, const Aff *extent) {
-    return is_full(v) ? extent : v->hi;
-}
-
-static bool is_whole_end(Flow *f, const Interval *v, const Aff *extent) {
-    return is_full(v) || aff_prove_le(f->facts, extent, v->hi);
-}
-
-static bool begins_at_zero(Flow *f, const Interval *v) {
-    int64_t zero;
-    return is_full(v) || (aff_is_const(v->lo, &zero) && zero <= 0) ||
-           aff_prove_le(f->facts, v->lo, aff_const(f->s->aff, 0));
-}
-
-static void report_no_interval(Flow *f, const Expr *e) {
-    Diag *d = diag_report(f->s->diags, DIAG_no_interval, e->span, builtin_info(e->builtin)->name);
-    diag_note(f->s->diags, d, SPAN_NONE,
-              "load the operand with pad= so that all of its lanes are present");
-}
-
-static Interval flipped(Flow *f, const Interval *v, const Aff *extent) {
-    if (is_full(v)) return *v;
-    AffCtx *c = f->s->aff;
-    return trimmed(f, aff_max(c, aff_const(c, 0), aff_sub(c, extent, v->hi)),
-                   aff_sub(c, extent, v->lo), extent);
-}
-
-/* Sorted to the front, of k lanes. */
-static Interval packed(Flow *f, const Interval *v, const Aff *extent, const Aff *k) {
-    AffCtx *c = f->s->aff;
-    const Aff *zero = aff_const(c, 0);
-    const Aff *count = is_full(v) ? extent : aff_max(c, zero, aff_sub(c, v->hi, v->lo));
-    return trimmed(f, zero, aff_simplify(f->facts, count), k);
-}
-
-static const Interval *visit_along(Flow *f, const Expr *e) {
-    Interval axes[AST_MAX_RANK] = {{0}};
-    const Expr *x = e->bound[0];
-    const Interval *p = visit(f, e->bound[0]);
-    int at = e->reduce_axis;
-    bool scan = builtin_info(e->builtin)->class == CLASS_SCAN;
-    if (scan || (!p && e->builtin != BUILTIN_TOPK)) return p;
-    for (int i = 0; p && i < e->type.rank; i++) axes[i] = p[i];
-    axes[at] = e->builtin == BUILTIN_FLIP
-                   ? flipped(f, &axes[at], x->type.shape[at])
-                   : packed(f, &axes[at], x->type.shape[at], e->type.shape[at]);
-    return keep(f, axes, e->type.rank);
-}
-
-static const Interval *visit_transpose(Flow *f, const Expr *e) {
-    Interval axes[AST_MAX_RANK] = {{0}};
-    const Interval *p = visit(f, e->bound[0]);
-    int rank = e->type.rank;
-    for (int i = 0; p && i < rank; i++) axes[i] = p[e->order[i]];
-    return p ? keep(f, axes, (unsigned)rank) : NULL;
-}
-
-/* Leading axes that stay keep their interval; one interval may lie on the first axis that changes
- * when the lanes behind it are the same number, or a constant multiple, on both sides. */
-static const Interval *visit_reshape(Flow *f, const Expr *e) {
-    Interval axes[AST_MAX_RANK] = {{0}};
-    const Type *x = &e->bound[0]->type, *to = &e->type;
-    const Interval *p = visit(f, e->bound[0]);
-    AffCtx *c = f->s->aff;
-    int same = 0;
-    if (!p) return NULL;
-    for (; same < x->rank && same < to->rank && x->shape[same] == to->shape[same]; same++)
-        axes[same] = p[same];
-    const Aff *inner_x = aff_const(c, 1), *inner_to = inner_x;
-    for (int i = same + 1; i < x->rank; i++) inner_x = aff_mul(c, inner_x, x->shape[i]);
-    for (int i = same + 1; i < to->rank; i++) inner_to = aff_mul(c, inner_to, to->shape[i]);
-    for (int i = same; i < x->rank; i++) {
-        int64_t ratio;
-        if (is_full(&p[i])) continue;
-        const Aff *times = aff_floordiv(c, inner_x, inner_to);
-        bool scales = i == same && same < to->rank && aff_is_const(times, &ratio) && ratio > 0 &&
-                      aff_mul(c, times, inner_to) == inner_x;
-        if (!scales) {
-            report_no_interval(f, e);
-            return NULL;
-        }
-        axes[same] = trimmed(f, aff_mul(c, p[i].lo, times), aff_mul(c, p[i].hi, times), to->shape[same]);
-    }
-    return keep(f, axes, to->rank);
-}
-
-/* Along the axis all but the last operand must end whole, all but the first begin whole; across it
- * the intervals must be one. */
-static const Interval *visit_concat(Flow *f, const Expr *e) {
-    Interval axes[AST_MAX_RANK] = {{0}};
-    AffCtx *c = f->s->aff;
-    const Aff *begin = aff_const(c, 0), *lo = begin, *hi = begin;
-    int at = e->reduce_axis, rank = e->type.rank;
-    bool good = true, any = false;
-    for (size_t k = 0; k < e->many_count; k++) {
-        const Interval *p = visit(f, e->many[k]);
-        const Aff *extent = e->many[k]->type.shape[at];
-        Interval none = {NULL, NULL}, along = p ? p[at] : none;
-        any |= p != NULL;
-        for (int i = 0; i < rank; i++) {
-            Interval mine = p ? p[i] : none;
-            if (i == at) continue;
-            if (k == 0) axes[i] = mine;
-            good &= mine.lo == axes[i].lo && mine.hi == axes[i].hi;
-        }
-        good &= k == 0 || begins_at_zero(f, &along);
-        good &= k + 1 == e->many_count || is_whole_end(f, &along, extent);
-        if (k == 0) lo = start_of(f, &along);
-        hi = aff_add(c, begin, end_of(&along, extent));
-        begin = aff_add(c, begin, extent);
-    }
-    if (!any) return NULL;
-    if (!good) {
-        report_no_interval(f, e);
-        return NULL;
-    }
-    axes[at] = trimmed(f, lo, hi, e->type.shape[at]);
-    return keep(f, axes, (unsigned)rank);
-}
-
-static const Interval *visit_move(Flow *f, const Expr *e) {
-    switch (e->builtin) {
-    case BUILTIN_TRANSPOSE:
-        return visit_transpose(f, e);
-    case BUILTIN_RESHAPE:
-        return visit_reshape(f, e);
-    case BUILTIN_CONCAT:
-        return visit_concat(f, e);
-    case BUILTIN_FLIP:
-        return visit_along(f, e);
-    default:
-        return visit_elementwise(f, e);
-    }
-}
-
-static const Interval *visit_operation(Flow *f, const Expr *e) {
-    const BuiltinInfo *row = builtin_info(e->builtin);
-    if (e->expansion) return visit_expansion(f, e->expansion);
-    if (row->rule == RULE_RANDOM) return visit(f, e->bound[0]); /* a shape is present everywhere */
-    switch (row->class) {
-    case CLASS_ELEMENTWISE:
-        return visit_elementwise(f, e);
-    case CLASS_REDUCE:
-        return visit_reduce(f, e);
-    case CLASS_CONTRACT:
-        return visit_product(f, e);
-    case CLASS_COMPOSITE:
-        return visit(f, e->bound[0]);
-    case CLASS_SCAN:
-    case CLASS_SORT:
-        return visit_along(f, e);
-    case CLASS_MOVE:
-        return visit_move(f, e);
-    default:
-        break;
-    }
-    for (size_t i = 0; i < e->bound_count; i++)
-        if (e->bound[i] && e->bound[i]->type.kind == TYPE_TILE) visit(f, e->bound[i]);
-    return NULL;
-}
-
-static const Interval *visit(Flow *f, Expr *e) {
-    if (e->type.kind != TYPE_TILE) return NULL;
-    const Interval *p = NULL;
-    if (e->kind == EXPR_NAME && e->decl && e->decl->kind == DECL_PARAM)
-        p = e->decl->type.presence;
-    else if (e->kind == EXPR_NAME && e->decl) {
-        require_written(f, e->decl, e->span);
-        p = f->states[e->decl->order].presence;
-        e->type.dtype = e->decl->type.dtype;
-    } else if (e->builtin)
-        p = visit_operation(f, e);
-    e->type.presence = p;
-    return p;
+static void write_tile(Flow *f, Decl *tile, const Interval *presence, const Stmt *writer) {
+    flow_set(f, tile, (TileState){true, presence, writer, flow_new_value(f)});
 }
 
 /* ---- Statements ---- */
@@ -364,24 +31,24 @@ static Interval loaded_axis(Flow *f, const AxisIndex *axis, const Aff *dim) {
         aff_prove_nonneg(f->facts, axis->start)
             ? zero
             : aff_max(c, zero, aff_ceildiv(c, aff_sub(c, zero, axis->start), axis->step));
-    return trimmed(f, lo, aff_simplify(f->facts, hi), axis->count);
+    return flow_trim(f, lo, aff_simplify(f->facts, hi), axis->count);
 }
 
 /* What is left of a slice of a tile whose lanes `of` are present. */
 static Interval extracted_axis(Flow *f, const AxisIndex *axis, const Interval *of, Interval slice) {
     AffCtx *c = f->s->aff;
-    if (is_full(of)) return slice;
+    if (flow_is_full(of)) return slice;
     const Aff *lo = aff_ceildiv(c, aff_sub(c, of->lo, axis->start), axis->step);
     const Aff *hi = aff_ceildiv(c, aff_sub(c, of->hi, axis->start), axis->step);
-    return meet(f, slice, trimmed(f, aff_max(c, aff_const(c, 0), lo), hi, axis->count));
+    return flow_meet(f, slice, flow_trim(f, aff_max(c, aff_const(c, 0), lo), hi, axis->count));
 }
 
 /* An index into an axis of a tile on which lanes are absent must hit a present one. */
 static void require_lane(Flow *f, const Stmt *stmt, const AxisIndex *axis, const Interval *of,
                          const Aff *dim) {
     const Decl *from = stmt->value->decl;
-    const Aff *last = aff_sub(f->s->aff, is_full(of) ? dim : of->hi, aff_const(f->s->aff, 1));
-    if (is_full(of) || f->reported[from->order] ||
+    const Aff *last = aff_sub(f->s->aff, flow_is_full(of) ? dim : of->hi, aff_const(f->s->aff, 1));
+    if (flow_is_full(of) || f->reported[from->order] ||
         (aff_prove_le(f->facts, of->lo, axis->start) && aff_prove_le(f->facts, axis->start, last)))
         return;
     f->reported[from->order] = true;
@@ -407,29 +74,19 @@ static bool is_whole(const Expr *slice) {
 /* A store to a tile leaves the lanes that it does not write, so that they need a value. */
 static void visit_part_store(Flow *f, Stmt *stmt) {
     Decl *d = stmt->into->decl;
-    const Interval *part = visit(f, stmt->value);
+    const Interval *part = flow_visit(f, stmt->value);
     bool all = !part && stmt->mode == STORE_SET && is_whole(stmt->into);
-    if (!all) require_written(f, d, stmt->into->span);
-    set_state(f, d, (TileState){true, all ? NULL : f->states[d->order].presence, stmt});
-}
-
-/* Tiles of rank 0 that a scalar is computed from. */
-static void visit_number(Flow *f, Expr *e) {
-    if (!e) return;
-    if (e->type.kind == TYPE_TILE) {
-        visit(f, e);
-        return;
-    }
-    for (size_t i = 0; i < e->bound_count; i++) visit_number(f, e->bound[i]);
+    if (!all) flow_require_written(f, d, stmt->into->span);
+    write_tile(f, d, all ? NULL : f->states[d->order].presence, stmt);
 }
 
 static void visit_indices(Flow *f, Expr *slice) {
     for (size_t i = 0; slice->kind == EXPR_INDEX && i < slice->u.index.count; i++) {
         Expr *item = slice->u.index.items[i];
-        visit_number(f, item);
+        flow_visit_number(f, item);
         if (item->kind != EXPR_SLICE) continue;
-        visit_number(f, item->u.slice.lo);
-        visit_number(f, item->u.slice.hi);
+        flow_visit_number(f, item->u.slice.lo);
+        flow_visit_number(f, item->u.slice.hi);
     }
 }
 
@@ -438,7 +95,7 @@ static void visit_indices(Flow *f, Expr *slice) {
 static void limit_by_room(Flow *f, const Aff *room, const Aff *lanes, Interval *axis) {
     AffCtx *c = f->s->aff;
     if (aff_prove_nonneg(f->facts, aff_sub(c, room, aff_const(c, 1)))) return;
-    if (is_full(axis)) *axis = (Interval){aff_const(c, 0), lanes};
+    if (flow_is_full(axis)) *axis = (Interval){aff_const(c, 0), lanes};
     const Aff *limit = aff_mul(c, lanes, aff_max(c, aff_const(c, 0), room));
     axis->hi = aff_min(c, axis->hi, limit);
 }
@@ -462,7 +119,7 @@ static void meet_index(Flow *f, const Expr *slice, const Expr *index, Interval *
     for (unsigned k = 0; t->presence && k < t->rank; k++) {
         int64_t one;
         if (aff_is_const(t->shape[k], &one) && one == 1) continue;
-        axes[k + shift] = meet(f, axes[k + shift], t->presence[k]);
+        axes[k + shift] = flow_meet(f, axes[k + shift], t->presence[k]);
     }
 }
 
@@ -480,7 +137,7 @@ static const Interval *loaded(Flow *f, const Stmt *stmt) {
     const Expr *e = stmt->value;
     const Interval *of = is_part(e) ? f->states[e->decl->order].presence : NULL;
     bool gathered = false;
-    if (is_part(e)) require_written(f, e->decl, e->span);
+    if (is_part(e)) flow_require_written(f, e->decl, e->span);
     for (size_t i = 0; i < e->axis_count; i++) {
         const AxisIndex *axis = &e->axes[i];
         if (axis->kind == AXIS_GATHER) {
@@ -496,7 +153,7 @@ static const Interval *loaded(Flow *f, const Stmt *stmt) {
         rank += axis->kind == AXIS_RANGE;
     }
     if (rank && !is_part(e) && !stmt->pad) limit_by_points(f, stmt, &axes[0]);
-    return keep(f, axes, rank);
+    return flow_keep(f, axes, rank);
 }
 
 static void report_uninitialised(Flow *f, const Stmt *stmt, Decl *tile) {
@@ -513,39 +170,40 @@ static void report_uninitialised(Flow *f, const Stmt *stmt, Decl *tile) {
 
 static void visit_compute(Flow *f, Stmt *stmt) {
     Decl *d = stmt->targets[0];
-    const Interval *p = visit(f, stmt->value);
+    const Interval *p = flow_visit(f, stmt->value);
     if (stmt->value->builtin == BUILTIN_GEMM) {
+        flow_read(f, d);
         if (!f->states[d->order].written && !d->is_workspace) report_uninitialised(f, stmt, d);
-        p = meet_all(f, p, f->states[d->order].presence, d->type.rank);
+        p = flow_meet_all(f, p, f->states[d->order].presence, d->type.rank);
     }
     stmt->presence = p;
     for (size_t i = 0; i < stmt->target_count; i++)
-        set_state(f, stmt->targets[i], (TileState){true, p, stmt});
+        write_tile(f, stmt->targets[i], p, stmt);
 }
 
 static void visit_action(Flow *f, Stmt *stmt) {
     switch (stmt->action) {
     case ACTION_ALLOC:
-        set_state(f, stmt->targets[0], (TileState){stmt->targets[0]->has_init, NULL, NULL});
+        flow_set(f, stmt->targets[0], (TileState){stmt->targets[0]->has_init, NULL, NULL, flow_new_value(f)});
         break;
     case ACTION_LOAD:
         visit_indices(f, stmt->value);
         stmt->presence = loaded(f, stmt);
-        set_state(f, stmt->targets[0], (TileState){true, stmt->presence, stmt});
+        write_tile(f, stmt->targets[0], stmt->presence, stmt);
         break;
     case ACTION_STORE:
         visit_indices(f, stmt->into);
         if (is_part(stmt->into))
             visit_part_store(f, stmt);
         else
-            visit(f, stmt->value);
+            flow_visit(f, stmt->value);
         break;
     case ACTION_COMPUTE:
         visit_compute(f, stmt);
         break;
     case ACTION_SCALAR:
         for (size_t i = 0; i < stmt->target_count; i++)
-            visit_number(f, stmt->u.assign.values[i]);
+            flow_visit_number(f, stmt->u.assign.values[i]);
         break;
     case ACTION_EQUATION:
     case ACTION_NONE:
@@ -629,31 +287,61 @@ static void report_carried(Flow *f, const Decl *tile, const Stmt *loop, const St
              "fill the absent lanes with the identity");
 }
 
+void flow_report_fault(Flow *f, const ValueFault *fault) {
+    if (f->reported[fault->tile->order]) return;
+    f->reported[fault->tile->order] = true;
+    Span span = fault->writer ? fault->writer->span : fault->tile->span;
+    bool loop = fault->stmt->kind == STMT_FOR;
+    Diag *d = loop ? diag_report(f->s->diags, fault->id, span, fault->tile->name, fault->stmt->u.loop.var)
+                   : diag_report(f->s->diags, fault->id, span, fault->tile->name);
+    diag_note(f->s->diags, d, SPAN_NONE,
+              loop ? "use the tile inside the loop, or make all of its lanes present: pad= in the load"
+                   : "load the bound before the `if`, or give the load a pad=");
+}
+
+/* What the state holds is not to be read. */
+static void forbid(Flow *f, DiagId id, const Decl *tile, const Stmt *stmt, TileState *state) {
+    ValueFault *fault = ARENA_NEW(f->s->arena, ValueFault);
+    *fault = (ValueFault){id, tile, stmt, state->writer};
+    state->value->fault = fault;
+    state->presence = NULL;
+}
+
 static bool depends_on_loop(const Interval *p, unsigned rank, const Changes *changes) {
     for (unsigned i = 0; p && i < rank; i++)
-        if (!is_full(&p[i]) && (sema_varies(p[i].lo, changes) || sema_varies(p[i].hi, changes)))
+        if (!flow_is_full(&p[i]) && (sema_varies(p[i].lo, changes) || sema_varies(p[i].hi, changes)))
             return true;
     return false;
+}
+
+/* The tile behind the loop. Where an iteration reads what the tile held, lanes that it lacks would be lost;
+ * else they only are unknown behind the loop. */
+static void finish_tile(Flow *f, Stmt *stmt, JoinedTile *joined, const TileState *entry, bool runs, const Changes *changes) {
+    Decl *tile = joined->tile;
+    TileState after = f->states[tile->order];
+    bool from_entry = !(runs && after.written);
+    unsigned rank = tile->type.rank;
+    after.written = entry->written || !from_entry;
+    after.presence = entry->written ? flow_meet_all(f, entry->presence, after.presence, rank) : after.presence;
+    after.value = joined->behind = flow_join(f, tile, after.value, from_entry ? entry->value : NULL);
+    joined->writer = after.writer;
+    if (depends_on_loop(after.presence, rank, changes)) {
+        if (joined->goes_on && entry->written)
+            report_carried(f, tile, stmt, after.writer);
+        else if (after.written)
+            forbid(f, DIAG_presence_behind_loop, tile, stmt, &after);
+        after.presence = NULL;
+    }
+    flow_set(f, tile, after);
 }
 
 static void finish_loop(Flow *f, Stmt *stmt, Decl **tiles, const TileState *entry, size_t count) {
     LoopInfo *loop = stmt->loop;
     int64_t trips = 0;
     bool runs = loop->trips && aff_lower_bound(loop->facts, loop->trips, &trips) && trips > 0;
-    loop->carried = tiles;
-    loop->carried_count = count;
-    for (size_t i = 0; i < count; i++) {
-        TileState after = f->states[tiles[i]->order];
-        unsigned rank = tiles[i]->type.rank;
-        after.written = entry[i].written || (runs && after.written);
-        after.presence = entry[i].written ? meet_all(f, entry[i].presence, after.presence, rank)
-                                          : after.presence;
-        if (depends_on_loop(after.presence, rank, &(Changes){loop->var, tiles, count})) {
-            report_carried(f, tiles[i], stmt, after.writer);
-            after.presence = NULL;
-        }
-        set_state(f, tiles[i], after);
-    }
+    Changes changes = {loop->var, tiles, count};
+    JoinedTile *joined = flow_leave_loop(f, stmt, tiles, entry, count);
+    for (size_t i = 0; i < count; i++) finish_tile(f, stmt, &joined[i], &entry[i], runs, &changes);
 }
 
 /* True when the back edge brings less than the entry, so that the body must be seen again. */
@@ -664,8 +352,8 @@ static bool shrinks(Flow *f, Decl **tiles, TileState *entry, size_t count, const
         const Interval *back = f->states[tiles[i]->order].presence;
         if (!entry[i].written || depends_on_loop(back, rank, &(Changes){var, tiles, count}))
             continue;
-        const Interval *both = meet_all(f, entry[i].presence, back, rank);
-        any |= !same_presence(both, entry[i].presence, rank);
+        const Interval *both = flow_meet_all(f, entry[i].presence, back, rank);
+        any |= !flow_same_presence(both, entry[i].presence, rank);
         entry[i].presence = both;
     }
     return any;
@@ -673,11 +361,14 @@ static bool shrinks(Flow *f, Decl **tiles, TileState *entry, size_t count, const
 
 static void visit_loop(Flow *f, Stmt *stmt) {
     AffFacts *outer = f->facts;
+    LoopFrame *around = f->frame;
     if (stmt->loop->facts) f->facts = stmt->loop->facts;
     size_t mark = f->journal.len, count = 0;
     Decl **tiles = NULL;
     TileState *entry = NULL;
     for (int run = 0; run < LOOP_RUNS; run++) {
+        f->frame = around;
+        flow_enter_loop(f);
         visit_body(f, &stmt->u.loop.body);
         size_t before = count;
         TileState *known = entry;
@@ -702,18 +393,20 @@ static bool made_inside(const Aff *e, const Stmt *stmt) {
 }
 
 /* Behind a branch its own numbers are unknown, so no interval may name one. */
-static void settle_branch(Flow *f, const Stmt *stmt, Decl *tile, TileState *state) {
+static void settle_branch(Flow *f, const Stmt *stmt, const Decl *tile, TileState *state) {
     for (unsigned i = 0; state->presence && i < tile->type.rank; i++) {
         const Interval *p = &state->presence[i];
-        if (is_full(p) || (!made_inside(p->lo, stmt) && !made_inside(p->hi, stmt))) continue;
-        if (!f->reported[tile->order])
-            diag_note(f->s->diags,
-                      diag_report(f->s->diags, DIAG_branch_presence,
-                                  state->writer ? state->writer->span : tile->span, tile->name),
-                      SPAN_NONE, "load the bound before the `if`, or give the load a pad=");
-        f->reported[tile->order] = true;
-        state->presence = NULL;
+        if (flow_is_full(p) || (!made_inside(p->lo, stmt) && !made_inside(p->hi, stmt))) continue;
+        forbid(f, DIAG_branch_presence, tile, stmt, state);
     }
+}
+
+/* What the tile is behind the branches that leave it in the states a (then) and b (else). */
+static TileState behind_branches(Flow *f, const Stmt *stmt, Decl *tile, const TileState *a, const TileState *b) {
+    TileState both = {a->written && b->written, flow_meet_all(f, a->presence, b->presence, tile->type.rank),
+                      b->writer ? b->writer : a->writer, flow_join(f, tile, a->value, b->value)};
+    if (a->writer && a->writer->span.begin > stmt->span.begin) both.writer = a->writer;
+    return both;
 }
 
 static void visit_branch(Flow *f, Stmt *stmt) {
@@ -730,20 +423,17 @@ static void visit_branch(Flow *f, Stmt *stmt) {
     visit_body(f, &stmt->u.branch.else_body);
     changed_since(f, middle, now, &b, &old_b);
     size_t count = changed_since(f, mark, now, &all, &old_b), kept = 0;
+    JoinedTile *joined = ARENA_ARRAY(f->s->arena, JoinedTile, count + 1);
     for (size_t i = 0, k = 0; i < count; i++) {
         TileState other = old_b[i], *mine = &f->states[all[i]->order];
         if (k < count_a && a[k] == all[i]) other = then_states[k++];
-        TileState both = {other.written && mine->written,
-                          meet_all(f, other.presence, mine->presence, all[i]->type.rank),
-                          mine->writer ? mine->writer : other.writer};
-        if (other.writer && other.writer->span.begin > stmt->span.begin) both.writer = other.writer;
+        TileState both = behind_branches(f, stmt, all[i], &other, mine);
         bool outside = all[i]->span.begin < stmt->span.begin;
         if (outside) settle_branch(f, stmt, all[i], &both);
-        set_state(f, all[i], both);
-        if (outside) all[kept++] = all[i];
+        if (outside) joined[kept++] = (JoinedTile){.tile = all[i], .behind = both.value, .writer = both.writer};
+        flow_set(f, all[i], both);
     }
-    stmt->assigned = all;
-    stmt->assigned_count = kept;
+    flow_add_join(f, (Join){.stmt = stmt, .tiles = joined, .count = kept});
 }
 
 static void visit_body(Flow *f, Body *body) {
@@ -751,10 +441,10 @@ static void visit_body(Flow *f, Body *body) {
         Stmt *stmt = body->data[i];
         if (--f->budget == 0) diag_report(f->s->diags, DIAG_flow_limit, stmt->span);
         if (stmt->kind == STMT_FOR && stmt->loop) {
-            visit_number(f, stmt->u.loop.range);
+            flow_visit_number(f, stmt->u.loop.range);
             visit_loop(f, stmt);
         } else if (stmt->kind == STMT_IF) {
-            visit_number(f, stmt->u.branch.condition);
+            flow_visit_number(f, stmt->u.branch.condition);
             visit_branch(f, stmt);
         } else
             visit_action(f, stmt);
@@ -777,6 +467,8 @@ void sema_presence(Sema *s, Block *sketch) {
     Flow f = {.s = s, .facts = s->facts};
     f.states = ARENA_ARRAY(s->arena, TileState, s->next_order + 1);
     f.reported = ARENA_ARRAY(s->arena, bool, s->next_order + 1);
+    f.argument = ARENA_ARRAY(s->arena, LoopArgument, s->next_order + 1);
     f.budget = VISITS_SPARE + VISITS_EACH * count_statements(&sketch->body);
     visit_body(&f, &sketch->body);
+    flow_settle(&f);
 }
