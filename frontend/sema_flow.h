@@ -81,7 +81,7 @@ typedef struct {
     } journal;
     size_t budget; /* statements that may still be visited */
     uint32_t clock;
-    LoopFrame *frame; /* innermost loop; null: none */
+    LoopFrame *frame;       /* innermost loop; null: none */
     LoopArgument *argument; /* by Decl.order: the last one made */
     struct {
         Join *data;
@@ -93,7 +93,9 @@ typedef struct {
 void flow_set(Flow *f, Decl *tile, TileState state);
 
 /* ---- sema_lanes.c ---- */
-static inline bool flow_is_full(const Interval *v) { return !v->lo; }
+static inline bool flow_is_full(const Interval *v) {
+    return !v->lo;
+}
 Interval flow_trim(Flow *f, const Aff *lo, const Aff *hi, const Aff *extent);
 Interval flow_meet(Flow *f, Interval a, Interval b);
 /* Null when every axis is full. */

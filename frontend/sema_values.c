@@ -99,11 +99,15 @@ JoinedTile *flow_leave_loop(Flow *f, Stmt *loop, Decl **tiles, const TileState *
     return joined;
 }
 
-void flow_add_join(Flow *f, Join join) { VEC_PUSH(f->s->arena, &f->joins, join); }
+void flow_add_join(Flow *f, Join join) {
+    VEC_PUSH(f->s->arena, &f->joins, join);
+}
 
 /* ---- What is handed on ---- */
 
-static const Stmt *deciding_writer(const JoinedTile *t) { return t->goes_on ? t->before : t->writer; }
+static const Stmt *deciding_writer(const JoinedTile *t) {
+    return t->goes_on ? t->before : t->writer;
+}
 
 static size_t place_among_targets(const Stmt *writer, const Decl *tile) {
     size_t at = 0;

@@ -99,6 +99,21 @@ static void test_carried(void) {
     arena_destroy(c.arena);
 }
 
+/* Above the loops: `x` is overwritten in each iteration, `last` is read behind the inner loop, `sum` goes on. */
+static void test_private(void) {
+    Checked c = check_text("sketch s {\n symbols: N\n tensors: X[N]: f32; Y[N]: f32\n x = alloc([])\n last = alloc([])\n sum = alloc([])\n"
+                           " for i in range(N):\n  copy(0, sum)\n  for k in range(4):\n   load(X[k] -> x, pad=0)\n   copy(x, last)\n"
+                           "   if k > 1:\n    x = x + 1\n    sum += x\n  sum += last\n  store(sum -> Y[i])\n}\n");
+    const Stmt *outer = c.file->sketch->body.data[3], *loop = inner(&outer->u.loop.body, 1), *branch = inner(&loop->u.loop.body, 2);
+    CHECK(outer->written_count == 3 && outer->loop->carried_count == 0 && outer->loop->proved_parallel);
+    CHECK(loop->written_count == 3 && loop->loop->carried_count == 2 && !loop->loop->proved_parallel);
+    CHECK_STR(loop->loop->carried[0]->name, "sum");
+    CHECK_STR(loop->loop->carried[1]->name, "last");
+    CHECK(loop->loop->goes_on[0] && !loop->loop->goes_on[1]);
+    CHECK(branch->written_count == 2 && branch->assigned_count == 1);
+    arena_destroy(c.arena);
+}
+
 static void test_constexprs(void) {
     static const FrontendDefine DEFINES[] = {{"BN", "256"}, {"M", "64"}};
     FrontendOptions options = {.defines = DEFINES, .define_count = 2};
@@ -122,6 +137,7 @@ int main(void) {
     test_slices();
     test_implements();
     test_carried();
+    test_private();
     test_constexprs();
     return 0;
 }
