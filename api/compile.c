@@ -226,6 +226,40 @@ void api_report_no_sketch(sketchc_unit *unit) {
                   op->name);
 }
 
+typedef struct {
+    const SourceMap *sources;
+    Arena *arena;
+    VEC(int64_t) places;
+} Places;
+
+static void note_place(void *ctx, IrOp *op) {
+    Places *p = ctx;
+    uint32_t line = 0, column = 0;
+    bool compares = op->opcode == IR_LT || op->opcode == IR_LE || op->opcode == IR_EQ || op->opcode == IR_NE;
+    if (!compares && op->opcode != IR_IF && op->opcode != IR_FOR && op->opcode != IR_PARALLEL) return;
+    const SourceFile *file = op->span.file ? source_file(p->sources, op->span.file) : NULL;
+    if (file) source_position(file, op->span.begin, &line, &column);
+    VEC_PUSH(p->arena, &p->places, line);
+    VEC_PUSH(p->arena, &p->places, column);
+}
+
+/* The tile functions as text, with the places of what verify/branches.c looks at. */
+static const char *sketch_text(sketchc_unit *unit, IrModule *m, Arena *arena) {
+    Str text;
+    api_keep_level(m, IR_LEVEL_TILE);
+    m->case_count = 0;
+    for (IrFunc *f = m->first; f; f = f->next) {
+        Places p = {.sources = unit->sources, .arena = arena};
+        ir_walk(f->body, note_place, &p);
+        if (p.places.len) ir_func_attr_set_ints(f, "places", p.places.len, p.places.data);
+    }
+    str_init(&text);
+    ir_print(m, &text);
+    const char *copy = arena_strndup(arena, text.data, text.len);
+    str_release(&text);
+    return copy;
+}
+
 Artifact *api_artifact(sketchc_unit *unit, const Compile *c, Arena *arena) {
     IrModule *signature = api_build(unit), *kernels = signature ? api_build(unit) : NULL;
     bool no_graph = true;
@@ -256,6 +290,7 @@ Artifact *api_artifact(sketchc_unit *unit, const Compile *c, Arena *arena) {
                              .blobs = &blob};
         spec.constexpr_count = api_constexprs(arena, unit->file->sketch, &spec.constexprs);
         spec.rename_count = api_renames(arena, unit->file->sketch, &spec.renames);
+        if (!no_graph) spec.sketch = sketch_text(unit, signature, arena);
         const char *error = NULL;
         artifact = artifact_from_module(arena, &spec, &error);
         if (!artifact)

@@ -134,6 +134,7 @@ typedef struct Artifact {
     ArtifactBlob *blobs;
     const char *graph; /* text IR: the operator (without it `verify` is refused) and the cases; may
                           be null */
+    const char *sketch; /* text IR: the tile functions as they were written, for the sizes that verification chooses; may be null */
 } Artifact;
 
 const char *artifact_target_name(ArtifactTarget target);
@@ -168,6 +169,7 @@ typedef struct {
                                        order, constraints; null: the first kernel's own */
     const struct IrModule *graph;   /* holds the operator and cases (other functions are left
                                        out; may be `kernels`); may be null */
+    const char *sketch; /* text IR of the tile functions; may be null */
     const char *name, *arch, *tool_version;
     ArtifactTarget target;
     size_t constexpr_count;

@@ -294,6 +294,7 @@ Artifact *artifact_from_module(Arena *arena, const ArtifactSpec *spec, const cha
     if (!b.error) build_steps(&b);
     if (!b.error) build_blobs(&b);
     if (!b.error) build_graph(&b);
+    if (!b.error && spec->sketch) a->sketch = arena_strdup(arena, spec->sketch);
     if (!b.error) b.error = artifact_check(a, arena);
     *error = b.error;
     return b.error ? NULL : a;

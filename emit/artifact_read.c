@@ -224,10 +224,14 @@ static const unsigned char *read_bytes(Reader *r, const Json *item, size_t *size
 static void read_blobs(Reader *r, const Json *root) {
     Artifact *a = r->a;
     size_t size, i = 0;
-    const Json *graph = json_get(root, "graph"), *e;
+    const Json *graph = json_get(root, "graph"), *sketch = json_get(root, "sketch"), *e;
     if (graph) {
         a->graph = (const char *)read_bytes(r, graph, &size);
         if (strlen(a->graph) != size) fail(r, "the operator's text holds a NUL byte");
+    }
+    if (sketch) {
+        a->sketch = (const char *)read_bytes(r, sketch, &size);
+        if (strlen(a->sketch) != size) fail(r, "the sketch's text holds a NUL byte");
     }
     const Json *list = get_array(r, root, "blobs", ARTIFACT_MAX_BLOBS, &a->blob_count);
     a->blobs = ARENA_ARRAY(r->arena, ArtifactBlob, a->blob_count + 1);

@@ -183,6 +183,10 @@ static void put_header(Str *s, const Artifact *a) {
         str_printf(s, "\"graph\":{\"offset\":0,\"size\":%zu},\n", strlen(a->graph));
         offset = align_up(strlen(a->graph));
     }
+    if (a->sketch) {
+        str_printf(s, "\"sketch\":{\"offset\":%zu,\"size\":%zu},\n", offset, strlen(a->sketch));
+        offset += align_up(strlen(a->sketch));
+    }
     str_append(s, "\"blobs\":[");
     for (size_t i = 0; i < a->blob_count; i++) {
         const ArtifactBlob *b = &a->blobs[i];
@@ -212,6 +216,7 @@ void artifact_write(const Artifact *a, Str *out) {
     str_append_n(out, (const char *)fixed, sizeof fixed);
     put_padded(out, header.data, header.len, base);
     if (a->graph) put_padded(out, a->graph, strlen(a->graph), base);
+    if (a->sketch) put_padded(out, a->sketch, strlen(a->sketch), base);
     for (size_t i = 0; i < a->blob_count; i++)
         put_padded(out, a->blobs[i].data, a->blobs[i].size, base);
 

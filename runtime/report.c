@@ -61,6 +61,12 @@ void rt_verify_json(const Artifact *a, const RtVerifyReport *report, Str *out) {
     put_count(out, "passed", report->passed);
     put_count(out, "failed", report->failed);
     put_count(out, "skipped", report->skipped);
+    str_append(out, ",\"incomplete\":[");
+    for (size_t i = 0; i < report->missing_count; i++) {
+        str_append(out, i ? "," : "");
+        str_append_json(out, report->missing[i]);
+    }
+    str_append(out, "]");
     str_append(out, ",\"cases\":[");
     for (size_t i = 0; i < report->count; i++) {
         str_append(out, i ? ",\n" : "\n");
@@ -167,9 +173,11 @@ void rt_verify_text(const Artifact *a, const RtVerifyReport *report, bool verbos
         if (verbose || !is_ragged(v) || !is_fine(v)) put_verdict_line(out, v);
     }
     if (!verbose) put_ragged_line(out, report);
+    for (size_t i = 0; i < report->missing_count; i++)
+        str_printf(out, "%-14s %s\n", rt_status_name(RT_INCOMPLETE), report->missing[i]);
     str_printf(out, "%s for %s: %zu passed, %zu failed, %zu skipped\n", a->name, a->arch,
                report->passed, report->failed, report->skipped);
-    if (rt_failed(&report->error) && !report->failed)
+    if (rt_failed(&report->error) && !report->failed && !report->missing_count)
         str_printf(out, "%s: %s\n", rt_status_name(report->error.status), report->error.text);
 }
 

@@ -95,9 +95,11 @@ typedef struct {
     RtError error; /* why nothing could be verified, or the worst case's status */
     size_t count, passed, failed, skipped;
     RtVerdict *verdicts; /* arena */
+    size_t missing_count; /* branches on sizes of which a way was gone at no verified size, each a sentence with its place */
+    const char **missing; /* arena */
 } RtVerifyReport;
-/* Runs every fitting case and derived ragged sizes; a passing report has at least one passed case
- * and none failed. */
+/* Runs every fitting case and derived ragged sizes; a passing report has at least one passed case,
+ * none failed and no branch on sizes that was not taken: else it is INCOMPLETE. */
 RtVerifyReport rt_verify(const Artifact *a, const RtOptions *options, Arena *arena);
 
 /* ---- bench ---- */

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { PIECE_ELEMENTS = 8 << 20, MAX_TILES = 32, RAGGED_ELEMENTS = 1 << 20 };
+enum { PIECE_ELEMENTS = 8 << 20, RAGGED_ELEMENTS = 1 << 20 };
 
 const char *task_graph_name(const ArtifactParam *p) {
     return p->graph_name ? p->graph_name : p->name;
@@ -75,15 +75,6 @@ static void add_case(TaskPlan *plan, const char *name, const IrCase *c) {
         rt_copy(t->skip, sizeof t->skip, error ? error : "the sizes do not fit the operator");
 }
 
-static SizeList ragged_sizes(TaskPlan *plan) {
-    int64_t tiles[MAX_TILES];
-    SizeList none = {0};
-    const Sizes *base = plan->count ? plan->tasks[0].sizes : NULL;
-    if (!base) return none;
-    size_t count = task_tile_sizes(plan->a, base, tiles, MAX_TILES);
-    return samples_ragged_sizes(plan->arena, plan->graph, base, count, tiles, RAGGED_ELEMENTS);
-}
-
 RtError task_plan_create(TaskPlan *plan, Arena *arena, const Artifact *a, const RtOptions *options,
                          bool ragged) {
     *plan = (TaskPlan){.a = a, .options = options, .arena = arena};
@@ -99,7 +90,10 @@ RtError task_plan_create(TaskPlan *plan, Arena *arena, const Artifact *a, const 
     if (!plan->tasks[0].sizes && !m->case_count)
         return rt_error(RT_BAD_INPUT, "no case gives sizes: %.300s", plan->tasks[0].skip);
     if (!ragged || options->no_ragged || options->case_name) return rt_ok();
-    SizeList list = ragged_sizes(plan);
+    RT_TRY(task_read_sketch(plan));
+    int64_t most = RAGGED_ELEMENTS;
+    if (options->max_bytes / 4 < (uint64_t)most && options->max_bytes) most = (int64_t)(options->max_bytes / 4);
+    SizeList list = task_more_sizes(plan, most);
     Task *tasks = ARENA_ARRAY(arena, Task, plan->count + list.count + 1);
     memcpy(tasks, plan->tasks, plan->count * sizeof *tasks);
     plan->tasks = tasks;

@@ -22,6 +22,8 @@ typedef struct {
     const IrFunc *graph;
     size_t count;
     Task *tasks;
+    const IrModule *sketch; /* its tile functions; null: the artifact has none */
+    BranchMap *branches;    /* of them; null likewise */
 } TaskPlan;
 
 /* Parses the operator and lists the tasks. */
@@ -47,5 +49,12 @@ const char *task_graph_name(const ArtifactParam *p);
 /* Extents at which ragged sizes are taken (verify_sizes.c): integers among the constexprs, which are
  * the sketch's tile sizes, and those at which a kernel version's guard changes. */
 size_t task_tile_sizes(const Artifact *a, const Sizes *base, int64_t *tiles, size_t limit);
+/* Reads the sketch's tile functions, if the artifact has them. */
+RtError task_read_sketch(TaskPlan *plan);
+/* Sizes beside the cases: ragged ones, then those that the sketch's numbers suggest and that are drawn, then such as
+ * take branches on sizes that none of these takes. */
+SizeList task_more_sizes(TaskPlan *plan, int64_t max_elements);
+/* The ways, by site, that the sketch's branches go at the sizes of a task. */
+void task_walk_branches(const TaskPlan *plan, const Sizes *sizes, const IrCase *own, uint8_t *seen);
 
 #endif

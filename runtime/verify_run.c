@@ -268,7 +268,37 @@ static void print_sizes(const Task *task, char *out, size_t size) {
                              task->sizes->values[i].name, (long long)task->sizes->values[i].value);
 }
 
-static void count_verdicts(RtVerifyReport *report) {
+/* ---- Branches on sizes ---- */
+
+static const char *describe(Arena *arena, const Branch *b, uint8_t missing) {
+    const char *what = b->is_loop                   ? "the loop ran no iteration"
+                       : b->op->opcode == IR_IF     ? (missing & BRANCH_TRUE ? "the condition never held" : "the condition always held")
+                       : missing & BRANCH_TRUE      ? "the comparison never held"
+                                                    : "the comparison always held";
+    return arena_printf(arena, "%lld:%lld: %s at the sizes that were verified: a case of such sizes shows what the sketch does there",
+                        (long long)b->line, (long long)b->column, what);
+}
+
+/* What sizes decide in the sketch and was not seen. Of what --case or --no-ragged leave out nothing is said. */
+static void find_missing(const Runner *r, RtVerifyReport *report, Arena *arena) {
+    const TaskPlan *plan = &r->plan;
+    if (!plan->branches || !report->passed) return;
+    size_t sites = branches_count(plan->branches);
+    uint8_t *seen = ARENA_ARRAY(arena, uint8_t, sites + 1);
+    report->missing = ARENA_ARRAY(arena, const char *, sites + 1);
+    for (size_t i = 0; i < plan->count; i++)
+        if (report->verdicts[i].status == RT_OK) task_walk_branches(plan, plan->tasks[i].sizes, plan->tasks[i].own, seen);
+    int64_t line = 0;
+    for (size_t i = 0; i < sites; i++) {
+        uint8_t missing = branches_missing(plan->branches, i, seen);
+        const Branch *b = branches_site(plan->branches, i);
+        if (!missing || (b->line && b->line == line)) continue; /* a condition and its comparison are one place */
+        line = b->line;
+        report->missing[report->missing_count++] = describe(arena, b, missing);
+    }
+}
+
+static void count_verdicts(const Runner *r, RtVerifyReport *report, Arena *arena) {
     for (size_t i = 0; i < report->count; i++) {
         const RtVerdict *v = &report->verdicts[i];
         if (v->status == RT_OK)
@@ -281,6 +311,9 @@ static void count_verdicts(RtVerifyReport *report) {
             report->error = rt_error(v->status, "case %s: %.400s", v->name, v->text);
         }
     }
+    if (!rt_failed(&report->error)) find_missing(r, report, arena);
+    if (report->missing_count)
+        report->error = rt_error(RT_INCOMPLETE, "%.500s", report->missing[0]);
     if (!rt_failed(&report->error) && !report->passed)
         report->error = rt_error(RT_BAD_INPUT, "no case was run: %.400s",
                                  report->count ? report->verdicts[0].text : "there is none");
@@ -301,6 +334,6 @@ RtVerifyReport rt_verify(const Artifact *a, const RtOptions *options, Arena *are
     if (rt_failed(&report.error)) return report;
     report.count = r.plan.count;
     report.verdicts = verdicts;
-    count_verdicts(&report);
+    count_verdicts(&r, &report, arena);
     return report;
 }

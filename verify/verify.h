@@ -150,7 +150,7 @@ void eval_run_destroy(EvalRun *run);
 /* False when one of them hangs on an element outside of a tensor, read without pad(). */
 bool eval_run(EvalRun *run, unsigned output, size_t count, const int64_t *flat, EvalResult *result);
 
-/* ---- Samples and sizes (samples.c) ---- */
+/* ---- Samples (samples.c) and sizes (ragged.c) ---- */
 
 typedef struct {
     size_t count;
@@ -168,6 +168,46 @@ typedef struct {
  * all together. Sizes that break a constraint or need more than `max_elements` are left out. */
 SizeList samples_ragged_sizes(Arena *arena, const IrFunc *f, const Sizes *base, size_t tile_count,
                               const int64_t *tiles, int64_t max_elements);
+
+/* Whole numbers of a sketch's text. */
+enum { SIZE_LITERALS = 64 };
+typedef struct {
+    size_t count;
+    int64_t values[SIZE_LITERALS];
+} SizeLiterals;
+/* More sizes, none of `before`: the literals, their neighbours and multiples for each symbol, and sizes from the middle drawn by the
+ * seed. Bounded in number and, by the product of the symbols, in the reference's work. */
+SizeList samples_middle_sizes(Arena *arena, const IrFunc *f, const Sizes *base, const SizeList *before,
+                              const SizeLiterals *literals, int64_t max_elements, uint64_t seed);
+/* Any sizes within the same bounds, some of them those of one of `others`, near the literals and their multiples or not; null: these
+ * break a constraint. */
+const Sizes *samples_draw_sizes(Arena *arena, const IrFunc *f, const Sizes *base, const SizeList *others,
+                                const SizeLiterals *literals, int64_t max_elements, uint64_t *state);
+
+/* ---- Branches on sizes (branches.c) ---- */
+
+/* A comparison, `if` or loop of a sketch's tile IR. Its place stands in the function's attribute `places`, line and
+ * column for each in the order of the text; 0: not known. */
+typedef struct {
+    IrOp *op;
+    int64_t line, column;
+    bool is_loop;
+} Branch;
+enum { BRANCH_FALSE = 1, BRANCH_TRUE = 2 }; /* of a loop: no iteration, some */
+typedef struct BranchMap BranchMap;
+bool branch_is_site(const IrOp *op);
+/* Numbers the values of the module's tile functions (IrValue.storage, IrOp.mark), which nothing else may use. */
+BranchMap *branches_create(Arena *arena, const IrModule *m);
+size_t branches_count(const BranchMap *map);
+const Branch *branches_site(const BranchMap *map, size_t site);
+/* Adds to seen[site], for each site that only sizes decide, the ways it goes at these sizes of the sketch's symbols. Long loops are
+ * walked in part. */
+void branches_walk(BranchMap *map, const Sizes *sizes, uint8_t *seen);
+/* The ways that were not gone, less those that no sizes can lead to. */
+uint8_t branches_missing(const BranchMap *map, size_t site, const uint8_t *seen);
+
+/* Adds the whole numbers from 2 to 2^20 that the sketch's text holds, its tiles' extents too. */
+void branches_literals(const IrModule *m, SizeLiterals *list);
 
 /* ---- Comparison (compare.c) ---- */
 
