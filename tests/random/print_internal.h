@@ -55,6 +55,11 @@ typedef struct {
     unsigned stage[MAX_NODES];   /* how many loops over the folded axis come before */
     const char *tile[MAX_NODES]; /* the tile or text that holds the value here; null: not yet */
     bool inside[MAX_AXES];       /* the axis is being walked */
+    struct {
+        size_t begin;   /* where its text begins */
+        unsigned depth; /* of indentation */
+    } loops[MAX_AXES];  /* that are open, outermost first */
+    unsigned loop_count;
 } Sketch;
 
 void program_print_sketch(const RandomProgram *p, const char *name, Str *out);

@@ -77,6 +77,8 @@ void open_loop(Sketch *s, unsigned axis, bool parallel) {
     const Axis *a = &s->p->axes[axis];
     char v = loop_variable(axis);
     const char *extent = extent_text(s, axis);
+    s->loops[s->loop_count].begin = s->out->len;
+    s->loops[s->loop_count++].depth = s->depth;
     print_loop_hint(s, axis, parallel);
     if (a->walk == WALK_ONE)
         line(s, "for %c in range(%s):", v, extent);
@@ -90,6 +92,7 @@ void open_loop(Sketch *s, unsigned axis, bool parallel) {
 
 void close_loop(Sketch *s, unsigned axis) {
     s->depth--;
+    s->loop_count--;
     s->inside[axis] = false;
 }
 
@@ -151,11 +154,33 @@ static const char *alloc_hint(Sketch *s, uint32_t style) {
     return hints[(style >> 10) % COUNT_OF(hints)];
 }
 
+/* Writes a line above an open loop. */
+static void line_above(Sketch *s, unsigned loop, const char *text) {
+    size_t at = s->loops[loop].begin, before = s->out->len;
+    const char *behind = arena_strdup(s->arena, s->out->data + at);
+    unsigned depth = s->depth;
+    s->out->len = at;
+    s->depth = s->loops[loop].depth;
+    line(s, "%s", text);
+    str_append(s->out, behind);
+    s->depth = depth;
+    for (unsigned i = loop; i < s->loop_count; i++) s->loops[i].begin += s->out->len - before;
+}
+
+/* Each iteration gives the tile its value, so that it may be made above any of the loops around. */
 const char *declare(Sketch *s, const Node *n, Dtype dtype, const char *init) {
     const char *name = new_name(s);
-    line(s, "%s = alloc([%s]%s%s%s%s%s)", name, shape_text(s, &n->form),
-         dtype != DTYPE_NONE ? ", dtype=" : "", dtype != DTYPE_NONE ? dtype_name(dtype) : "",
-         init ? ", init=" : "", init ? init : "", alloc_hint(s, n->style));
+    bool above = s->loop_count && (n->style >> 14) % 3 == 1;
+    const char *with_init = init && !above ? arena_printf(s->arena, ", init=%s", init) : "";
+    const char *text = arena_printf(s->arena, "%s = alloc([%s]%s%s%s%s)", name, shape_text(s, &n->form),
+                                    dtype != DTYPE_NONE ? ", dtype=" : "", dtype != DTYPE_NONE ? dtype_name(dtype) : "",
+                                    with_init, alloc_hint(s, n->style));
+    if (!above) {
+        line(s, "%s", text);
+        return name;
+    }
+    line_above(s, (n->style >> 16) % s->loop_count, text);
+    if (init) line(s, "copy(%s, %s)", init, name);
     return name;
 }
 

@@ -140,6 +140,7 @@ void sketch_zero(Sketch *s, unsigned result) {
         }
     line(s, "z%u = alloc([%s], dtype=%s, init=0)", result, shape_text(s, &form), dtype_name(r->dtype));
     line(s, "store(z%u -> Y%u[%s])", result, result, slices_text(s, &form));
-    while (opened--) s->depth--;
+    s->depth -= opened;
+    s->loop_count -= opened;
     memset(s->inside, 0, sizeof s->inside);
 }
