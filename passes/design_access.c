@@ -250,9 +250,7 @@ DesignTile design_index_tile(Design *d, const Aff *e, Dtype dtype) {
 /* ---- Gathers ---- */
 
 static const char *base_name(Design *d, IrValue *tensor) {
-    for (unsigned i = 0; !tensor->def && i < d->f->param_count; i++)
-        if (d->f->body->args[i] == tensor) return d->f->params[i].name;
-    const char *name = design_staged_name(d, tensor);
+    const char *name = design_source(d, tensor, NULL);
     if (name) return name;
     return design_stage(d, tensor) ? design_staged_name(d, tensor) : "";
 }

@@ -636,9 +636,7 @@ static DesignTile joined(Design *d, IrOp *op, const Aff *const *index) {
         IrValue *v = op->operands[i];
         for (unsigned k = 0; k < rank; k++)
             inner[k] = k == axis ? aff_sub(c, index[k], begin) : index[k];
-        const char *name = design_staged_name(d, v);
-        for (unsigned k = 0; !v->def && k < d->f->param_count; k++)
-            if (d->f->body->args[k] == v) name = d->f->params[k].name;
+        const char *name = design_source(d, v, inner);
         if (!name && !design_stage(d, v)) break;
         if (!name) name = design_staged_name(d, v);
         DesignTile part = design_load(d, name, v->type, inner, &zero);
