@@ -17,18 +17,24 @@ bool sketchc_design_is_naive(size_t style) {
     return style < design_style_count() && design_style(style)->naive;
 }
 
+static IrFunc *graph_of(const IrModule *module) {
+    IrFunc *graph = module->first;
+    while (graph && graph->level != IR_LEVEL_GRAPH) graph = graph->next;
+    return graph;
+}
+
 /* The operator's block, then the sketch; false where the style does not fit. */
-static bool design_text(sketchc_unit *unit, IrModule *module, const sketchc_options *options, size_t style, Str *out) {
+static bool design_text(sketchc_unit *unit, IrModule *module, const sketchc_options *options, size_t style, bool copies,
+                        Str *out) {
     const Block *op = unit->file->op;
     const SourceFile *source = source_file(unit->sources, op->span.file);
     const char *error = NULL;
-    IrFunc *graph = module->first;
-    while (graph && graph->level != IR_LEVEL_GRAPH) graph = graph->next;
+    DesignOptions own = {.vectors = options->target && strcmp(options->target, "openmp") == 0, .copies = copies};
+    IrFunc *graph = graph_of(module);
     if (!graph) return false;
     str_append_n(out, source->text + op->span.begin, op->span.end - op->span.begin);
     str_append(out, "\n\n");
-    bool vectors = options->target && strcmp(options->target, "openmp") == 0;
-    if (design_sketch(unit->arena, graph, design_style(style), vectors, out, &error)) return true;
+    if (design_sketch(unit->arena, graph, design_style(style), &own, out, &error)) return true;
     diag_report(&unit->diags, DIAG_no_design, op->name_span, op->name, design_style(style)->name,
                 error);
     return false;
@@ -41,43 +47,6 @@ static char *formatted(const sketchc_unit *unit, const Str *text, size_t *size) 
     sketchc_unit_destroy(own);
     return result;
 }
-
-static void design_into(sketchc_unit *unit, const sketchc_options *options, size_t style,
-                        Str *out) {
-    if (!api_check(unit, options)) return;
-    if (!unit->file->op) {
-        diag_report(&unit->diags, DIAG_no_sketch, SPAN_NONE);
-        return;
-    }
-    IrModule *module = api_build(unit);
-    if (module) design_text(unit, module, options, style, out);
-}
-
-sketchc_status sketchc_design(sketchc_unit *unit, const sketchc_options *options, size_t style,
-                              char **text, size_t *size) {
-    static const sketchc_options none = {.size = sizeof none};
-    Str out;
-    *text = NULL;
-    *size = 0;
-    if (style >= design_style_count()) return SKETCHC_USAGE_ERROR;
-    if (!api_begin(unit)) return SKETCHC_BUG;
-    jmp_buf oom;
-    if (setjmp(oom)) return SKETCHC_BUG;
-    arena_set_oom_target(unit->arena, &oom);
-    str_init(&out);
-    design_into(unit, options ? options : &none, style, &out);
-    arena_set_oom_target(unit->arena, NULL);
-    sketchc_status status = api_status(unit);
-    if (status == SKETCHC_OK) *text = formatted(unit, &out, size);
-    if (status == SKETCHC_OK && !*text) {
-        *text = api_string(&out); /* what does not parse is shown as it is */
-        *size = out.len;
-    }
-    str_release(&out);
-    return status;
-}
-
-/* ---- A file without a sketch ---- */
 
 /* Does the text lower to kernels for the target? */
 static bool lowers(const sketchc_unit *unit, const sketchc_options *options, const char *text,
@@ -94,6 +63,57 @@ static bool lowers(const sketchc_unit *unit, const sketchc_options *options, con
     sketchc_unit_destroy(tried);
     return ok;
 }
+
+/* Where tensors are updated in place and that does not lower, what they hold is copied first, if that does. */
+static void design_into(sketchc_unit *unit, IrModule *module, const sketchc_options *options, size_t style, Str *out) {
+    IrFunc *graph = graph_of(module);
+    if (!design_text(unit, module, options, style, false, out)) return;
+    if (!design_updates(unit->arena, graph) || lowers(unit, options, out->data, out->len)) return;
+    Str copies;
+    str_init(&copies);
+    if (design_text(unit, module, options, style, true, &copies) && lowers(unit, options, copies.data, copies.len)) {
+        str_release(out);
+        str_init(out);
+        str_append_n(out, copies.data, copies.len);
+    }
+    str_release(&copies);
+}
+
+static void check_and_design(sketchc_unit *unit, const sketchc_options *options, size_t style, Str *out) {
+    if (!api_check(unit, options)) return;
+    if (!unit->file->op) {
+        diag_report(&unit->diags, DIAG_no_sketch, SPAN_NONE);
+        return;
+    }
+    IrModule *module = api_build(unit);
+    if (module) design_into(unit, module, options, style, out);
+}
+
+sketchc_status sketchc_design(sketchc_unit *unit, const sketchc_options *options, size_t style,
+                              char **text, size_t *size) {
+    static const sketchc_options none = {.size = sizeof none};
+    Str out;
+    *text = NULL;
+    *size = 0;
+    if (style >= design_style_count()) return SKETCHC_USAGE_ERROR;
+    if (!api_begin(unit)) return SKETCHC_BUG;
+    jmp_buf oom;
+    if (setjmp(oom)) return SKETCHC_BUG;
+    arena_set_oom_target(unit->arena, &oom);
+    str_init(&out);
+    check_and_design(unit, options ? options : &none, style, &out);
+    arena_set_oom_target(unit->arena, NULL);
+    sketchc_status status = api_status(unit);
+    if (status == SKETCHC_OK) *text = formatted(unit, &out, size);
+    if (status == SKETCHC_OK && !*text) {
+        *text = api_string(&out); /* what does not parse is shown as it is */
+        *size = out.len;
+    }
+    str_release(&out);
+    return status;
+}
+
+/* ---- A file without a sketch ---- */
 
 /* What is tried first: blocks for products, rows for the rest; naive ones at the end. */
 static size_t first_style(const IrModule *module) {
@@ -125,7 +145,8 @@ static bool design_named(sketchc_unit *unit, const sketchc_options *options, IrM
     }
     Str out;
     str_init(&out);
-    char *text = design_text(unit, module, options, style, &out) ? formatted(unit, &out, &size) : NULL;
+    design_into(unit, module, options, style, &out);
+    char *text = unit->diags.error_count ? NULL : formatted(unit, &out, &size);
     bool made = text && take(unit, text, size);
     sketchc_free(text);
     str_release(&out);

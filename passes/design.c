@@ -355,10 +355,10 @@ static void print_tensor(Design *d, const char *name, const IrType *t, unsigned 
     str_printf(out, "]: %s", dtype_name(t->dtype));
 }
 
-/* Is it a parameter that is read? */
-static IrValue *read_param(const IrFunc *f, const char *name) {
+/* The tensor parameter of this name, if it is read. */
+static IrValue *read_param(const IrFunc *f, const bool *live, const char *name) {
     for (unsigned i = 0; i < f->param_count; i++)
-        if (f->params[i].kind == IR_PARAM_TENSOR && f->body->args[i]->uses && strcmp(f->params[i].name, name) == 0)
+        if (f->params[i].kind == IR_PARAM_TENSOR && live[i] && strcmp(f->params[i].name, name) == 0)
             return f->body->args[i];
     return NULL;
 }
@@ -369,10 +369,10 @@ static void print_head(Design *d, Str *out) {
     unsigned tensors = 0, scalars = 0;
     print_symbols(d, out);
     for (unsigned i = 0; i < f->param_count; i++)
-        if (f->params[i].kind == IR_PARAM_TENSOR && f->body->args[i]->uses)
+        if (f->params[i].kind == IR_PARAM_TENSOR && d->live[i])
             print_tensor(d, f->params[i].name, f->body->args[i]->type, &tensors, out);
     for (size_t i = 0; i < names->count; i++)
-        if (!read_param(f, names->strs[i]))
+        if (!read_param(f, d->live, names->strs[i]))
             print_tensor(d, names->strs[i], f->body->last->operands[i]->type, &tensors, out);
     if (tensors) str_append(out, ";\n");
     for (unsigned i = 0; i < f->param_count; i++)
@@ -420,7 +420,7 @@ static size_t group_results(const Design *d, uint64_t apart, DesignResults *nest
 static void keep_tensors(Design *d, uint64_t kept) {
     const IrAttr *names = ir_attr(d->f->body->last, "names");
     for (size_t i = 0; i < names->count && !d->error; i++)
-        if (kept >> i & 1) design_stage(d, read_param(d->f, names->strs[i]));
+        if (kept >> i & 1) design_stage(d, read_param(d->f, d->live, names->strs[i]));
 }
 
 static void write_results(Design *d, const DesignResults *nests, size_t count) {
@@ -434,11 +434,8 @@ static void write_results(Design *d, const DesignResults *nests, size_t count) {
 
 /* The nests and their views; true when the remedy grew, so that all has to be written again. */
 static bool write_all(Design *d, DesignRemedy *remedy) {
-    const IrAttr *names = ir_attr(d->f->body->last, "names");
-    DesignResults *nests = ARENA_ARRAY(d->arena, DesignResults, names->count + 1);
+    DesignResults *nests = ARENA_ARRAY(d->arena, DesignResults, d->f->body->last->operand_count + 1);
     size_t count = group_results(d, remedy->apart, nests);
-    for (size_t i = 0; i < names->count; i++)
-        if (read_param(d->f, names->strs[i])) d->inout |= (uint64_t)1 << i;
     design_order_init(d);
     keep_tensors(d, remedy->kept);
     if (!d->error && d->style->staged) stage_products(d);
@@ -446,11 +443,24 @@ static bool write_all(Design *d, DesignRemedy *remedy) {
     return design_remedy(d, nests, count, remedy);
 }
 
-bool design_sketch(Arena *arena, IrFunc *f, const DesignStyle *style, bool vectors, Str *out,
+static uint64_t updated(const IrFunc *f, const bool *live) {
+    const IrAttr *names = ir_attr(f->body->last, "names");
+    uint64_t found = 0;
+    for (size_t i = 0; names && i < names->count; i++)
+        if (read_param(f, live, names->strs[i])) found |= (uint64_t)1 << i;
+    return found;
+}
+
+bool design_updates(Arena *arena, const IrFunc *f) {
+    return updated(f, design_live_params(arena, f)) != 0;
+}
+
+bool design_sketch(Arena *arena, IrFunc *f, const DesignStyle *style, const DesignOptions *options, Str *out,
                    const char **error) {
     Str views, nests;
     Design d;
-    DesignRemedy remedy = {0};
+    const bool *live = design_live_params(arena, f);
+    DesignRemedy remedy = {.kept = options->copies ? updated(f, live) : 0};
     bool again = true;
     str_init(&views);
     str_init(&nests);
@@ -463,7 +473,9 @@ bool design_sketch(Arena *arena, IrFunc *f, const DesignStyle *style, bool vecto
                      .module = f->module,
                      .f = f,
                      .style = style,
-                     .vectors = vectors && !style->naive,
+                     .vectors = options->vectors && !style->naive,
+                     .live = live,
+                     .inout = updated(f, live),
                      .views = &views,
                      .all_views = &views,
                      .nests = &nests};

@@ -65,7 +65,9 @@ static Access access_of(Design *d, const Aff *e) {
     const Aff *step = aff_sub(c, at_value(d, e, a.axis, 1), a.rest);
     const Aff *line =
         aff_is_const(step, &a.step) ? aff_add(c, aff_mul(c, step, a.axis->var), a.rest) : NULL;
-    a.plain = line == e && a.step >= 1;
+    int64_t begin = 0; /* a slice does not begin before 0 */
+    bool before = a.axis->walk == WALK_WHOLE && aff_is_const(a.rest, &begin) && begin < 0;
+    a.plain = line == e && a.step >= 1 && !before;
     return a;
 }
 

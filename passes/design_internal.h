@@ -101,6 +101,7 @@ typedef struct {
     uint64_t late, moved;      /* clashes: a tensor is read behind its end; a nest reads other elements than it stores */
     uint64_t *made_of;         /* by an operation's mark: the `inout` tensors whose first values it is made of */
     uint32_t op_count;
+    const bool *live;          /* by parameter: the results are made of it */
 } Design;
 
 bool design_fail(Design *d, const char *what); /* false */
@@ -144,6 +145,8 @@ bool design_stage(Design *d, IrValue *v);
 const char *design_staged_name(const Design *d, const IrValue *v);
 
 /* design_order.c */
+/* Which parameters the results are made of. */
+bool *design_live_params(Arena *arena, const IrFunc *f);
 void design_order_init(Design *d);
 /* The workspace or stored result that a value is to be read from; null: it is to be made. */
 const char *design_home(const Design *d, const IrValue *v);

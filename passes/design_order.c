@@ -40,8 +40,7 @@ static uint64_t operands_made_of(const Design *d, const IrOp *op, const IrOp *to
         if (!v->def || top_of(v->def) != top) mask |= made_of(d, v);
     }
     for (unsigned r = 0; r < op->region_count; r++)
-        for (const IrOp *inner = op->regions[r]->first; inner; inner = inner->next)
-            mask |= operands_made_of(d, inner, top);
+        for (const IrOp *inner = op->regions[r]->first; inner; inner = inner->next) mask |= operands_made_of(d, inner, top);
     return mask;
 }
 
@@ -91,6 +90,18 @@ const char *design_source(Design *d, const IrValue *v, const Aff *const *index) 
     return NULL;
 }
 
+/* ---- What the results are made of ---- */
+
+static void find_reads(const IrFunc *f, const IrOp *op, bool *wanted, bool *live) {
+    for (unsigned i = 0; i < op->operand_count; i++) {
+        const IrValue *v = op->operands[i];
+        if (v->def) wanted[top_of(v->def)->mark] = true;
+        for (unsigned k = 0; !v->def && k < f->param_count; k++) live[k] |= f->body->args[k] == v;
+    }
+    for (unsigned r = 0; r < op->region_count; r++)
+        for (const IrOp *inner = op->regions[r]->first; inner; inner = inner->next) find_reads(f, inner, wanted, live);
+}
+
 /* ---- The order of nests ---- */
 
 typedef struct {
@@ -105,14 +116,28 @@ static void want(Search *s, const IrValue *v) {
         return;
     }
     if (design_staged_name(s->d, v) || stored_as(s->d, v, s->stored)) return;
-    if (v->def) s->wanted[v->def->mark] = true;
-    else s->found |= made_of(s->d, v);
+    if (v->def)
+        s->wanted[v->def->mark] = true;
+    else
+        s->found |= made_of(s->d, v);
 }
 
 static void want_operands(Search *s, const IrOp *op) {
     for (unsigned i = 0; i < op->operand_count; i++) want(s, op->operands[i]);
     for (unsigned r = 0; r < op->region_count; r++)
         for (const IrOp *inner = op->regions[r]->first; inner; inner = inner->next) want_operands(s, inner);
+}
+
+bool *design_live_params(Arena *arena, const IrFunc *f) {
+    const IrBlock *body = f->body;
+    bool *live = ARENA_ARRAY(arena, bool, f->param_count + 1);
+    uint32_t count = 0;
+    for (IrOp *op = body->first; op; op = op->next) op->mark = count++;
+    bool *wanted = ARENA_ARRAY(arena, bool, count + 1);
+    wanted[body->last->mark] = true;
+    for (const IrOp *op = body->last; op; op = op->prev)
+        if (wanted[op->mark]) find_reads(f, op, wanted, live);
+    return live;
 }
 
 /* Tensors whose first values the results need when the others in `stored` have been stored. */
@@ -132,8 +157,7 @@ size_t design_next_nest(const Design *d, const DesignResults *nests, size_t coun
         if (d->stored & nests[i].bits) continue;
         if (first == SIZE_MAX) first = i;
         for (size_t k = 0; k < count && ends && !waits; k++)
-            if (k != i && !(d->stored & nests[k].bits))
-                waits = needs(d, &nests[k], d->stored | nests[i].bits) & ends;
+            if (k != i && !(d->stored & nests[k].bits)) waits = needs(d, &nests[k], d->stored | nests[i].bits) & ends;
         if (!waits) return i;
     }
     return first;
@@ -143,8 +167,10 @@ bool design_remedy(Design *d, const DesignResults *nests, size_t count, DesignRe
     uint64_t kept = d->late;
     for (size_t i = 0; i < count; i++) {
         uint64_t moved = nests[i].bits & d->moved;
-        if (nests[i].count > 1) remedy->apart |= moved;
-        else kept |= moved;
+        if (nests[i].count > 1)
+            remedy->apart |= moved;
+        else
+            kept |= moved;
     }
     remedy->kept |= kept;
     return d->late || d->moved;
