@@ -255,6 +255,7 @@ static bool write_nest(Design *d, const DesignResults *r) {
     d->late |= done.late;
     d->moved |= done.moved;
     d->error = done.error;
+    d->error_at = done.error_at;
     return !d->error;
 }
 
@@ -456,7 +457,7 @@ bool design_updates(Arena *arena, const IrFunc *f) {
 }
 
 bool design_sketch(Arena *arena, IrFunc *f, const DesignStyle *style, const DesignOptions *options, Str *out,
-                   const char **error) {
+                   DesignError *error) {
     Str views, nests;
     Design d;
     const bool *live = design_live_params(arena, f);
@@ -491,6 +492,6 @@ bool design_sketch(Arena *arena, IrFunc *f, const DesignStyle *style, const Desi
     }
     str_release(&views);
     str_release(&nests);
-    *error = d.error;
+    *error = (DesignError){d.error, d.error_at};
     return !d.error;
 }

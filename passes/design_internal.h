@@ -85,6 +85,7 @@ typedef struct {
     bool in_product;           /* what is read is a factor: outside of it zeros do no harm */
     bool ahead;                /* a loop brings the factors of products ahead */
     const char *error;
+    Span at, error_at;         /* of the operation at work; where the error is */
     unsigned axis_count;
     DesignAxis *axes[DESIGN_AXES];
     unsigned outer_count;      /* axes of the output come first */

@@ -8,7 +8,9 @@
 /* ---- Text ---- */
 
 bool design_fail(Design *d, const char *what) {
-    if (!d->error) d->error = what;
+    if (d->error) return false;
+    d->error = what;
+    d->error_at = d->at;
     return false;
 }
 
@@ -361,7 +363,10 @@ DesignTile design_value(Design *d, IrValue *v, const Aff *const *index) {
     }
     DesignKnown k = {.value = v, .count = n};
     memcpy(k.index, key, n * sizeof *key);
+    Span around = d->at;
+    if (v->def) d->at = v->def->span;
     k.tile = compute(d, v, index);
+    d->at = around;
     if (d->error) return (DesignTile){0};
     VEC_PUSH(d->arena, &d->known, k);
     return k.tile;
