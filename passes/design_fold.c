@@ -162,10 +162,11 @@ static DesignTile probe(Design *d, Body body, void *context) {
     DesignTile t = body(d, context);
     str_release(&text);
     d->body = before.body;
-    d->names = before.names;
-    d->view_count = before.view_count;
     d->known.len = before.known.len;
     d->axis_count = before.axis_count;
+    if (d->staged.len != before.staged.len) return t; /* a nest inside took numbers, and stays */
+    d->names = before.names;
+    d->view_count = before.view_count;
     d->constexprs.len = before.constexprs.len;
     d->views->len = views;
     d->views->data[views] = '\0';
