@@ -48,9 +48,9 @@ KINDS = {
     "optimiser": ("P[N], G[N], A[N], B[N]",
                   "A = 0.9 * A + 0.1 * G\nB = 0.99 * B + 0.01 * G * G\nP = P - 0.01 * A / (sqrt(B * B) + 1)"),
     "view_inside_product": ("B[M, N], C[M, N], P[N, N], A[M, N], R[N, N]",
-                            "P[i, j] = P[i, j] + P[N - 1 - i, j] + 0.2 * sum(k in 0:N, P[i, k] * R[k, j])\\n"
-                            "A[i, j] = B[M - 1 - i, j] + C[i, j] + 0.2 * sum(k in 0:N, pad(C, 0)[i + 2, k] * pad(P, 0)[k, j + 1])\\n"
-                            "P = abs(P)\\nC = A"),
+                            "P[i, j] = P[i, j] + P[N - 1 - i, j] + 0.2 * sum(k in 0:N, P[i, k] * R[k, j])\n"
+                            "A[i, j] = B[M - 1 - i, j] + C[i, j] + 0.2 * sum(k in 0:N, pad(C, 0)[i + 2, k] * pad(P, 0)[k, j + 1])\n"
+                            "P = abs(P)\nC = A"),
     "number": ("S[], X[N]", "X = X * S\nS = S + sum(X)"),
     "each_of_two": ("A[N], B[M]", "T = sum(A)\nA = A + sum(B)\nB = B + T"),
 }
