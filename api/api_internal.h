@@ -11,6 +11,14 @@
 #include "sketchc.h"
 #include "target.h"
 
+/* Why a way to design a sketch fails: one for each place and text. */
+typedef struct DesignReason {
+    Span at;
+    const char *what, *first; /* the first style */
+    unsigned styles;          /* how many it stops */
+    struct DesignReason *next;
+} DesignReason;
+
 struct sketchc_unit {
     Arena *source_arena; /* lives as long as the unit */
     const char *path, *text;
@@ -21,6 +29,7 @@ struct sketchc_unit {
     File *file;
     const char *designed; /* stands for the text where it has no sketch; null: not made */
     size_t designed_size;
+    DesignReason *reasons; /* why there is none; of the last call */
     Str dump, times;
     PassReport report; /* of the last lowering; holds its reproducer */
     IrPlaces *places;  /* where the last IR that was printed has its ops; null: not wanted */
@@ -50,6 +59,8 @@ typedef struct {
 /* Parses and checks into the unit's fresh arena. */
 bool api_check(sketchc_unit *unit, const sketchc_options *options);
 /* Makes unit->designed for an operator that has no sketch; false when no style fits. */
+/* What was tried in vain, as notes of the error. */
+void api_report_reasons(sketchc_unit *unit, Diag *diag);
 bool api_design_missing(sketchc_unit *unit, const sketchc_options *options, IrModule *module);
 /* The module as the front end built it; null with errors. */
 IrModule *api_build(sketchc_unit *unit);

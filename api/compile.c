@@ -220,6 +220,7 @@ static const IrFunc *tile_function(const IrModule *m) {
 void api_report_no_sketch(sketchc_unit *unit) {
     const Block *op = unit->file ? unit->file->op : NULL;
     Diag *d = diag_report(&unit->diags, DIAG_no_sketch, op ? op->name_span : SPAN_NONE);
+    if (op) api_report_reasons(unit, d);
     if (op)
         diag_note(&unit->diags, d, SPAN_NONE,
                   "add `sketch %s_tiled implements %s { ... }`, which says how", op->name,

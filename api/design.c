@@ -17,20 +17,26 @@ bool sketchc_design_is_naive(size_t style) {
     return style < design_style_count() && design_style(style)->naive;
 }
 
-/* The operator's block, then the sketch; false where the style does not fit. */
-static bool design_text(sketchc_unit *unit, IrModule *module, const sketchc_options *options, size_t style, Str *out) {
-    const Block *op = unit->file->op;
-    const SourceFile *source = source_file(unit->sources, op->span.file);
-    const char *error = NULL;
+static IrFunc *graph_of(const IrModule *module) {
     IrFunc *graph = module->first;
     while (graph && graph->level != IR_LEVEL_GRAPH) graph = graph->next;
+    return graph;
+}
+
+/* The operator's block, then the sketch; false where the style does not fit. */
+static bool design_text(sketchc_unit *unit, IrModule *module, const sketchc_options *options, size_t style, bool copies,
+                        Str *out) {
+    const Block *op = unit->file->op;
+    const SourceFile *source = source_file(unit->sources, op->span.file);
+    DesignError error = {0};
+    DesignOptions own = {.vectors = options->target && strcmp(options->target, "openmp") == 0, .copies = copies};
+    IrFunc *graph = graph_of(module);
     if (!graph) return false;
     str_append_n(out, source->text + op->span.begin, op->span.end - op->span.begin);
     str_append(out, "\n\n");
-    bool vectors = options->target && strcmp(options->target, "openmp") == 0;
-    if (design_sketch(unit->arena, graph, design_style(style), vectors, out, &error)) return true;
-    diag_report(&unit->diags, DIAG_no_design, op->name_span, op->name, design_style(style)->name,
-                error);
+    if (design_sketch(unit->arena, graph, design_style(style), &own, out, &error)) return true;
+    Span at = error.at.end ? error.at : op->name_span;
+    diag_report(&unit->diags, DIAG_no_design, at, op->name, design_style(style)->name, error.what);
     return false;
 }
 
@@ -42,15 +48,112 @@ static char *formatted(const sketchc_unit *unit, const Str *text, size_t *size) 
     return result;
 }
 
-static void design_into(sketchc_unit *unit, const sketchc_options *options, size_t style,
-                        Str *out) {
+/* ---- Why there is none ---- */
+
+static const Diag *first_error(const sketchc_unit *unit) {
+    const Diag *d = unit->diags.first;
+    while (d && d->severity != SEVERITY_ERROR) d = d->next;
+    return d;
+}
+
+/* The last equation that gives the tensor a value. */
+static const Stmt *equation_of(const Block *op, const char *name, size_t length) {
+    const Stmt *found = NULL;
+    for (size_t i = 0; i < op->body.count; i++) {
+        const Stmt *s = op->body.data[i];
+        for (size_t k = 0; s->action == ACTION_EQUATION && k < s->target_count; k++)
+            if (s->targets[k]->kind == DECL_TENSOR && strlen(s->targets[k]->name) == length &&
+                memcmp(s->targets[k]->name, name, length) == 0)
+                found = s;
+    }
+    return found;
+}
+
+/* Whose nest is it? The first store to a result behind the place tells. */
+static Span equation_behind(const Block *op, const char *text) {
+    for (const char *at = strstr(text, " -> "); at; at = strstr(at, " -> ")) {
+        at += 4;
+        const Stmt *s = equation_of(op, at, strcspn(at, "[) \n"));
+        if (s) return s->span;
+    }
+    return SPAN_NONE;
+}
+
+/* What the error says, once for all styles that it stops. */
+static void add_reason(sketchc_unit *unit, size_t style, Span at, const char *what) {
+    DesignReason **end = &unit->reasons;
+    while (*end && (strcmp((*end)->what, what) != 0 || (*end)->at.begin != at.begin)) end = &(*end)->next;
+    if (!*end) {
+        *end = ARENA_NEW(unit->arena, DesignReason);
+        **end = (DesignReason){.at = at, .what = what, .first = design_style(style)->name};
+    }
+    (*end)->styles++;
+}
+
+/* `tried` compiled a text that was designed for the operator of `unit`, or designed it. */
+static void add_reason_of(sketchc_unit *unit, const sketchc_unit *tried, size_t style, bool designed) {
+    const Diag *d = first_error(tried);
+    if (!d) return;
+    const Block *op = unit->file->op;
+    const SourceFile *source = d->span.end && designed ? source_file(tried->sources, d->span.file) : NULL;
+    Span at = source ? equation_behind(op, source->text + d->span.begin) : designed ? SPAN_NONE : d->span;
+    const char *code = diag_code(d->id);
+    at.file = at.end ? op->span.file : 0; /* the same text, of another unit */
+    const char *what = d->id == DIAG_no_design ? strstr(d->text, ": ") : NULL;
+    bool of_style = what && at.begin == op->name_span.begin; /* it does not suit any such operator */
+    if (what) what = arena_strdup(unit->arena, what + 2);
+    if (!of_style) add_reason(unit, style, at, what ? what : arena_printf(unit->arena, "%s (%s)", d->text, code));
+}
+
+void api_report_reasons(sketchc_unit *unit, Diag *diag) {
+    const Block *op = unit->file->op;
+    for (const DesignReason *r = unit->reasons; r; r = r->next) {
+        const char *others = r->styles > 1 ? arena_printf(unit->arena, " and %u others", r->styles - 1) : "";
+        diag_note(&unit->diags, diag, r->at.end ? r->at : op->name_span, "the style %s%s: %s", r->first, others, r->what);
+    }
+}
+
+/* ---- Lowering ---- */
+
+/* Does the text lower to kernels for the target? */
+static bool lowers(sketchc_unit *unit, const sketchc_options *options, size_t style, const char *text, size_t size) {
+    sketchc_options own = *options;
+    char *data = NULL;
+    size_t length;
+    own.passes = own.print_ir_after = own.stop_after = NULL;
+    own.on_reproducer = NULL;
+    own.sketch = NULL;
+    sketchc_unit *tried = sketchc_unit_create(unit->path, text, size);
+    bool ok = tried && sketchc_emit(tried, &own, "kernel", &data, &length) == SKETCHC_OK;
+    sketchc_free(data);
+    if (tried && !ok && unit->file) add_reason_of(unit, tried, style, true);
+    sketchc_unit_destroy(tried);
+    return ok;
+}
+
+/* Where tensors are updated in place and that does not lower, what they hold is copied first, if that does. */
+static void design_into(sketchc_unit *unit, IrModule *module, const sketchc_options *options, size_t style, Str *out) {
+    IrFunc *graph = graph_of(module);
+    if (!design_text(unit, module, options, style, false, out)) return;
+    if (!design_updates(unit->arena, graph) || lowers(unit, options, style, out->data, out->len)) return;
+    Str copies;
+    str_init(&copies);
+    if (design_text(unit, module, options, style, true, &copies) && lowers(unit, options, style, copies.data, copies.len)) {
+        str_release(out);
+        str_init(out);
+        str_append_n(out, copies.data, copies.len);
+    }
+    str_release(&copies);
+}
+
+static void check_and_design(sketchc_unit *unit, const sketchc_options *options, size_t style, Str *out) {
     if (!api_check(unit, options)) return;
     if (!unit->file->op) {
         diag_report(&unit->diags, DIAG_no_sketch, SPAN_NONE);
         return;
     }
     IrModule *module = api_build(unit);
-    if (module) design_text(unit, module, options, style, out);
+    if (module) design_into(unit, module, options, style, out);
 }
 
 sketchc_status sketchc_design(sketchc_unit *unit, const sketchc_options *options, size_t style,
@@ -65,7 +168,7 @@ sketchc_status sketchc_design(sketchc_unit *unit, const sketchc_options *options
     if (setjmp(oom)) return SKETCHC_BUG;
     arena_set_oom_target(unit->arena, &oom);
     str_init(&out);
-    design_into(unit, options ? options : &none, style, &out);
+    check_and_design(unit, options ? options : &none, style, &out);
     arena_set_oom_target(unit->arena, NULL);
     sketchc_status status = api_status(unit);
     if (status == SKETCHC_OK) *text = formatted(unit, &out, size);
@@ -78,22 +181,6 @@ sketchc_status sketchc_design(sketchc_unit *unit, const sketchc_options *options
 }
 
 /* ---- A file without a sketch ---- */
-
-/* Does the text lower to kernels for the target? */
-static bool lowers(const sketchc_unit *unit, const sketchc_options *options, const char *text,
-                   size_t size) {
-    sketchc_options own = *options;
-    char *data = NULL;
-    size_t length;
-    own.passes = own.print_ir_after = own.stop_after = NULL;
-    own.on_reproducer = NULL;
-    own.sketch = NULL;
-    sketchc_unit *tried = sketchc_unit_create(unit->path, text, size);
-    bool ok = tried && sketchc_emit(tried, &own, "kernel", &data, &length) == SKETCHC_OK;
-    sketchc_free(data);
-    sketchc_unit_destroy(tried);
-    return ok;
-}
 
 /* What is tried first: blocks for products, rows for the rest; naive ones at the end. */
 static size_t first_style(const IrModule *module) {
@@ -125,7 +212,8 @@ static bool design_named(sketchc_unit *unit, const sketchc_options *options, IrM
     }
     Str out;
     str_init(&out);
-    char *text = design_text(unit, module, options, style, &out) ? formatted(unit, &out, &size) : NULL;
+    design_into(unit, module, options, style, &out);
+    char *text = unit->diags.error_count ? NULL : formatted(unit, &out, &size);
     bool made = text && take(unit, text, size);
     sketchc_free(text);
     str_release(&out);
@@ -141,8 +229,9 @@ bool api_design_missing(sketchc_unit *unit, const sketchc_options *options, IrMo
             if (kind != turn) continue;
             sketchc_unit *own = sketchc_unit_create(unit->path, unit->text, unit->size);
             char *text = NULL;
-            bool made = own && sketchc_design(own, options, i, &text, &size) == SKETCHC_OK &&
-                        lowers(unit, options, text, size) && take(unit, text, size);
+            bool drawn = own && sketchc_design(own, options, i, &text, &size) == SKETCHC_OK;
+            if (own && !drawn) add_reason_of(unit, own, i, false);
+            bool made = drawn && lowers(unit, options, i, text, size) && take(unit, text, size);
             sketchc_free(text);
             sketchc_unit_destroy(own);
             if (made) return true;

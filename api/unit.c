@@ -70,6 +70,7 @@ bool api_begin(sketchc_unit *unit) {
     diag_list_init(&unit->diags, unit->arena, unit->sources);
     unit->file = NULL;
     unit->designed = NULL;
+    unit->reasons = NULL;
     clear(&unit->dump);
     clear(&unit->times);
     pass_report_release(&unit->report);

@@ -359,9 +359,23 @@ static void report_reassigned(Sema *s, const Expr *target, const Decl *d) {
     Diag *diag = diag_report(s->diags, DIAG_reassigned, target->span, d->name);
     diag_note(s->diags, diag, d->span,
               is_local ? "`%s` gets its value here" : "`%s` is declared here", d->name);
+    if (d->kind == DECL_TENSOR && (d->direction == DIR_OUT || d->direction == DIR_INOUT))
+        diag_note(s->diags, diag, SPAN_NONE, "nothing reads what the equation before gives it");
     if (is_local)
         diag_note(s->diags, diag, SPAN_NONE,
                   "a value that changes is a tile of rank 0: %s = alloc([])", d->name);
+}
+
+/* Whether an equation may say what the tensor holds: the first one, and those behind one whose result is read. */
+static bool may_define(const Decl *d) {
+    return d && d->kind == DECL_TENSOR && (d->direction == DIR_NONE || d->used);
+}
+
+/* From here on only what reads the new value counts as a use. */
+static void note_defined(Decl *d) {
+    if (d->kind != DECL_TENSOR) return;
+    if (d->direction == DIR_NONE) d->direction = d->used ? DIR_INOUT : DIR_OUT;
+    d->used = false;
 }
 
 static Decl *make_local(Sema *s, const Expr *target, Expr *value) {
@@ -451,7 +465,7 @@ static void assign_results(Sema *s, Stmt *stmt, DeclKind kind) {
     for (size_t i = 0; i < count; i++) {
         Expr *target = stmt->u.assign.targets[i];
         Decl *d = target->kind == EXPR_NAME ? sema_find(s, target->u.name.name) : NULL;
-        bool output = d && d->kind == DECL_TENSOR && kind == DECL_VALUE && d->direction == DIR_NONE;
+        bool output = kind == DECL_VALUE && may_define(d);
         Type t = result_type(call, i);
         if (target->kind != EXPR_NAME || (output && !sema_same_shape(s, &t, &d->type))) {
             sema_error(s, DIAG_bad_target, target->span, "a result of `topk` needs a name for %s",
@@ -463,7 +477,7 @@ static void assign_results(Sema *s, Stmt *stmt, DeclKind kind) {
             return;
         }
         if (output) {
-            d->direction = DIR_OUT;
+            note_defined(d);
         } else {
             d = sema_new_decl(s, kind, target->u.name.name, target->span);
             d->type = t;
@@ -668,7 +682,7 @@ static void define_tensor(Sema *s, Stmt *stmt, Decl *d, Expr *value) {
             return;
         }
     }
-    if (d->kind == DECL_TENSOR) d->direction = d->used ? DIR_INOUT : DIR_OUT;
+    note_defined(d);
     set_target(s, stmt, d, false);
     stmt->value = value;
     stmt->action = ACTION_EQUATION;
@@ -699,13 +713,10 @@ static void check_equation(Sema *s, Stmt *stmt) {
     if (target->kind == EXPR_INDEX) {
         Expr *base = target->u.index.base;
         Decl *d = base->kind == EXPR_NAME ? sema_find(s, base->u.name.name) : NULL;
-        if (d && d->kind == DECL_TENSOR && d->direction != DIR_NONE) {
-            report_reassigned(s, target, d);
-            return;
-        }
         check_unseen(s, target, d);
         sema_index_equation(s, stmt);
-        if (d && d->kind == DECL_TENSOR) d->direction = d->used ? DIR_INOUT : DIR_OUT;
+        if (stmt->action == ACTION_EQUATION && !may_define(d)) report_reassigned(s, target, d);
+        else if (d) note_defined(d);
         return;
     }
     const Type *t = sema_expr(s, value);
@@ -721,7 +732,7 @@ static void check_equation(Sema *s, Stmt *stmt) {
         if (!known) make_local(s, target, value);
         return;
     }
-    if (is_tensor && known->direction == DIR_NONE)
+    if (may_define(known))
         define_tensor(s, stmt, known, value);
     else if (known && known->kind != DECL_PREDEFINED)
         report_reassigned(s, target, known);

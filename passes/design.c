@@ -114,13 +114,6 @@ static void choose_walks(Design *d) {
 
 /* ---- Nests ---- */
 
-/* Results of one shape that are computed together. */
-typedef struct {
-    unsigned count;
-    IrValue *values[DESIGN_AXES];
-    const char *names[DESIGN_AXES];
-} Results;
-
 static const Aff *const *outer_index(Design *d) {
     const Aff **index = ARENA_ARRAY(d->arena, const Aff *, d->outer_count + 1);
     for (unsigned i = 0; i < d->outer_count; i++) index[i] = d->axes[i]->var;
@@ -176,10 +169,17 @@ static DesignTile storable(Design *d, DesignTile t, const IrType *type, unsigned
     return t;
 }
 
-static void store_results(Design *d, const Results *r) {
-    const Aff *const *index = outer_index(d);
+/* The tiles that hold the results, ready to be stored. */
+static DesignTile result_tile(Design *d, const DesignResults *r, unsigned i, unsigned rank,
+                              DesignAxis *const *axes) {
+    DesignTile t = design_value(d, r->values[i], outer_index(d));
+    return d->error ? t : storable(d, t, r->values[i]->type, rank, axes);
+}
+
+static void store_results(Design *d, const DesignResults *r) {
     DesignAxis *axes[DESIGN_RANK];
-    unsigned rank = 0;
+    DesignTile tiles[DESIGN_AXES];
+    unsigned rank = 0, ready = 0;
     Str slices;
     str_init(&slices);
     for (unsigned i = 0; i < d->outer_count; i++) {
@@ -187,18 +187,19 @@ static void store_results(Design *d, const Results *r) {
         if (d->axes[i]->walk != WALK_POINT) axes[rank++] = d->axes[i];
     }
     for (unsigned i = 0; i < r->count && !d->error; i++) {
-        DesignTile t = design_value(d, r->values[i], index);
+        /* Where a store overwrites what is read all reads come first. */
+        for (; ready < (d->writes ? r->count : i + 1) && !d->error; ready++)
+            tiles[ready] = result_tile(d, r, ready, rank, axes);
         if (d->error) break;
-        t = storable(d, t, r->values[i]->type, rank, axes);
         if (d->outer_count)
-            design_line(d, "store(%s -> %s[%s])", t.text, r->names[i], slices.data);
+            design_line(d, "store(%s -> %s[%s])", tiles[i].text, r->names[i], slices.data);
         else
-            design_line(d, "store(%s -> %s)", t.text, r->names[i]);
+            design_line(d, "store(%s -> %s)", tiles[i].text, r->names[i]);
     }
     str_release(&slices);
 }
 
-static void run_nest(Design *d, const Results *r, bool dry) {
+static void run_nest(Design *d, const DesignResults *r, bool dry) {
     const IrType *type = r->values[0]->type;
     d->dry = dry;
     d->known.len = d->bindings.len = 0;
@@ -212,7 +213,7 @@ static void run_nest(Design *d, const Results *r, bool dry) {
 }
 
 /* Writes a nest, twice: first to find out about its axes. The state of a nest around it is kept. */
-static bool write_nest(Design *d, const Results *r) {
+static bool write_nest(Design *d, const DesignResults *r) {
     Design around = *d;
     Str body, views;
     size_t constexprs = d->constexprs.len;
@@ -225,6 +226,7 @@ static bool write_nest(Design *d, const Results *r) {
     d->body = &body;
     d->views = &views;
     d->in_product = false;
+    d->writes = r->bits & d->inout;
     run_nest(d, r, true);
     str_release(&body);
     str_release(&views);
@@ -250,7 +252,10 @@ static bool write_nest(Design *d, const Results *r) {
     d->constexprs.len = done.constexprs.len;
     d->constexprs.cap = done.constexprs.cap;
     d->ahead |= done.ahead;
+    d->late |= done.late;
+    d->moved |= done.moved;
     d->error = done.error;
+    d->error_at = done.error_at;
     return !d->error;
 }
 
@@ -264,7 +269,7 @@ const char *design_staged_name(const Design *d, const IrValue *v) {
 
 bool design_stage(Design *d, IrValue *v) {
     if (design_staged_name(d, v)) return true;
-    if (v->type->kind != IR_TYPE_TENSOR || !v->def)
+    if (v->type->kind != IR_TYPE_TENSOR)
         return design_fail(d, "this value cannot be staged");
     const char *name = free_name(d, arena_printf(d->arena, "W%zu", d->staged.len));
     Str shape;
@@ -277,7 +282,7 @@ bool design_stage(Design *d, IrValue *v) {
     VEC_PUSH(d->arena, &d->staged, (DesignStaged){v, name});
     IrValue *outside = d->staging;
     d->staging = v;
-    Results r = {.count = 1, .values = {v}, .names = {name}};
+    DesignResults r = {.count = 1, .values = {v}, .names = {name}};
     bool ok = write_nest(d, &r);
     d->staging = outside;
     return ok;
@@ -351,10 +356,12 @@ static void print_tensor(Design *d, const char *name, const IrType *t, unsigned 
     str_printf(out, "]: %s", dtype_name(t->dtype));
 }
 
-static bool is_param(const IrFunc *f, const char *name) {
+/* The tensor parameter of this name, if it is read. */
+static IrValue *read_param(const IrFunc *f, const bool *live, const char *name) {
     for (unsigned i = 0; i < f->param_count; i++)
-        if (strcmp(f->params[i].name, name) == 0) return true;
-    return false;
+        if (f->params[i].kind == IR_PARAM_TENSOR && live[i] && strcmp(f->params[i].name, name) == 0)
+            return f->body->args[i];
+    return NULL;
 }
 
 static void print_head(Design *d, Str *out) {
@@ -363,10 +370,10 @@ static void print_head(Design *d, Str *out) {
     unsigned tensors = 0, scalars = 0;
     print_symbols(d, out);
     for (unsigned i = 0; i < f->param_count; i++)
-        if (f->params[i].kind == IR_PARAM_TENSOR && f->body->args[i]->uses)
+        if (f->params[i].kind == IR_PARAM_TENSOR && d->live[i])
             print_tensor(d, f->params[i].name, f->body->args[i]->type, &tensors, out);
     for (size_t i = 0; i < names->count; i++)
-        if (!is_param(f, names->strs[i]))
+        if (!read_param(f, d->live, names->strs[i]))
             print_tensor(d, names->strs[i], f->body->last->operands[i]->type, &tensors, out);
     if (tensors) str_append(out, ";\n");
     for (unsigned i = 0; i < f->param_count; i++)
@@ -387,41 +394,96 @@ static bool same_shape(const IrType *a, const IrType *b) {
     return true;
 }
 
-/* Results of one shape share a nest, in the order of the first. */
-static void write_results(Design *d) {
+/* Results of one shape share a nest, in the order of the first, where none asks for one of its own. */
+static size_t group_results(const Design *d, uint64_t apart, DesignResults *nests) {
     const IrOp *last = d->f->body->last;
     const IrAttr *names = ir_attr(last, "names");
     uint64_t done = 0;
-    for (unsigned i = 0; i < last->operand_count && !d->error; i++) {
-        Results r = {0};
-        for (unsigned k = i; k < last->operand_count && r.count < DESIGN_AXES; k++) {
-            if (done >> k & 1 || !same_shape(last->operands[i]->type, last->operands[k]->type))
+    size_t count = 0;
+    for (unsigned i = 0; i < last->operand_count; i++) {
+        DesignResults *r = &nests[count];
+        *r = (DesignResults){0};
+        for (unsigned k = i; k < last->operand_count && r->count < DESIGN_AXES; k++) {
+            uint64_t bit = (uint64_t)1 << k;
+            bool alone = k != i && apart & (bit | (uint64_t)1 << i);
+            if (alone || done & bit || !same_shape(last->operands[i]->type, last->operands[k]->type))
                 continue;
-            done |= (uint64_t)1 << k;
-            r.values[r.count] = last->operands[k];
-            r.names[r.count++] = names->strs[k];
+            done |= bit;
+            r->bits |= bit;
+            r->values[r->count] = last->operands[k];
+            r->names[r->count++] = names->strs[k];
         }
-        if (r.count) write_nest(d, &r);
+        count += r->count > 0;
+    }
+    return count;
+}
+
+static void keep_tensors(Design *d, uint64_t kept) {
+    const IrAttr *names = ir_attr(d->f->body->last, "names");
+    for (size_t i = 0; i < names->count && !d->error; i++)
+        if (kept >> i & 1) design_stage(d, read_param(d->f, d->live, names->strs[i]));
+}
+
+static void write_results(Design *d, const DesignResults *nests, size_t count) {
+    for (size_t written = 0; written < count && !d->error; written++) {
+        size_t next = design_next_nest(d, nests, count);
+        if (!write_nest(d, &nests[next])) return;
+        d->stored |= nests[next].bits;
+        d->overwritten = d->stored & d->inout;
     }
 }
 
-bool design_sketch(Arena *arena, IrFunc *f, const DesignStyle *style, bool vectors, Str *out,
-                   const char **error) {
+/* The nests and their views; true when the remedy grew, so that all has to be written again. */
+static bool write_all(Design *d, DesignRemedy *remedy) {
+    DesignResults *nests = ARENA_ARRAY(d->arena, DesignResults, d->f->body->last->operand_count + 1);
+    size_t count = group_results(d, remedy->apart, nests);
+    design_order_init(d);
+    keep_tensors(d, remedy->kept);
+    if (!d->error && d->style->staged) stage_products(d);
+    if (!d->error) write_results(d, nests, count);
+    return design_remedy(d, nests, count, remedy);
+}
+
+static uint64_t updated(const IrFunc *f, const bool *live) {
+    const IrAttr *names = ir_attr(f->body->last, "names");
+    uint64_t found = 0;
+    for (size_t i = 0; names && i < names->count; i++)
+        if (read_param(f, live, names->strs[i])) found |= (uint64_t)1 << i;
+    return found;
+}
+
+bool design_updates(Arena *arena, const IrFunc *f) {
+    return updated(f, design_live_params(arena, f)) != 0;
+}
+
+bool design_sketch(Arena *arena, IrFunc *f, const DesignStyle *style, const DesignOptions *options, Str *out,
+                   DesignError *error) {
     Str views, nests;
-    Design d = {.arena = arena,
-                .module = f->module,
-                .f = f,
-                .style = style,
-                .vectors = vectors && !style->naive,
-                .views = &views,
-                .all_views = &views,
-                .nests = &nests};
+    Design d;
+    const bool *live = design_live_params(arena, f);
+    DesignRemedy remedy = {.kept = options->copies ? updated(f, live) : 0};
+    bool again = true;
     str_init(&views);
     str_init(&nests);
-    if (style->inner == 1 && !folds_anything(f))
-        design_fail(&d, "nothing is folded, and single elements gain nothing");
-    if (!d.error && style->staged) stage_products(&d);
-    if (!d.error) write_results(&d);
+    while (again) {
+        str_release(&views);
+        str_release(&nests);
+        str_init(&views);
+        str_init(&nests);
+        d = (Design){.arena = arena,
+                     .module = f->module,
+                     .f = f,
+                     .style = style,
+                     .vectors = options->vectors && !style->naive,
+                     .live = live,
+                     .inout = updated(f, live),
+                     .views = &views,
+                     .all_views = &views,
+                     .nests = &nests};
+        if (style->inner == 1 && !folds_anything(f))
+            design_fail(&d, "nothing is folded, and single elements gain nothing");
+        again = !d.error && write_all(&d, &remedy);
+    }
     if (!d.error && style->stages && !d.ahead) design_fail(&d, "no loop over the factors of a product");
     if (!d.error) {
         str_printf(out, "sketch %s_%s implements %s {\n", f->name, style->name, f->name);
@@ -430,6 +492,6 @@ bool design_sketch(Arena *arena, IrFunc *f, const DesignStyle *style, bool vecto
     }
     str_release(&views);
     str_release(&nests);
-    *error = d.error;
+    *error = (DesignError){d.error, d.error_at};
     return !d.error;
 }

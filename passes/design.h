@@ -35,9 +35,20 @@ const DesignStyle *design_style(size_t index);
  * along different axes of the output: of matrices, a convolution. */
 bool design_is_contraction(const IrOp *op);
 
-/* Appends `sketch OPERATOR_STYLE implements OPERATOR { ... }`. False, with *error (static or in
- * `arena`) and nothing appended, when the style does not fit the graph. `f` is a graph function;
- * its module's expressions grow. `vectors`: the hint "vectorize" means something to the target, and no naive style goes without. */
-bool design_sketch(Arena *arena, IrFunc *f, const DesignStyle *style, bool vectors, Str *out, const char **error);
+/* Appends `sketch OPERATOR_STYLE implements OPERATOR { ... }`. False, with *error and nothing appended, when the style does not fit the graph. `f` is a graph function;
+ * its module's expressions grow. */
+typedef struct {
+    bool vectors; /* the hint "vectorize" means something to the target; naive styles go without */
+    bool copies;  /* what tensors hold that are updated in place is copied to workspaces first */
+} DesignOptions;
+typedef struct {
+    const char *what; /* static or in the arena; null: none */
+    Span at;          /* the operation; SPAN_NONE: the operator as a whole */
+} DesignError;
+bool design_sketch(Arena *arena, IrFunc *f, const DesignStyle *style, const DesignOptions *options, Str *out,
+                   DesignError *error);
+
+/* Is a result stored to a tensor that is read, too? */
+bool design_updates(Arena *arena, const IrFunc *f);
 
 #endif

@@ -65,7 +65,9 @@ static Access access_of(Design *d, const Aff *e) {
     const Aff *step = aff_sub(c, at_value(d, e, a.axis, 1), a.rest);
     const Aff *line =
         aff_is_const(step, &a.step) ? aff_add(c, aff_mul(c, step, a.axis->var), a.rest) : NULL;
-    a.plain = line == e && a.step >= 1;
+    int64_t begin = 0; /* a slice does not begin before 0 */
+    bool before = a.axis->walk == WALK_WHOLE && aff_is_const(a.rest, &begin) && begin < 0;
+    a.plain = line == e && a.step >= 1 && !before;
     return a;
 }
 
@@ -250,9 +252,7 @@ DesignTile design_index_tile(Design *d, const Aff *e, Dtype dtype) {
 /* ---- Gathers ---- */
 
 static const char *base_name(Design *d, IrValue *tensor) {
-    for (unsigned i = 0; !tensor->def && i < d->f->param_count; i++)
-        if (d->f->body->args[i] == tensor) return d->f->params[i].name;
-    const char *name = design_staged_name(d, tensor);
+    const char *name = design_source(d, tensor, NULL);
     if (name) return name;
     return design_stage(d, tensor) ? design_staged_name(d, tensor) : "";
 }

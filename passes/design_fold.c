@@ -162,10 +162,11 @@ static DesignTile probe(Design *d, Body body, void *context) {
     DesignTile t = body(d, context);
     str_release(&text);
     d->body = before.body;
-    d->names = before.names;
-    d->view_count = before.view_count;
     d->known.len = before.known.len;
     d->axis_count = before.axis_count;
+    if (d->staged.len != before.staged.len) return t; /* a nest inside took numbers, and stays */
+    d->names = before.names;
+    d->view_count = before.view_count;
     d->constexprs.len = before.constexprs.len;
     d->views->len = views;
     d->views->data[views] = '\0';
@@ -636,9 +637,7 @@ static DesignTile joined(Design *d, IrOp *op, const Aff *const *index) {
         IrValue *v = op->operands[i];
         for (unsigned k = 0; k < rank; k++)
             inner[k] = k == axis ? aff_sub(c, index[k], begin) : index[k];
-        const char *name = design_staged_name(d, v);
-        for (unsigned k = 0; !v->def && k < d->f->param_count; k++)
-            if (d->f->body->args[k] == v) name = d->f->params[k].name;
+        const char *name = design_source(d, v, inner);
         if (!name && !design_stage(d, v)) break;
         if (!name) name = design_staged_name(d, v);
         DesignTile part = design_load(d, name, v->type, inner, &zero);

@@ -57,6 +57,20 @@ typedef struct {
     int64_t value;
 } DesignConstexpr;
 
+/* Results of one shape that are computed together. */
+typedef struct {
+    unsigned count;
+    uint64_t bits; /* which of the operator's */
+    IrValue *values[DESIGN_AXES];
+    const char *names[DESIGN_AXES];
+} DesignResults;
+
+/* What a clash in memory asks for (design_order.c), a bit for each result. */
+typedef struct {
+    uint64_t apart; /* has a nest of its own */
+    uint64_t kept;  /* what its tensor holds at first is copied to a workspace */
+} DesignRemedy;
+
 typedef struct {
     Arena *arena;
     IrModule *module;
@@ -71,6 +85,7 @@ typedef struct {
     bool in_product;           /* what is read is a factor: outside of it zeros do no harm */
     bool ahead;                /* a loop brings the factors of products ahead */
     const char *error;
+    Span at, error_at;         /* of the operation at work; where the error is */
     unsigned axis_count;
     DesignAxis *axes[DESIGN_AXES];
     unsigned outer_count;      /* axes of the output come first */
@@ -79,6 +94,15 @@ typedef struct {
     VEC(DesignStaged) staged;
     VEC(DesignConstexpr) constexprs;
     IrValue *staging;          /* the value whose nest is at work; it is not to be read */
+    /* Bits are of results. */
+    uint64_t inout;            /* are stored to tensors that are read, too */
+    uint64_t stored;           /* have been, by finished nests */
+    uint64_t overwritten;      /* both */
+    uint64_t writes;           /* of `inout`, those of the nest at work */
+    uint64_t late, moved;      /* clashes: a tensor is read behind its end; a nest reads other elements than it stores */
+    uint64_t *made_of;         /* by an operation's mark: the `inout` tensors whose first values it is made of */
+    uint32_t op_count;
+    const bool *live;          /* by parameter: the results are made of it */
 } Design;
 
 bool design_fail(Design *d, const char *what); /* false */
@@ -120,5 +144,18 @@ bool design_is_product(const IrOp *op);
 /* design.c: writes a nest that stores the value to a workspace; false on an error. */
 bool design_stage(Design *d, IrValue *v);
 const char *design_staged_name(const Design *d, const IrValue *v);
+
+/* design_order.c */
+/* Which parameters the results are made of. */
+bool *design_live_params(Arena *arena, const IrFunc *f);
+void design_order_init(Design *d);
+/* The workspace or stored result that a value is to be read from; null: it is to be made. */
+const char *design_home(const Design *d, const IrValue *v);
+/* The same, or the parameter that the value is: read at `index` (null: at indices from data). */
+const char *design_source(Design *d, const IrValue *v, const Aff *const *index);
+/* Which nest comes next: the first one that ends no tensor that others still read. */
+size_t design_next_nest(const Design *d, const DesignResults *nests, size_t count);
+/* Was there a clash? Adds what mends it. */
+bool design_remedy(Design *d, const DesignResults *nests, size_t count, DesignRemedy *remedy);
 
 #endif

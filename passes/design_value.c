@@ -8,7 +8,9 @@
 /* ---- Text ---- */
 
 bool design_fail(Design *d, const char *what) {
-    if (!d->error) d->error = what;
+    if (d->error) return false;
+    d->error = what;
+    d->error_at = d->at;
     return false;
 }
 
@@ -272,7 +274,8 @@ static DesignTile parameter(Design *d, IrValue *v, const Aff *const *index) {
     for (unsigned i = 0; i < d->f->param_count; i++) {
         const IrParam *p = &d->f->params[i];
         if (d->f->body->args[i] != v) continue;
-        if (p->kind == IR_PARAM_TENSOR) return design_load(d, p->name, v->type, index, NULL);
+        if (p->kind == IR_PARAM_TENSOR)
+            return design_load(d, design_source(d, v, index), v->type, index, NULL);
         return (DesignTile){.text = p->name, .dtype = v->type->dtype};
     }
     return design_index_tile(d, design_index(d, v), DTYPE_I64);
@@ -282,15 +285,12 @@ static DesignTile element(Design *d, IrOp *op) {
     const Aff *index[DESIGN_RANK] = {0};
     const IrAttr *pad = ir_attr(op, "pad");
     IrValue *tensor = op->operands[0];
-    const char *name = design_staged_name(d, tensor);
     for (unsigned i = 0; i < tensor->type->rank; i++) {
         index[i] = design_index(d, op->operands[i + 1]);
         if (!index[i]) return design_gather(d, op);
     }
     if (!pad) return design_value(d, tensor, index);
-    if (!tensor->def) /* an input */
-        for (unsigned i = 0; i < d->f->param_count; i++)
-            if (d->f->body->args[i] == tensor) name = d->f->params[i].name;
+    const char *name = design_source(d, tensor, index);
     if (!name && !design_stage(d, tensor)) return (DesignTile){0};
     if (!name) name = design_staged_name(d, tensor);
     return design_load(d, name, tensor->type, index, &pad->number);
@@ -298,8 +298,8 @@ static DesignTile element(Design *d, IrOp *op) {
 
 static DesignTile compute(Design *d, IrValue *v, const Aff *const *index) {
     IrOp *op = v->def;
-    const char *staged = design_staged_name(d, v);
-    if (staged && v != d->staging) return design_load(d, staged, v->type, index, NULL);
+    const char *home = design_home(d, v);
+    if (home) return design_load(d, home, v->type, index, NULL);
     if (!op) return parameter(d, v, index);
     if (v->type->kind == IR_TYPE_SCALAR && v->type->is_index) {
         const Aff *e = design_index(d, v);
@@ -363,7 +363,10 @@ DesignTile design_value(Design *d, IrValue *v, const Aff *const *index) {
     }
     DesignKnown k = {.value = v, .count = n};
     memcpy(k.index, key, n * sizeof *key);
+    Span around = d->at;
+    if (v->def) d->at = v->def->span;
     k.tile = compute(d, v, index);
+    d->at = around;
     if (d->error) return (DesignTile){0};
     VEC_PUSH(d->arena, &d->known, k);
     return k.tile;

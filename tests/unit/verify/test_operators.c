@@ -149,10 +149,61 @@ static void test_whole(void) {
     arena_destroy(c.arena);
 }
 
+static double row_sum(const Example *c, int m) {
+    double sum = 0;
+    for (int n = 0; n < N; n++) sum += c->x[m * N + n];
+    return sum;
+}
+
+/* A tensor that equations update: each sees what those before it made, also where it reads other elements. */
+static void test_updates(void) {
+    Example c = evaluate("X[M, N]: f32; Y[M]: f32; Z[M]: f32; D[M, N]: f32",
+                         "Y = sum(X, axis=1)\n"
+                         "X = X * 2\n"
+                         "Z[m] = sum(n, X[m, n])\n"
+                         "T = X\n"
+                         "X[m, n] = X[m, N - 1 - n] + 1\n"
+                         "D = T - X\n"
+                         "X = flip(X, axis=0)\n");
+    EvalResult x = graph_all(c.arena, c.ev, 0), y = graph_all(c.arena, c.ev, 1);
+    EvalResult z = graph_all(c.arena, c.ev, 2), d = graph_all(c.arena, c.ev, 3);
+    for (int m = 0; m < M; m++) {
+        close_to(&y, m, row_sum(&c, m));
+        close_to(&z, m, 2 * row_sum(&c, m));
+        for (int n = 0; n < N; n++) {
+            double other = 2 * (double)c.x[m * N + N - 1 - n] + 1;
+            close_to(&d, m * N + n, 2 * (double)c.x[m * N + n] - other);
+            close_to(&x, (M - 1 - m) * N + n, other);
+        }
+    }
+    arena_destroy(c.arena);
+}
+
+/* Two tensors exchange what they hold; B = A behind A = B reads the new A. */
+static void test_exchange(void) {
+    Example c = evaluate("X[M, N]: f32; Y[M, N]: f32; Z[M, N]: f32",
+                         "T = X\n"
+                         "Y = X + 1\n"
+                         "X = Y * 3\n"
+                         "Y = T\n"
+                         "Z = X - Y\n"
+                         "X = Y\n");
+    EvalResult x = graph_all(c.arena, c.ev, 0), y = graph_all(c.arena, c.ev, 1);
+    EvalResult z = graph_all(c.arena, c.ev, 2);
+    for (int k = 0; k < M * N; k++) {
+        close_to(&x, k, c.x[k]);
+        close_to(&y, k, c.x[k]);
+        close_to(&z, k, 3 * ((double)c.x[k] + 1) - c.x[k]);
+    }
+    arena_destroy(c.arena);
+}
+
 int main(void) {
     test_inner_sums();
     test_read_indices();
     test_pad();
     test_whole();
+    test_updates();
+    test_exchange();
     return 0;
 }
