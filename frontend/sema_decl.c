@@ -166,6 +166,7 @@ Dtype sema_dtype(Sema *s, const char *name, Span span) {
 static void declare_scalar(Sema *s, Decl *d) {
     const FrontendDefine *define = s->selected ? sema_find_define(s, d->name) : NULL;
     d->type = type_scalar(sema_dtype(s, d->dtype_name, d->dtype_span));
+    d->type.number = false;
     if (dtype_is_int(d->type.dtype)) d->affine = aff_var(s->aff, d, d->name);
     if (define) d->define = define->value;
     sema_declare(s, d);

@@ -8,6 +8,7 @@ static const Aff *const NO_EXTENTS = NULL;
 static Decl *new_index(Sema *s, const char *name, Span span, const Aff *lo, const Aff *hi) {
     Decl *d = sema_new_decl(s, DECL_INDEX, name, span);
     d->type = type_scalar(DTYPE_I64);
+    d->type.moves = true;
     d->affine = aff_var(s->aff, d, name);
     d->index_lo = lo;
     d->index_hi = hi;
@@ -112,11 +113,13 @@ static void reduced_type(Sema *s, Expr *e, const Expr *body) {
     }
     if (t == DTYPE_BOOL && !is_truth(e)) t = DTYPE_I32;
     if (rule == RULE_REDUCE_REAL && !dtype_is_float(t)) t = DTYPE_F32;
-    if (body->type.weak && t == DTYPE_F64) t = DTYPE_F32; /* a number without a type of its own */
+    bool number = body->type.number && dtype_is_float(t);
+    if (number && t == DTYPE_F64) t = DTYPE_F32;
     e->compute = dtype_temporary(t);
     e->type = type_element(rule == RULE_ARG_REDUCE ? DTYPE_I64 : e->compute);
+    e->type.number = number && rule != RULE_ARG_REDUCE;
     if (!s->in_index_notation)
-        e->type = (Type){.kind = TYPE_TENSOR, .dtype = e->type.dtype, .shape = &NO_EXTENTS};
+        e->type = (Type){.kind = TYPE_TENSOR, .dtype = e->type.dtype, .number = e->type.number, .shape = &NO_EXTENTS};
 }
 
 void sema_index_call(Sema *s, Expr *e) {
@@ -249,6 +252,7 @@ void sema_index_equation(Sema *s, Stmt *stmt) {
         sema_error(s, DIAG_bad_operand, value->span,
                    "inside index notation stand elements such as X[i, k], not %s",
                    sema_type_text(s, t));
+    sema_widen(s, value, d->type.dtype);
     sema_close_scope(s);
     s->in_index_notation = false;
     s->facts = outer;
