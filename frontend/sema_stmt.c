@@ -710,7 +710,8 @@ static void check_equation(Sema *s, Stmt *stmt) {
     if (target->kind == EXPR_INDEX) {
         Expr *base = target->u.index.base;
         Decl *d = base->kind == EXPR_NAME ? sema_find(s, base->u.name.name) : NULL;
-        if (d && d->kind == DECL_TENSOR && d->direction != DIR_NONE) {
+        if (d && d->type.kind == TYPE_ERROR) return;
+        if (d && (d->kind == DECL_VALUE || (d->kind == DECL_TENSOR && d->direction != DIR_NONE))) {
             report_reassigned(s, target, d);
             return;
         }
