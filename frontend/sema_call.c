@@ -13,7 +13,10 @@ static void unknown_operation(Sema *s, Expr *e) {
     const char *close = closest_name(e->u.call.callee, names, BUILTIN_COUNT - 1);
     Diag *d =
         diag_report(s->diags, DIAG_unknown_operation, e->u.call.callee_span, e->u.call.callee);
-    if (close) {
+    const char *instead = foreign_operation(e->u.call.callee);
+    if (instead) {
+        diag_note(s->diags, d, SPAN_NONE, "%s", instead);
+    } else if (close) {
         diag_note(s->diags, d, SPAN_NONE, "did you mean `%s`?", close);
         diag_fix(s->diags, d, e->u.call.callee_span, close, "use the operation of this name");
     }
