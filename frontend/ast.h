@@ -103,6 +103,8 @@ typedef struct {
     TypeKind kind;
     Dtype dtype;
     bool weak; /* TYPE_SCALAR: takes the type of what it meets (i64 and f64 stand for "integer", "real") */
+    bool number; /* made of numbers in the text and sizes alone: a float of them is f32 unless what it meets says f64 */
+    bool moves;  /* TYPE_SCALAR: hangs on a loop variable or an index, so that it is computed again and again */
     uint8_t rank;
     const Aff *const *shape;
     const Interval *presence; /* null: present everywhere */

@@ -30,10 +30,39 @@ static void set_pad(IrOp *op, const Expr *pad) {
     ir_attr_set_float(op, "pad", v->kind == CONST_FLOAT ? v->f : (double)v->i);
 }
 
+/* X[1:N, 0] among whole tensors: the tensor of those elements. */
+static IrValue *build_part(Build *c, const Expr *e, IrValue *tensor) {
+    const IrType *whole = build_type(c, &e->type, e->type.dtype, e->span), *t = whole;
+    IrValue *extents[AST_MAX_RANK], *at[AST_MAX_RANK + 1] = {tensor};
+    if (!t->rank) t = ir_type_tensor(c->m, t->dtype, 1, (const Aff *[]){aff_const(c->m->affs, 1)}); /* a generic op has an axis */
+    for (unsigned i = 0; i < t->rank; i++) extents[i] = ir_aff_emit(&c->b, t->extents[i]);
+    c->b.span = e->span;
+    IrOp *op = ir_op_create(&c->b, IR_GRAPH_GENERIC, t->rank, extents, 1, &t);
+    ir_attr_set_int(op, "outer", t->rank);
+    IrBuilder outside = c->b;
+    c->b = ir_builder_at_end(op->regions[0]);
+    for (size_t i = 0; i < e->axis_count; i++) {
+        const AxisIndex *axis = &e->axes[i];
+        at[i + 1] = build_index(c, axis->start, axis->span);
+        if (axis->kind != AXIS_RANGE) continue;
+        IrValue *lane = ir_region_add_arg(op->regions[0], ir_type_index(c->m), "at");
+        lane = ir_binary(&c->b, IR_MUL, lane, build_index(c, axis->step, axis->span));
+        at[i + 1] = ir_binary(&c->b, IR_ADD, at[i + 1], lane);
+    }
+    if (!whole->rank) ir_region_add_arg(op->regions[0], ir_type_index(c->m), "at");
+    c->b.span = e->span;
+    IrValue *element = ir_result(ir_op_create(&c->b, IR_GRAPH_ELEMENT, (unsigned)e->axis_count + 1, at, 1, NULL), 0);
+    ir_yield(&c->b, 1, &element);
+    c->b = outside;
+    IrValue *part = ir_result(op, 0);
+    return whole->rank ? part : ir_result(ir_op_create(&c->b, IR_GRAPH_RESHAPE, 1, &part, 1, &whole), 0);
+}
+
 IrValue *build_element(Build *c, const Expr *e) {
     IrValue *tensor = e->decl ? build_get(c, e->decl) : NULL;
     if (!tensor || tensor->type->kind != IR_TYPE_TENSOR)
         return build_unsupported(c, e->span, "an element of what is no tensor");
+    if (!c->notation) return build_part(c, e, tensor);
     IrValue *operands[AST_MAX_RANK + 1] = {tensor};
     for (size_t i = 0; i < e->axis_count; i++) {
         if (e->axes[i].kind != AXIS_POINT || !e->axes[i].start)

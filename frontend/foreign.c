@@ -31,6 +31,15 @@ const char *foreign_statement(const char *word, size_t size) {
     return look_up(STATEMENTS, COUNT_OF(STATEMENTS), word, size);
 }
 
+const char *foreign_operation(const char *name) {
+    static const Habit OPERATIONS[] = {
+        {"einsum", "index notation says it in an operator: C[i, j] = sum(k, A[i, k] * B[k, j])"},
+        {"tensordot", "index notation says it in an operator: C[i, j] = sum((k, l), A[i, k, l] * B[k, l, j])"},
+        {"vmap", "leading axes go along by themselves, and index notation names each: C[b, i] = ..."},
+    };
+    return look_up(OPERATIONS, COUNT_OF(OPERATIONS), name, strlen(name));
+}
+
 const char *foreign_argument(const char *name) {
     static const Habit ARGUMENTS[] = {{"dim", "axis"},           {"dims", "axis"},
                                       {"axes", "axis"},          {"keepdims", "keepdim"},

@@ -75,6 +75,7 @@ Span scan_span(const Scanner *s, const char *begin, const char *end);
 
 /* ---- foreign.c: what stands here for a habit of another language; null: nothing does ---- */
 const char *foreign_statement(const char *word, size_t size);
+const char *foreign_operation(const char *name); /* what says it here; null: nothing known */
 const char *foreign_argument(const char *name);
 const char *foreign_dtype(const char *name);
 

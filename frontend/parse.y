@@ -344,6 +344,24 @@ static const char *first_word_instead(const Parser *p, uint32_t at) {
     return foreign_statement(line, strspn(line, "abcdefghijklmnopqrstuvwxyz_"));
 }
 
+static bool compares(const char *name) {
+    static const char *const COMPARISONS[] = {"'<'", "'>'", "<=", ">=", "==", "!="};
+    for (size_t i = 0; i < COUNT_OF(COMPARISONS); i++)
+        if (strcmp(COMPARISONS[i], name) == 0) return true;
+    return false;
+}
+
+/* Habits inside a line: a second comparison, a choice written as in Python. */
+static const char *form_instead(const Parser *p, const char *found, uint32_t at) {
+    const char *text = p->scanner.source, *line = text + at;
+    bool joined = false;
+    if (strcmp(found, "if") == 0) return "a choice by lanes is where(condition, a, b)";
+    if (!compares(found)) return NULL;
+    for (; line > text && line[-1] != '\n'; line--) joined |= line[-1] == '&' || line[-1] == '|';
+    return joined ? "`&` and `|` bind stronger than comparisons: write `(a > 0) & (a < 1)`, or `a > 0 and a < 1`"
+                  : "comparisons do not chain: write `0 < a and a < 1`";
+}
+
 /* "found X; expected A, B or C", one a line: what follows in the line is often a consequence. */
 static int yyreport_syntax_error(const yypcontext_t *context, Parser *p) {
     const char *groups[YYNTOKENS];
@@ -361,6 +379,7 @@ static int yyreport_syntax_error(const yypcontext_t *context, Parser *p) {
         str_printf(&text, "%s%s", i == 0 ? "; expected " : i + 1 == count ? " or " : ", ", groups[i]);
     Diag *d = diag_report(p->diags, DIAG_syntax_error, *place, text.data);
     const char *instead = first_word_instead(p, place->begin);
+    if (!instead) instead = form_instead(p, yysymbol_name(found), place->begin);
     if (instead) diag_note(p->diags, d, SPAN_NONE, "%s", instead);
     str_release(&text);
     return 0;

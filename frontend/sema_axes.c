@@ -89,7 +89,7 @@ static bool topk(Sema *s, Expr *e, const CallInfo *info) {
     Dtype t = sema_join_operands(e);
     const Aff **shape = copy_shape(s, &x->type);
     shape[e->reduce_axis] = k;
-    e->type = (Type){.kind = x->type.kind, .rank = x->type.rank, .shape = shape, .dtype = t};
+    e->type = (Type){.kind = x->type.kind, .rank = x->type.rank, .shape = shape, .dtype = t, .number = x->type.number};
     e->compute = t;
     return true;
 }
@@ -115,8 +115,11 @@ static bool concat(Sema *s, Expr *e, const CallInfo *info) {
         shape[e->reduce_axis] =
             aff_add(s->aff, shape[e->reduce_axis], x[i]->type.shape[e->reduce_axis]);
         join.dtype = type_join(&join, &x[i]->type);
+        join.number &= x[i]->type.number;
     }
-    e->type = (Type){.kind = join.kind, .rank = join.rank, .shape = shape};
+    if (!join.number)
+        for (size_t i = 0; i < e->many_count; i++) sema_widen(s, x[i], join.dtype);
+    e->type = (Type){.kind = join.kind, .rank = join.rank, .shape = shape, .number = join.number};
     e->type.dtype = e->compute = join.dtype ? join.dtype : DTYPE_F32;
     return true;
 }

@@ -13,7 +13,10 @@ static void unknown_operation(Sema *s, Expr *e) {
     const char *close = closest_name(e->u.call.callee, names, BUILTIN_COUNT - 1);
     Diag *d =
         diag_report(s->diags, DIAG_unknown_operation, e->u.call.callee_span, e->u.call.callee);
-    if (close) {
+    const char *instead = foreign_operation(e->u.call.callee);
+    if (instead) {
+        diag_note(s->diags, d, SPAN_NONE, "%s", instead);
+    } else if (close) {
         diag_note(s->diags, d, SPAN_NONE, "did you mean `%s`?", close);
         diag_fix(s->diags, d, e->u.call.callee_span, close, "use the operation of this name");
     }
@@ -221,22 +224,57 @@ void sema_settle(Expr *operand, Dtype join) {
     if (operand->decl) operand->decl->type.dtype = t;
 }
 
-/* The join of the operands from `first` on. */
-Dtype sema_join_operands(Expr *e) {
+/* Whether an operand has lanes, or hangs on an index: what is made of numbers and sizes alone is computed once, in f64. */
+static bool repeats(const Expr *e) {
+    for (size_t i = 0, n = operand_count(e); i < n; i++)
+        if (type_is_shaped(&e->bound[i]->type) || e->bound[i]->type.moves) return true;
+    return false;
+}
+
+/* The join of the operands from `first` on: its type, and whether it is made of numbers alone. */
+static Type join_operands(Expr *e) {
     const BuiltinInfo *row = builtin_info(e->builtin);
     size_t first = row->rule == RULE_WHERE ? 1 : 0, count = operand_count(e);
     Type join = {0};
     for (size_t i = first; i < count; i++) {
         const Type *t = &e->bound[i]->type;
-        if (!join.kind)
+        if (!join.kind) {
             join = *t;
-        else {
-            join.dtype = type_join(&join, t);
-            if (t->kind != TYPE_SCALAR) join.kind = t->kind;
+            continue;
         }
+        join.dtype = type_join(&join, t);
+        join.number &= t->number;
+        join.weak &= t->weak;
+        if (t->kind != TYPE_SCALAR) join.kind = t->kind;
     }
     for (size_t i = first; i < count; i++) sema_settle(e->bound[i], join.dtype);
-    return join.dtype ? join.dtype : DTYPE_F32;
+    if (type_is_number(&join) && repeats(e)) join.dtype = DTYPE_F32;
+    if (!join.dtype) join.dtype = DTYPE_F32;
+    return join;
+}
+
+Dtype sema_join_operands(Expr *e) {
+    return join_operands(e).dtype;
+}
+
+static void widen_operands(Sema *s, Expr *e, Dtype dtype) {
+    for (size_t i = 0; i < e->bound_count; i++)
+        if (e->bound[i]) sema_widen(s, e->bound[i], dtype);
+    for (size_t i = 0; i < e->many_count; i++) sema_widen(s, e->many[i], dtype);
+}
+
+/* A name stands for its value; constants and scalars take the type where they are used. */
+void sema_widen(Sema *s, Expr *e, Dtype dtype) {
+    if (dtype != DTYPE_F64 || !type_is_number(&e->type) || e->type.dtype == DTYPE_F64) return;
+    Decl *d = e->kind == EXPR_NAME ? e->decl : NULL;
+    e->type.dtype = e->compute = dtype;
+    if (d && d->type.dtype != dtype) {
+        Expr *value = d->value ? d->value : d->site ? d->site->value : NULL;
+        d->type.dtype = dtype;
+        if (value) sema_widen(s, value, dtype);
+    }
+    if (!d) widen_operands(s, e, dtype);
+    if (e->expansion) sema_define_as(s, e, dtype);
 }
 
 static bool all_scalar(const Expr *e) {
@@ -275,8 +313,8 @@ static bool broadcast_operands(Sema *s, Expr *e) {
     return true;
 }
 
-static Dtype real_of(Dtype t, bool weak) {
-    return dtype_is_float(t) ? t : weak ? DTYPE_F64 : DTYPE_F32;
+static Dtype real_of(Dtype t, bool once) {
+    return dtype_is_float(t) ? t : once ? DTYPE_F64 : DTYPE_F32;
 }
 
 static bool check_classes(Sema *s, Expr *e, const BuiltinInfo *row) {
@@ -316,15 +354,17 @@ static void warn_square(Sema *s, Expr *e) {
 }
 
 static void elementwise(Sema *s, Expr *e, const BuiltinInfo *row) {
-    bool scalar = all_scalar(e), weak = all_weak(e);
-    Dtype join = sema_join_operands(e);
+    bool scalar = all_scalar(e), weak = all_weak(e), again = repeats(e);
+    Type joined = join_operands(e);
+    Dtype join = joined.dtype;
     if (!scalar) warn_square(s, e);
     if (!check_classes(s, e, row) || (!scalar && !broadcast_operands(s, e))) {
         sema_set_error(e);
         return;
     }
     bool is_real = row->rule == RULE_UNARY_REAL || row->rule == RULE_BINARY_REAL;
-    if (is_real) join = real_of(join, weak);
+    if (is_real) join = real_of(join, weak && !again);
+    if (!joined.number) widen_operands(s, e, join);
     bool gives_bool = row->rule == RULE_COMPARE || row->rule == RULE_LOGIC;
     bool is_lane = s->in_index_notation || !scalar; /* sizes and bounds keep their type */
     e->compute = is_lane ? dtype_temporary(join) : join;
@@ -332,6 +372,8 @@ static void elementwise(Sema *s, Expr *e, const BuiltinInfo *row) {
         e->type = (weak ? type_scalar : type_element)(gives_bool ? DTYPE_BOOL : e->compute);
     else
         e->type.dtype = gives_bool ? DTYPE_BOOL : e->compute;
+    e->type.number = joined.number && !gives_bool && (dtype_is_float(e->compute) || (scalar && weak));
+    e->type.moves = scalar && again;
     if (scalar) sema_fold(s, e);
 }
 
@@ -353,6 +395,7 @@ static void cast(Sema *s, Expr *e, const CallInfo *info) {
     e->type = e->bound[0]->type;
     e->type.presence = NULL;
     e->type.dtype = e->compute = dtype; /* NONE: the destination's, filled in by the statement */
+    e->type.number = false;
     if (dtype || (info->output_count && info->outputs[0])) return;
     sema_error(s, DIAG_missing_dtype, e->span, "cast");
     sema_set_error(e);
@@ -423,6 +466,7 @@ static void reduce(Sema *s, Expr *e, const CallInfo *info, const BuiltinInfo *ro
     if (truth) t = DTYPE_BOOL;
     e->compute = dtype_temporary(t);
     e->type.dtype = row->rule == RULE_ARG_REDUCE ? DTYPE_I64 : e->compute;
+    e->type.number = type_is_number(&e->bound[0]->type) && dtype_is_float(e->type.dtype);
 }
 
 /* How many lanes a reduction adds: of tiles the present ones, so that it is no affine value. */
@@ -459,6 +503,17 @@ static void same_shape(Sema *s, Expr *e, const CallInfo *info, const BuiltinInfo
 
 /* ---- Products ---- */
 
+/* A factor made of numbers has the type of the other one: computed in f32 as ever, and rounded to it. */
+static void take_factor_type(Sema *s, Expr *factor, const Type *other) {
+    bool narrow = dtype_is_float(other->dtype) && dtype_size(other->dtype) < 4;
+    if (!type_is_number(&factor->type) || type_is_number(other)) return;
+    sema_widen(s, factor, other->dtype);
+    if (narrow && factor->kind != EXPR_NAME && builtin_info(factor->builtin)->class == CLASS_ELEMENTWISE) {
+        factor->type.dtype = other->dtype;
+        factor->type.number = false;
+    }
+}
+
 static bool check_product_types(Sema *s, Expr *e, const BuiltinInfo *row) {
     Expr *a = e->bound[0], *b = e->bound[1];
     for (int i = 0; i < 2; i++) {
@@ -473,6 +528,8 @@ static bool check_product_types(Sema *s, Expr *e, const BuiltinInfo *row) {
     }
     sema_settle(a, b->type.dtype);
     sema_settle(b, a->type.dtype);
+    take_factor_type(s, a, &b->type);
+    take_factor_type(s, b, &a->type);
     if (a->type.dtype == b->type.dtype) return true;
     Diag *d = diag_report(s->diags, DIAG_product_types, e->span, row->name,
                           dtype_name(a->type.dtype), dtype_name(b->type.dtype));

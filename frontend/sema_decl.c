@@ -68,7 +68,7 @@ void sema_define_unused(Sema *s) {
         for (size_t k = 0; k < names.len; k++) known |= strcmp(names.data[k], name) == 0;
         if (known) continue;
         const char *close = closest_name(name, (const char *const *)names.data, names.len);
-        Diag *d = diag_report(s->diags, DIAG_unknown_define, (Span){s->file->file, 0, 0}, name);
+        Diag *d = diag_report(s->diags, DIAG_unknown_define, SPAN_NONE, name);
         if (close) diag_note(s->diags, d, SPAN_NONE, "did you mean `%s`?", close);
     }
 }
@@ -166,6 +166,7 @@ Dtype sema_dtype(Sema *s, const char *name, Span span) {
 static void declare_scalar(Sema *s, Decl *d) {
     const FrontendDefine *define = s->selected ? sema_find_define(s, d->name) : NULL;
     d->type = type_scalar(sema_dtype(s, d->dtype_name, d->dtype_span));
+    d->type.number = false;
     if (dtype_is_int(d->type.dtype)) d->affine = aff_var(s->aff, d, d->name);
     if (define) d->define = define->value;
     sema_declare(s, d);

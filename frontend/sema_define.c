@@ -162,6 +162,8 @@ static void add_name(Copy *c, const char *name, Expr *value, Dtype dtype) {
     d->affine = value->affine;
     d->constant = value->value;
     d->type.presence = NULL;
+    bool number = type_is_number(&d->type) && d->type.dtype == dtype;
+    if (number) d->type.number = d->type.weak = false; /* of the type that it took */
     if (type_is_shaped(&d->type) && dtype) d->type.dtype = dtype;
     c->to->names[c->to->count++] = d;
 }
@@ -230,6 +232,10 @@ static void expand(Sema *s, Expr *e, Dtype dtype) {
 void sema_define(Sema *s, Expr *e) {
     join_shaped(definition_of(s, e->builtin), e);
     expand(s, e, DTYPE_NONE);
+}
+
+void sema_define_as(Sema *s, Expr *e, Dtype dtype) {
+    expand(s, e, dtype);
 }
 
 void sema_define_into(Sema *s, Expr *e, Dtype dst) {

@@ -129,6 +129,8 @@ void sema_call_bound(Sema *s, Expr *e, const CallInfo *info);
 Dtype sema_join_operands(Expr *e);
 /* A tile whose type no write has decided yet takes that of what it meets. */
 void sema_settle(Expr *operand, Dtype join);
+/* Numbers that were taken for f32 meet f64: they are computed in it. */
+void sema_widen(Sema *s, Expr *e, Dtype dtype);
 void sema_fold(Sema *s, Expr *e); /* sema_fold.c: operations on scalars */
 bool sema_folds(BuiltinId id, bool two); /* has this operation an affine form? */
 const Aff *sema_fold_affine(AffCtx *c, BuiltinId id, const Aff *a, const Aff *b);
@@ -151,6 +153,8 @@ void sema_conv(Sema *s, Expr *e, const CallInfo *info);
 void sema_define(Sema *s, Expr *e);
 /* The same again for a destination of type dst: computed in the join with it. */
 void sema_define_into(Sema *s, Expr *e, Dtype dst);
+/* The same again where numbers among the operands have become `dtype`. */
+void sema_define_as(Sema *s, Expr *e, Dtype dtype);
 
 /* Whether an argument is written as a shape: [M, N]. */
 bool sema_is_shape(const Expr *e);
@@ -160,6 +164,7 @@ Dtype dtype_join(Dtype a, Dtype b);
 /* The type of a temporary: narrow floats become f32. */
 Dtype dtype_temporary(Dtype t);
 Dtype type_join(const Type *a, const Type *b);
+bool type_is_number(const Type *t); /* a float made of numbers alone */
 bool type_is_shaped(const Type *t);
 Type type_scalar(Dtype dtype);
 Type type_element(Dtype dtype); /* of a tensor, in index notation: not weak */

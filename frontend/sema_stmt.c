@@ -62,6 +62,7 @@ static bool computes(const Expr *e) {
 /* An operation computes in the join of its operands and its destination, floats in f32 at least:
  * writing the tile rounds (for + - * / sqrt of narrow floats the same value; targets have f32). */
 static void join_destination(Sema *s, Expr *e, Dtype dst) {
+    sema_widen(s, e, dst);
     if (e->expansion) sema_define_into(s, e, dst);
     if (e->expansion || !computes(e) || e->type.kind == TYPE_SCALAR) return;
     Dtype raw = sema_join_operands(e);
@@ -238,6 +239,12 @@ static Decl *stored_tile(Sema *s, Expr *value, const Expr *target) {
     return NULL;
 }
 
+/* A tile made of numbers that f64 is added to, or that is stored as f64. */
+static void widen_tile(Sema *s, Decl *d, Dtype dtype) {
+    Expr name = {.kind = EXPR_NAME, .decl = d, .type = d->type};
+    sema_widen(s, &name, dtype);
+}
+
 static void check_store(Sema *s, Stmt *stmt, Expr *call, const CallInfo *info) {
     Expr *value = call->bound[0], *target = info->outputs[0];
     Expr *mode = sema_argument(call, info, "mode"), *unique = sema_argument(call, info, "unique");
@@ -272,6 +279,7 @@ static void check_store(Sema *s, Stmt *stmt, Expr *call, const CallInfo *info) {
                    "truth values have no sum: mode=max is `or`, mode=min is `and`");
         return;
     }
+    widen_tile(s, tile, into->type.dtype);
     value->type.dtype = tile->type.dtype;
     stmt->value = value;
     stmt->into = target;
@@ -285,6 +293,7 @@ static void check_gemm(Sema *s, Stmt *stmt, Decl *d, Expr *call) {
         return;
     }
     if (d->type.dtype == DTYPE_NONE) d->type.dtype = call->type.dtype;
+    widen_tile(s, d, call->compute);
     call->type.dtype = call->compute = dtype_temporary(dtype_join(call->compute, d->type.dtype));
     set_target(s, stmt, d, false);
     stmt->value = call;
@@ -564,6 +573,7 @@ static void check_for(Sema *s, Stmt *stmt) {
     sema_loop_hints(s, stmt);
     loop->var = sema_new_decl(s, DECL_LOOP, stmt->u.loop.var, stmt->u.loop.var_span);
     loop->var->type = type_scalar(DTYPE_I64);
+    loop->var->type.moves = true;
     loop->var->affine = aff_var(s->aff, loop->var, loop->var->name);
     loop->var->loop = stmt;
     s->block->has_parallel |= loop->parallel != PARALLEL_NONE;
@@ -683,6 +693,7 @@ static void define_tensor(Sema *s, Stmt *stmt, Decl *d, Expr *value) {
         }
     }
     note_defined(d);
+    if (d->kind == DECL_TENSOR) sema_widen(s, value, d->type.dtype);
     set_target(s, stmt, d, false);
     stmt->value = value;
     stmt->action = ACTION_EQUATION;
@@ -713,10 +724,18 @@ static void check_equation(Sema *s, Stmt *stmt) {
     if (target->kind == EXPR_INDEX) {
         Expr *base = target->u.index.base;
         Decl *d = base->kind == EXPR_NAME ? sema_find(s, base->u.name.name) : NULL;
+        if (d && d->type.kind == TYPE_ERROR) return;
+        if (d && d->kind == DECL_VALUE) {
+            report_reassigned(s, target, d);
+            return;
+        }
         check_unseen(s, target, d);
         sema_index_equation(s, stmt);
-        if (stmt->action == ACTION_EQUATION && !may_define(d)) report_reassigned(s, target, d);
-        else if (d) note_defined(d);
+        if (!d) return; /* a new name */
+        if (stmt->action == ACTION_EQUATION && !may_define(d))
+            report_reassigned(s, target, d);
+        else
+            note_defined(d);
         return;
     }
     const Type *t = sema_expr(s, value);

@@ -36,9 +36,19 @@ static Dtype join_weak(Dtype strong, Dtype weak) {
     return dtype_is_float(weak) ? DTYPE_F32 : DTYPE_I32;
 }
 
+/* 0: a float made of numbers, which yields to all others; 1: another scalar; 2: what has a type of its own. */
+static int join_rank(const Type *t) {
+    return type_is_number(t) ? 0 : t->weak ? 1 : 2;
+}
+
 Dtype type_join(const Type *a, const Type *b) {
-    if (a->weak == b->weak) return dtype_join(a->dtype, b->dtype);
-    return a->weak ? join_weak(b->dtype, a->dtype) : join_weak(a->dtype, b->dtype);
+    int ra = join_rank(a), rb = join_rank(b);
+    if (ra == rb || (a->number && b->number)) return dtype_join(a->dtype, b->dtype);
+    return ra < rb ? join_weak(b->dtype, a->dtype) : join_weak(a->dtype, b->dtype);
+}
+
+bool type_is_number(const Type *t) {
+    return t->number && dtype_is_float(t->dtype);
 }
 
 bool type_is_shaped(const Type *t) {
@@ -46,7 +56,7 @@ bool type_is_shaped(const Type *t) {
 }
 
 Type type_scalar(Dtype dtype) {
-    return (Type){.kind = TYPE_SCALAR, .dtype = dtype, .weak = true};
+    return (Type){.kind = TYPE_SCALAR, .dtype = dtype, .weak = true, .number = true};
 }
 
 Type type_element(Dtype dtype) {
