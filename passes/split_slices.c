@@ -20,6 +20,10 @@ static bool scans_axis(const Slice *s, const IrOp *op) {
     return axis >= 0 && ir_attr_int(op, "axis", -1) == axis;
 }
 
+static bool is_linear(const IrOp *scan) {
+    return scan->operand_count > 1;
+}
+
 static void collect_scans(Slice *s, PointerTable *seen, IrValue *v);
 
 static void collect_captured(Slice *s, PointerTable *seen, IrOp *control) {
@@ -96,11 +100,38 @@ static IrValue *total_behind(Slice *s, IrOp *scan) {
     return ir_result(loop, 0);
 }
 
+/* h = a * h + b goes on from the last lane of the chunk before. */
+static IrValue *recur_chunk(Slice *s, IrOp *scan, IrOp *copy, unsigned k) {
+    unsigned axis = (unsigned)ir_attr_int(scan, "axis", 0);
+    if (k == s->scan_count) {
+        refuse(s, scan, "linear scans in both directions along one axis of symbolic extent in one loop nest; store one of them, and scan what was "
+                        "stored in a loop nest of its own");
+        return ir_result(copy, 0);
+    }
+    IrValue *from[3] = {copy->operands[0], copy->operands[1], s->totals[k]}, *slice[2 * PRESENCE_MAX_RANK + 1];
+    IrOp *op = ir_op_create(s->b, IR_TILE_SCAN, 3, from, 1, &copy->results[0].type);
+    for (const IrAttr *at = scan->attrs; at; at = at->next) ir_attr_copy(op, scan, at->key);
+    const IrType *type = op->results[0].type, *last = total_type(s, scan);
+    char axes[PRESENCE_MAX_RANK + 1] = {0};
+    slice[0] = ir_result(op, 0);
+    for (unsigned i = 0; i < type->rank; i++) {
+        int64_t at = i == axis && !ir_attr_bool(scan, "reverse") ? s->chunk - 1 : 0;
+        slice[1 + 2 * i] = ir_const_index(s->b, at);
+        slice[2 + 2 * i] = i == axis ? ir_const_index(s->b, at + 1) : ir_aff_emit(s->b, type->extents[i]);
+        axes[i] = 'r';
+    }
+    IrOp *carry = ir_op_create(s->b, IR_TILE_EXTRACT, 2 * type->rank + 1, slice, 1, &last);
+    ir_attr_set_str(carry, "axes", axes);
+    s->next[k] = ir_result(carry, 0);
+    return ir_result(op, 0);
+}
+
 /* The chunk's own scan after the total of the chunks before; the total goes on. */
 static IrValue *scan_chunk(Slice *s, IrOp *scan, IrOp *copy) {
     const char *kind = ir_attr_str(scan, "kind", "add");
     unsigned k = 0;
     while (k < s->scan_count && s->scans[k] != scan) k++;
+    if (is_linear(scan)) return recur_chunk(s, scan, copy, k);
     IrValue *part = copy->operands[0], *own = ir_result(copy, 0);
     IrValue *total = k < s->scan_count ? s->totals[k] : total_behind(s, scan);
     if (k < s->scan_count) {
@@ -189,7 +220,7 @@ static IrOp *open_loop_over(Slice *s, IrOp *op, IrValue *from, IrValue *to, unsi
     for (unsigned i = 0; i < carried; i++) all[i] = inits[i];
     for (unsigned i = 0; i < s->scan_count; i++)
         all[carried + i] =
-            splat(&b, ir_attr_str(s->scans[i], "kind", "add"), total_type(s, s->scans[i]));
+            splat(&b, is_linear(s->scans[i]) ? "add" : ir_attr_str(s->scans[i], "kind", "add"), total_type(s, s->scans[i]));
     const Aff *extent = axes_class(s->axes, s->index)->extent;
     const char *name = arena_printf(s->ctx->module->arena, "%.32s_0",
                                     extent->kind == AFF_SYM ? extent->name : "lane");
