@@ -56,6 +56,28 @@ IrValue *build_arg(Build *c, const Expr *e, IrValue *x) {
 
 /* ---- In place along an axis ---- */
 
+/* A number that stands for a whole tile or tensor. */
+static IrValue *spread(Build *c, const Expr *e, IrValue *v, const IrType *type) {
+    if (!v || v->type->kind != IR_TYPE_SCALAR) return build_broadcast(c, v, type, e->span);
+    IrOp *op = unary_op(c, e, dialect(c, IR_GRAPH_BROADCAST, IR_TILE_BROADCAST), v, type);
+    ir_attr_set_ints(op, "axes", 0, NULL);
+    return ir_result(op, 0);
+}
+
+static IrValue *linear_scan(Build *c, const Expr *e) {
+    const IrType *t = build_type(c, &e->type, e->compute, e->span);
+    IrValue *a = build_operand(c, e->bound[0], e->compute), *b = build_operand(c, e->bound[1], e->compute);
+    if (!t || !a || !b) return NULL;
+    IrValue *pair[2] = {spread(c, e, b, t), spread(c, e, a, t)};
+    if (!pair[0] || !pair[1]) return NULL;
+    c->b.span = e->span;
+    IrOp *op = ir_op_create(&c->b, dialect(c, IR_GRAPH_SCAN, IR_TILE_SCAN), 2, pair, 1, &t);
+    ir_attr_set_str(op, "kind", "linear");
+    ir_attr_set_int(op, "axis", e->reduce_axis);
+    set_flag(c, e, op, "reverse");
+    return ir_result(op, 0);
+}
+
 static IrValue *scan(Build *c, const Expr *e) {
     IrValue *x = build_operand(c, e->bound[0], e->compute);
     if (!x) return NULL;
@@ -186,6 +208,8 @@ IrValue *build_axes(Build *c, const Expr *e) {
     case BUILTIN_CUMPROD:
     case BUILTIN_CUMMAX:
         return build_cast(c, scan(c, e), e->type.dtype);
+    case BUILTIN_LINEAR_SCAN:
+        return build_cast(c, linear_scan(c, e), e->type.dtype);
     case BUILTIN_SORT:
         op = sorted(c, e, build_flag(c, e, "descending"));
         return op ? build_cast(c, ir_result(op, 0), e->type.dtype) : NULL;

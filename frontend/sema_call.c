@@ -401,18 +401,21 @@ static void cast(Sema *s, Expr *e, const CallInfo *info) {
     sema_set_error(e);
 }
 
-static bool read_axis(Sema *s, Expr *e, const CallInfo *info, int *axis) {
+static bool read_axis_of(Sema *s, Expr *e, const CallInfo *info, int64_t rank, int *axis) {
     Expr *arg = sema_argument(e, info, "axis");
     int64_t value;
     if (!arg) return true;
     if (!sema_const_int(s, arg, "the axis", &value)) return false;
-    int64_t rank = e->bound[0]->type.rank;
     if (value < -rank || value >= rank) {
         diag_report(s->diags, DIAG_bad_axis, arg->span, (long long)value, (long long)rank);
         return false;
     }
     *axis = (int)(value < 0 ? value + rank : value);
     return true;
+}
+
+static bool read_axis(Sema *s, Expr *e, const CallInfo *info, int *axis) {
+    return read_axis_of(s, e, info, e->bound[0]->type.rank, axis);
 }
 
 /* The axes that a reduction folds: those of axis=, else all. */
@@ -499,6 +502,24 @@ static void same_shape(Sema *s, Expr *e, const CallInfo *info, const BuiltinInfo
     e->type.presence = NULL;
     e->type.dtype = e->compute =
         row->class == CLASS_SORT || row->class == CLASS_MOVE ? t : dtype_temporary(t);
+}
+
+/* h = a * h + b: one of the two may be a number or repeat. */
+static void linear_scan(Sema *s, Expr *e, const CallInfo *info) {
+    if (all_scalar(e)) {
+        bad_operand(s, e->bound[1], "linear_scan", "a tile or tensor");
+        sema_set_error(e);
+        return;
+    }
+    Dtype t = sema_join_operands(e);
+    bool good = broadcast_operands(s, e);
+    if (good && e->type.rank == 0) good = bad_operand(s, e->bound[1], "linear_scan", "a tile or tensor with an axis");
+    e->reduce_axis = e->type.rank - 1;
+    if (!good || !read_axis_of(s, e, info, e->type.rank, &e->reduce_axis) || !sema_flags(s, e, info)) {
+        sema_set_error(e);
+        return;
+    }
+    e->compute = e->type.dtype = dtype_temporary(real_of(t, false));
 }
 
 /* ---- Products ---- */
@@ -739,6 +760,9 @@ void sema_apply(Sema *s, Expr *e, const CallInfo *info) {
         break;
     case RULE_SAME_SHAPE:
         same_shape(s, e, info, row);
+        break;
+    case RULE_LINEAR_SCAN:
+        linear_scan(s, e, info);
         break;
     case RULE_GEMM:
     case RULE_MATMUL:

@@ -198,6 +198,8 @@ bool sema_is_memory(const Sema *s, const Decl *tile); /* sema_memory.c */
 
 /* ---- sema_index.c ---- */
 void sema_index_equation(Sema *s, Stmt *stmt);
+/* Reports equation `at` when it reads elements that it, or one behind it, makes; sema_recur.c. */
+bool sema_recurs(Sema *s, const Block *op, size_t at);
 void sema_index_call(Sema *s, Expr *e);
 void sema_index_element(Sema *s, Expr *e);
 /* Is an index proved to lie in [0, dim)? */

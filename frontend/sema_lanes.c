@@ -178,6 +178,7 @@ static const Interval *visit_along(Flow *f, const Expr *e) {
     const Interval *p = flow_visit(f, e->bound[0]);
     int at = e->reduce_axis;
     bool scan = builtin_info(e->builtin)->class == CLASS_SCAN;
+    if (e->builtin == BUILTIN_LINEAR_SCAN) return visit_elementwise(f, e);
     if (scan || (!p && e->builtin != BUILTIN_TOPK)) return p;
     for (int i = 0; p && i < e->type.rank; i++) axes[i] = p[i];
     axes[at] = e->builtin == BUILTIN_FLIP

@@ -707,7 +707,17 @@ static void check_unseen(Sema *s, const Expr *target, const Decl *d) {
     diag_note(s->diags, diag, SPAN_NONE, "what the view gives is an equation too: V[i] = %s[N - 1 - i]", d->name);
 }
 
-static void check_equation(Sema *s, Stmt *stmt) {
+/* What a recurrence was to make is made all the same, so that its uses are not reported. */
+static void give_up_equation(Sema *s, Stmt *stmt) {
+    Expr *base = stmt->u.assign.targets[0]->u.index.base, *value = stmt->u.assign.values[0];
+    Decl *d = base->kind == EXPR_NAME ? sema_find(s, base->u.name.name) : NULL;
+    sema_set_error(value);
+    if (d && d->kind == DECL_TENSOR) d->direction = DIR_OUT;
+    else if (!d && base->kind == EXPR_NAME) make_local(s, base, value);
+}
+
+static void check_equation(Sema *s, const Block *op, size_t at) {
+    Stmt *stmt = op->body.data[at];
     Expr *target = stmt->u.assign.targets[0], *value = stmt->u.assign.values[0];
     if (stmt->u.assign.target_count == 2 && stmt->u.assign.value_count == 1 && gives_two(value)) {
         assign_results(s, stmt, DECL_VALUE);
@@ -718,6 +728,10 @@ static void check_equation(Sema *s, Stmt *stmt) {
             assign_tuple(s, stmt);
         else
             sema_error(s, DIAG_bad_target, stmt->span, "as many names as values are needed");
+        return;
+    }
+    if (sema_recurs(s, op, at)) {
+        give_up_equation(s, stmt);
         return;
     }
     sema_unwrap_whole(target);
@@ -774,7 +788,7 @@ void sema_equations(Sema *s, Block *op) {
         Stmt *stmt = s->stmt = op->body.data[i];
         if (stmt->hint_count) sema_other_hints(s, stmt);
         if (stmt->kind == STMT_ASSIGN)
-            check_equation(s, stmt);
+            check_equation(s, op, i);
         else
             diag_report(s->diags, DIAG_not_an_equation, stmt->span);
         any = true;

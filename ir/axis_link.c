@@ -110,6 +110,7 @@ IrAxisLink ir_axis_link(const IrOp *op, unsigned operand, unsigned axis) {
     unsigned traits = ir_op_info(op->opcode)->traits;
     if (traits & IR_FOLDS) return folded_link(op, axis);
     if (traits & IR_MOVES) return moved_link(op, operand, axis);
+    if ((traits & IR_ALONG) && names_axis(op, axis) && operand == 2) return apart(); /* the start of a scan */
     if ((traits & IR_ALONG) && names_axis(op, axis))
         return (IrAxisLink){IR_AXIS_MIXED, (int)axis};
     return same(axis);

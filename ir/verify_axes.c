@@ -27,8 +27,18 @@ static bool check_others(Verifier *v, const IrOp *op, const IrType *from, const 
 
 static bool check_scan(Verifier *v, const IrOp *op) {
     const IrType *from = op->operands[0]->type;
-    if (!check_axis(v, op, from) || !check_kind(v, op, "add mul max min")) return false;
+    if (!check_axis(v, op, from) || !check_kind(v, op, "add mul max min linear")) return false;
     NEED(v, op, op->results[0].type == from, "the result has the operand's type");
+    bool linear = strcmp(ir_attr_str(op, "kind", ""), "linear") == 0;
+    NEED(v, op, linear ? op->operand_count > 1 && dtype_is_float(from->dtype) && !ir_attr_bool(op, "exclusive") : op->operand_count == 1,
+         "a linear scan has b and a, of floats; the others have one operand");
+    for (unsigned i = 1; i < op->operand_count; i++) {
+        const IrType *t = op->operands[i]->type;
+        int64_t axis = ir_attr_int(op, "axis", -1), one = 0;
+        if (!check_others(v, op, from, t, i == 2 ? axis : -1)) return false;
+        NEED(v, op, t->dtype == from->dtype, "operands have one dtype");
+        NEED(v, op, i == 1 || (aff_is_const(t->extents[axis], &one) && one == 1), "the start has one lane along the axis");
+    }
     NEED(v, op, from->dtype != DTYPE_BOOL, "there is no scan of bool");
     return true;
 }

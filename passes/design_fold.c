@@ -613,11 +613,33 @@ static DesignTile sorted(Design *d, IrValue *v, const Aff *const *index) {
     return (DesignTile){0};
 }
 
+/* h = a * h + b: both parts have the axis, or one of them repeats along it. */
+static DesignTile recurred(Design *d, const IrOp *op, const Aff *const *index, DesignAxis *axis) {
+    DesignTile part[2], all = {0};
+    DesignAxis *axes[DESIGN_RANK];
+    for (unsigned i = 0; i < 2; i++) {
+        part[i] = design_value(d, op->operands[1 - i], index);
+        if (d->error) return all;
+        all.rank = design_union(&all, &part[i], axes);
+        memcpy(all.axes, axes, sizeof axes);
+    }
+    if (axis_position(&all, axis) < 0) {
+        part[1] = spread(d, &part[1], axis);
+        all.rank = design_union(&all, &part[1], axes);
+        memcpy(all.axes, axes, sizeof axes);
+    }
+    const char *a = design_align(d, &part[0], all.rank, all.axes), *b = design_align(d, &part[1], all.rank, all.axes);
+    const char *text = arena_printf(d->arena, "linear_scan(%s, %s, axis=%d%s)", a, b, axis_position(&all, axis),
+                                    ir_attr_bool(op, "reverse") ? ", reverse=true" : "");
+    return design_let(d, text, all.rank, all.axes, op->results[0].type->dtype);
+}
+
 static DesignTile scanned(Design *d, IrOp *op, const Aff *const *index) {
     static const char *const calls[][2] = {
         {"add", "cumsum"}, {"mul", "cumprod"}, {"max", "cummax"}};
     unsigned axis = (unsigned)ir_attr_int(op, "axis", 0);
     DesignAxis *whole = whole_axis(d, index[axis], op->results[0].type->extents[axis]);
+    if (whole && strcmp(ir_attr_str(op, "kind", ""), "linear") == 0) return recurred(d, op, index, whole);
     for (size_t i = 0; whole && i < COUNT_OF(calls); i++)
         if (strcmp(calls[i][0], ir_attr_str(op, "kind", "")) == 0) {
             DesignTile t = design_value(d, op->operands[0], index);

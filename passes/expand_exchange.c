@@ -149,11 +149,11 @@ static IrValue *own_lane(Expand *x, IrBuilder *inner, IrOp *map, IrValue *tile, 
     if (!fill) return value;
     const IrAttr *constant = fill->def && fill->def->opcode == IR_CONST ? ir_attr(fill->def, "value") : NULL;
     bool known = constant && constant->kind == IR_ATTR_FLOAT && dtype_is_float(tile->type->dtype);
-    if (known && absent_holds(x, tile, ~0u, constant->number)) return value;
+    if (!x->present_as && known && absent_holds(x, tile, ~0u, constant->number)) return value;
     IrBuilder saved = x->b;
     x->b = ir_builder_before(map);
     x->b.span = saved.span;
-    IrValue *mask = presence_mask(x, inner, tile, dist, index, NULL);
+    IrValue *mask = presence_mask(x, inner, x->present_as ? x->present_as : tile, dist, index, NULL);
     x->b = saved;
     return mask ? ir_select(inner, mask, value, fill) : value;
 }

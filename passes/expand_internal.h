@@ -40,6 +40,7 @@ typedef struct {
         IrOp **data;
         size_t len, cap;
     } scratch_pointers;
+    IrValue *present_as;       /* exchange_put fills lanes that are absent in this tile; null: in its own */
     int64_t turned, row_lanes; /* rows of so many lanes lie turned, in pieces of `turned` elements; 0: none do */
     IrValue *turn;             /* by how many places; made at the first access of such a row ... */
     const Aff *turned_from;    /* ... and what it is the remainder of */

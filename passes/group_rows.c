@@ -351,7 +351,8 @@ static void group_op(Group *g, IrOp *op) {
         group_extract(g, op);
         return;
     }
-    for (unsigned i = 0; ir_has_trait(op, IR_ELEMENTWISE) && i < op->operand_count; i++) ir_set_operand(op, i, for_all(g, op, op->operands[i]));
+    bool together = ir_has_trait(op, IR_ELEMENTWISE) || op->opcode == IR_TILE_SCAN; /* operands of one shape */
+    for (unsigned i = 0; together && i < op->operand_count; i++) ir_set_operand(op, i, for_all(g, op, op->operands[i]));
     insert_axis(op, "axes");
     insert_axis(op, "axis");
     for (unsigned r = 0; r < op->result_count; r++) op->results[r].type = grouped_type(g, op->results[r].type);

@@ -20,6 +20,10 @@ static bool scans_axis(const Slice *s, const IrOp *op) {
     return axis >= 0 && ir_attr_int(op, "axis", -1) == axis;
 }
 
+static bool is_linear(const IrOp *scan) {
+    return scan->operand_count > 1;
+}
+
 static void collect_scans(Slice *s, PointerTable *seen, IrValue *v);
 
 static void collect_captured(Slice *s, PointerTable *seen, IrOp *control) {
@@ -62,14 +66,69 @@ static IrValue *splat(IrBuilder *b, const char *kind, const IrType *type) {
     return tile_splat(b, type, reduce_identity(kind, type->dtype));
 }
 
+/* The linear scan of a chunk from h = `before`; *last: h behind its last lane. */
+static IrValue *recur_from(Slice *s, const IrOp *scan, IrValue *b, IrValue *a, IrValue *before, IrValue **last) {
+    unsigned axis = (unsigned)ir_attr_int(scan, "axis", 0);
+    IrValue *from[3] = {b, a, before}, *slice[2 * PRESENCE_MAX_RANK + 1];
+    IrOp *op = ir_op_create(s->b, IR_TILE_SCAN, 3, from, 1, &b->type);
+    for (const IrAttr *at = scan->attrs; at; at = at->next) ir_attr_copy(op, scan, at->key);
+    char axes[PRESENCE_MAX_RANK + 1] = {0};
+    slice[0] = ir_result(op, 0);
+    for (unsigned i = 0; i < b->type->rank; i++) {
+        int64_t at = i == axis && !ir_attr_bool(scan, "reverse") ? s->chunk - 1 : 0;
+        slice[1 + 2 * i] = ir_const_index(s->b, at);
+        slice[2 + 2 * i] = i == axis ? ir_const_index(s->b, at + 1) : ir_aff_emit(s->b, b->type->extents[i]);
+        axes[i] = 'r';
+    }
+    const IrType *type = total_type(s, scan);
+    IrOp *lane = ir_op_create(s->b, IR_TILE_EXTRACT, 2 * b->type->rank + 1, slice, 1, &type);
+    ir_attr_set_str(lane, "axes", axes);
+    *last = ir_result(lane, 0);
+    return ir_result(op, 0);
+}
+
+static void count_anew(Slice *s, IrOp *scan) {
+    if (s->anew++ == SPLIT_ANEW)
+        refuse(s, scan, "so many scans of scans in both directions along one axis of symbolic extent; store some of them, "
+                        "and scan what was stored in a loop nest of its own");
+}
+
+static IrValue *backward(Slice *s, const Aff *extent, IrValue *i);
+
+/* As total_behind, of a linear scan: h behind the chunks that come before this one, one after the other in the scan's direction. */
+static IrValue *last_behind(Slice *s, IrOp *scan) {
+    const Aff *extent = axes_class(s->axes, s->index)->extent;
+    IrValue *chunk = ir_const_index(s->b, s->chunk), *upper = s->begin, *last = NULL;
+    bool reverse = ir_attr_bool(scan, "reverse");
+    count_anew(s, scan);
+    Slice outer = *s;
+    if (reverse) upper = backward(s, extent, s->begin); /* lanes of the chunks behind this one */
+    IrValue *init = splat(s->b, "add", total_type(s, scan));
+    IrOp *loop = ir_for(s->b, ir_const_index(s->b, 0), upper, chunk, 1, &init, "behind");
+    IrBuilder inner = ir_builder_at_end(loop->regions[0]);
+    inner.span = scan->span;
+    s->b = &inner;
+    s->begin = loop->regions[0]->args[0];
+    if (reverse) s->begin = backward(s, extent, s->begin);
+    s->map = ir_value_map_create(s->ctx->scratch);
+    s->scan_count = 0;
+    IrValue *b = slice_value(s, scan->operands[0]), *a = slice_value(s, scan->operands[1]);
+    if (s->ok) {
+        recur_from(s, scan, b, a, loop->regions[0]->args[1], &last);
+        ir_yield(&inner, 1, &last);
+    }
+    outer.ok = s->ok;
+    outer.anew = s->anew;
+    *s = outer;
+    return ir_result(loop, 0);
+}
+
 /* Of a scan that the loop over chunks does not carry, as it goes the other way or as there are many: the total of the chunks that come
  * before this one in the scan's own direction, in a loop that makes them once more. Scans that feed it do so too. */
 static IrValue *total_behind(Slice *s, IrOp *scan) {
     const char *kind = ir_attr_str(scan, "kind", "add");
     const IrType *type = total_type(s, scan);
-    if (s->anew++ == SPLIT_ANEW)
-        refuse(s, scan, "so many scans of scans in both directions along one axis of symbolic extent; store some of them, "
-                        "and scan what was stored in a loop nest of its own");
+    count_anew(s, scan);
     Slice outer = *s;
     IrValue *chunk = ir_const_index(s->b, s->chunk), *lower = ir_const_index(s->b, 0), *upper = s->begin;
     if (ir_attr_bool(scan, "reverse")) {
@@ -96,11 +155,20 @@ static IrValue *total_behind(Slice *s, IrOp *scan) {
     return ir_result(loop, 0);
 }
 
+/* h = a * h + b goes on from the last lane of the chunk before. */
+static IrValue *recur_chunk(Slice *s, IrOp *scan, IrOp *copy, unsigned k) {
+    IrValue *last, *before = k < s->scan_count ? s->totals[k] : last_behind(s, scan);
+    IrValue *result = recur_from(s, scan, copy->operands[0], copy->operands[1], before, &last);
+    if (k < s->scan_count) s->next[k] = last;
+    return result;
+}
+
 /* The chunk's own scan after the total of the chunks before; the total goes on. */
 static IrValue *scan_chunk(Slice *s, IrOp *scan, IrOp *copy) {
     const char *kind = ir_attr_str(scan, "kind", "add");
     unsigned k = 0;
     while (k < s->scan_count && s->scans[k] != scan) k++;
+    if (is_linear(scan)) return recur_chunk(s, scan, copy, k);
     IrValue *part = copy->operands[0], *own = ir_result(copy, 0);
     IrValue *total = k < s->scan_count ? s->totals[k] : total_behind(s, scan);
     if (k < s->scan_count) {
@@ -189,7 +257,7 @@ static IrOp *open_loop_over(Slice *s, IrOp *op, IrValue *from, IrValue *to, unsi
     for (unsigned i = 0; i < carried; i++) all[i] = inits[i];
     for (unsigned i = 0; i < s->scan_count; i++)
         all[carried + i] =
-            splat(&b, ir_attr_str(s->scans[i], "kind", "add"), total_type(s, s->scans[i]));
+            splat(&b, is_linear(s->scans[i]) ? "add" : ir_attr_str(s->scans[i], "kind", "add"), total_type(s, s->scans[i]));
     const Aff *extent = axes_class(s->axes, s->index)->extent;
     const char *name = arena_printf(s->ctx->module->arena, "%.32s_0",
                                     extent->kind == AFF_SYM ? extent->name : "lane");

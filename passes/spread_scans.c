@@ -40,6 +40,7 @@ static bool is_taken(const Axes *axes, const IrOp *op, size_t index, unsigned *s
     if (op->opcode == IR_TILE_SCAN) {
         size_t size = dtype_size(op->results[0].type->dtype);
         int own = ir_attr_bool(op, "reverse");
+        if (op->operand_count > 1) return false; /* pairs: blocks send one number */
         if (axes_find(axes, op->operands[0], index) != ir_attr_int(op, "axis", -2) || (size != 4 && size != 8)) return false;
         if (++*scans > MOST_SCANS || (*reverse >= 0 && *reverse != own)) return false;
         *reverse = own;

@@ -13,7 +13,7 @@ static bool scan_kind(Node *node, const char *kind) {
         const char *name;
         ReduceKind kind;
     } kinds[] = {
-        {"add", REDUCE_ADD}, {"mul", REDUCE_MUL}, {"max", REDUCE_MAX}, {"min", REDUCE_MIN}};
+        {"add", REDUCE_ADD}, {"linear", REDUCE_ADD}, {"mul", REDUCE_MUL}, {"max", REDUCE_MAX}, {"min", REDUCE_MIN}};
     for (size_t i = 0; i < COUNT_OF(kinds); i++)
         if (strcmp(kinds[i].name, kind) == 0) {
             node->reduce = kinds[i].kind;

@@ -68,8 +68,8 @@ typedef struct {
     int64_t n;
 } RowWork;
 
-/* Positions [begin, begin + count) of the operand's row, `reverse`: counted from its end. */
-static const Lanes *read_row(const RowWork *w, int64_t begin, size_t count, bool reverse) {
+/* Positions [begin, begin + count) of an operand's row, `reverse`: counted from its end. */
+static const Lanes *read_row(const RowWork *w, unsigned operand, int64_t begin, size_t count, bool reverse) {
     Frame *frame = frame_create(w->run, count);
     int64_t *index[VERIFY_MAX_RANK];
     index_arrays(w->run, w->node->shape.rank, index);
@@ -80,7 +80,7 @@ static const Lanes *read_row(const RowWork *w, int64_t begin, size_t count, bool
         }
         frame->index[d] = index[d];
     }
-    return evaluate_node(frame, w->node->operands[0]);
+    return evaluate_node(frame, w->node->operands[operand]);
 }
 
 /* ---- Scan ---- */
@@ -91,7 +91,7 @@ static void scan_row(const RowWork *w, Row *row) {
     for (int64_t begin = 0; begin < w->n; begin += LANES) {
         size_t count = w->n - begin < LANES ? (size_t)(w->n - begin) : LANES;
         StackMark mark = stack_mark(w->run);
-        const Lanes *terms = read_row(w, begin, count, node->reverse);
+        const Lanes *terms = read_row(w, 0, begin, count, node->reverse);
         for (size_t l = 0; l < count; l++) {
             int64_t along = begin + (int64_t)l, at = node->reverse ? w->n - 1 - along : along;
             MemoEntry done;
@@ -101,6 +101,68 @@ static void scan_row(const RowWork *w, Row *row) {
             row->i[at] = done.i; /* the same bytes for floats */
             row->e[at] = done.e;
             row->tie[at] = (uint8_t)((done.e == INFINITY ? LANE_TIE : 0) | done.flags);
+        }
+        stack_release(w->run, mark);
+    }
+}
+
+/* ---- Linear recurrences ---- */
+
+/* What is known of h = a * h + b behind some steps, in any order of combining pairs (docs/decisions/0003). */
+typedef struct {
+    double h, error;  /* of what a and b are off by */
+    double magnitude; /* the same of absolute values */
+    double worst;     /* magnitudes of all steps, each brought here by the |a| behind it: where each step's rounding ends */
+    double run, squares; /* the same of the last run of equal pairs, and of the runs before the sum of squares: steps of a random walk */
+    double flushed;   /* halves of the smallest denormal, of products of a that meet the largest magnitude so far */
+    double most, span; /* that magnitude; the largest product of neighbouring |a| that ends here */
+    double a, b;
+    bool begun, fractional, lost; /* lost: a product of neighbours is beyond the largest number, in some order */
+    uint8_t flags;
+} Recurrence;
+
+static void recur(Recurrence *r, const Node *node, const Lanes *bs, const Lanes *as, size_t l) {
+    double a = as->v[l], b = bs->v[l], size = fabs(a), ea = as->e[l];
+    bool equal = r->begun && a == r->a && b == r->b;
+    double magnitude = size * r->magnitude + fabs(b);
+    r->flags |= (as->tie[l] | bs->tie[l]) & LANE_OUTSIDE;
+    r->error = (size + ea) * r->error + ea * fabs(r->h) + bs->e[l];
+    r->h = a * r->h + b;
+    r->worst = r->begun ? size * r->worst + magnitude : 0;
+    r->squares = size * size * (equal ? r->squares : r->squares + r->run * r->run);
+    r->run = equal ? size * r->run + magnitude : magnitude;
+    r->flushed = size * r->flushed + (r->begun ? node->tiny * (2 + r->most) : 0);
+    r->most = fmax(r->most, magnitude);
+    r->span = size * fmax(r->span, 1);
+    r->magnitude = magnitude;
+    r->lost |= r->span > node->largest || (isinf(r->h) && !isnan(a));
+    r->fractional |= a != rint(a) || b != rint(b);
+    r->a = a, r->b = b, r->begun = true;
+}
+
+static double recurrence_bound(const Evaluator *ev, const Node *node, const Recurrence *r) {
+    double u = BOUND_SLACK * node->unit + 0x1p-53;
+    if (isnan(r->h)) return 0;
+    if (r->lost) return INFINITY;
+    bool exact = r->error == 0 && !r->fractional && fmax(r->magnitude, r->span) * node->unit <= 1;
+    if (ev->exact && exact && fmax(r->most, 1) * node->unit <= 1) return 0;
+    double rounding = fmin(3 * r->worst, 8 * r->magnitude + 4 * sqrt(r->squares + r->run * r->run));
+    return error_settle(node, r->h, r->error + u * rounding + r->flushed, 0);
+}
+
+static void linear_row(const RowWork *w, Row *row) {
+    const Node *node = w->node;
+    Recurrence r = {0};
+    for (int64_t begin = 0; begin < w->n; begin += LANES) {
+        size_t count = w->n - begin < LANES ? (size_t)(w->n - begin) : LANES;
+        StackMark mark = stack_mark(w->run);
+        const Lanes *b = read_row(w, 0, begin, count, node->reverse), *a = read_row(w, 1, begin, count, node->reverse);
+        for (size_t l = 0; l < count; l++) {
+            int64_t along = begin + (int64_t)l, at = node->reverse ? w->n - 1 - along : along;
+            recur(&r, node, b, a, l);
+            row->v[at] = r.h;
+            row->e[at] = recurrence_bound(w->run->ev, node, &r);
+            row->tie[at] = (uint8_t)((row->e[at] == INFINITY ? LANE_TIE : 0) | r.flags);
         }
         stack_release(w->run, mark);
     }
@@ -188,7 +250,7 @@ static void sort_row(const RowWork *w, Row *row) {
     for (int64_t begin = 0; begin < w->n; begin += LANES) {
         size_t count = w->n - begin < LANES ? (size_t)(w->n - begin) : LANES;
         StackMark mark = stack_mark(w->run);
-        const Lanes *read = read_row(w, begin, count, false);
+        const Lanes *read = read_row(w, 0, begin, count, false);
         for (size_t l = 0; l < count; l++)
             items[begin + (int64_t)l] = (Item){.i = read->i[l],
                                                .e = read->e[l],
@@ -241,7 +303,7 @@ static const Lanes *read_rows(Frame *frame, const Node *node,
 }
 
 const Lanes *evaluate_scan(Frame *frame, const Node *node) {
-    return read_rows(frame, node, scan_row);
+    return read_rows(frame, node, node->operand_count > 1 ? linear_row : scan_row);
 }
 
 const Lanes *evaluate_sort(Frame *frame, const Node *node) {

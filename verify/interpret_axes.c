@@ -42,9 +42,36 @@ static unsigned axis_of(const Inst *inst) {
 
 /* ---- Scans ---- */
 
+/* h = a * h + b of the lanes where both are present. */
+static void run_recurrence(Inst *inst) {
+    const Slot *b = inst->operands[0], *a = inst->operands[1], *start = inst->op->operand_count > 2 ? inst->operands[2] : NULL;
+    Slot *r = inst->results[0];
+    unsigned axis = axis_of(inst);
+    Lines l = lines_along(b, axis);
+    bool reverse = ir_attr_bool(inst->op, "reverse");
+    for (unsigned d = 0; d < b->rank; d++) {
+        r->lo[d] = b->lo[d] > a->lo[d] ? b->lo[d] : a->lo[d];
+        r->hi[d] = b->hi[d] < a->hi[d] ? b->hi[d] : a->hi[d];
+    }
+    int64_t lo = clamp(r->lo[axis], l.extent), hi = clamp(r->hi[axis], l.extent);
+    for (int64_t n = 0; n < l.lines; n++) {
+        Cell h = {.f = 0};
+        if (start) h = start->cells[n];
+        for (int64_t k = 0; k < l.extent; k++) {
+            int64_t i = reverse ? l.extent - 1 - k : k, at = line_start(&l, n) + i * l.stride;
+            if (i >= lo && i < hi) h = cell_binary(IR_ADD, r->dtype, cell_binary(IR_MUL, r->dtype, a->cells[at], h), b->cells[at]);
+            r->cells[at] = h;
+        }
+    }
+}
+
 static void run_scan(Machine *m, Inst *inst, const uint8_t *active) {
     const Slot *x = inst->operands[0];
     Slot *r = inst->results[0];
+    if (inst->op->operand_count > 1) {
+        run_recurrence(inst);
+        return;
+    }
     Lines l = lines_along(x, axis_of(inst));
     IrOpcode op = interpret_reduce_op(m, ir_attr_str(inst->op, "kind", ""));
     bool reverse = ir_attr_bool(inst->op, "reverse"), before = ir_attr_bool(inst->op, "exclusive");

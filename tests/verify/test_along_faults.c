@@ -1,4 +1,4 @@
-/* As test_faults.c, of what works along an axis: running sums in several orders pass, and so do an argmax and a
+/* As test_faults.c, of what works along an axis: running sums and recurrences in several orders pass, and so do an argmax and a
  * sort over data with many equal elements; each planted fault is rejected by its named check.
  *
  *   test_along_faults FAULTS.skir [--table] [--long] */
@@ -79,6 +79,67 @@ static void sum_unfinished(const float *x, int n, Row out) {
     int whole = n - n % CHUNK - (n % CHUNK ? 0 : CHUNK);
     sum_chunks(x, whole, CARRY_ALL, out.values);
     poison_fill(DTYPE_F32, out.values + whole, (size_t)(n - whole) * sizeof(float));
+}
+
+/* ---- Linear recurrences, h = a * h + x ---- */
+
+static const float FACTOR = 0.9F;
+
+static void recur_in_order(const float *x, int n, Row out) {
+    float h = 0;
+    for (int i = 0; i < n; i++) out.values[i] = h = FACTOR * h + x[i];
+}
+
+/* A chunk's pairs by doubling distances, as the lanes of a warp form them. */
+static void recur_chunk(const float *x, int n, float before, bool decays, float *out) {
+    float a[CHUNK], b[CHUNK];
+    for (int i = 0; i < n; i++) a[i] = FACTOR, b[i] = x[i];
+    for (int d = 1; d < n; d *= 2)
+        for (int i = n - 1; i >= d; i--) b[i] = a[i] * b[i - d] + b[i], a[i] *= a[i - d];
+    for (int i = 0; i < n; i++) out[i] = (decays ? a[i] : 1) * before + b[i];
+}
+
+static void recur_chunks(const float *x, int n, Carry carry, bool decays, float *out) {
+    float before = 0, stale = 0;
+    for (int i = 0; i < n; i += CHUNK) {
+        int count = n - i < CHUNK ? n - i : CHUNK;
+        recur_chunk(x + i, count, carry == CARRY_ALL ? before : carry == CARRY_NONE ? 0 : stale, decays, out + i);
+        stale = before;
+        before = out[i + count - 1];
+    }
+}
+
+static void recur_by_chunks(const float *x, int n, Row out) {
+    recur_chunks(x, n, CARRY_ALL, true, out.values);
+}
+static void recur_without_carry(const float *x, int n, Row out) {
+    recur_chunks(x, n, CARRY_NONE, true, out.values);
+}
+static void recur_of_stale_carry(const float *x, int n, Row out) {
+    recur_chunks(x, n, CARRY_STALE, true, out.values);
+}
+static void recur_undamped(const float *x, int n, Row out) {
+    recur_chunks(x, n, CARRY_ALL, false, out.values);
+}
+
+static void recur_in_f16(const float *x, int n, Row out) {
+    double h = 0;
+    for (int i = 0; i < n; i++) out.values[i] = (float)(h = dtype_round(DTYPE_F16, (double)FACTOR * h + (double)x[i]));
+}
+
+static void recur_late(const float *x, int n, Row out) {
+    float h = 0;
+    for (int i = 0; i < n; h = FACTOR * h + x[i++]) out.values[i] = h;
+}
+
+static void recur_with_swapped_pairs(const float *x, int n, Row out) {
+    recur_in_order(x, n, out);
+    for (int i = CHUNK; i < n; i++) out.values[i] = FACTOR * x[i] + out.values[i - 1];
+}
+
+static void recur_of_coarse_factor(const float *x, int n, Row out) {
+    float h = 0;
+    for (int i = 0; i < n; i++) out.values[i] = h = (FACTOR + 0x1p-14F) * h + x[i];
 }
 
 /* ---- Argmax ---- */
@@ -187,6 +248,15 @@ static const Way ways[] = {
     {"running_sum", "a stale carry", sum_of_stale_carry, true, 0, CHECK_BOUND},
     {"running_sum", "f16 accumulator", sum_in_f16, true, 0, CHECK_BOUND},
     {"running_sum", "last chunk skipped", sum_unfinished, true, 0, CHECK_UNWRITTEN},
+    {"recurrence", "in order", recur_in_order, false, 0, CHECK_BOUND},
+    {"recurrence", "chunks of doubling distances", recur_by_chunks, false, 0, CHECK_BOUND},
+    {"recurrence", "chunks without a carry", recur_without_carry, true, 0, CHECK_BOUND},
+    {"recurrence", "a stale carry", recur_of_stale_carry, true, 0, CHECK_BOUND},
+    {"recurrence", "a carry without the chunk's factor", recur_undamped, true, 0, CHECK_BOUND},
+    {"recurrence", "f16 state", recur_in_f16, true, 0, CHECK_BOUND},
+    {"recurrence", "a step late", recur_late, true, 0, CHECK_BOUND},
+    {"recurrence", "pairs exchanged", recur_with_swapped_pairs, true, 0, CHECK_BOUND},
+    {"recurrence", "a factor off by 2^-14", recur_of_coarse_factor, true, 0, CHECK_BOUND},
     {"argmax", "in order", first_largest, false, 0, CHECK_BOUND},
     {"argmax", "tree", first_largest_by_tree, false, 0, CHECK_BOUND},
     {"argmax", "last of equals", last_largest, true, 0, CHECK_BOUND},
@@ -218,7 +288,7 @@ static void check_way(const IrFunc *f, const Way *way, int n) {
     Evaluator *ev = graph_bind(arena, f, graph_sizes(arena, f, 2, values), "normal", true, false, &in);
     float *x = ARENA_ARRAY(arena, float, (size_t)ROWS * (size_t)n), *y = ARENA_ARRAY(arena, float, (size_t)ROWS * (size_t)n);
     int64_t *at = ARENA_ARRAY(arena, int64_t, (size_t)ROWS * (size_t)n);
-    bool scan = strcmp(f->name, "running_sum") == 0, rows = strcmp(f->name, "argmax") == 0;
+    bool scan = strcmp(f->name, "running_sum") == 0 || strcmp(f->name, "recurrence") == 0, rows = strcmp(f->name, "argmax") == 0;
     memcpy(x, in[0].data, (size_t)(ROWS * n) * sizeof *x);
     if (!scan) coarsen(x, ROWS * n);
     in[0].data = x;
