@@ -149,23 +149,31 @@ void acc_take(Acc *acc, const Node *node, const Lanes *terms, size_t l) {
         acc_integer(acc, node, terms->i[l], terms->e[l]);
 }
 
-/* The bound of a sum of n terms in any order; u's share of the reference included. Equal terms are
- * rounded alike, so a run of k of them walks k steps one way, and no more than n steps are worst. */
+/* How many of n terms a kernel may add one after the other. A scan makes each of its partial sums, so in order is its plain form, and its early elements
+ * are held to the bound of few terms. */
+static double chain_length(const Node *node, double n) {
+    if (node->kind == NODE_SCAN) return n;
+    return fmin(n, node->contract ? BOUND_CONTRACT_BLOCK : BOUND_SUM_BLOCK);
+}
+
+/* The bound of a sum of n terms in any order of blocks; u's share of the reference included. Equal terms
+ * are rounded alike, so a run of k of them walks k steps one way, and no more steps than a block has are worst. */
 static double sum_bound(const Node *node, const Acc *acc) {
-    double n = (double)acc->terms, u = node->unit + 0x1p-53, steps = sqrt(acc->squares);
-    if (!node->contract) return fmin(n, 8 + 4 * steps) * u * acc->magnitude;
+    double n = (double)acc->terms, u = node->unit + 0x1p-53, chain = chain_length(node, n);
+    double part = n > 0 ? chain / n : 1, steps = sqrt(acc->squares * part);
+    if (!node->contract) return fmin(chain, 8 + 4 * steps) * u * acc->magnitude;
     if (!node->tensor_core)
-        return fmax(BOUND_CONTRACT_C * sqrt(n), fmin(n, BOUND_CONTRACT_C * steps)) * u *
+        return fmax(BOUND_CONTRACT_C * sqrt(chain), fmin(chain, BOUND_CONTRACT_C * steps)) * u *
                acc->magnitude;
-    double bound = BOUND_CONTRACT_C * sqrt(n) * node->core_unit * acc->magnitude;
-    bound += node->core_unit * acc->walk;
+    double bound = BOUND_CONTRACT_C * sqrt(chain) * node->core_unit * acc->magnitude;
+    bound += node->core_unit * acc->walk * part;
     return bound + (2 + node->input_unit) * node->input_unit * acc->magnitude;
 }
 
-/* As sum_bound with x as a first term, less what it says of the others: every partial sum may hold
- * x. */
+/* As sum_bound with x as a first term, less what it says of the others: every partial sum of its block
+ * may hold x. */
 double sum_begun_bound(const Node *node, double x) {
-    double n = (double)node->reduced_count, u = node->unit + 0x1p-53, size = fabs(x);
+    double n = chain_length(node, (double)node->reduced_count), u = node->unit + 0x1p-53, size = fabs(x);
     if (!node->contract) return fmin(n, 8 + 4 * sqrt(n)) * u * size;
     if (!node->tensor_core) return BOUND_CONTRACT_C * sqrt(n) * u * size;
     double truncated = floor(n / BOUND_TENSOR_CORE_STEP);
