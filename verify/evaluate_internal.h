@@ -88,7 +88,8 @@ struct Evaluator {
     Arena *arena;
     const Sizes *sizes;
     const EvalBinding *binding;
-    bool exact, flushes;
+    bool exact, flushes, sums;
+    EvalFault fault;
     unsigned node_count;
     unsigned output_count;
     Node **outputs;
