@@ -43,13 +43,14 @@ static double spoilt(const Shape *shape, PowerFault fault, double right, int64_t
     return flat >= shape->elements / 2 ? 2 * right : right;
 }
 
-/* A difference that only the reference's rounding makes is none. */
+/* A difference that the output's own rounding takes away is none, and neither is one that only the reference's makes. */
 static PowerOutcome outcome_of(const Shape *shape, double got, double want, double bound) {
     if (isnan(got) || isnan(want)) return isnan(got) && isnan(want) ? POWER_SAME : POWER_SEEN;
     if (got == want) return POWER_SAME;
     double error = fabs(got - want);
     if (error > bound) return POWER_SEEN;
-    return shape->dtype == DTYPE_F64 || error <= NOISE * bound ? POWER_SAME : POWER_HIDDEN;
+    double least = dtype_is_float(shape->dtype) ? dtype_unit_roundoff(shape->dtype) * fabs(want) : 0;
+    return shape->dtype == DTYPE_F64 || error <= fmax(NOISE * bound, least) ? POWER_SAME : POWER_HIDDEN;
 }
 
 static PowerOutcome judge(const Shape *shape, PowerFault fault, const Batch *right, const Batch *wrong) {
