@@ -1,5 +1,6 @@
 /* design: reductions, products and what runs along an axis. */
 #include "design_internal.h"
+#include "passes_internal.h"
 
 #include <string.h>
 
@@ -12,6 +13,7 @@ typedef struct {
     DesignAxis *axes[2 * DESIGN_RANK];
 } Fold;
 
+enum { LONG_CHAIN = 16384 }; /* products of f32 that are added in order */
 enum { SMALL_FOLD = 8 }; /* a constant extent up to here is looped over index by index */
 
 static DesignWalk fold_walk(const Design *d, const DesignAxis *axis) {
@@ -421,15 +423,33 @@ static DesignTile product_probe(Design *d, void *context) {
     return product(d, both[0], both[1]);
 }
 
+/* Would a case have more products added in order than f32 keeps the promise for? A GPU's passes divide such a sum; a CPU's code adds as it is written,
+ * so each chunk's products are summed apart there. */
+static bool has_long_chain(const Design *d, const Fold *f) {
+    for (size_t i = 0; d->vectors && i < d->module->case_count; i++) {
+        double terms = 1;
+        for (unsigned k = 0; k < f->count; k++) {
+            int64_t extent;
+            if (aff_eval(f->axes[k]->extent, case_symbol, &d->module->cases[i], &extent)) terms *= (double)extent;
+        }
+        if (terms > LONG_CHAIN) return true;
+    }
+    return false;
+}
+
 static DesignTile product_loop(Design *d, Product *p, Fold *f, const DesignTile *shape) {
     Dtype dtype = dtype_is_float(shape->dtype) ? accumulator(shape->dtype) : DTYPE_I32;
     DesignTile acc = new_accumulator(d, shape->rank, shape->axes, dtype, "0");
     size_t known = d->known.len;
+    bool apart = dtype == DTYPE_F32 && has_long_chain(d, f);
     unsigned opened = open_loops(d, f, d->style->stages);
     d->ahead |= d->style->stages > 0;
     DesignTile a = factor(d, p, false), b = factor(d, p, true);
     Pairing how = pair(&a, &b, f);
-    if (how.fits) design_line(d, "%s", factors_text(d, &how, &a, &b, acc.text));
+    if (how.fits && apart)
+        design_line(d, "%s += %s", acc.text, factors_text(d, &how, &a, &b, NULL));
+    else if (how.fits)
+        design_line(d, "%s", factors_text(d, &how, &a, &b, acc.text));
     d->depth -= opened;
     d->known.len = known;
     return acc;

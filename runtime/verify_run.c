@@ -17,6 +17,7 @@ typedef struct {
     Binding binding;
     Session session;
     TaskInput *inputs;
+    EvalBinding *operands;
     Evaluator *evaluator;
     Verdict verdict;
     void **first; /* by parameter: outputs after the first launch */
@@ -34,7 +35,8 @@ static RtError make_evaluator(OneTask *t) {
     const RtOptions *o = t->r->plan.options;
     EvalInput *inputs = ARENA_ARRAY(t->arena, EvalInput, a->param_count + 1);
     EvalScalar *scalars = ARENA_ARRAY(t->arena, EvalScalar, a->param_count + 1);
-    EvalBinding binding = {.sizes = t->task->sizes,
+    EvalBinding *binding = t->operands = ARENA_NEW(t->arena, EvalBinding);
+    *binding = (EvalBinding){.sizes = t->task->sizes,
                            .inputs = inputs,
                            .scalars = scalars,
                            .exact = o->exact,
@@ -43,7 +45,7 @@ static RtError make_evaluator(OneTask *t) {
     t->kept = ARENA_ARRAY(t->arena, void *, a->param_count + 1);
     for (size_t i = 0; i < a->param_count; i++) {
         if (a->params[i].kind == ARTIFACT_SCALAR)
-            scalars[binding.scalar_count++] =
+            scalars[binding->scalar_count++] =
                 (EvalScalar){task_graph_name(&a->params[i]), t->binding.scalars[i]};
         if (!t->inputs[i].read) continue;
         void *data = NULL;
@@ -52,10 +54,10 @@ static RtError make_evaluator(OneTask *t) {
             input_fill(&t->inputs[i].spec, data, 0, t->inputs[i].shape.elements, o->threads);
             t->kept[t->kept_count++] = data;
         }
-        inputs[binding.input_count++] = (EvalInput){t->inputs[i].shape, data, &t->inputs[i].spec};
+        inputs[binding->input_count++] = (EvalInput){t->inputs[i].shape, data, &t->inputs[i].spec};
     }
     const char *error = NULL;
-    t->evaluator = evaluator_create(t->arena, t->r->plan.graph, &binding, &error);
+    t->evaluator = evaluator_create(t->arena, t->r->plan.graph, binding, &error);
     return t->evaluator
                ? rt_ok()
                : rt_error(RT_BUG, "the operator cannot be evaluated: %.300s", error ? error : "");
@@ -158,6 +160,57 @@ static RtError check_outputs(OneTask *t) {
     return rt_ok();
 }
 
+static const Evaluator *make_wrong(OneTask *t, const EvalInput *inputs, EvalFault fault) {
+    const char *error = NULL;
+    EvalBinding *binding = ARENA_NEW(t->arena, EvalBinding);
+    *binding = *t->operands;
+    binding->fault = fault;
+    if (inputs) binding->inputs = inputs;
+    return evaluator_create(t->arena, t->r->plan.graph, binding, &error);
+}
+
+/* The case's data of another seed, each element made when it is read; null: the operator has none. */
+static RtError other_inputs(OneTask *t, const EvalInput **inputs) {
+    RtOptions options = *t->r->plan.options;
+    TaskPlan plan = t->r->plan;
+    TaskInput *other;
+    options.seed = ~options.seed;
+    plan.options = &options;
+    RT_TRY(task_inputs(&plan, t->task, t->arena, &t->binding, &other));
+    EvalInput *made = ARENA_ARRAY(t->arena, EvalInput, plan.a->param_count + 1);
+    size_t count = 0;
+    for (size_t i = 0; i < plan.a->param_count; i++)
+        if (other[i].read) made[count++] = (EvalInput){other[i].shape, NULL, &other[i].spec};
+    *inputs = count ? made : NULL;
+    return rt_ok();
+}
+
+/* Of declared cases: the ragged sizes are many and small, and each draws data of its own. */
+static RtError check_power(OneTask *t) {
+    const Evaluator *wrong[POWER_COUNT] = {NULL};
+    const EvalInput *inputs;
+    if (!t->task->own || !verdict_passed(&t->verdict)) return rt_ok();
+    RT_TRY(other_inputs(t, &inputs));
+    if (inputs) wrong[POWER_SEED] = make_wrong(t, inputs, EVAL_RIGHT);
+    if (evaluator_sums(t->evaluator)) {
+        wrong[POWER_TENTH] = make_wrong(t, NULL, EVAL_MISSING_TENTH);
+        wrong[POWER_HALF] = make_wrong(t, NULL, EVAL_DOUBLED_HALF);
+    }
+    for (unsigned k = 0; k < evaluator_output_count(t->evaluator); k++) {
+        PowerOutcome found[POWER_COUNT];
+        if (!power_check(t->arena, t->evaluator, wrong, k, t->r->plan.options->seed, found))
+            return rt_error(RT_MISSING, "out of memory for the power check");
+        for (int f = 0; f < POWER_COUNT; f++)
+            if (found[f] == POWER_HIDDEN)
+                verdict_fail(&t->verdict, CHECK_POWER, 1,
+                             "%s: %s would pass as well, so wide are the bounds at this data; choose other data or another seed, "
+                             "or --exact",
+                             evaluator_output(t->evaluator, k)->name, power_fault_text((PowerFault)f));
+    }
+    verdict_pass(&t->verdict, CHECK_POWER);
+    return rt_ok();
+}
+
 /* The order in which a failed check names the status: what else it may have caused comes later. */
 static const struct {
     CheckId check;
@@ -168,6 +221,7 @@ static const struct {
     {CHECK_REFERENCE, RT_MISMATCH},    {CHECK_UNWRITTEN, RT_NOT_WRITTEN}, {CHECK_EXACT, RT_MISMATCH},
     {CHECK_BOUND, RT_MISMATCH},        {CHECK_RMS, RT_MISMATCH},
     {CHECK_UNDECIDED, RT_MISMATCH},    {CHECK_SECOND_LAUNCH, RT_SECOND_LAUNCH},
+    {CHECK_POWER, RT_POWERLESS},
 };
 
 static void summarise(const Verdict *v, RtVerdict *out) {
@@ -212,7 +266,8 @@ static RtError check_task(OneTask *t, RtVerdict *out) {
     RT_TRY(run_twice(t));
     digest_outputs(t, out->digest);
     RT_TRY(session_counts(&t->session, out->text, sizeof out->text));
-    return check_outputs(t);
+    RT_TRY(check_outputs(t));
+    return check_power(t);
 }
 
 static bool run_task(Runner *r, size_t index, void *record) {

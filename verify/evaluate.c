@@ -147,6 +147,10 @@ unsigned evaluator_output_count(const Evaluator *ev) {
     return ev->output_count;
 }
 
+bool evaluator_sums(const Evaluator *ev) {
+    return ev->sums;
+}
+
 const Shape *evaluator_output(const Evaluator *ev, unsigned output) {
     return &ev->output_shapes[output];
 }

@@ -452,6 +452,7 @@ static bool decode_op(Build *b, const IrOp *op) {
             node->tiny = fmax(node->tiny, dtype_min_normal(DTYPE_F32) / (2 * ir_math_info(op->opcode)->ulps_f32));
         if (!b->error) fold_integer(b, node);
     }
+    b->ev->sums |= node->kind == NODE_REDUCE && node->reduce <= REDUCE_MEAN && node->reduced_count > 1;
     know(b, &op->results[0], node);
     if (op->opcode == IR_GRAPH_SORT) know_indices(b, node, op);
     return !b->error;
@@ -492,7 +493,8 @@ Evaluator *evaluator_build(Arena *arena, const IrFunc *f, const EvalBinding *bin
                         .sizes = binding->sizes,
                         .binding = binding,
                         .exact = binding->exact,
-                        .flushes = binding->flushes};
+                        .flushes = binding->flushes,
+                        .fault = binding->fault};
     for (unsigned i = 0; i < f->param_count && !b.error; i++) decode_param(&b, i);
     const IrOp *last = NULL;
     if (!b.error && decode_block(&b, f->body, &last)) decode_outputs(&b, last);

@@ -13,6 +13,8 @@ enum { LANES = 256, DOMAIN_RANK = 16 };
 #define BOUND_SLACK 1.5 /* of one rounding: keeps the rms of honest elementwise code below 2/3 */
 #define BOUND_CONTRACT_C 2.0         /* |err| <= c sqrt(K) u (|A||B|) */
 enum { BOUND_TENSOR_CORE_STEP = 8 }; /* products summed per truncation */
+/* Terms that a kernel may add one after the other, whatever the sum's length: longer ones are judged as sums of blocks. */
+enum { BOUND_SUM_BLOCK = 4096, BOUND_CONTRACT_BLOCK = 16384 };
 
 typedef enum {
     NODE_SPLAT, /* constant, symbol or scalar */
@@ -86,7 +88,8 @@ struct Evaluator {
     Arena *arena;
     const Sizes *sizes;
     const EvalBinding *binding;
-    bool exact, flushes;
+    bool exact, flushes, sums;
+    EvalFault fault;
     unsigned node_count;
     unsigned output_count;
     Node **outputs;

@@ -149,23 +149,31 @@ void acc_take(Acc *acc, const Node *node, const Lanes *terms, size_t l) {
         acc_integer(acc, node, terms->i[l], terms->e[l]);
 }
 
-/* The bound of a sum of n terms in any order; u's share of the reference included. Equal terms are
- * rounded alike, so a run of k of them walks k steps one way, and no more than n steps are worst. */
+/* How many of n terms a kernel may add one after the other. A scan makes each of its partial sums, so in order is its plain form, and its early elements
+ * are held to the bound of few terms. */
+static double chain_length(const Node *node, double n) {
+    if (node->kind == NODE_SCAN) return n;
+    return fmin(n, node->contract ? BOUND_CONTRACT_BLOCK : BOUND_SUM_BLOCK);
+}
+
+/* The bound of a sum of n terms in any order of blocks; u's share of the reference included. Equal terms
+ * are rounded alike, so a run of k of them walks k steps one way, and no more steps than a block has are worst. */
 static double sum_bound(const Node *node, const Acc *acc) {
-    double n = (double)acc->terms, u = node->unit + 0x1p-53, steps = sqrt(acc->squares);
-    if (!node->contract) return fmin(n, 8 + 4 * steps) * u * acc->magnitude;
+    double n = (double)acc->terms, u = node->unit + 0x1p-53, chain = chain_length(node, n);
+    double part = n > 0 ? chain / n : 1, steps = sqrt(acc->squares * part);
+    if (!node->contract) return fmin(chain, 8 + 4 * steps) * u * acc->magnitude;
     if (!node->tensor_core)
-        return fmax(BOUND_CONTRACT_C * sqrt(n), fmin(n, BOUND_CONTRACT_C * steps)) * u *
+        return fmax(BOUND_CONTRACT_C * sqrt(chain), fmin(chain, BOUND_CONTRACT_C * steps)) * u *
                acc->magnitude;
-    double bound = BOUND_CONTRACT_C * sqrt(n) * node->core_unit * acc->magnitude;
-    bound += node->core_unit * acc->walk;
+    double bound = BOUND_CONTRACT_C * sqrt(chain) * node->core_unit * acc->magnitude;
+    bound += node->core_unit * acc->walk * part;
     return bound + (2 + node->input_unit) * node->input_unit * acc->magnitude;
 }
 
-/* As sum_bound with x as a first term, less what it says of the others: every partial sum may hold
- * x. */
+/* As sum_bound with x as a first term, less what it says of the others: every partial sum of its block
+ * may hold x. */
 double sum_begun_bound(const Node *node, double x) {
-    double n = (double)node->reduced_count, u = node->unit + 0x1p-53, size = fabs(x);
+    double n = chain_length(node, (double)node->reduced_count), u = node->unit + 0x1p-53, size = fabs(x);
     if (!node->contract) return fmin(n, 8 + 4 * sqrt(n)) * u * size;
     if (!node->tensor_core) return BOUND_CONTRACT_C * sqrt(n) * u * size;
     double truncated = floor(n / BOUND_TENSOR_CORE_STEP);
@@ -271,8 +279,33 @@ static void domain_arrays(EvalRun *run, unsigned rank, int64_t **arrays) {
         arrays[d] = d < rank ? stack_alloc(run, LANES * sizeof(int64_t)) : unused;
 }
 
+/* What an operator that is wrong on purpose makes of a sum's next term: takes it never, once or twice. */
+static int times_taken(EvalFault fault, const Node *node, int64_t at) {
+    int64_t n = node->reduced_count;
+    if (fault == EVAL_MISSING_TENTH) return at < n - (n + 9) / 10;
+    return fault == EVAL_DOUBLED_HALF && at >= n / 2 ? 2 : 1;
+}
+
+static void accumulate_wrongly(Work *w, Acc *acc, const Lanes *terms, size_t count, bool one) {
+    for (size_t l = 0; l < count; l++) {
+        Acc *to = one ? acc : &acc[l];
+        int times = times_taken(w->run->ev->fault, w->node, to->terms);
+        to->flags |= terms->tie[l] & LANE_OUTSIDE;
+        if (w->node->is_real) {
+            acc_sum(to, w->node, times ? times * terms->v[l] : 0, times * terms->e[l]);
+        } else {
+            acc_integer(to, w->node, times * terms->i[l], terms->e[l]);
+            to->terms++;
+        }
+    }
+}
+
 static void accumulate(Work *w, Acc *acc, const Lanes *terms, size_t count, bool one) {
     bool sum = w->node->is_real && w->node->reduce <= REDUCE_MEAN, certain = terms->certain;
+    if (w->run->ev->fault && w->node->reduce <= REDUCE_MEAN) {
+        accumulate_wrongly(w, acc, terms, count, one);
+        return;
+    }
     for (size_t l = 0; l < count && sum; l++) {
         Acc *to = one ? acc : &acc[l];
         to->flags |= certain ? 0 : terms->tie[l] & LANE_OUTSIDE;

@@ -117,6 +117,13 @@ typedef struct {
     double value;
 } EvalScalar;
 
+/* Operators that are wrong on purpose (power.c). */
+typedef enum {
+    EVAL_RIGHT,
+    EVAL_MISSING_TENTH, /* sums leave out the last tenth of their terms */
+    EVAL_DOUBLED_HALF   /* and take the second half twice */
+} EvalFault;
+
 typedef struct {
     const Sizes *sizes; /* complete: from sizes_bind */
     size_t input_count, scalar_count;
@@ -124,6 +131,7 @@ typedef struct {
     const EvalScalar *scalars; /* those missing take their default */
     bool exact;                /* sums and products of small integers have bound 0 */
     bool flushes;              /* f32 is added up in a GPU's memory, which takes denormals for zero */
+    EvalFault fault;
 } EvalBinding;
 
 typedef struct Evaluator Evaluator;
@@ -133,6 +141,7 @@ Evaluator *evaluator_create(Arena *arena, const IrFunc *f, const EvalBinding *bi
                             const char **error);
 unsigned evaluator_output_count(const Evaluator *ev);
 const Shape *evaluator_output(const Evaluator *ev, unsigned output); /* named as in `return` */
+bool evaluator_sums(const Evaluator *ev); /* does a sum of more than one term enter? */
 
 /* Reference values at `count` flat indices of an output. Floats: value, bound (of the absolute
  * error, the output's rounding included; infinite: nothing can be said). Integers: integer, bound
@@ -208,6 +217,20 @@ uint8_t branches_missing(const BranchMap *map, size_t site, const uint8_t *seen)
 
 /* Adds the whole numbers from 2 to 2^20 that the sketch's text holds, its tiles' extents too. */
 void branches_literals(const IrModule *m, SizeLiterals *list);
+
+/* ---- Power (power.c) ---- */
+
+typedef enum { POWER_ZERO, POWER_SEED, POWER_TENTH, POWER_HALF, POWER_COUNT } PowerFault;
+typedef enum {
+    POWER_SAME,   /* no fault here: it gives the right result */
+    POWER_HIDDEN, /* another result, within the bounds */
+    POWER_SEEN    /* some element is outside of its bound */
+} PowerOutcome;
+const char *power_fault_text(PowerFault fault);
+/* What the bounds of an output would make of each fault, by up to 1,024 of its elements. `wrong`: by fault an evaluator that makes the wrong
+ * result, null where the output itself is spoilt instead (another seed: is left out). False: out of memory. */
+bool power_check(Arena *arena, const Evaluator *right, const Evaluator *const *wrong, unsigned output, uint64_t seed,
+                 PowerOutcome *found);
 
 /* ---- Comparison (compare.c) ---- */
 
