@@ -83,6 +83,9 @@ static sketchc_status status_of_diag(DiagId id) {
     case DIAG_bad_option:
     case DIAG_unknown_target:
     case DIAG_unknown_pass:
+    case DIAG_unknown_define:
+    case DIAG_bad_define:
+    case DIAG_unknown_sketch:
         return SKETCHC_USAGE_ERROR;
     case DIAG_no_backend:
     case DIAG_no_tool:

@@ -175,6 +175,10 @@ typedef struct {
     bool exact; /* verify: inputs are small integers; what can be exact must be met bit for bit */
     const char *baseline; /* bench: a command that speaks the protocol of docs/cli.md; null: none */
     double give_up_s; /* bench: a case whose launches take longer is "slow" and not timed to the end; 0: none */
+    const sketchc_define *defines; /* symbols and scalars as text, for callers that do not know which a name is; also constexprs
+                                      that the artifact was compiled with, at the same value. Of equal names the last counts. A
+                                      name that there is not, or a value that is none, is SKETCHC_USAGE_ERROR */
+    size_t define_count;
 } sketchc_run_options;
 
 /* Each runs in a disposable process and returns, besides the status, a report: "text", "verbose"

@@ -222,7 +222,11 @@ static void judge_new(Loop *l, size_t from) {
 
 /* What a designed file holds before its sketch. */
 bool search_read_operator(const SearchOptions *o, Str *operator_text, Str *operator_name, Str *error) {
-    sketchc_options options = {.size = sizeof options, .target = o->target, .arch = o->arch};
+    sketchc_options options = {.size = sizeof options,
+                               .target = o->target,
+                               .arch = o->arch,
+                               .defines = o->defines,
+                               .define_count = o->define_count};
     sketchc_unit *unit = sketchc_unit_create(o->path, o->text, o->size);
     char *text = NULL;
     size_t size = 0;
@@ -270,14 +274,15 @@ static size_t try_naive(Loop *l, Proposer *rules, unsigned style) {
 static void say_nothing_runs(const Loop *l, Str *error) {
     const Search *s = &l->s;
     str_printf(error, "no naive sketch of %s runs here for %s%s%s", s->name, s->options->target, s->why[0] ? ": " : "", s->why);
-    str_append(error, !s->why_machine      ? "; `sketchc verify` of the operator's file says more\n"
+    str_append(error, s->why_usage         ? "\n"
+                      : !s->why_machine      ? "; `sketchc verify` of the operator's file says more\n"
                       : s->options->arch ? "; --arch and -t name the machine: leave --arch out for this one\n"
                                          : "; `sketchc doctor` says what this machine has, -t openmp searches on the processor\n");
 }
 
 /* The baseline: the first naive design that compiles and runs. Chooses the case. */
 static bool take_naive(Loop *l, Proposer *rules) {
-    for (unsigned i = 0; i < sketchc_design_count() && sketchc_design_is_naive(i); i++) {
+    for (unsigned i = 0; i < sketchc_design_count() && sketchc_design_is_naive(i) && !cancelled(l); i++) {
         size_t at = try_naive(l, rules, i);
         if (at == SIZE_MAX) continue;
         l->s.list[at].naive = true;
@@ -289,7 +294,11 @@ static bool take_naive(Loop *l, Proposer *rules) {
         report(l, false);
         if (candidate_runs(&l->s.list[at])) return true;
     }
-    say_nothing_runs(l, &l->result->error);
+    if (cancelled(l))
+        str_append(&l->result->error, "interrupted before a sketch had run\n");
+    else
+        say_nothing_runs(l, &l->result->error);
+    l->result->usage = l->s.why_usage;
     return false;
 }
 
@@ -524,7 +533,7 @@ static void finish(Loop *l) {
         return;
     }
     end_run(l, NULL);
-    str_append(&l->result->error, "no candidate was verified\n");
+    str_append(&l->result->error, cancelled(l) ? "interrupted before a candidate was verified\n" : "no candidate was verified\n");
 }
 
 void search_run(const SearchOptions *options, SearchResult *result) {
@@ -572,6 +581,7 @@ bool search_place(const SearchOptions *options, Pool *pool, SearchPlace *place) 
             ok = try_naive(&l, rules, i) != SIZE_MAX;
     if (ok) {
         memcpy(place->case_name, s->case_name, sizeof place->case_name);
+        memcpy(place->case_key, s->case_key, sizeof place->case_key);
         memcpy(place->device, s->device, sizeof place->device);
         memcpy(place->arch, s->arch, sizeof place->arch);
     }

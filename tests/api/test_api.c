@@ -53,7 +53,7 @@ static void check_statuses(void) {
     sketchc_define define = {"T", "wide"};
     options = (sketchc_options){
         .size = sizeof options, .target = "openmp", .defines = &define, .define_count = 1};
-    CHECK(emit(unit, &options, "c") == SKETCHC_SOURCE_ERROR);
+    CHECK(emit(unit, &options, "c") == SKETCHC_USAGE_ERROR);
     define.value = "128";
     CHECK(emit(unit, &options, "c") == SKETCHC_OK && !sketchc_reproducer(unit));
     sketchc_unit_destroy(unit);
@@ -97,7 +97,11 @@ static void check_kernel(void) {
     if (status == SKETCHC_MISSING) sketchc_free(message);
     sketchc_kernel_close(kernel);
     sketchc_kernel_close(NULL);
-    run.size -= sizeof run.give_up_s; /* another version's options are refused, not left aside */
+    sketchc_define size_text[2] = {{"N", "x"}, {"N", "-1"}};
+    run = (sketchc_run_options){.size = sizeof run, .cache_dir = "", .defines = size_text, .define_count = 2};
+    CHECK(sketchc_kernel_open(artifact, &run, buffers, 2, &kernel, &message) == SKETCHC_USAGE_ERROR && strstr(message, "-D N=-1"));
+    sketchc_free(message);
+    run.size -= sizeof run.define_count; /* another version's options are refused, not left aside */
     char *report[3];
     CHECK(sketchc_run(artifact, &run, NULL, 0, NULL, 0, "text", &report[0]) == SKETCHC_USAGE_ERROR);
     CHECK(sketchc_verify(artifact, &run, "json", &report[1]) == SKETCHC_USAGE_ERROR);
