@@ -49,6 +49,9 @@ typedef struct {
 
 /* Parses and checks into the unit's fresh arena. */
 bool api_check(sketchc_unit *unit, const sketchc_options *options);
+/* As api_check; a file with an operator and no sketch gets one by the rules of the pass `design`, where one fits. `options` are
+ * those of a call. */
+bool api_check_with_sketch(sketchc_unit *unit, const sketchc_options *options);
 /* Makes unit->designed for an operator that has no sketch; false when no style fits. */
 bool api_design_missing(sketchc_unit *unit, const sketchc_options *options, IrModule *module);
 /* The module as the front end built it; null with errors. */

@@ -110,6 +110,7 @@ sketchc_status api_status(const sketchc_unit *unit) {
 char *sketchc_diagnostics(const sketchc_unit *unit, const char *format) {
     Str out;
     str_init(&out);
+    if (!format) format = "text";
     if (unit->arena) {
         if (strcmp(format, "json") == 0)
             diag_render_json(&unit->diags, &out);

@@ -3,7 +3,10 @@
  * Handles are opaque. The library never exits, never prints, keeps no global state: calls on
  * different handles may run in different threads. Text and bytes that a call returns through
  * `char **` belong to the caller and are freed with sketchc_free. Structs that callers fill start
- * with `size`, set to sizeof the struct, so that later versions may add fields at the end. */
+ * with `size`, set to sizeof the struct, so that later versions may add fields at the end.
+ *
+ * A pointer may be null where its comment says so, and besides: options (the defaults), path and format of a call ("text"),
+ * message, a list whose count is 0, and what is destroyed, closed or freed. No other may. */
 #ifndef SKETCHC_H
 #define SKETCHC_H
 

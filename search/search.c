@@ -9,8 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* PATIENCE: times the time limit, after which a candidate that is being judged is left. */
-enum { PER_ROUND = 6, PATIENCE = 2, MIGRATION = 3, FINALISTS = 6, REMEASURED = 3 };
+enum { PER_ROUND = 6, MIGRATION = 3, FINALISTS = 6, REMEASURED = 3 };
+static const double patience_s = 2; /* behind the time limit, but no longer than it: then a candidate that is being judged is left */
 
 typedef struct {
     Search s;
@@ -27,6 +27,11 @@ static double time_limit(const SearchOptions *o) {
 static bool cancelled(const Loop *l) {
     const atomic_int *flag = l->s.options->cancel;
     return flag && atomic_load((atomic_int *)flag);
+}
+
+/* What is of use and no need is left out then. */
+static bool is_late(const Loop *l) {
+    return seconds_now() > l->deadline;
 }
 
 /* ---- Candidates ---- */
@@ -436,7 +441,7 @@ static double middle(double *v) {
 /* Winner and baseline again, in turns, so that what else the machine does meets both. */
 static void remeasure(Loop *l, Candidate *naive, Candidate *winner) {
     double times[2][REMEASURED] = {{0}};
-    for (int i = 0; i < REMEASURED && !cancelled(l); i++) {
+    for (int i = 0; i < REMEASURED && !cancelled(l) && !is_late(l); i++) {
         times[0][i] = search_time(&l->s, naive, 9);
         times[1][i] = search_time(&l->s, winner, 9);
     }
@@ -485,7 +490,7 @@ static void keep(Loop *l, const Candidate *c) {
     l->result->complete = c->result.complete;
     if (c->result.complete) search_keep_artifact(&l->s, c);
     /* Of what a page says about sizes nothing is worth a wait. */
-    if (c->result.complete && !cancelled(l)) search_time_shapes(&l->s, c);
+    if (c->result.complete && !cancelled(l) && !is_late(l)) search_time_shapes(&l->s, c);
 }
 
 static void end_run(Loop *l, const Candidate *winner) {
@@ -529,7 +534,7 @@ static void finish(Loop *l) {
         }
         keep(l, c);
         end_run(l, c);
-        if (naive && naive != c && c->result.complete && !cancelled(l)) search_time_shapes(s, naive);
+        if (naive && naive != c && c->result.complete && !cancelled(l) && !is_late(l)) search_time_shapes(s, naive);
         return;
     }
     end_run(l, NULL);
@@ -543,7 +548,8 @@ void search_run(const SearchOptions *options, SearchResult *result) {
     Loop l = {.s = {.options = options, .random = options->seed, .run = -1},
               .result = result,
               .start = seconds_now()};
-    l.deadline = l.start + PATIENCE * time_limit(options);
+    double limit = time_limit(options);
+    l.deadline = l.start + limit + (limit < patience_s ? limit : patience_s);
     result->last.cost = -1;
     if (options->before) {
         result->last.calls = options->before->calls;

@@ -493,10 +493,13 @@ static int command_explain(Driver *d) {
     int status = one_operand(d, given(d, OPTION_HTML) ? "file" : "code");
     if (status) return status;
     if (given(d, OPTION_HTML)) return explain_file(d, d->line.operands.data[0]);
-    const char *text = sketchc_explain(d->line.operands.data[0]);
-    if (!text)
-        return fail(SKETCHC_USAGE_ERROR, "there is no diagnostic code \"%s\"",
-                    d->line.operands.data[0]);
+    const char *word = d->line.operands.data[0], *text = sketchc_explain(word);
+    if (!text && (strchr(word, '.') || strchr(word, '/') || access(word, F_OK) == 0))
+        return fail(SKETCHC_USAGE_ERROR,
+                    "%s is no diagnostic code such as E0101; of a sketch, `sketchc explain %s --html -o page.html` writes a page, "
+                    "`sketchc %s --explain` the predicted times",
+                    word, word, word);
+    if (!text) return fail(SKETCHC_USAGE_ERROR, "there is no diagnostic code \"%s\"", word);
     puts(text);
     return 0;
 }

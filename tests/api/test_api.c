@@ -114,6 +114,37 @@ static void check_kernel(void) {
     sketchc_unit_destroy(unit);
 }
 
+/* What the header says may be null. */
+static void check_null(void) {
+    sketchc_unit *unit = sketchc_unit_create(NULL, text, sizeof text - 1);
+    sketchc_artifact *artifact;
+    sketchc_kernel *kernel;
+    char *data, *said[7];
+    size_t size;
+    CHECK(sketchc_check(unit, NULL) == SKETCHC_OK && sketchc_emit(unit, NULL, NULL, &data, &size) == SKETCHC_OK);
+    sketchc_free(data);
+    CHECK(sketchc_explain_page(unit, NULL, &data, &size) == SKETCHC_OK);
+    sketchc_free(data);
+    CHECK(sketchc_predict(unit, NULL, NULL, &data) == SKETCHC_OK);
+    sketchc_free(data);
+    CHECK(sketchc_compile(unit, NULL, &artifact) == SKETCHC_OK);
+    CHECK(sketchc_kernel_open(artifact, NULL, NULL, 0, &kernel, NULL) != SKETCHC_OK && !kernel);
+    said[0] = sketchc_diagnostics(unit, NULL);
+    CHECK(sketchc_run(artifact, NULL, NULL, 0, NULL, 0, NULL, &said[1]) != SKETCHC_OK);
+    CHECK(sketchc_verify(artifact, NULL, NULL, &said[2]) != SKETCHC_OK);
+    CHECK(sketchc_bench(artifact, NULL, NULL, &said[3]) != SKETCHC_OK);
+    sketchc_artifact_destroy(artifact);
+    CHECK(sketchc_artifact_read("", 0, &artifact, NULL) == SKETCHC_SOURCE_ERROR && !artifact);
+    said[4] = sketchc_doctor(NULL);
+    said[5] = sketchc_cache_info(NULL);
+    said[6] = sketchc_native_arch("openmp");
+    for (size_t i = 0; i < 7; i++) sketchc_free(said[i]);
+    sketchc_unit_destroy(unit);
+    sketchc_artifact_destroy(NULL);
+    sketchc_kernel_close(NULL);
+    sketchc_free(NULL);
+}
+
 static void check_artifact(void) {
     sketchc_unit *unit = sketchc_unit_create(NULL, text, sizeof text - 1);
     sketchc_options options = {.size = sizeof options, .target = "openmp"};
@@ -135,6 +166,7 @@ static void check_artifact(void) {
 int main(void) {
     check_statuses();
     check_artifact();
+    check_null();
     check_kernel();
     CHECK(sketchc_explain("E0201") && !sketchc_explain("E9999") && !sketchc_explain(""));
     puts("the interface keeps its contract");
