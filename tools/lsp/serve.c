@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <poll.h>
+#include <stdio.h>
 #include <unistd.h>
 
 enum { PIECE = 1 << 16, PAUSE_MS = 100 };
