@@ -58,6 +58,9 @@ typedef struct {
 
 /* Parses and checks into the unit's fresh arena. */
 bool api_check(sketchc_unit *unit, const sketchc_options *options);
+/* As api_check; a file with an operator and no sketch gets one by the rules of the pass `design`, where one fits. `options` are
+ * those of a call. */
+bool api_check_with_sketch(sketchc_unit *unit, const sketchc_options *options);
 /* Makes unit->designed for an operator that has no sketch; false when no style fits. */
 /* What was tried in vain, as notes of the error. */
 void api_report_reasons(sketchc_unit *unit, Diag *diag);

@@ -35,9 +35,7 @@ IrModule *api_build(sketchc_unit *unit) {
     return unit->diags.error_count ? NULL : module;
 }
 
-/* Checks; a file with an operator and no sketch gets one by the rules of the pass `design`, where one
- * fits. `options` are those of a call. */
-static bool check_with_sketch(sketchc_unit *unit, const sketchc_options *options) {
+bool api_check_with_sketch(sketchc_unit *unit, const sketchc_options *options) {
     if (!api_check(unit, options)) return false;
     if (unit->file->sketch || !unit->file->op || options->sketch) return true;
     IrModule *module = api_build(unit);
@@ -400,7 +398,7 @@ static void emit_into(sketchc_unit *unit, const sketchc_options *options, const 
                       Compile *c, Str *out) {
     if (!known_options(unit, &options)) return;
     bool source = form && (strcmp(form, "ast") == 0 || strcmp(form, "graph") == 0);
-    bool checked = source ? api_check(unit, options) : check_with_sketch(unit, options);
+    bool checked = source ? api_check(unit, options) : api_check_with_sketch(unit, options);
     if (form && strcmp(form, "ast") == 0) ast_print(unit->file, out);
     if ((form && strcmp(form, "ast") == 0) || !checked || !api_target(unit, options, form, c))
         return;
@@ -487,7 +485,7 @@ sketchc_status sketchc_emit_lines(sketchc_unit *unit, const sketchc_options *opt
 
 static void page_into(sketchc_unit *unit, const sketchc_options *options, Str *out) {
     Compile c = {0};
-    if (known_options(unit, &options) && check_with_sketch(unit, options) && api_target(unit, options, NULL, &c))
+    if (known_options(unit, &options) && api_check_with_sketch(unit, options) && api_target(unit, options, NULL, &c))
         api_page(unit, &c, out);
 }
 
@@ -508,7 +506,7 @@ sketchc_status sketchc_explain_page(sketchc_unit *unit, const sketchc_options *o
 
 static sketchc_artifact *compile_into(sketchc_unit *unit, const sketchc_options *options) {
     Compile c = {0};
-    if (!known_options(unit, &options) || !check_with_sketch(unit, options) ||
+    if (!known_options(unit, &options) || !api_check_with_sketch(unit, options) ||
         !api_target(unit, options, NULL, &c))
         return NULL;
     Arena *arena = arena_create();

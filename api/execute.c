@@ -41,58 +41,79 @@ static bool has_param(const Artifact *a, ArtifactParamKind kind, const char *nam
     return false;
 }
 
-/* Whether `name` was taken at compile time with this value. Another value is not, and is refused
- * later as a name that the artifact does not have. */
-static bool is_constexpr(const Artifact *a, const char *name, double value) {
-    for (size_t i = 0; i < a->constexpr_count; i++)
-        if (strcmp(a->constexprs[i].name, name) == 0) {
-            double taken;
-            return parse_double(a->constexprs[i].value, &taken) && taken == value;
-        }
-    return false;
-}
-
-static bool has_symbol(const sketchc_run_options *o, const char *name) {
-    for (size_t i = 0; i < o->symbol_count; i++)
-        if (strcmp(o->symbols[i].name, name) == 0) return true;
-    return false;
-}
-
-static bool has_scalar(const sketchc_run_options *o, const char *name) {
-    for (size_t i = 0; i < o->scalar_count; i++)
-        if (strcmp(o->scalars[i].name, name) == 0) return true;
-    return false;
-}
-
-/* A caller that does not know what a name is gives it as symbol and as scalar: the artifact tells
- * which of the two it is, or that it was settled at compile time. What it does not know stays, and
- * is an error. */
-static RtOptions run_options(const sketchc_run_options *o, const Artifact *a, Arena *arena) {
-    RtOptions r = {0};
-    if (!o || o->size != sizeof *o) return r;
-    RtSymbol *symbols = ARENA_ARRAY(arena, RtSymbol, o->symbol_count + 1);
-    RtScalar *scalars = ARENA_ARRAY(arena, RtScalar, o->scalar_count + 1);
-    size_t symbol_count = 0, scalar_count = 0;
-    for (size_t i = 0; i < o->symbol_count; i++) {
-        const char *name = o->symbols[i].name;
-        bool other = has_scalar(o, name) && (has_param(a, ARTIFACT_SCALAR, name) ||
-                                             is_constexpr(a, name, (double)o->symbols[i].value));
-        if (!other) symbols[symbol_count++] = (RtSymbol){name, o->symbols[i].value};
+/* What was taken when the artifact was compiled may be named, at that value. */
+static RtError check_constexpr(const Artifact *a, const char *name, const char *text) {
+    double taken, given;
+    for (size_t i = 0; i < a->constexpr_count; i++) {
+        const char *value = a->constexprs[i].value;
+        if (strcmp(a->constexprs[i].name, name) != 0) continue;
+        bool numbers = parse_double(value, &taken) && parse_double(text, &given);
+        if (strcmp(value, text) == 0 || (numbers && taken == given)) return rt_ok();
+        return rt_error(RT_BAD_OPTION, "-D %.64s=%.64s: %s was compiled with %s = %.64s; compile the sketch again for another value", name,
+                        text, a->name, name, value);
     }
-    for (size_t i = 0; i < o->scalar_count; i++) {
-        const char *name = o->scalars[i].name;
-        bool other = (has_symbol(o, name) && has_param(a, ARTIFACT_SYMBOL, name)) ||
-                     is_constexpr(a, name, o->scalars[i].value);
-        if (!other) scalars[scalar_count++] = (RtScalar){name, o->scalars[i].value};
+    return rt_error(RT_BAD_OPTION, "-D %.64s: %s has no symbol, scalar or constexpr of this name", name, a->name);
+}
+
+/* Options of another length were declared by another version: none of them is taken. */
+static RtError check_options(const sketchc_run_options *o) {
+    if (!o || o->size == sizeof *o) return (RtError){.status = RT_OK};
+    return (RtError){RT_BAD_OPTION, "sketchc_run_options.size is that of another version of the library: "
+                                    "compile with this one's sketchc.h"};
+}
+
+/* Symbols and scalars of a call, as they are told apart. */
+typedef struct {
+    const Artifact *a;
+    RtSymbol *symbols;
+    RtScalar *scalars;
+    size_t symbol_count, scalar_count;
+} Given;
+
+static bool is_last(const sketchc_run_options *o, size_t at) {
+    for (size_t i = at + 1; i < o->define_count; i++)
+        if (strcmp(o->defines[i].name, o->defines[at].name) == 0) return false;
+    return true;
+}
+
+static RtError take_define(Given *g, const char *name, const char *text) {
+    int64_t integer;
+    double number;
+    if (has_param(g->a, ARTIFACT_SYMBOL, name)) {
+        if (!parse_int64(text, &integer) || integer < 0)
+            return rt_error(RT_BAD_OPTION, "-D %.64s=%.64s: the symbol wants an integer of at least 0", name, text);
+        g->symbols[g->symbol_count++] = (RtSymbol){name, integer};
+    } else if (has_param(g->a, ARTIFACT_SCALAR, name)) {
+        if (strcmp(text, "true") == 0 || strcmp(text, "false") == 0)
+            number = text[0] == 't';
+        else if (!parse_double(text, &number))
+            return rt_error(RT_BAD_OPTION, "-D %.64s=%.64s: the scalar wants a number", name, text);
+        g->scalars[g->scalar_count++] = (RtScalar){name, number};
+    } else {
+        return check_constexpr(g->a, name, text);
     }
-    return (RtOptions){.seed = o->seed,
+    return rt_ok();
+}
+
+static RtError run_options(const sketchc_run_options *o, const Artifact *a, Arena *arena, RtOptions *r) {
+    *r = (RtOptions){0};
+    RtError e = check_options(o);
+    if (!o || rt_failed(&e)) return e;
+    Given g = {.a = a};
+    g.symbols = ARENA_ARRAY(arena, RtSymbol, o->symbol_count + o->define_count + 1);
+    g.scalars = ARENA_ARRAY(arena, RtScalar, o->scalar_count + o->define_count + 1);
+    for (size_t i = 0; i < o->symbol_count; i++) g.symbols[g.symbol_count++] = (RtSymbol){o->symbols[i].name, o->symbols[i].value};
+    for (size_t i = 0; i < o->scalar_count; i++) g.scalars[g.scalar_count++] = (RtScalar){o->scalars[i].name, o->scalars[i].value};
+    for (size_t i = 0; i < o->define_count && !rt_failed(&e); i++)
+        if (is_last(o, i)) e = take_define(&g, o->defines[i].name, o->defines[i].value);
+    *r = (RtOptions){.seed = o->seed,
                        .time_limit_s = o->time_limit_s,
                        .max_bytes = o->max_bytes,
                        .case_name = o->case_name,
-                       .symbol_count = symbol_count,
-                       .symbols = symbols,
-                       .scalar_count = scalar_count,
-                       .scalars = scalars,
+                       .symbol_count = g.symbol_count,
+                       .symbols = g.symbols,
+                       .scalar_count = g.scalar_count,
+                       .scalars = g.scalars,
                        .cache_dir = o->cache_dir,
                        .no_ragged = o->no_ragged,
                        .warm = o->warm,
@@ -102,13 +123,7 @@ static RtOptions run_options(const sketchc_run_options *o, const Artifact *a, Ar
                        .exact = o->exact,
                        .baseline = o->baseline,
                        .give_up_s = o->give_up_s};
-}
-
-/* Options of another length were declared by another version: none of them is taken. */
-static RtError check_options(const sketchc_run_options *o) {
-    if (!o || o->size == sizeof *o) return (RtError){.status = RT_OK};
-    return (RtError){RT_BAD_OPTION, "sketchc_run_options.size is that of another version of the library: "
-                                    "compile with this one's sketchc.h"};
+    return e;
 }
 
 static RtFile *files(Arena *arena, const sketchc_file *from, size_t count) {
@@ -139,8 +154,8 @@ sketchc_status sketchc_run(const sketchc_artifact *artifact, const sketchc_run_o
                            char **report) {
     Arena *arena = arena_create();
     if (!arena) return SKETCHC_BUG;
-    RtOptions o = run_options(options, artifact->artifact, arena);
-    RtError error = check_options(options);
+    RtOptions o;
+    RtError error = run_options(options, artifact->artifact, arena, &o);
     if (error.status == RT_OK)
         error = rt_run(artifact->artifact, &o, input_count, files(arena, inputs, input_count),
                        output_count, files(arena, outputs, output_count));
@@ -157,8 +172,8 @@ sketchc_status sketchc_verify(const sketchc_artifact *artifact, const sketchc_ru
                               const char *format, char **report) {
     Arena *arena = arena_create();
     if (!arena) return SKETCHC_BUG;
-    RtOptions o = run_options(options, artifact->artifact, arena);
-    RtVerifyReport r = {.error = check_options(options)};
+    RtOptions o;
+    RtVerifyReport r = {.error = run_options(options, artifact->artifact, arena, &o)};
     if (r.error.status == RT_OK) r = rt_verify(artifact->artifact, &o, arena);
     Str out;
     str_init(&out);
@@ -173,8 +188,8 @@ sketchc_status sketchc_bench(const sketchc_artifact *artifact, const sketchc_run
                              const char *format, char **report) {
     Arena *arena = arena_create();
     if (!arena) return SKETCHC_BUG;
-    RtOptions o = run_options(options, artifact->artifact, arena);
-    RtBenchReport r = {.error = check_options(options)};
+    RtOptions o;
+    RtBenchReport r = {.error = run_options(options, artifact->artifact, arena, &o)};
     if (r.error.status == RT_OK) r = rt_bench(artifact->artifact, &o, arena);
     Str out;
     str_init(&out);
@@ -222,12 +237,12 @@ sketchc_status sketchc_kernel_open(const sketchc_artifact *artifact, const sketc
     *kernel = NULL;
     if (message) *message = NULL;
     if (!arena) return SKETCHC_BUG;
-    RtError fits = check_options(options);
+    RtOptions o;
+    RtError fits = run_options(options, artifact->artifact, arena, &o);
     if (fits.status != RT_OK) {
         arena_destroy(arena);
         return told(fits, message);
     }
-    RtOptions o = run_options(options, artifact->artifact, arena);
     RtBuffer *list = ARENA_ARRAY(arena, RtBuffer, buffer_count + 1);
     for (size_t i = 0; i < buffer_count; i++)
         list[i] = (RtBuffer){buffers[i].name, (uint64_t)(uintptr_t)buffers[i].data, buffers[i].bytes};

@@ -74,7 +74,7 @@ static void doctor_json(Str *out) {
 char *sketchc_doctor(const char *format) {
     Str out;
     str_init(&out);
-    if (strcmp(format, "json") == 0)
+    if (format && strcmp(format, "json") == 0)
         doctor_json(&out);
     else
         doctor_text(&out);
@@ -107,7 +107,7 @@ char *sketchc_cache_info(const char *format) {
     bool found = rt_cache_info(NULL, &info);
     Str out;
     str_init(&out);
-    if (strcmp(format, "json") == 0) {
+    if (format && strcmp(format, "json") == 0) {
         str_append(&out, "{\"format\": 1, \"kind\": \"cache\", \"folder\": ");
         str_append_json(&out, found ? info.dir : "");
         str_printf(&out, ", \"entries\": %llu, \"bytes\": %llu, \"limit\": %llu}\n",

@@ -213,7 +213,9 @@ static void put_report(const sketchc_unit *unit, IrModule *m, const Target *targ
     if (json)
         str_printf(out, "{\"format\":1,\"kind\":\"prediction\",\"arch\":\"%s\",\"cases\":[", target->name);
     else if (!known)
-        str_printf(out, "%s: the ceilings of this target are not known\n", target->name);
+        str_printf(out, "%s: the ceilings of this target are not known, so nothing is predicted: `sketchc calibrate -t %s` measures this machine's, and "
+                        "`sketchc bench` then says what part of them a kernel reaches\n",
+                   target->name, target->kind == TARGET_CPU ? "openmp" : "nvptx");
     for (size_t i = 0; known && i < m->case_count; i++) {
         Prediction p;
         api_predict_case(m, &machine, target, &m->cases[i], arena, &p);
@@ -226,10 +228,15 @@ static void put_report(const sketchc_unit *unit, IrModule *m, const Target *targ
 static void predict(sketchc_unit *unit, const sketchc_options *options, bool json, Str *out) {
     static const sketchc_options none = {.size = sizeof none};
     Compile c;
-    if (!api_target(unit, options, NULL, &c) || !api_check(unit, options ? options : &none)) return;
+    if (!options) options = &none;
+    if (!api_check_with_sketch(unit, options) || !api_target(unit, options, NULL, &c)) return;
     IrModule *module = api_build(unit);
     if (!module) return;
     api_keep_level(module, IR_LEVEL_TILE);
+    if (!module->first) {
+        api_report_no_sketch(unit);
+        return;
+    }
     Buffers buffers = {0};
     if (json) api_buffers(unit, &c, &buffers);
     if (api_lower(unit, &c, module)) put_report(unit, module, c.target, &buffers, unit->arena, json, out);

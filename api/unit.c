@@ -84,6 +84,9 @@ static sketchc_status status_of_diag(DiagId id) {
     case DIAG_bad_option:
     case DIAG_unknown_target:
     case DIAG_unknown_pass:
+    case DIAG_unknown_define:
+    case DIAG_bad_define:
+    case DIAG_unknown_sketch:
         return SKETCHC_USAGE_ERROR;
     case DIAG_no_backend:
     case DIAG_no_tool:
@@ -108,6 +111,7 @@ sketchc_status api_status(const sketchc_unit *unit) {
 char *sketchc_diagnostics(const sketchc_unit *unit, const char *format) {
     Str out;
     str_init(&out);
+    if (!format) format = "text";
     if (unit->arena) {
         if (strcmp(format, "json") == 0)
             diag_render_json(&unit->diags, &out);

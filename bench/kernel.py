@@ -20,7 +20,8 @@ class RunOptions(ctypes.Structure):
                 ("case_name", ctypes.c_char_p), ("symbols", ctypes.POINTER(Symbol)), ("symbol_count", ctypes.c_size_t),
                 ("scalars", ctypes.POINTER(Scalar)), ("scalar_count", ctypes.c_size_t), ("cache_dir", ctypes.c_char_p),
                 ("no_ragged", ctypes.c_bool), ("warm", ctypes.c_bool), ("samples", ctypes.c_uint), ("device", ctypes.c_uint),
-                ("threads", ctypes.c_uint), ("exact", ctypes.c_bool), ("baseline", ctypes.c_char_p), ("give_up_s", ctypes.c_double)]
+                ("threads", ctypes.c_uint), ("exact", ctypes.c_bool), ("baseline", ctypes.c_char_p), ("give_up_s", ctypes.c_double),
+                ("defines", ctypes.c_void_p), ("define_count", ctypes.c_size_t)]
 
 
 class Library:

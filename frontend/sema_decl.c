@@ -73,6 +73,20 @@ void sema_define_unused(Sema *s) {
     }
 }
 
+/* What -D gives a symbol or scalar: a number of its kind. The operator's declaration speaks for that of a sketch. */
+static void take_define(Sema *s, Decl *d, const char *text) {
+    const Block *op = s->block->op;
+    bool symbol = d->kind == DECL_SYMBOL;
+    int64_t size;
+    ConstValue v;
+    d->define = text;
+    for (size_t i = 0; op && i < op->decl_count; i++)
+        if (op->decls[i]->kind == d->kind && strcmp(op->decls[i]->name, d->name) == 0) return;
+    if (symbol ? parse_int64(text, &size) && size >= 0 : sema_parse_const(text, &v)) return;
+    sema_error(s, DIAG_bad_define, d->span, "`%s` is no %s", text,
+               symbol ? "size: a symbol wants an integer of at least 0" : "number, which a scalar wants");
+}
+
 /* ---- Symbols and constraints ---- */
 
 static void declare_symbol(Sema *s, Decl *d) {
@@ -85,7 +99,7 @@ static void declare_symbol(Sema *s, Decl *d) {
     sema_declare(s, d);
     if (define && d->value)
         sema_error(s, DIAG_bad_define, d->span, "%s is derived from other symbols", d->name);
-    if (define) d->define = define->value;
+    if (define) take_define(s, d, define->value);
 }
 
 static void derive_symbol(Sema *s, Decl *d) {
@@ -168,7 +182,7 @@ static void declare_scalar(Sema *s, Decl *d) {
     d->type = type_scalar(sema_dtype(s, d->dtype_name, d->dtype_span));
     d->type.number = false;
     if (dtype_is_int(d->type.dtype)) d->affine = aff_var(s->aff, d, d->name);
-    if (define) d->define = define->value;
+    if (define) take_define(s, d, define->value);
     sema_declare(s, d);
     if (!d->value) return;
     sema_expr(s, d->value);

@@ -3,7 +3,10 @@
  * Handles are opaque. The library never exits, never prints, keeps no global state: calls on
  * different handles may run in different threads. Text and bytes that a call returns through
  * `char **` belong to the caller and are freed with sketchc_free. Structs that callers fill start
- * with `size`, set to sizeof the struct, so that later versions may add fields at the end. */
+ * with `size`, set to sizeof the struct, so that later versions may add fields at the end.
+ *
+ * A pointer may be null where its comment says so, and besides: options (the defaults), path and format of a call ("text"),
+ * message, a list whose count is 0, and what is destroyed, closed or freed. No other may. */
 #ifndef SKETCHC_H
 #define SKETCHC_H
 
@@ -175,6 +178,10 @@ typedef struct {
     bool exact; /* verify: inputs are small integers; what can be exact must be met bit for bit */
     const char *baseline; /* bench: a command that speaks the protocol of docs/cli.md; null: none */
     double give_up_s; /* bench: a case whose launches take longer is "slow" and not timed to the end; 0: none */
+    const sketchc_define *defines; /* symbols and scalars as text, for callers that do not know which a name is; also constexprs
+                                      that the artifact was compiled with, at the same value. Of equal names the last counts. A
+                                      name that there is not, or a value that is none, is SKETCHC_USAGE_ERROR */
+    size_t define_count;
 } sketchc_run_options;
 
 /* Each runs in a disposable process and returns, besides the status, a report: "text", "verbose"

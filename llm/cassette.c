@@ -91,7 +91,7 @@ static bool read_all(Cassette *c, Str *error) {
     Str text;
     JsonLimits limits = {.bytes = LINE_LIMIT, .depth = 8, .values = 1000};
     str_init(&text);
-    bool ok = file_read(c->path, CASSETTE_LIMIT, &text);
+    bool ok = file_read_regular(c->path, CASSETTE_LIMIT, &text);
     bool absent = !ok && errno == ENOENT && c->inner;
     if (!ok && !absent)
         str_printf(error, "cannot read the cassette %s: %s", c->path, strerror(errno));

@@ -221,13 +221,13 @@ bool llm_config_read(LlmConfig *config, const char *text, LlmOrigin origin, cons
 static bool read_file(LlmConfig *config, const char *path, LlmOrigin origin, Str *error) {
     Str text;
     str_init(&text);
-    bool ok = file_read(path, FILE_LIMIT, &text);
+    bool ok = file_read_regular(path, FILE_LIMIT, &text);
     if (ok)
         ok = llm_config_read(config, text.data, origin, path, error);
     else if (errno == ENOENT || errno == ENOTDIR)
         ok = true;
     else
-        complain(error, path, "cannot be read");
+        complain(error, path, errno == EINVAL ? "is no regular file" : "cannot be read");
     str_release(&text);
     return ok;
 }

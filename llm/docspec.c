@@ -173,7 +173,7 @@ static void load_own(Documents *d, const char *folder, Str *problems) {
         Str text;
         str_init(&text);
         Document doc;
-        bool ok = i < OWN_LIMIT && file_read(path, DOCUMENT_LIMIT, &text);
+        bool ok = i < OWN_LIMIT && file_read_regular(path, DOCUMENT_LIMIT, &text);
         if (!ok) str_printf(problems, "%s: cannot be read\n", path);
         if (ok && document_parse(d->arena, path, text.data, text.len, &doc, problems)) {
             doc.own = true;

@@ -252,7 +252,7 @@ static RtError start_baseline(Bench *b) {
 static RtError bench_task(Bench *b) {
     Runner *r = b->r;
     RtError e = task_bind(&r->plan, b->task, &b->binding);
-    if (e.status == RT_BAD_INPUT)
+    if (e.status == RT_BAD_INPUT || e.status == RT_BAD_OPTION)
         e.status = RT_SKIPPED; /* the kernel's own constraints may be narrower */
     RT_TRY(e);
     binding_print(&b->binding, b->out->sizes, sizeof b->out->sizes);

@@ -22,9 +22,9 @@ void binding_init(Binding *b, Arena *arena, const Artifact *a, int64_t num_sms, 
 RtError binding_set_symbol(Binding *b, const char *name, int64_t value) {
     int i = artifact_find_param(b->a, name);
     if (i < 0 || b->a->params[i].kind != ARTIFACT_SYMBOL)
-        return rt_error(RT_BAD_INPUT, "'%.64s' is no symbol of %s", name, b->a->name);
+        return rt_error(RT_BAD_OPTION, "'%.64s' is no symbol of %s", name, b->a->name);
     if (b->a->params[i].derived)
-        return rt_error(RT_BAD_INPUT, "the symbol '%s' is derived from others and cannot be set",
+        return rt_error(RT_BAD_OPTION, "the symbol '%s' is derived from others and cannot be set",
                         name);
     if (value < 0)
         return rt_error(RT_BAD_INPUT, "the symbol '%s' is %lld; symbols are >= 0", name,
@@ -40,7 +40,7 @@ RtError binding_set_symbol(Binding *b, const char *name, int64_t value) {
 RtError binding_set_scalar(Binding *b, const char *name, double value) {
     int i = artifact_find_param(b->a, name);
     if (i < 0 || b->a->params[i].kind != ARTIFACT_SCALAR)
-        return rt_error(RT_BAD_INPUT, "'%.64s' is no scalar of %s", name, b->a->name);
+        return rt_error(RT_BAD_OPTION, "'%.64s' is no scalar of %s", name, b->a->name);
     b->scalars[i] = value;
     b->bound[i] = true;
     return rt_ok();
@@ -133,11 +133,11 @@ static RtError complete_symbols(Binding *b) {
     for (size_t i = 0; i < b->a->param_count; i++) {
         const ArtifactParam *p = &b->a->params[i];
         if (p->kind == ARTIFACT_SCALAR && isnan(b->scalars[i]) && !b->bound[i])
-            return rt_error(RT_BAD_INPUT, "the scalar '%s' has no value and no default", p->name);
+            return rt_error(RT_BAD_OPTION, "the scalar '%s' has no value and no default", p->name);
         if (p->kind != ARTIFACT_SYMBOL) continue;
         if (!p->derived) {
             if (!b->bound[i])
-                return rt_error(RT_BAD_INPUT, "no given tensor or option binds the symbol '%s'",
+                return rt_error(RT_BAD_OPTION, "no given tensor or option binds the symbol '%s'",
                                 p->name);
             continue;
         }

@@ -83,7 +83,7 @@ bool cache_get(const Cache *cache, Hash128 key, const char *suffix, Str *payload
     Str file;
     str_init(&file);
     cache_path(cache, key, suffix, path, sizeof path);
-    bool ok = file_read(path, (size_t)1 << 30, &file) && file.len >= TRAILER;
+    bool ok = file_read_regular(path, (size_t)1 << 30, &file) && file.len >= TRAILER;
     if (ok) {
         make_trailer(file.data, file.len - TRAILER, want);
         ok = memcmp(want, file.data + file.len - TRAILER, TRAILER) == 0;

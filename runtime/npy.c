@@ -161,8 +161,9 @@ RtError npy_open(NpyFile *f, const char *name, const char *path, Dtype dtype) {
     unsigned char head[MAX_HEADER + 12];
     char error[RT_TEXT];
     struct stat st;
-    *f = (NpyFile){.fd = open(path, O_RDONLY | O_CLOEXEC)};
-    if (f->fd < 0) return rt_error(RT_BAD_INPUT, "cannot open %s: %s", path, strerror(errno));
+    /* Opening a pipe would wait for its writer. */
+    *f = (NpyFile){.fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK)};
+    if (f->fd < 0) return rt_error(RT_BAD_OPTION, "cannot open %s: %s", path, strerror(errno));
     RtError e = rt_ok();
     ssize_t got = pread(f->fd, head, sizeof head, 0);
     if (got < 0 || fstat(f->fd, &st) != 0)

@@ -32,9 +32,9 @@ static RtError find_tensor(const Artifact *a, const char *name, unsigned directi
                            unsigned *param) {
     int i = artifact_find_param(a, name);
     if (i < 0 || a->params[i].kind != ARTIFACT_TENSOR)
-        return rt_error(RT_BAD_INPUT, "'%.64s' is no tensor of %s", name, a->name);
+        return rt_error(RT_BAD_OPTION, "'%.64s' is no tensor of %s", name, a->name);
     if (!(a->params[i].direction & direction))
-        return rt_error(RT_BAD_INPUT, "'%s' is not %s by %s", name,
+        return rt_error(RT_BAD_OPTION, "'%s' is not %s by %s", name,
                         direction == ARTIFACT_IN ? "read" : "written", a->name);
     *param = (unsigned)i;
     return rt_ok();
@@ -46,7 +46,7 @@ static RtError check_names(Run *r) {
         RT_TRY(find_tensor(r->a, r->inputs[i].name, ARTIFACT_IN, &r->params[i]));
         for (size_t j = 0; j < i; j++)
             if (r->params[j] == r->params[i])
-                return rt_error(RT_BAD_INPUT, "'%s' is given twice", r->inputs[i].name);
+                return rt_error(RT_BAD_OPTION, "'%s' is given twice", r->inputs[i].name);
     }
     for (size_t i = 0; i < r->output_count; i++)
         RT_TRY(find_tensor(r->a, r->outputs[i].name, ARTIFACT_OUT, &param));
@@ -55,7 +55,7 @@ static RtError check_names(Run *r) {
             !(r->a->params[p].kind == ARTIFACT_TENSOR && (r->a->params[p].direction & ARTIFACT_IN));
         for (size_t i = 0; i < r->input_count; i++) given = given || r->params[i] == p;
         if (!given)
-            return rt_error(RT_BAD_INPUT, "no file is given for the tensor '%s'",
+            return rt_error(RT_BAD_OPTION, "no file is given for the tensor '%s'",
                             r->a->params[p].name);
     }
     return rt_ok();
@@ -174,7 +174,7 @@ static RtError check_all_written(Run *r) {
 static RtError write_output(Run *r, size_t i) {
     uint64_t bytes = NPY_HEADER + binding_element_bytes(&r->binding, (size_t)output_param(r, i));
     if (file_write_atomic(r->outputs[i].path, r->results[i], bytes, 0666)) return rt_ok();
-    return rt_error(RT_BAD_INPUT, "cannot write %s: %s", r->outputs[i].path, strerror(errno));
+    return rt_error(RT_BAD_OPTION, "cannot write %s: %s", r->outputs[i].path, strerror(errno));
 }
 
 static RtError launch_and_check(Run *r) {

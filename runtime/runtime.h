@@ -24,6 +24,11 @@ typedef struct {
     RtStatus status;
     char text[RT_TEXT]; /* a sentence; "" when there is nothing to add */
 } RtError;
+RtError rt_ok(void);
+RtError rt_error(RtStatus status, const char *format, ...) PRINTF_LIKE(2, 3);
+static inline bool rt_failed(const RtError *e) {
+    return e->status != RT_OK;
+}
 
 typedef struct {
     const char *name;

@@ -7,11 +7,6 @@
 
 /* ---- status.c ---- */
 
-RtError rt_ok(void);
-RtError rt_error(RtStatus status, const char *format, ...) PRINTF_LIKE(2, 3);
-static inline bool rt_failed(const RtError *e) {
-    return e->status != RT_OK;
-}
 /* Leaves the calling function with the error, if it is one. */
 #define RT_TRY(call)                                                                               \
     do {                                                                                           \

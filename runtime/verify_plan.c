@@ -84,11 +84,12 @@ RtError task_plan_create(TaskPlan *plan, Arena *arena, const Artifact *a, const 
     for (size_t i = 0; i < m->case_count; i++)
         if (!options->case_name || strcmp(options->case_name, m->cases[i].name) == 0)
             add_case(plan, m->cases[i].name, &m->cases[i]);
-    if (options->case_name && !plan->count)
+    bool given = !m->case_count && options->case_name && strcmp(options->case_name, "given") == 0;
+    if (options->case_name && !plan->count && !given)
         return rt_error(RT_BAD_OPTION, "%s has no case named '%.64s'", a->name, options->case_name);
     if (!plan->count) add_case(plan, "given", NULL);
     if (!plan->tasks[0].sizes && !m->case_count)
-        return rt_error(RT_BAD_INPUT, "no case gives sizes: %.300s", plan->tasks[0].skip);
+        return rt_error(RT_BAD_OPTION, "no case gives sizes: %.300s; -D NAME=N gives them", plan->tasks[0].skip);
     if (!ragged || options->no_ragged || options->case_name) return rt_ok();
     RT_TRY(task_read_sketch(plan));
     int64_t most = RAGGED_ELEMENTS;

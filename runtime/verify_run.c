@@ -255,7 +255,7 @@ static void summarise(const Verdict *v, RtVerdict *out) {
 
 static RtError check_task(OneTask *t, RtVerdict *out) {
     RtError e = task_bind(&t->r->plan, t->task, &t->binding);
-    if (e.status == RT_BAD_INPUT)
+    if (e.status == RT_BAD_INPUT || e.status == RT_BAD_OPTION)
         e.status = RT_SKIPPED; /* the kernel's own constraints may be narrower */
     RT_TRY(e);
     binding_print(&t->binding, out->sizes, sizeof out->sizes);

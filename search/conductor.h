@@ -30,6 +30,8 @@ typedef struct {
     const char *target, *arch; /* null: the defaults of sketchc_options */
     const char *target_file;   /* text; null */
     const char *operator_name, *operator_text;
+    const sketchc_define *defines; /* constexprs, and sizes for all cases */
+    size_t define_count;
     uint64_t seed;
     double time_limit_s;   /* of one case; 0: the default */
     const char *case_name; /* the case that is measured; null: the largest declared one */
@@ -66,6 +68,12 @@ bool sketch_in_style(const char *operator_text, const char *sketch, Str *block);
 /* The identity alone, without judging: to drop candidates that were seen. False when it does not parse; the
  * identity is then that of the text. */
 bool sketch_identity(const char *operator_text, const char *sketch, Hash128 *identity);
+
+/* -D in the orders of judges: a member "defines". What is read points into the JSON; at most `most`, how many is returned. */
+enum { CONDUCTOR_MOST_DEFINES = 64 };
+void conductor_put_defines(const sketchc_define *defines, size_t count, Str *out);
+struct Json;
+size_t conductor_read_defines(const struct Json *order, sketchc_define defines[CONDUCTOR_MOST_DEFINES]);
 
 /* sketchc_compile; `bytes` (may be null) gets the artifact as a file has it. */
 sketchc_status conductor_compile(sketchc_unit *unit, const sketchc_options *options, Str *bytes, sketchc_artifact **artifact);

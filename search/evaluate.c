@@ -27,6 +27,7 @@ static void put_order(const Search *s, const Order *o, Str *out) {
     str_append_member(out, "target", options->target);
     str_append_member(out, "arch", options->arch);
     if (strcmp(o->task, "shapes") != 0) str_append_member(out, "case", s->case_name[0] ? s->case_name : NULL);
+    conductor_put_defines(options->defines, options->define_count, out);
     str_append_char(out, '}');
 }
 
@@ -99,12 +100,13 @@ StoreKey search_key(const Search *s, const char *sketch) {
                       .arch = s->arch,
                       .device = s->device,
                       .environment = s->options->environment,
-                      .case_name = s->case_name};
+                      .case_name = s->case_key};
 }
 
 void search_keep_artifact(Search *s, const Candidate *c) {
     sketchc_options options = {
-        .size = sizeof options, .target = s->options->target, .arch = s->options->arch};
+        .size = sizeof options, .target = s->options->target, .arch = s->options->arch,
+        .defines = s->options->defines, .define_count = s->options->define_count};
     StoreKey key = search_key(s, c->sketch);
     char *data = NULL;
     size_t size = 0;
@@ -208,7 +210,7 @@ void search_time_shapes(Search *s, const Candidate *c) {
     StoreKey key = search_key(s, c->sketch);
     StoreResult r = {0};
     Json *root = NULL;
-    if (!s->options->store || store_cases_measured(s->options->store, &key) > 1) return;
+    if (!s->options->store || s->options->define_count || store_cases_measured(s->options->store, &key) > 1) return;
     unsigned samples = c->result.seconds < 0.1 ? SHAPE_SAMPLES : 1;
     do_one(s, &(Order){.task = "shapes", .file = c->file, .samples = samples}, &r, &root);
     for (const Json *item = json_first(json_get(root, "shapes")); item; item = json_next(item)) {
@@ -223,11 +225,18 @@ bool search_choose_case(Search *s, Candidate *c) {
     Json *root = NULL;
     bool known = do_one(s, &(Order){.task = "choose", .file = c->file}, &c->result, &root);
     snprintf(s->why, sizeof s->why, "%.255s", json_get_string(root, "text", ""));
-    s->why_machine = failure_of_result(c->result.status) == FAILURE_MACHINE;
+    s->why_usage = strcmp(c->result.status, "bad_option") == 0;
+    s->why_machine = !s->why_usage && failure_of_result(c->result.status) == FAILURE_MACHINE;
     snprintf(s->case_name, sizeof s->case_name, "%.63s", json_get_string(root, "case", ""));
     snprintf(s->device, sizeof s->device, "%.127s", json_get_string(root, "device", ""));
     snprintf(s->arch, sizeof s->arch, "%.31s", json_get_string(root, "arch", ""));
-    for (const Json *item = json_first(json_get(root, "cases")); item && s->options->store; item = json_next(item))
+    int used = snprintf(s->case_key, sizeof s->case_key, "%s", s->case_name);
+    for (size_t i = 0; i < s->options->define_count && used >= 0 && (size_t)used < sizeof s->case_key; i++)
+        used += snprintf(s->case_key + used, sizeof s->case_key - (size_t)used, " %s=%s", s->options->defines[i].name,
+                         s->options->defines[i].value);
+    /* Declared cases with other sizes are none of the operator's. */
+    bool keeps = s->options->store && !s->options->define_count;
+    for (const Json *item = json_first(json_get(root, "cases")); item && keeps; item = json_next(item))
         store_put_case(s->options->store, s->operator_text, json_get_string(item, "name", ""),
                        json_get_string(item, "sizes", ""));
     json_release(root);

@@ -113,6 +113,24 @@ FailureKind conductor_compile_failure(sketchc_status status, const char *json, S
     return status == SKETCHC_MISSING || status == SKETCHC_USAGE_ERROR ? FAILURE_MACHINE : kind;
 }
 
+void conductor_put_defines(const sketchc_define *defines, size_t count, Str *out) {
+    str_append(out, ",\"defines\":[");
+    for (size_t i = 0; i < count; i++) {
+        str_append(out, i ? ",{\"name\":" : "{\"name\":");
+        str_append_json(out, defines[i].name);
+        str_append_member(out, "value", defines[i].value);
+        str_append_char(out, '}');
+    }
+    str_append_char(out, ']');
+}
+
+size_t conductor_read_defines(const Json *order, sketchc_define defines[CONDUCTOR_MOST_DEFINES]) {
+    size_t count = 0;
+    for (const Json *d = json_first(json_get(order, "defines")); d && count < CONDUCTOR_MOST_DEFINES; d = json_next(d))
+        defines[count++] = (sketchc_define){json_get_string(d, "name", ""), json_get_string(d, "value", "")};
+    return count;
+}
+
 sketchc_status conductor_compile(sketchc_unit *unit, const sketchc_options *options, Str *bytes, sketchc_artifact **artifact) {
     if (!bytes) return sketchc_compile(unit, options, artifact);
     char *data = NULL, *message = NULL;
@@ -135,7 +153,9 @@ static sketchc_status compile_once(const JudgeOptions *o, const Str *source, Jud
     sketchc_options options = {.size = sizeof options,
                                .target = o->target,
                                .arch = o->arch,
-                               .target_file = o->target_file};
+                               .target_file = o->target_file,
+                               .defines = o->defines,
+                               .define_count = o->define_count};
     sketchc_unit *unit = sketchc_unit_create("candidate.sketch", source->data, source->len);
     if (!unit) return SKETCHC_BUG;
     sketchc_status status = conductor_compile(unit, &options, o->keep ? &j->artifact : NULL, artifact);
@@ -210,7 +230,9 @@ static sketchc_run_options run_options(const JudgeOptions *o) {
     return (sketchc_run_options){.size = sizeof(sketchc_run_options),
                                  .seed = o->seed,
                                  .time_limit_s = o->time_limit_s,
-                                 .samples = o->samples};
+                                 .samples = o->samples,
+                                 .defines = o->defines,
+                                 .define_count = o->define_count};
 }
 
 static bool verify(const JudgeOptions *o, const sketchc_artifact *artifact, Judgement *j) {

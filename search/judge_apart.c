@@ -105,6 +105,7 @@ static void put_order(const JudgeOptions *o, const char *sketch, Str *out) {
     str_append_member(out, "arch", o->arch);
     str_append_member(out, "target_file", o->target_file);
     str_append_member(out, "case", o->case_name);
+    conductor_put_defines(o->defines, o->define_count, out);
     str_append_char(out, '}');
 }
 
@@ -135,6 +136,7 @@ bool judge_apart(Pool *pool, const JudgeOptions *o, const char *sketch, const at
 /* ---- The judge's side ---- */
 
 void judge_order(const Json *order, ChildChannel *channel, Str *text) {
+    sketchc_define defines[CONDUCTOR_MOST_DEFINES];
     JudgeOptions o = {.target = json_get_string(order, "target", NULL),
                       .arch = json_get_string(order, "arch", NULL),
                       .target_file = json_get_string(order, "target_file", NULL),
@@ -147,6 +149,8 @@ void judge_order(const Json *order, ChildChannel *channel, Str *text) {
                       .measure = json_get_bool(order, "measure", false),
                       .roof = json_get_bool(order, "roof", false),
                       .keep = json_get_bool(order, "keep", false),
+                      .defines = defines,
+                      .define_count = conductor_read_defines(order, defines),
                       .channel = channel};
     Judgement j;
     judgement_init(&j);

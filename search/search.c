@@ -9,8 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* PATIENCE: times the time limit, after which a candidate that is being judged is left. */
-enum { PER_ROUND = 6, PATIENCE = 2, MIGRATION = 3, FINALISTS = 6, REMEASURED = 3 };
+enum { PER_ROUND = 6, MIGRATION = 3, FINALISTS = 6, REMEASURED = 3 };
+static const double patience_s = 2; /* behind the time limit, but no longer than it: then a candidate that is being judged is left */
 
 typedef struct {
     Search s;
@@ -27,6 +27,11 @@ static double time_limit(const SearchOptions *o) {
 static bool cancelled(const Loop *l) {
     const atomic_int *flag = l->s.options->cancel;
     return flag && atomic_load((atomic_int *)flag);
+}
+
+/* What is of use and no need is left out then. */
+static bool is_late(const Loop *l) {
+    return seconds_now() > l->deadline;
 }
 
 /* ---- Candidates ---- */
@@ -222,7 +227,11 @@ static void judge_new(Loop *l, size_t from) {
 
 /* What a designed file holds before its sketch. */
 bool search_read_operator(const SearchOptions *o, Str *operator_text, Str *operator_name, Str *error) {
-    sketchc_options options = {.size = sizeof options, .target = o->target, .arch = o->arch};
+    sketchc_options options = {.size = sizeof options,
+                               .target = o->target,
+                               .arch = o->arch,
+                               .defines = o->defines,
+                               .define_count = o->define_count};
     sketchc_unit *unit = sketchc_unit_create(o->path, o->text, o->size);
     char *text = NULL;
     size_t size = 0;
@@ -270,14 +279,15 @@ static size_t try_naive(Loop *l, Proposer *rules, unsigned style) {
 static void say_nothing_runs(const Loop *l, Str *error) {
     const Search *s = &l->s;
     str_printf(error, "no naive sketch of %s runs here for %s%s%s", s->name, s->options->target, s->why[0] ? ": " : "", s->why);
-    str_append(error, !s->why_machine      ? "; `sketchc verify` of the operator's file says more\n"
+    str_append(error, s->why_usage         ? "\n"
+                      : !s->why_machine      ? "; `sketchc verify` of the operator's file says more\n"
                       : s->options->arch ? "; --arch and -t name the machine: leave --arch out for this one\n"
                                          : "; `sketchc doctor` says what this machine has, -t openmp searches on the processor\n");
 }
 
 /* The baseline: the first naive design that compiles and runs. Chooses the case. */
 static bool take_naive(Loop *l, Proposer *rules) {
-    for (unsigned i = 0; i < sketchc_design_count() && sketchc_design_is_naive(i); i++) {
+    for (unsigned i = 0; i < sketchc_design_count() && sketchc_design_is_naive(i) && !cancelled(l); i++) {
         size_t at = try_naive(l, rules, i);
         if (at == SIZE_MAX) continue;
         l->s.list[at].naive = true;
@@ -289,7 +299,11 @@ static bool take_naive(Loop *l, Proposer *rules) {
         report(l, false);
         if (candidate_runs(&l->s.list[at])) return true;
     }
-    say_nothing_runs(l, &l->result->error);
+    if (cancelled(l))
+        str_append(&l->result->error, "interrupted before a sketch had run\n");
+    else
+        say_nothing_runs(l, &l->result->error);
+    l->result->usage = l->s.why_usage;
     return false;
 }
 
@@ -427,7 +441,7 @@ static double middle(double *v) {
 /* Winner and baseline again, in turns, so that what else the machine does meets both. */
 static void remeasure(Loop *l, Candidate *naive, Candidate *winner) {
     double times[2][REMEASURED] = {{0}};
-    for (int i = 0; i < REMEASURED && !cancelled(l); i++) {
+    for (int i = 0; i < REMEASURED && !cancelled(l) && !is_late(l); i++) {
         times[0][i] = search_time(&l->s, naive, 9);
         times[1][i] = search_time(&l->s, winner, 9);
     }
@@ -476,7 +490,7 @@ static void keep(Loop *l, const Candidate *c) {
     l->result->complete = c->result.complete;
     if (c->result.complete) search_keep_artifact(&l->s, c);
     /* Of what a page says about sizes nothing is worth a wait. */
-    if (c->result.complete && !cancelled(l)) search_time_shapes(&l->s, c);
+    if (c->result.complete && !cancelled(l) && !is_late(l)) search_time_shapes(&l->s, c);
 }
 
 static void end_run(Loop *l, const Candidate *winner) {
@@ -520,11 +534,11 @@ static void finish(Loop *l) {
         }
         keep(l, c);
         end_run(l, c);
-        if (naive && naive != c && c->result.complete && !cancelled(l)) search_time_shapes(s, naive);
+        if (naive && naive != c && c->result.complete && !cancelled(l) && !is_late(l)) search_time_shapes(s, naive);
         return;
     }
     end_run(l, NULL);
-    str_append(&l->result->error, "no candidate was verified\n");
+    str_append(&l->result->error, cancelled(l) ? "interrupted before a candidate was verified\n" : "no candidate was verified\n");
 }
 
 void search_run(const SearchOptions *options, SearchResult *result) {
@@ -534,7 +548,8 @@ void search_run(const SearchOptions *options, SearchResult *result) {
     Loop l = {.s = {.options = options, .random = options->seed, .run = -1},
               .result = result,
               .start = seconds_now()};
-    l.deadline = l.start + PATIENCE * time_limit(options);
+    double limit = time_limit(options);
+    l.deadline = l.start + limit + (limit < patience_s ? limit : patience_s);
     result->last.cost = -1;
     if (options->before) {
         result->last.calls = options->before->calls;
@@ -572,6 +587,7 @@ bool search_place(const SearchOptions *options, Pool *pool, SearchPlace *place) 
             ok = try_naive(&l, rules, i) != SIZE_MAX;
     if (ok) {
         memcpy(place->case_name, s->case_name, sizeof place->case_name);
+        memcpy(place->case_key, s->case_key, sizeof place->case_key);
         memcpy(place->device, s->device, sizeof place->device);
         memcpy(place->arch, s->arch, sizeof place->arch);
     }

@@ -6,6 +6,7 @@
 
 #include "conductor.h"
 #include "proposer.h"
+#include "sketchc.h"
 #include "store.h"
 
 typedef struct SearchProgress {
@@ -31,6 +32,8 @@ typedef struct SearchOptions {
     const char *path, *text; /* the file with the operator */
     size_t size;
     const char *target, *arch;
+    const sketchc_define *defines; /* -D: constexprs, and sizes for all cases; part of the place where results belong */
+    size_t define_count;
     const char *strategy;    /* a row of strategies.def; null: islands */
     uint64_t seed;
     unsigned max_candidates; /* 0: 48 */
@@ -57,6 +60,7 @@ typedef struct SearchOptions {
 
 typedef struct SearchResult {
     bool found, complete;    /* complete: verified in all cases */
+    bool usage;              /* not found, as the command line asks for what cannot be */
     Str file;                /* operator and winner, formatted: compiles and verifies by itself */
     Str error;
     char case_name[64], winner[64];
@@ -70,7 +74,7 @@ bool search_read_operator(const SearchOptions *options, Str *operator_text, Str 
 /* Where results of a search with these options belong: the case that is timed, the device and its architecture as reports call them;
  * from a run of a naive sketch, which `pool` judges. False: none runs here. */
 typedef struct {
-    char case_name[64], device[128], arch[32];
+    char case_name[64], case_key[192], device[128], arch[32]; /* case_key: with what -D gives, as the store knows it */
 } SearchPlace;
 struct Pool;
 bool search_place(const SearchOptions *options, struct Pool *pool, SearchPlace *place);

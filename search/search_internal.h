@@ -27,10 +27,11 @@ typedef struct {
     const SearchOptions *options;
     char *operator_text;
     char name[64]; /* the operator's */
-    char case_name[64];
+    char case_name[64], case_key[192]; /* case_key: with what -D gives, as the store knows it */
     char device[128], arch[32]; /* as reports call them */
     char why[256];    /* why the last naive sketch did not run; "" not known */
     bool why_machine; /* the machine lacks something */
+    bool why_usage;   /* other options would do */
     int64_t run;      /* of the store; negative: none */
     Candidate *list;
     size_t count;

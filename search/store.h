@@ -14,6 +14,7 @@ typedef struct Store Store;
 /* Opens or makes the file; brings one of an earlier version to this one. Null with *message (malloc'ed, caller
  * frees), which says what to do, when it cannot be: no store, damaged, of a later version, not to be written. Such
  * a file is left as it is. A build without SQLite always answers null. */
+bool store_is_built(void); /* false: this build has none */
 Store *store_open(const char *path, char **message);
 /* As store_open for a file that must be there. */
 Store *store_open_existing(const char *path, char **message);

@@ -20,6 +20,8 @@ typedef struct {
     bool keep; /* the artifact goes back, too */
     ChildChannel *channel;
     const Json *json; /* the whole order */
+    sketchc_define defines[CONDUCTOR_MOST_DEFINES];
+    size_t define_count;
 } Order;
 
 typedef struct {
@@ -33,7 +35,8 @@ typedef struct {
 /* ---- Steps ---- */
 
 static sketchc_artifact *compile(const Order *o, Outcome *out) {
-    sketchc_options options = {.size = sizeof options, .target = o->target, .arch = o->arch};
+    sketchc_options options = {
+        .size = sizeof options, .target = o->target, .arch = o->arch, .defines = o->defines, .define_count = o->define_count};
     sketchc_artifact *artifact = NULL;
     child_phase(o->channel, JUDGE_COMPILE_S, "compiling");
     sketchc_unit *unit = sketchc_unit_create("candidate.sketch", o->file, strlen(o->file));
@@ -71,7 +74,8 @@ static Json *read_report(char *report) {
 
 static sketchc_run_options run_options(const Order *o) {
     return (sketchc_run_options){
-        .size = sizeof(sketchc_run_options), .seed = o->seed, .time_limit_s = quick_limit_s};
+        .size = sizeof(sketchc_run_options), .seed = o->seed, .time_limit_s = quick_limit_s,
+        .defines = o->defines, .define_count = o->define_count};
 }
 
 static void verify_small(const Order *o, const sketchc_artifact *artifact, Outcome *out) {
@@ -273,6 +277,7 @@ void search_work(const char *request, size_t size, ChildChannel *channel, Str *a
                .keep = json_get_bool(root, "keep", false),
                .channel = channel,
                .json = root};
+    o.define_count = conductor_read_defines(root, o.defines);
     Outcome out = {.status = "bug"};
     str_init(&out.text);
     str_init(&out.facts);

@@ -62,6 +62,7 @@ static void reset_signals(void) {
     memset(&deflt, 0, sizeof deflt);
     deflt.sa_handler = SIG_DFL;
     for (int s = 1; s < NSIG; s++) sigaction(s, &deflt, NULL);
+    signal(SIGXFSZ, SIG_IGN); /* a file that may not grow is its writer's error */
     sigset_t none;
     sigemptyset(&none);
     sigprocmask(SIG_SETMASK, &none, NULL);

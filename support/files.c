@@ -1,7 +1,9 @@
+#define _GNU_SOURCE /* O_TMPFILE */
 #include "support.h"
 
 #include <errno.h>
 #include <fcntl.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -40,6 +42,19 @@ bool file_read(const char *path, size_t limit, Str *out) {
     return ok;
 }
 
+bool file_read_regular(const char *path, size_t limit, Str *out) {
+    struct stat info;
+    out->len = 0;
+    if (out->cap) out->data[0] = 0;
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    if (fd < 0) return false;
+    bool regular = fstat(fd, &info) == 0 && S_ISREG(info.st_mode);
+    if (!regular) errno = EINVAL;
+    bool ok = regular && read_all(fd, limit, out);
+    close_keeping_errno(fd);
+    return ok;
+}
+
 static bool write_all(int fd, const char *data, size_t size) {
     while (size) {
         ssize_t put = write(fd, data, size);
@@ -51,21 +66,44 @@ static bool write_all(int fd, const char *data, size_t size) {
     return true;
 }
 
-/* Creates a new file in `folder` (ends in '/' or is empty), never through a link: O_EXCL refuses
- * whatever stands there. Only uniqueness is asked of the name, not secrecy. */
-static int create_temporary(const char *folder, int mode, Str *name) {
+/* A name for a new file in `folder` (ends in '/' or is empty). Only uniqueness is asked of it, not secrecy. */
+static void choose_name(const char *folder, unsigned attempt, Str *name) {
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    uint64_t key[4] = {(uint64_t)getpid(), (uint64_t)now.tv_nsec, (uintptr_t)&now, attempt};
+    char hex[33];
+    hash128_hex(hash128(key, sizeof key, (Hash128){0, 0}), hex);
+    name->len = 0;
+    str_printf(name, "%s.sketchc-%.16s.tmp", folder, hex);
+}
+
+/* Gives the file a name, or with -1 makes one with a name, never through a link: linkat and O_EXCL refuse whatever stands there. The
+ * file, or -1. */
+static int create_temporary(const char *folder, int mode, int nameless, Str *name) {
+    char path[64];
+    snprintf(path, sizeof path, "/proc/self/fd/%d", nameless);
     for (unsigned attempt = 0; attempt < 100; attempt++) {
-        struct timespec now;
-        clock_gettime(CLOCK_MONOTONIC, &now);
-        uint64_t key[4] = {(uint64_t)getpid(), (uint64_t)now.tv_nsec, (uintptr_t)&now, attempt};
-        char hex[33];
-        hash128_hex(hash128(key, sizeof key, (Hash128){0, 0}), hex);
-        name->len = 0;
-        str_printf(name, "%s.sketchc-%.16s.tmp", folder, hex);
-        int fd = open(name->data, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, mode);
-        if (fd >= 0 || errno != EEXIST) return fd;
+        choose_name(folder, attempt, name);
+        int fd = nameless;
+        if (nameless < 0)
+            fd = open(name->data, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, mode);
+        else if (linkat(AT_FDCWD, path, AT_FDCWD, name->data, AT_SYMLINK_FOLLOW) != 0)
+            fd = -1;
+        if (fd >= 0) return fd;
+        if (errno != EEXIST) break;
     }
+    name->len = 0;
     return -1;
+}
+
+/* The calling thread takes no signal that would end the process between the two names of a file. */
+static void hold_signals(sigset_t *before) {
+    sigset_t ends;
+    sigemptyset(&ends);
+    sigaddset(&ends, SIGINT);
+    sigaddset(&ends, SIGTERM);
+    sigaddset(&ends, SIGHUP);
+    pthread_sigmask(SIG_BLOCK, &ends, before);
 }
 
 /* The rename is durable only once the folder is synced; a file system that cannot do that has
@@ -77,20 +115,31 @@ static void sync_folder(const char *folder) {
     close(fd);
 }
 
+/* Without a name while it is written nothing is left of it should the process be killed; not every file system knows that. */
+static bool write_new(const char *folder, const void *data, size_t size, int mode, bool nameless, Str *name) {
+    int fd = nameless ? open(*folder ? folder : ".", O_WRONLY | O_TMPFILE | O_CLOEXEC, mode) : create_temporary(folder, mode, -1, name);
+    if (fd < 0) return false;
+    bool ok = write_all(fd, data, size) && fsync(fd) == 0;
+    if (ok && nameless) ok = create_temporary(folder, mode, fd, name) >= 0;
+    close_keeping_errno(fd);
+    int saved = errno;
+    if (!ok && name->len) unlink(name->data);
+    errno = saved;
+    return ok;
+}
+
 static bool replace_file(const char *path, const void *data, size_t size, int mode) {
     const char *slash = strrchr(path, '/');
     Str folder, name;
     str_init(&folder);
     str_init(&name);
     if (slash) str_append_n(&folder, path, (size_t)(slash + 1 - path));
-    int fd = create_temporary(folder.data, mode, &name);
-    bool ok = fd >= 0 && write_all(fd, data, size) && fsync(fd) == 0;
-    if (fd >= 0) {
-        close_keeping_errno(fd);
-        ok = ok && rename(name.data, path) == 0;
+    bool ok = write_new(folder.data, data, size, mode, true, &name) || write_new(folder.data, data, size, mode, false, &name);
+    if (ok && rename(name.data, path) != 0) {
         int saved = errno;
-        if (!ok) unlink(name.data);
+        unlink(name.data);
         errno = saved;
+        ok = false;
     }
     if (ok) sync_folder(folder.data);
     str_release(&folder);
@@ -120,5 +169,11 @@ bool file_write_atomic(const char *path, const void *data, size_t size, int mode
             return false;
         }
     }
-    return replace_file(path, data, size, mode);
+    sigset_t before;
+    hold_signals(&before);
+    bool ok = replace_file(path, data, size, mode);
+    int saved = errno;
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    errno = saved;
+    return ok;
 }

@@ -66,6 +66,19 @@ static bool is_decimal(const char *text) {
     return *at == 0;
 }
 
+bool parse_int64(const char *text, int64_t *value) {
+    const char *at = text + (*text == '+' || *text == '-'), *end = skip_digits(at);
+    char *stop;
+    if (end == at || *end) return false;
+    int saved_errno = errno;
+    errno = 0;
+    long long read = strtoll(text, &stop, 10);
+    bool ok = !errno;
+    errno = saved_errno;
+    if (ok) *value = read;
+    return ok;
+}
+
 bool parse_double(const char *text, double *value) {
     const char *word = text + (*text == '+' || *text == '-');
     bool is_inf = strcmp(word, "inf") == 0, is_nan = strcmp(word, "nan") == 0;

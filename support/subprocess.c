@@ -104,13 +104,14 @@ static int set_actions(posix_spawn_file_actions_t *actions, const Run *run) {
     return error;
 }
 
-/* Own process group; no blocked signals and default handling of SIGPIPE and SIGINT. */
+/* Own process group; no blocked signals and default handling of what the driver may ignore. */
 static int set_attributes(posix_spawnattr_t *attributes) {
     sigset_t none, defaults;
     sigemptyset(&none);
     sigemptyset(&defaults);
     sigaddset(&defaults, SIGPIPE);
     sigaddset(&defaults, SIGINT);
+    sigaddset(&defaults, SIGXFSZ);
     posix_spawnattr_setpgroup(attributes, 0);
     posix_spawnattr_setsigmask(attributes, &none);
     posix_spawnattr_setsigdefault(attributes, &defaults);

@@ -86,6 +86,8 @@ void str_append_double(Str *s, double value);
 /* Reads a double from the whole of `text`, independent of the locale: decimal digits with optional
  * sign, point and exponent, or inf, nan. False when it is not one or is too large for a double. */
 bool parse_double(const char *text, double *value);
+/* Decimal digits with an optional sign; false when it is not one or does not fit. */
+bool parse_int64(const char *text, int64_t *value);
 
 /* ---- Map: interned string -> pointer, in an arena. ---- */
 
@@ -100,6 +102,8 @@ size_t map_count(const Map *map);
 /* Reads the whole file ("-" is standard input) into the initialised `out`, replacing its content.
  * False with errno set; EFBIG above `limit` bytes. */
 bool file_read(const char *path, size_t limit, Str *out);
+/* The same of what nobody named: pipes and devices, which could hold the program up, are refused (EINVAL). */
+bool file_read_regular(const char *path, size_t limit, Str *out);
 /* Replaces `path` atomically (temporary file in the same folder, fsync, rename); an existing file
  * stays whole on failure, a symbolic link at `path` is replaced and not followed. A device or pipe is
  * written in place; a link to one is refused (ELOOP). `mode` is subject to the umask. False with

@@ -19,8 +19,8 @@ import sys
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 TAP = re.compile(r"^(ok|not ok) \d+ - (.*?)(?:\s+# SKIP\s*(.*))?$")
-# What CI's machines may lack: `needs a, b` of these only is a skip anywhere.
-CUDA = {"nvcc", "ptxas", "gpu", "compute-sanitizer"}
+# What CI's machines may lack, and signals, which the sanitizers take: `needs a, b` of these only is a skip anywhere.
+CUDA = {"nvcc", "ptxas", "gpu", "compute-sanitizer", "signals"}
 FIGURE = re.compile(r"^figure: (\S+) (.+)$", re.M)
 
 

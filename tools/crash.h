@@ -11,7 +11,7 @@ void crash_guard(const char *command, const char *source, size_t size);
 /* Fits sketchc_options.on_reproducer. */
 void crash_have_ir(void *context, const char *text, size_t size);
 void crash_unguard(void);
-/* SIGINT and SIGTERM end the process with status 130. */
+/* SIGINT, SIGTERM and SIGHUP end the process with status 130, unless it was started with the signal ignored (nohup). */
 void crash_on_interrupt(void);
 
 #endif

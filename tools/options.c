@@ -127,6 +127,8 @@ bool options_check(const CommandLine *line, Str *error) {
             !o->commands[0] || o->commands[0] == '*' || strchr(o->commands, command->letter);
         if (!fits)
             str_printf(error, "--%s does not go with sketchc %s", o->name, command->name);
+        else if (o->argument[0] && !g->value[0])
+            str_printf(error, "--%s wants %s, not nothing", o->name, o->argument);
         else if (g->id != OPTION_ARCH && is_closed(o) && !is_choice(o, g->value))
             str_printf(error, "--%s is one of %s, not \"%s\"", o->name, o->argument, g->value);
         else

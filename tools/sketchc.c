@@ -5,6 +5,7 @@
 #include "fail.h"
 #include "lsp/lsp.h"
 #include "options.h"
+#include "supervise.h"
 #include "ask.h"
 #include "support.h"
 
@@ -82,21 +83,10 @@ static bool split_pair(Driver *d, const char *text, const char **name, const cha
     return true;
 }
 
-static bool parse_integer(const char *text, int64_t *result) {
-    char *end;
-    errno = 0;
-    long long v = strtoll(text, &end, 10);
-    *result = v;
-    return end != text && !*end && !errno;
-}
-
-/* -D fills the constexprs and, where the value is a number, symbols and scalars too: sketchc knows
- * which of them the name is. */
+/* Which of constexpr, symbol and scalar the name is the sketch or artifact knows. */
 static int read_defines(Driver *d) {
     size_t n = d->line.given.len;
     sketchc_define *defines = ARENA_ARRAY(d->arena, sketchc_define, n + 1);
-    sketchc_symbol *symbols = ARENA_ARRAY(d->arena, sketchc_symbol, n + 1);
-    sketchc_scalar *scalars = ARENA_ARRAY(d->arena, sketchc_scalar, n + 1);
     for (size_t i = 0; i < n; i++) {
         if (d->line.given.data[i].id != OPTION_DEFINE) continue;
         sketchc_define *p = &defines[d->compile.define_count];
@@ -104,16 +94,9 @@ static int read_defines(Driver *d) {
             return fail(SKETCHC_USAGE_ERROR, "-D wants NAME=VALUE, not \"%s\"",
                         d->line.given.data[i].value);
         d->compile.define_count++;
-        int64_t integer;
-        double number;
-        if (parse_integer(p->value, &integer))
-            symbols[d->run.symbol_count++] = (sketchc_symbol){p->name, integer};
-        if (parse_double(p->value, &number))
-            scalars[d->run.scalar_count++] = (sketchc_scalar){p->name, number};
     }
-    d->compile.defines = defines;
-    d->run.symbols = symbols;
-    d->run.scalars = scalars;
+    d->compile.defines = d->run.defines = defines;
+    d->run.define_count = d->compile.define_count;
     return 0;
 }
 
@@ -245,9 +228,8 @@ static int write_output(const Driver *d, const char *data, size_t size) {
         if (file_write_atomic(path, data, size, 0644)) return 0;
         return fail(SKETCHC_USAGE_ERROR, "cannot write %s: %s", path, strerror(errno));
     }
-    if (fwrite(data, 1, size, stdout) != size || fflush(stdout))
-        return fail(SKETCHC_USAGE_ERROR, "cannot write: %s", strerror(errno));
-    return 0;
+    fwrite(data, 1, size, stdout);
+    return fail_output(0);
 }
 
 /* ---- Commands ---- */
@@ -297,6 +279,10 @@ static bool is_binary(const char *form) {
 
 static int command_compile(Driver *d) {
     int status = one_operand(d, "file");
+    if (!status && given(d, OPTION_PROPOSE)) {
+        if (!d->compile.target) d->compile.target = "openmp";
+        status = choose_machine(d, false);
+    }
     if (!status && given(d, OPTION_PROPOSE))
         return command_propose(d->arena, &d->line, &d->compile, d->line.operands.data[0], d->run.seed,
                                d->run.time_limit_s);
@@ -507,10 +493,13 @@ static int command_explain(Driver *d) {
     int status = one_operand(d, given(d, OPTION_HTML) ? "file" : "code");
     if (status) return status;
     if (given(d, OPTION_HTML)) return explain_file(d, d->line.operands.data[0]);
-    const char *text = sketchc_explain(d->line.operands.data[0]);
-    if (!text)
-        return fail(SKETCHC_USAGE_ERROR, "there is no diagnostic code \"%s\"",
-                    d->line.operands.data[0]);
+    const char *word = d->line.operands.data[0], *text = sketchc_explain(word);
+    if (!text && (strchr(word, '.') || strchr(word, '/') || access(word, F_OK) == 0))
+        return fail(SKETCHC_USAGE_ERROR,
+                    "%s is no diagnostic code such as E0101; of a sketch, `sketchc explain %s --html -o page.html` writes a page, "
+                    "`sketchc %s --explain` the predicted times",
+                    word, word, word);
+    if (!text) return fail(SKETCHC_USAGE_ERROR, "there is no diagnostic code \"%s\"", word);
     puts(text);
     return 0;
 }
@@ -575,6 +564,22 @@ static int check_options(const Driver *d) {
     return status;
 }
 
+/* Does the command start other programs and make temporary files? --propose has judges that see to that. */
+static bool is_supervised(const Driver *d) {
+    const char *form = value(d, OPTION_EMIT);
+    switch (d->line.command) {
+    case COMMAND_RUN:
+    case COMMAND_VERIFY:
+    case COMMAND_BENCH:
+    case COMMAND_CALIBRATE:
+        return true;
+    case COMMAND_COMPILE:
+        return form && strcmp(form, "cubin") == 0;
+    default:
+        return false;
+    }
+}
+
 static int dispatch(Driver *d) {
     if (given(d, OPTION_HELP) || given(d, OPTION_PRINT_DOC)) return print_document(d);
     if (given(d, OPTION_VERSION)) return print_version(d);
@@ -582,6 +587,7 @@ static int dispatch(Driver *d) {
     int status = check_options(d);
     if (!status) status = read_options(d);
     if (status) return status;
+    if (is_supervised(d)) supervise_from_here();
     switch (d->line.command) {
     case COMMAND_COMPILE:
         return command_compile(d);
@@ -622,6 +628,7 @@ static const char *join_words(Arena *arena, int count, char **words) {
 }
 
 int main(int argc, char **argv) {
+    supervise_prepare();
     if (argc == 2 && strcmp(argv[1], judge_word) == 0) {
         serve_as_judge();
         _exit(0); /* the search does not wait */
@@ -637,5 +644,5 @@ int main(int argc, char **argv) {
                      : fail(SKETCHC_USAGE_ERROR, "%s", error.data);
     str_release(&error);
     arena_destroy(d.arena);
-    return status;
+    return fail_output(status);
 }

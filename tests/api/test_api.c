@@ -53,7 +53,7 @@ static void check_statuses(void) {
     sketchc_define define = {"T", "wide"};
     options = (sketchc_options){
         .size = sizeof options, .target = "openmp", .defines = &define, .define_count = 1};
-    CHECK(emit(unit, &options, "c") == SKETCHC_SOURCE_ERROR);
+    CHECK(emit(unit, &options, "c") == SKETCHC_USAGE_ERROR);
     define.value = "128";
     CHECK(emit(unit, &options, "c") == SKETCHC_OK && !sketchc_reproducer(unit));
     sketchc_unit_destroy(unit);
@@ -97,7 +97,11 @@ static void check_kernel(void) {
     if (status == SKETCHC_MISSING) sketchc_free(message);
     sketchc_kernel_close(kernel);
     sketchc_kernel_close(NULL);
-    run.size -= sizeof run.give_up_s; /* another version's options are refused, not left aside */
+    sketchc_define size_text[2] = {{"N", "x"}, {"N", "-1"}};
+    run = (sketchc_run_options){.size = sizeof run, .cache_dir = "", .defines = size_text, .define_count = 2};
+    CHECK(sketchc_kernel_open(artifact, &run, buffers, 2, &kernel, &message) == SKETCHC_USAGE_ERROR && strstr(message, "-D N=-1"));
+    sketchc_free(message);
+    run.size -= sizeof run.define_count; /* another version's options are refused, not left aside */
     char *report[3];
     CHECK(sketchc_run(artifact, &run, NULL, 0, NULL, 0, "text", &report[0]) == SKETCHC_USAGE_ERROR);
     CHECK(sketchc_verify(artifact, &run, "json", &report[1]) == SKETCHC_USAGE_ERROR);
@@ -108,6 +112,37 @@ static void check_kernel(void) {
     }
     sketchc_artifact_destroy(artifact);
     sketchc_unit_destroy(unit);
+}
+
+/* What the header says may be null. */
+static void check_null(void) {
+    sketchc_unit *unit = sketchc_unit_create(NULL, text, sizeof text - 1);
+    sketchc_artifact *artifact;
+    sketchc_kernel *kernel;
+    char *data, *said[7];
+    size_t size;
+    CHECK(sketchc_check(unit, NULL) == SKETCHC_OK && sketchc_emit(unit, NULL, NULL, &data, &size) == SKETCHC_OK);
+    sketchc_free(data);
+    CHECK(sketchc_explain_page(unit, NULL, &data, &size) == SKETCHC_OK);
+    sketchc_free(data);
+    CHECK(sketchc_predict(unit, NULL, NULL, &data) == SKETCHC_OK);
+    sketchc_free(data);
+    CHECK(sketchc_compile(unit, NULL, &artifact) == SKETCHC_OK);
+    CHECK(sketchc_kernel_open(artifact, NULL, NULL, 0, &kernel, NULL) != SKETCHC_OK && !kernel);
+    said[0] = sketchc_diagnostics(unit, NULL);
+    CHECK(sketchc_run(artifact, NULL, NULL, 0, NULL, 0, NULL, &said[1]) != SKETCHC_OK);
+    CHECK(sketchc_verify(artifact, NULL, NULL, &said[2]) != SKETCHC_OK);
+    CHECK(sketchc_bench(artifact, NULL, NULL, &said[3]) != SKETCHC_OK);
+    sketchc_artifact_destroy(artifact);
+    CHECK(sketchc_artifact_read("", 0, &artifact, NULL) == SKETCHC_SOURCE_ERROR && !artifact);
+    said[4] = sketchc_doctor(NULL);
+    said[5] = sketchc_cache_info(NULL);
+    said[6] = sketchc_native_arch("openmp");
+    for (size_t i = 0; i < 7; i++) sketchc_free(said[i]);
+    sketchc_unit_destroy(unit);
+    sketchc_artifact_destroy(NULL);
+    sketchc_kernel_close(NULL);
+    sketchc_free(NULL);
 }
 
 static void check_artifact(void) {
@@ -131,6 +166,7 @@ static void check_artifact(void) {
 int main(void) {
     check_statuses();
     check_artifact();
+    check_null();
     check_kernel();
     CHECK(sketchc_explain("E0201") && !sketchc_explain("E9999") && !sketchc_explain(""));
     puts("the interface keeps its contract");

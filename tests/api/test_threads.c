@@ -17,6 +17,7 @@ typedef struct {
 
 static Job jobs[MAX_JOBS];
 static size_t job_count;
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
 static char *read_text(const char *path, size_t *size) {
     FILE *file = fopen(path, "rb");
@@ -58,12 +59,46 @@ static void add_jobs(const char *path) {
         j->path = path;
         j->target = targets[t];
         j->text = read_text(path, &j->size);
-        j->want = j->text ? compile(j, &j->want_size) : NULL;
-        if (!j->want) {
-            fprintf(stderr, "%s does not compile to %s\n", path, targets[t]);
-            exit(1);
-        }
     }
+}
+
+/* What the first thread makes of a job is what all others must make of it. */
+static void *begin(void *argument) {
+    Job *j = &jobs[*(const size_t *)argument];
+    size_t size;
+    char *data = compile(j, &size);
+    pthread_mutex_lock(&lock);
+    if (!j->want) {
+        j->want = data;
+        j->want_size = size;
+        data = NULL;
+    }
+    pthread_mutex_unlock(&lock);
+    sketchc_free(data);
+    return NULL;
+}
+
+static void compile_rest(void) {
+    for (size_t i = 0; i < job_count; i++) {
+        Job *j = &jobs[i];
+        if (j->text && !j->want) j->want = compile(j, &j->want_size);
+        if (j->want) continue;
+        fprintf(stderr, "%s does not compile to %s\n", j->path, j->target);
+        exit(1);
+    }
+}
+
+/* Before anything else was compiled in this process: what is made once (LLVM, tables) is made by several threads at once. */
+static int compile_first(void) {
+    pthread_t threads[THREADS];
+    size_t first[THREADS];
+    int failed = 0;
+    for (size_t i = 0; i < THREADS; i++) {
+        first[i] = i * job_count / THREADS;
+        failed |= pthread_create(&threads[i], NULL, begin, &first[i]) != 0;
+    }
+    for (size_t i = 0; i < THREADS; i++) failed |= pthread_join(threads[i], NULL) != 0;
+    return failed;
 }
 
 int main(int argc, char **argv) {
@@ -71,6 +106,8 @@ int main(int argc, char **argv) {
     size_t first[THREADS];
     int failed = argc < 2;
     for (int i = 1; i < argc; i++) add_jobs(argv[i]);
+    failed |= failed || compile_first();
+    if (!failed) compile_rest();
     for (size_t i = 0; i < THREADS; i++) {
         first[i] = i * job_count / THREADS;
         failed |= pthread_create(&threads[i], NULL, work, &first[i]) != 0;

@@ -57,6 +57,11 @@ def test_bad_frames():
     assert c.read()["error"]["code"] == -32700
     c.send_raw(b"[]")
     assert c.read()["error"]["code"] == -32600
+    # A message that is too long is left aside, whole, and told; the next one is answered.
+    c.send_raw(b" " * 9000000)
+    assert "more than 8 MiB" in c.read()["error"]["message"]
+    c.send_raw(b"[]")
+    assert c.read()["error"]["code"] == -32600
     c.process.stdin.write(b"Content-Length: 99999999999\r\n\r\n")
     c.process.stdin.flush()
     assert c.process.wait(timeout=20) == 1

@@ -78,11 +78,13 @@ def no_use(sketchc: str, folder: pathlib.Path) -> list[str]:
              (["--cassette-mode=replay"], 2, "--cassette-mode=replay wants", "--cassette=FILE"),
              ([f"--cassette={folder / 'tape'}"], 2, "--cassette is about answers", "--proposer=command:PROGRAM"),
              (["--alone"], 2, "--alone is about answers", "--model=NAME"),
-             (["-t", "openmp", "--arch=sm_80"], 3, "--arch=sm_80 does not go with -t openmp", "leave --arch out")]
+             (["-t", "openmp", "--arch=sm_80"], 2, "--arch=sm_80 does not go with -t openmp", "E0901"),
+             (["-D", "M=3"], 2, "-D M", "no symbol, scalar or constexpr"),
+             (["-D", "N=many"], 2, "`many` is no size", "an integer of at least 0")]
     problems = []
     for options, status, what, remedy in cases:
         done = subprocess.run([sketchc, "--propose", folder / "op.sketch", *options], text=True, check=False, capture_output=True)
-        if done.returncode != status or what not in done.stderr or remedy not in done.stderr or not done.stderr.startswith("sketchc: "):
+        if done.returncode != status or what not in done.stderr or remedy not in done.stderr or not done.stderr.startswith(("sketchc: ", str(folder))):
             problems.append(f"{options}: status {done.returncode}: {done.stderr}")
     from_input = subprocess.run([sketchc, "--propose", "-"], text=True, check=False, capture_output=True, input=OPERATOR)
     if from_input.returncode != 2 or "name one in place of standard input" not in from_input.stderr:

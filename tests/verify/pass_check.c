@@ -16,9 +16,13 @@
 #include "passes.h"
 
 #include <math.h>
+#include <signal.h>
 #include <stdlib.h>
+#include <unistd.h>
 
-enum { NOTHING_PLANTED = 99 }; /* an error to meson, which should_fail does not take for a fault that was found */
+/* An error to meson, which should_fail does not take for a fault that was found: nothing was planted, an option that there is
+ * not, a file that is none, a crash. */
+enum { NOTHING_PLANTED = 99 };
 
 typedef struct {
     const char *file, *graph, *op, *arch, *blocks, *passes, *plant;
@@ -40,6 +44,11 @@ typedef struct {
     bool *is_output;
     void **passed; /* what the last verdict that passed was of, by tensor; null before */
 } Run;
+
+static _Noreturn void refuse(const char *what) {
+    fprintf(stderr, "pass_check: %s\n", what);
+    exit(NOTHING_PLANTED);
+}
 
 static IrModule *from_sketch(Arena *arena, DiagList *diags, const Options *o, const char *path,
                              const Str *text) {
@@ -213,6 +222,8 @@ static bool same_in_reverse(Run *r, const IrModule *m, const char *stage) {
     return ok && (!adds(m) || judge(r, stage));
 }
 
+static bool planted; /* so far; what fails before is no fault that was found */
+
 static bool check_stage(Run *r, const IrModule *m, const char *stage) {
     return launch(r, m, false, stage) && judge(r, stage) && same_in_reverse(r, m, stage);
 }
@@ -238,6 +249,7 @@ static IrModule *plant_fault(Run *r, DiagList *diags, IrModule *m, const char *p
     str_append_n(&edited, text.data, (size_t)(at - text.data));
     str_append(&edited, is + 2);
     str_append(&edited, at + strlen(what));
+    planted = true;
     m = ir_parse(m->arena, diags, "planted", edited.data, edited.len);
     if (!m) {
         show_diags(diags);
@@ -262,7 +274,7 @@ static bool check_pipeline(Run *r, Arena *unit, DiagList *diags, IrModule *m) {
     size_t count = 0;
     PassContext ctx = {.module = m, .diags = diags};
     ctx.target = target_find(unit, diags, r->options->arch);
-    if (!ctx.target) return false;
+    if (!ctx.target) refuse(r->options->arch);
     Target target = *ctx.target;
     if (r->options->blocks) target.sms = strtoll(r->options->blocks, NULL, 10), target.blocks_sm = 1, target.l2_bytes = 1;
     if (r->options->slow) target.copy_gb_s = target.read_gb_s = target.fill_gb_s = 1, target.l2_bytes = 1024;
@@ -271,7 +283,7 @@ static bool check_pipeline(Run *r, Arena *unit, DiagList *diags, IrModule *m) {
     if (!r->options->passes)
         passes = pipeline_for(ctx.target->kind, &count);
     else if (!pipeline_parse(unit, diags, r->options->passes, &passes, &count))
-        return false;
+        refuse(r->options->passes);
     if (!check_stage(r, ctx.module, "source")) return false;
     uint64_t checked = text_hash(ctx.module);
     for (size_t i = 0; i < count; i++) {
@@ -314,6 +326,10 @@ static bool check_sizes(const Options *o, const char *sizes) {
     IrModule *m = load(unit, &diags, o, o->file);
     IrModule *g = o->graph ? load(unit, &diags, o, o->graph) : m;
     bool ok = false;
+    if (!m || !g) {
+        show_diags(&diags);
+        refuse(o->file);
+    }
     if (m && g) {
         Run r = {.arena = unit, .options = o, .graph = g->first};
         while (r.graph &&
@@ -339,8 +355,16 @@ static bool value_of(const char *arg, const char *name, const char **value) {
     return true;
 }
 
+static void on_crash(int number) {
+    (void)number;
+    _exit(NOTHING_PLANTED);
+}
+
 int main(int argc, char **argv) {
+    static const int crashes[] = {SIGSEGV, SIGBUS, SIGILL, SIGFPE, SIGABRT};
     Options o = {.arch = "sm_80"};
+    /* A sanitizer takes them itself. */
+    for (size_t i = 0; i < COUNT_OF(crashes) && !getenv("SANITIZED"); i++) signal(crashes[i], on_crash);
     bool ok = true, begun = false;
     const char *last = NULL; /* of the sizes that are not taken yet */
     for (int i = 1; i < argc; i++) {
@@ -363,6 +387,8 @@ int main(int argc, char **argv) {
             o.slow = true;
         else if (strcmp(a, "--ready") == 0)
             o.ready = true;
+        else if (a[0] == '-')
+            refuse(a);
         else if (!o.file)
             o.file = a;
         else if (begun && getenv("SANITIZED"))
@@ -371,5 +397,7 @@ int main(int argc, char **argv) {
             ok = check_sizes(&o, a) && ok, begun = true;
     }
     if (last) ok = check_sizes(&o, last) && ok;
+    if (!begun) refuse("no sizes");
+    if (o.plant && !planted) refuse("the pass of --plant did not run");
     return ok ? 0 : 1;
 }

@@ -29,7 +29,7 @@ struct LlmConfig *read_settings(const CommandLine *line);
 extern const char judge_word[];
 extern const char *const judge_command[]; /* this very program, also where its file was replaced meanwhile */
 void serve_as_judge(void);
-/* From now on SIGINT and SIGTERM set this; the second one ends the program at once. */
+/* From now on SIGINT, SIGTERM and SIGHUP set this; the second one ends the program at once. */
 const atomic_int *catch_interrupts(void);
 int command_db(const CommandLine *line);
 int command_from_store(const CommandLine *line); /* report, export-dataset */
@@ -39,6 +39,8 @@ void ask_progress(const CommandLine *line, const struct SearchProgress *progress
 struct Store;
 /* Null, and a sentence on standard error, when it cannot be opened. */
 struct Store *ask_open_store(const char *path, bool existing);
+/* Where it could not: a file that is none, or a build without stores. */
+int ask_store_status(void);
 /* Says on standard error what it did not take. Null is allowed. */
 void ask_close_store(const CommandLine *line, struct Store *store);
 /* Can what -o names be written, as far as its folder says? False, and somebody was told. */

@@ -171,7 +171,7 @@ const char *own_target(Arena *arena, const char *arch) {
     Str text;
     str_init(&text);
     bool ok =
-        file_read(arena_printf(arena, "%s/targets/%s.json", folder, arch), DOCUMENT_LIMIT, &text);
+        file_read_regular(arena_printf(arena, "%s/targets/%s.json", folder, arch), DOCUMENT_LIMIT, &text);
     const char *copy = ok ? arena_strdup(arena, text.data) : NULL;
     str_release(&text);
     return copy;

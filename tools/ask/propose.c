@@ -186,6 +186,12 @@ static bool check_line(const CommandLine *line, const LlmConfig *config, const c
                  option_table[useless[i]].name);
             return false;
         }
+    size_t defines = 0;
+    for (size_t i = 0; i < line->given.len; i++) defines += line->given.data[i].id == OPTION_DEFINE;
+    if (defines > CONDUCTOR_MOST_DEFINES) {
+        fail(SKETCHC_USAGE_ERROR, "--propose takes at most %d -D", CONDUCTOR_MOST_DEFINES);
+        return false;
+    }
     if (strcmp(path, "-") == 0) {
         fail(SKETCHC_USAGE_ERROR, "--propose reads the operator's file more than once: name one in place of standard input");
         return false;
@@ -229,6 +235,8 @@ static void find_place(Run *run) {
                        .target = run->judge.target,
                        .arch = run->judge.arch,
                        .seed = run->judge.seed,
+                       .defines = run->judge.defines,
+                       .define_count = run->judge.define_count,
                        .cancel = run->cancel,
                        .store = run->store};
     if (run->store && !run->placed && search_place(&o, run->pool, &run->place)) run->judge.case_name = run->place.case_name;
@@ -242,7 +250,7 @@ static StoreKey key_of(const Run *run, const char *sketch) {
                       .arch = run->place.arch,
                       .device = run->place.device,
                       .environment = run->environment.data,
-                      .case_name = run->place.case_name};
+                      .case_name = run->place.case_key};
 }
 
 /* As the store knows it: in the one style, or as it is where it does not parse. */
@@ -252,7 +260,7 @@ static void store_form(const Run *run, const char *sketch, Str *out) {
 
 /* A verdict is found by the sketch alone: it holds where inputs, limit of time and target are those of every run. */
 static bool is_usual(const Run *run) {
-    return !run->judge.target_file && !option_given(run->line, OPTION_SEED) && !option_given(run->line, OPTION_TIME_LIMIT);
+    return !run->judge.target_file && !run->judge.define_count && !option_given(run->line, OPTION_SEED) && !option_given(run->line, OPTION_TIME_LIMIT);
 }
 
 /* Is the answer's sketch known, also as one that failed, hung or crashed? Then it is not run again. */
@@ -527,7 +535,9 @@ static bool prepare_store(Run *run) {
                        .text = run->operator_text.data,
                        .size = run->operator_text.len,
                        .target = run->judge.target,
-                       .arch = run->compile->arch};
+                       .arch = run->compile->arch,
+                       .defines = run->judge.defines,
+                       .define_count = run->judge.define_count};
     Str name, error;
     if (!path) return true;
     if (!(run->store = ask_open_store(path, false))) return false;
@@ -697,7 +707,7 @@ static int run_all(Run *run, const LlmConfig *config) {
     if (!prepare_store(run)) {
         pool_destroy(run->pool);
         proposer_destroy(run->proposer);
-        return SKETCHC_MISSING;
+        return ask_store_status();
     }
     find_similar(run);
     search(run, candidates ? candidates : 1, repairs);
@@ -743,7 +753,13 @@ static int read_operator(Run *run, const char *path) {
     str_release(&text);
     if (status) return status;
     sketchc_unit *unit = sketchc_unit_create(path, run->operator_text.data, run->operator_text.len);
-    sketchc_options options = {.size = sizeof options};
+    /* Target and -D, too, are the command line's: what is wrong with them is said before the search. */
+    sketchc_options options = {.size = sizeof options,
+                               .target = run->judge.target,
+                               .arch = run->compile->arch,
+                               .target_file = run->compile->target_file,
+                               .defines = run->compile->defines,
+                               .define_count = run->compile->define_count};
     char *graph = NULL;
     size_t size;
     status = unit ? (int)sketchc_emit(unit, &options, "graph", &graph, &size) : SKETCHC_BUG;
@@ -767,6 +783,8 @@ int command_propose(Arena *arena, const CommandLine *line, const sketchc_options
                          .arch = compile->arch,
                          .target_file = compile->target_file,
                          .seed = seed,
+                         .defines = compile->defines,
+                         .define_count = compile->define_count,
                          .time_limit_s = time_limit_s,
                          .measure = true}};
     Str *texts[] = {&run.operator_name, &run.operator_text, &run.best,       &run.report,

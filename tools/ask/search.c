@@ -1,6 +1,7 @@
 /* --propose without a model, or with a strategy: the search. */
 #include "ask.h"
 
+#include "fail.h"
 #include "json.h"
 #include "llm.h"
 #include "search.h"
@@ -23,10 +24,11 @@ static void on_interrupt(int number) {
 }
 
 const atomic_int *catch_interrupts(void) {
-    struct sigaction action = {.sa_handler = on_interrupt};
+    static const int numbers[] = {SIGINT, SIGTERM, SIGHUP};
+    struct sigaction action = {.sa_handler = on_interrupt}, before;
     sigemptyset(&action.sa_mask);
-    sigaction(SIGINT, &action, NULL);
-    sigaction(SIGTERM, &action, NULL);
+    for (size_t i = 0; i < COUNT_OF(numbers); i++)
+        if (sigaction(numbers[i], NULL, &before) == 0 && before.sa_handler != SIG_IGN) sigaction(numbers[i], &action, NULL);
     return &stop;
 }
 
@@ -180,9 +182,8 @@ int ask_write_sketch(const CommandLine *line, const Str *text) {
         fprintf(stderr, "sketchc: cannot write %s: %s%s\n", path, strerror(errno), printed ? "; the sketch follows" : "");
         status = SKETCHC_USAGE_ERROR;
     }
-    if (!printed || (fwrite(text->data, 1, text->len, stdout) == text->len && !fflush(stdout))) return status;
-    fprintf(stderr, "sketchc: cannot write to standard output: %s; -o FILE names a file\n", strerror(errno));
-    return SKETCHC_USAGE_ERROR;
+    if (printed) fwrite(text->data, 1, text->len, stdout);
+    return printed ? fail_output(status) : status;
 }
 
 static void report(const CommandLine *line, const SearchResult *r) {
@@ -246,7 +247,7 @@ void ask_environment(Str *out) {
 }
 
 static int status_of(const CommandLine *line, const SearchResult *r) {
-    int status = r->found ? ask_write_sketch(line, &r->file) : SKETCHC_VERIFY_FAILED;
+    int status = r->found ? ask_write_sketch(line, &r->file) : r->usage ? SKETCHC_USAGE_ERROR : SKETCHC_VERIFY_FAILED;
     if (!r->found) fprintf(stderr, "sketchc: %s", r->error.data);
     if (r->found) report(line, r);
     return (!status || !r->found) && atomic_load(&stop) ? SKETCHC_INTERRUPTED : status;
@@ -294,9 +295,11 @@ int search_by_line(const CommandLine *line, const sketchc_options *compile, cons
     }
     if (!store && option_given(line, OPTION_STORE) &&
         !(store = own = ask_open_store(option_value(line, OPTION_STORE), false)))
-        return SKETCHC_MISSING;
+        return ask_store_status();
     options->target = compile->target ? compile->target : "openmp";
     options->arch = compile->arch;
+    options->defines = compile->defines;
+    options->define_count = compile->define_count;
     options->strategy = strategy;
     options->seed = seed;
     options->time_limit_s = number(line, OPTION_SEARCH_TIME);

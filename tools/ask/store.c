@@ -1,6 +1,7 @@
 /* What the store of searches holds: db, report, export-dataset. */
 #include "ask.h"
 
+#include "fail.h"
 #include "report.h"
 #include "store.h"
 
@@ -15,6 +16,10 @@ Store *ask_open_store(const char *path, bool existing) {
         fprintf(stderr, "sketchc: cannot open the store %s\n", message ? message : path);
     free(message);
     return store;
+}
+
+int ask_store_status(void) {
+    return store_is_built() ? SKETCHC_USAGE_ERROR : SKETCHC_MISSING;
 }
 
 void ask_close_store(const CommandLine *line, Store *store) {
@@ -70,7 +75,7 @@ int command_db(const CommandLine *line) {
         return SKETCHC_USAGE_ERROR;
     }
     Store *store = ask_open_store(option_value(line, OPTION_STORE), true);
-    if (!store) return SKETCHC_MISSING;
+    if (!store) return ask_store_status();
     int status = 0;
     Str out;
     str_init(&out);
@@ -97,7 +102,7 @@ static Store *open_operand(const CommandLine *line, const char *what, int *statu
         fprintf(stderr, "sketchc: %s wants one store, as --propose --store=FILE makes them\n", what);
         return NULL;
     }
-    *status = SKETCHC_MISSING;
+    *status = ask_store_status();
     return ask_open_store(line->operands.data[0], true);
 }
 
@@ -108,9 +113,8 @@ static int put_out(const CommandLine *line, const Str *out) {
         fprintf(stderr, "sketchc: cannot write %s: %s\n", path, strerror(errno));
         return SKETCHC_USAGE_ERROR;
     }
-    if (fwrite(out->data, 1, out->len, stdout) == out->len && !fflush(stdout)) return 0;
-    fprintf(stderr, "sketchc: cannot write: %s\n", strerror(errno));
-    return SKETCHC_USAGE_ERROR;
+    fwrite(out->data, 1, out->len, stdout);
+    return fail_output(0);
 }
 
 /* One verified tuple. */

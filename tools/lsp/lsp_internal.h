@@ -8,7 +8,8 @@
 
 /* Limits of what a client may send. */
 enum {
-    LSP_MAX_MESSAGE = 8 << 20, /* bytes of one message */
+    LSP_MAX_MESSAGE = 8 << 20, /* bytes of one message; a longer one is left aside */
+    LSP_MAX_SKIPPED = 1 << 30, /* and one that says it is longer than this ends the connection */
     LSP_MAX_HEADER = 4096,
     LSP_MAX_QUEUE = 4096,
     LSP_MAX_DOCUMENTS = 1024,
@@ -108,6 +109,7 @@ struct LspServer {
     LspWrite write;
     void *context;
     Str input; /* received, not framed yet */
+    size_t skip; /* bytes of a message that is left aside, still to come */
     struct {
         Json **data;
         size_t len, cap;

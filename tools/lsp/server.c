@@ -343,7 +343,7 @@ static size_t read_header(const Str *input, size_t *length) {
         while (key[i] && (line[i] | 32) == (key[i] | 32)) i++;
         if (!key[i]) {
             unsigned long long v = strtoull(line + i, NULL, 10);
-            *length = v <= LSP_MAX_MESSAGE ? (size_t)v : SIZE_MAX;
+            *length = v <= LSP_MAX_SKIPPED ? (size_t)v : SIZE_MAX;
         }
         line = next;
     }
@@ -370,11 +370,20 @@ static void take_body(LspServer *s, const char *body, size_t size) {
 }
 
 bool lsp_receive(LspServer *s, const char *bytes, size_t size) {
-    str_append_n(&s->input, bytes, size);
+    size_t aside = s->skip < size ? s->skip : size;
+    s->skip -= aside;
+    str_append_n(&s->input, bytes + aside, size - aside);
     for (size_t used = 0, length;; used = 0) {
         size_t header = read_header(&s->input, &length);
         if (!header) return true;
         if (length == SIZE_MAX) return false;
+        if (length > LSP_MAX_MESSAGE) {
+            size_t there = s->input.len - header;
+            send_error(s, NULL, LSP_PARSE_ERROR, "a message of more than 8 MiB is left aside");
+            s->skip = there < length ? length - there : 0;
+            drop_input(s, header + (there < length ? there : length));
+            continue;
+        }
         if (s->input.len - header < length) return true;
         take_body(s, s->input.data + header, length);
         used = header + length;
