@@ -1,6 +1,11 @@
 #include "support.h"
 
+#include <fcntl.h>
 #include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+extern char **environ;
 
 static const struct {
     const char *name;
@@ -16,3 +21,47 @@ const char *env_get(EnvId id) { return getenv(variables[id].name); }
 const char *env_name(EnvId id) { return variables[id].name; }
 const char *env_use(EnvId id) { return variables[id].use; }
 bool env_is_secret(EnvId id) { return variables[id].secret; }
+
+/* Beside the variables of environment.def that are no secrets; with * what begins so. */
+static const char *const allowed[] = {
+    "LANG", "LANGUAGE", "LC_*", "LOCPATH", "TZ", "USER", "LOGNAME", "SHELL", "TERM", /* a person's */
+    "LD_*", "OMP_*", "GOMP_*", "KMP_*", "CUDA_*", "NVIDIA_*", "MALLOC_*", "ASAN_*", "UBSAN_*", "LSAN_*", "TSAN_*", /* run-time libraries' */
+    "CPATH", "C_INCLUDE_PATH", "LIBRARY_PATH", "COMPILER_PATH", "GCC_*", "CCACHE_*", /* compilers' */
+    "PYTHON*", "VIRTUAL_ENV", "CONDA_*", /* a baseline's */
+};
+
+static bool is_called(const char *entry, const char *name) {
+    size_t length = strcspn(name, "*");
+    return strncmp(entry, name, length) == 0 && (name[length] || entry[length] == '=');
+}
+
+static bool is_allowed(const char *entry) {
+    for (size_t i = 0; i < ENV_COUNT; i++)
+        if (is_called(entry, variables[i].name)) return !variables[i].secret;
+    for (size_t i = 0; i < COUNT_OF(allowed); i++)
+        if (is_called(entry, allowed[i])) return true;
+    return false;
+}
+
+/* By way of the process's own file: a string that the program gave to putenv may lie in memory that is only read. */
+static void wipe(int memory, const char *entry) {
+    static const char nothing[256];
+    for (size_t done = 0, length = strlen(entry); memory >= 0 && done < length;) {
+        size_t n = length - done < sizeof nothing ? length - done : sizeof nothing;
+        if (pwrite(memory, nothing, n, (off_t)(uintptr_t)(entry + done)) <= 0) return;
+        done += n;
+    }
+}
+
+void environment_clean(void) {
+    int memory = open("/proc/self/mem", O_WRONLY | O_CLOEXEC);
+    size_t kept = 0;
+    for (size_t i = 0; environ && environ[i]; i++) {
+        if (is_allowed(environ[i]))
+            environ[kept++] = environ[i];
+        else
+            wipe(memory, environ[i]);
+    }
+    if (environ) environ[kept] = NULL;
+    if (memory >= 0) close(memory);
+}
