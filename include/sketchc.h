@@ -3,7 +3,10 @@
  * Handles are opaque. The library never exits, never prints, keeps no global state: calls on
  * different handles may run in different threads. Text and bytes that a call returns through
  * `char **` belong to the caller and are freed with sketchc_free. Structs that callers fill start
- * with `size`, set to sizeof the struct, so that later versions may add fields at the end. */
+ * with `size`, set to sizeof the struct, so that later versions may add fields at the end.
+ *
+ * An artifact, or a sketch that is run, verified or timed, is code that runs as the calling user: worker processes guard against
+ * faults and against a verdict that is forged, and hide the environment, but they are no sandbox. */
 #ifndef SKETCHC_H
 #define SKETCHC_H
 

@@ -53,6 +53,32 @@ static void wipe(int memory, const char *entry) {
     }
 }
 
+/* Where the system put the variables that the program began with, which it shows to others (/proc/PID/environ): those that
+ * have been set anew since are there still. */
+static bool find_first_block(uintptr_t *begin, uintptr_t *end) {
+    char text[2048] = "";
+    int fd = open("/proc/self/stat", O_RDONLY | O_CLOEXEC);
+    ssize_t n = fd >= 0 ? read(fd, text, sizeof text - 1) : 0;
+    if (fd >= 0) close(fd);
+    char *p = n > 0 ? strrchr(text, ')') : NULL; /* ends the second field */
+    for (int field = 2; p && field < 50; field++) p = strchr(p + 1, ' ');
+    if (!p) return false;
+    char *next;
+    *begin = (uintptr_t)strtoull(p, &next, 10);
+    *end = (uintptr_t)strtoull(next, NULL, 10);
+    return *begin && *begin < *end;
+}
+
+static void wipe_first_block(int memory) {
+    uintptr_t at, end;
+    if (!find_first_block(&at, &end)) return;
+    for (size_t length; at < end; at += length + 1) {
+        const char *entry = (const char *)at;
+        length = strnlen(entry, end - at);
+        if (length && !is_allowed(entry)) wipe(memory, entry);
+    }
+}
+
 void environment_clean(void) {
     int memory = open("/proc/self/mem", O_WRONLY | O_CLOEXEC);
     size_t kept = 0;
@@ -63,5 +89,6 @@ void environment_clean(void) {
             wipe(memory, environ[i]);
     }
     if (environ) environ[kept] = NULL;
+    wipe_first_block(memory);
     if (memory >= 0) close(memory);
 }
