@@ -6,7 +6,10 @@
  * with `size`, set to sizeof the struct, so that later versions may add fields at the end.
  *
  * A pointer may be null where its comment says so, and besides: options (the defaults), path and format of a call ("text"),
- * message, a list whose count is 0, and what is destroyed, closed or freed. No other may. */
+ * message, a list whose count is 0, and what is destroyed, closed or freed. No other may.
+ *
+ * An artifact, or a sketch that is run, verified or timed, is code that runs as the calling user: worker processes guard against
+ * faults and against a verdict that is forged, and hide the environment, but they are no sandbox. */
 #ifndef SKETCHC_H
 #define SKETCHC_H
 

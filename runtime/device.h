@@ -13,6 +13,9 @@ typedef enum { STREAM_COPY, STREAM_READ, STREAM_FILL, STREAM_NOTHING, STREAM_KIN
 
 typedef struct {
     RtError (*alloc)(Device *d, uint64_t bytes, uint64_t *address);
+    /* Null where a device has none: memory between pages that nothing may touch, at its start or (at_end) behind the last
+     * multiple of `align` bytes; on the other side FENCE_ROOM bytes lie between. The address is the first byte. */
+    RtError (*alloc_fenced)(Device *d, uint64_t bytes, uint64_t align, bool at_end, uint64_t *address);
     void (*release)(Device *d, uint64_t address);
     RtError (*upload)(Device *d, uint64_t to, const void *from, uint64_t bytes);
     RtError (*download)(Device *d, void *to, uint64_t from, uint64_t bytes);
@@ -41,7 +44,11 @@ struct Device {
     uint64_t free_bytes;   /* at opening */
     char name[128];
     char arch[32]; /* "sm_90", "x86-64" */
+    bool apart;    /* in a process of its own (remote.h) */
+    bool fences;   /* alloc_fenced works */
+    uint64_t fault; /* where an invalid access ended that process; 0: not known */
 };
+enum { FENCE_ROOM = 64 << 10, FENCE_BYTES = 1 << 20 };
 
 struct Program {
     void *impl;

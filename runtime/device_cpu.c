@@ -7,15 +7,24 @@
 #include <sched.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 enum { ALIGN = 256, MIN_FLUSH = 64 << 20, MAX_FLUSH = 256 << 20 };
+
+typedef struct Fenced {
+    char *pages;
+    size_t size;
+    uint64_t address;
+    struct Fenced *next;
+} Fenced;
 
 typedef struct {
     double started;
     unsigned char *flush;
     size_t flush_bytes;
     volatile uint64_t sink;
+    Fenced *fenced;
 } Cpu;
 
 static void *at(uint64_t address) {
@@ -31,8 +40,34 @@ static RtError cpu_alloc(Device *d, uint64_t bytes, uint64_t *address) {
     return rt_ok();
 }
 
+/* | fence | the buffer, FENCE_ROOM | fence |, or the room first. */
+static RtError cpu_alloc_fenced(Device *d, uint64_t bytes, uint64_t align, bool at_end, uint64_t *address) {
+    uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE), inner = (bytes + FENCE_ROOM + align + page - 1) / page * page;
+    Fenced *f = bytes < SIZE_MAX / 4 ? calloc(1, sizeof *f) : NULL;
+    if (f) f->size = inner + 2 * FENCE_BYTES;
+    char *pages = f ? mmap(NULL, f->size, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0) : MAP_FAILED;
+    if (pages == MAP_FAILED || mprotect(pages + FENCE_BYTES, inner, PROT_READ | PROT_WRITE) != 0) {
+        if (pages != MAP_FAILED) munmap(pages, f->size);
+        free(f);
+        return rt_error(RT_MISSING, "out of memory: %llu bytes", (unsigned long long)bytes);
+    }
+    uint64_t first = (uint64_t)(uintptr_t)pages + FENCE_BYTES;
+    f->pages = pages;
+    f->address = *address = at_end ? (first + inner - bytes) / align * align : first;
+    f->next = ((Cpu *)d->impl)->fenced;
+    ((Cpu *)d->impl)->fenced = f;
+    return rt_ok();
+}
+
 static void cpu_release(Device *d, uint64_t address) {
-    (void)d;
+    for (Fenced **at_link = &((Cpu *)d->impl)->fenced; *at_link; at_link = &(*at_link)->next) {
+        Fenced *f = *at_link;
+        if (f->address != address) continue;
+        *at_link = f->next;
+        munmap(f->pages, f->size);
+        free(f);
+        return;
+    }
     free(at(address));
 }
 
@@ -219,6 +254,7 @@ static uint64_t available_memory(uint64_t otherwise) {
 
 static const DeviceOps cpu_ops = {
     .alloc = cpu_alloc,
+    .alloc_fenced = cpu_alloc_fenced,
     .release = cpu_release,
     .upload = cpu_upload,
     .download = cpu_download,

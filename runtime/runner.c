@@ -1,4 +1,5 @@
 #include "runner.h"
+#include "remote.h"
 
 #include <string.h>
 
@@ -23,10 +24,14 @@ static void send(Runner *r, FrameKind kind, size_t task, const void *data, size_
 }
 
 static RtError set_up(Runner *r) {
-    RT_TRY(device_open(&r->device, r->plan.a->target, r->plan.options->device));
-    rt_copy(r->info.device, sizeof r->info.device, r->device.name);
     worker_phase(r->channel, WORKER_PATIENCE, "loading the code");
-    RT_TRY(r->device.ops->load(&r->device, r->plan.a, r->plan.options, &r->program));
+    if (r->apart) {
+        RT_TRY(remote_open(&r->device, r->plan.a, r->plan.options, &r->program));
+    } else {
+        RT_TRY(device_open(&r->device, r->plan.a->target, r->plan.options->device));
+        RT_TRY(r->device.ops->load(&r->device, r->plan.a, r->plan.options, &r->program));
+    }
+    rt_copy(r->info.device, sizeof r->info.device, r->device.name);
     rt_copy(r->info.how, sizeof r->info.how, r->program->how);
     r->info.kernel_count = r->program->kernel_count;
     memcpy(r->info.kernels, r->program->kernels, sizeof r->info.kernels);
@@ -50,8 +55,10 @@ static void work(void *ctx, WorkerChannel *channel) {
 RtError runner_launch(Runner *r, Session *s, const char *what) {
     const RtOptions *o = r->plan.options;
     worker_phase(r->channel, o->time_limit_s > 0 ? o->time_limit_s : 60, what);
+    remote_phase(&r->device, what);
     RT_TRY(session_launch(s));
     worker_phase(r->channel, WORKER_PATIENCE, "checking the results");
+    remote_phase(&r->device, "checking the results");
     return rt_ok();
 }
 

@@ -17,6 +17,7 @@ typedef struct {
 typedef struct Runner Runner;
 struct Runner {
     TaskPlan plan;
+    bool apart;             /* the artifact's code is loaded in another process than the one that judges */
     size_t record_size;     /* plain data, without pointers */
     unsigned char *records; /* one a task */
     RunnerInfo info;

@@ -11,19 +11,40 @@ static bool has_memory(const Artifact *a, size_t i) {
     return a->params[i].kind == ARTIFACT_TENSOR || a->params[i].kind == ARTIFACT_WORKSPACE;
 }
 
-static RtError make_buffer(Session *s, unsigned i) {
-    unsigned char zone[GUARD_BYTES];
+/* What a kernel may take for granted of an address: what its versions ask for, and whole elements. */
+static uint64_t needed_align(const Artifact *a, size_t param) {
+    uint64_t most = a->params[param].dtype == DTYPE_NONE ? 1 : dtype_size(a->params[param].dtype);
+    for (size_t i = 0; i < a->step_count; i++)
+        for (size_t j = 0; j < a->steps[i].version_count; j++)
+            if (a->steps[i].versions[j].pointer_align > most) most = a->steps[i].versions[j].pointer_align;
+    return most;
+}
+
+static RtError alloc_buffer(Session *s, unsigned i) {
     Device *d = s->device;
-    uint64_t bytes = s->binding->bytes[i];
-    RtError e = d->ops->alloc(d, bytes + 2 * GUARD_BYTES, &s->bases[i]);
-    if (rt_failed(&e)) {
-        s->bases[i] = 0;
-        return e;
+    uint64_t bytes = s->binding->bytes[i], align = needed_align(s->a, i);
+    RtError e;
+    if (d->fences) {
+        e = d->ops->alloc_fenced(d, bytes, align, s->at_end, &s->bases[i]);
+        s->addresses[i] = s->bases[i];
+        s->before[i] = s->at_end ? GUARD_BYTES : 0;
+        s->after[i] = s->at_end ? (align - bytes % align) % align : GUARD_BYTES;
+    } else {
+        e = d->ops->alloc(d, bytes + 2 * GUARD_BYTES, &s->bases[i]);
+        s->addresses[i] = s->bases[i] + GUARD_BYTES;
+        s->before[i] = s->after[i] = GUARD_BYTES;
     }
-    s->addresses[i] = s->bases[i] + GUARD_BYTES;
+    if (rt_failed(&e)) s->bases[i] = 0;
+    return e;
+}
+
+static RtError make_buffer(Session *s, unsigned i) {
+    static unsigned char zone[GUARD_BYTES];
+    Device *d = s->device;
+    RT_TRY(alloc_buffer(s, i));
     guard_fill(zone, sizeof zone);
-    RT_TRY(d->ops->upload(d, s->bases[i], zone, sizeof zone));
-    RT_TRY(d->ops->upload(d, s->addresses[i] + bytes, zone, sizeof zone));
+    RT_TRY(d->ops->upload(d, s->addresses[i] - s->before[i], zone, s->before[i]));
+    RT_TRY(d->ops->upload(d, s->addresses[i] + s->binding->bytes[i], zone, s->after[i]));
     return session_poison(s, i);
 }
 
@@ -67,23 +88,42 @@ RtError session_download(Session *s, unsigned i, void *elements) {
     return e;
 }
 
+static RtError make_buffers(Session *s, Arena *arena) {
+    for (unsigned i = 0; i < s->a->param_count; i++)
+        if (has_memory(s->a, i)) RT_TRY(make_buffer(s, i));
+    RT_TRY(plan_launches(s->binding, arena, s->addresses, &s->launches, &s->launch_count));
+    return plan_check_overlap(s->binding, s->addresses);
+}
+
 RtError session_open(Session *s, Arena *arena, Device *d, Program *p, Binding *b) {
     *s = (Session){.device = d, .program = p, .a = b->a, .binding = b};
     s->bases = ARENA_ARRAY(arena, uint64_t, b->a->param_count + 1);
     s->addresses = ARENA_ARRAY(arena, uint64_t, b->a->param_count + 1);
     s->rounds = ARENA_ARRAY(arena, unsigned, b->a->param_count + 1);
+    s->before = ARENA_ARRAY(arena, uint64_t, b->a->param_count + 1);
+    s->after = ARENA_ARRAY(arena, uint64_t, b->a->param_count + 1);
+    s->at_end = true;
     /* Before memory is made, in case that nothing fits; then with its addresses. */
     RT_TRY(plan_launches(b, arena, NULL, &s->launches, &s->launch_count));
-    for (unsigned i = 0; i < b->a->param_count; i++)
-        if (has_memory(b->a, i)) RT_TRY(make_buffer(s, i));
-    RT_TRY(plan_launches(b, arena, s->addresses, &s->launches, &s->launch_count));
-    return plan_check_overlap(b, s->addresses);
+    return make_buffers(s, arena);
+}
+
+static void release_buffers(Session *s) {
+    for (size_t i = 0; s->bases && i < s->a->param_count; i++) {
+        if (s->bases[i]) s->device->ops->release(s->device, s->bases[i]);
+        s->bases[i] = 0;
+    }
 }
 
 void session_close(Session *s) {
-    for (size_t i = 0; s->bases && i < s->a->param_count; i++)
-        if (s->bases[i]) s->device->ops->release(s->device, s->bases[i]);
+    release_buffers(s);
     s->bases = NULL;
+}
+
+RtError session_turn(Session *s, Arena *arena) {
+    release_buffers(s);
+    s->at_end = !s->at_end;
+    return make_buffers(s, arena);
 }
 
 RtError session_start(Session *s) {
@@ -100,17 +140,31 @@ RtError session_start(Session *s) {
     return rt_ok();
 }
 
-RtError session_launch(Session *s) {
-    RT_TRY(session_start(s));
-    return s->device->ops->sync(s->device);
+/* An access that ended the process: did it meet a fence, and whose? The next buffer is FENCE_BYTES away at least. */
+static RtError explain_fault(const Session *s, const RtError *e) {
+    uint64_t at = s->device->fault;
+    for (size_t i = 0; i < s->a->param_count && s->device->fences; i++) {
+        uint64_t first = s->addresses[i], end = first + s->binding->bytes[i];
+        if (!s->bases[i] || at < first - FENCE_BYTES || at >= end + FENCE_BYTES || (at >= first && at < end)) continue;
+        return rt_error(RT_OUT_OF_BOUNDS, "memory %llu bytes %s '%s' was read or written", (unsigned long long)(at < first ? first - at : at - end),
+                        at < first ? "before" : "past the end of", s->a->params[i].name);
+    }
+    return *e;
 }
 
-static RtError check_zone(Session *s, unsigned i, uint64_t address, const char *where) {
-    unsigned char zone[GUARD_BYTES];
-    RT_TRY(s->device->ops->download(s->device, zone, address, sizeof zone));
-    int64_t at = guard_find_damage(zone, sizeof zone);
+RtError session_launch(Session *s) {
+    RtError e = session_start(s);
+    if (!rt_failed(&e)) e = s->device->ops->sync(s->device);
+    return e.status == RT_FAULT && s->device->fault ? explain_fault(s, &e) : e;
+}
+
+static RtError check_zone(Session *s, unsigned i, bool behind, const char *where) {
+    static unsigned char zone[GUARD_BYTES];
+    uint64_t size = behind ? s->after[i] : s->before[i];
+    RT_TRY(s->device->ops->download(s->device, zone, behind ? s->addresses[i] + s->binding->bytes[i] : s->addresses[i] - size, size));
+    int64_t at = guard_find_damage(zone, size);
     if (at < 0) return rt_ok();
-    long long distance = address < s->addresses[i] ? GUARD_BYTES - (long long)at : (long long)at;
+    long long distance = behind ? (long long)at : (long long)size - (long long)at;
     return rt_error(RT_OUT_OF_BOUNDS, "memory %lld bytes %s '%s' was written", distance, where,
                     s->a->params[i].name);
 }
@@ -130,8 +184,8 @@ static RtError check_gaps(Session *s, unsigned i) {
 RtError session_check_guards(Session *s) {
     for (unsigned i = 0; i < s->a->param_count; i++) {
         if (!s->bases[i]) continue;
-        RT_TRY(check_zone(s, i, s->bases[i], "before"));
-        RT_TRY(check_zone(s, i, s->addresses[i] + s->binding->bytes[i], "past the end of"));
+        RT_TRY(check_zone(s, i, false, "before"));
+        RT_TRY(check_zone(s, i, true, "past the end of"));
         if (s->a->params[i].strided) RT_TRY(check_gaps(s, i));
     }
     return rt_ok();

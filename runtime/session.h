@@ -4,7 +4,7 @@
 
 #include "device.h"
 
-enum { GUARD_BYTES = 256 };
+enum { GUARD_BYTES = FENCE_ROOM };
 
 typedef struct {
     Device *device;
@@ -13,7 +13,9 @@ typedef struct {
     Binding *binding; /* complete */
     Launch *launches;
     size_t launch_count;
-    uint64_t *bases;     /* by parameter: the allocation, guard zone first; 0: none */
+    uint64_t *bases;     /* by parameter: the allocation; 0: none */
+    uint64_t *before, *after; /* by parameter: bytes of the guard zones on both sides */
+    bool at_end;         /* fences, where the device has them, are right behind the buffers, else right before them */
     uint64_t *addresses; /* by parameter: the first element */
     unsigned round;      /* of the poison, set by the user before a launch */
     unsigned *rounds;    /* by parameter: of the poison that it was filled with */
@@ -22,6 +24,8 @@ typedef struct {
 /* Plans the launches and allocates; buffers have poisoned contents and intact guard zones. */
 RtError session_open(Session *s, Arena *arena, Device *d, Program *p, Binding *b);
 void session_close(Session *s);
+/* New buffers, with the fences on the other side; contents are lost. */
+RtError session_turn(Session *s, Arena *arena);
 /* A tensor's elements in row-major order to their places in the buffer, and back. */
 RtError session_upload(Session *s, unsigned param, const void *elements);
 RtError session_download(Session *s, unsigned param, void *elements);

@@ -99,10 +99,12 @@ static RtError run_twice(OneTask *t) {
     for (size_t i = 0; i < a->param_count; i++)
         if (is_output(a, i)) RT_TRY(download(t, i, &t->first[i]));
     t->session.round = 1;
-    for (unsigned i = 0; i < a->param_count; i++)
+    bool fences = t->r->device.fences; /* the second launch's are on the other side of the buffers */
+    if (fences) RT_TRY(session_turn(&t->session, t->arena));
+    for (unsigned i = 0; i < a->param_count && !fences; i++)
         if (is_output(a, i) || a->params[i].kind == ARTIFACT_WORKSPACE)
             RT_TRY(session_poison(&t->session, i));
-    RT_TRY(task_upload(&t->session, t->inputs, true, t->r->plan.options->threads));
+    RT_TRY(task_upload(&t->session, t->inputs, !fences, t->r->plan.options->threads));
     RT_TRY(runner_launch(t->r, &t->session, "the second launch"));
     return check_surroundings(t);
 }
@@ -220,7 +222,7 @@ static const struct {
     {CHECK_GUARD, RT_OUT_OF_BOUNDS},   {CHECK_INPUT_MODIFIED, RT_INPUT_MODIFIED},
     {CHECK_REFERENCE, RT_MISMATCH},    {CHECK_UNWRITTEN, RT_NOT_WRITTEN}, {CHECK_EXACT, RT_MISMATCH},
     {CHECK_BOUND, RT_MISMATCH},        {CHECK_RMS, RT_MISMATCH},
-    {CHECK_UNDECIDED, RT_MISMATCH},    {CHECK_SECOND_LAUNCH, RT_SECOND_LAUNCH},
+    {CHECK_UNDECIDED, RT_NEAR_TIES},    {CHECK_SECOND_LAUNCH, RT_SECOND_LAUNCH},
     {CHECK_POWER, RT_POWERLESS},
 };
 
@@ -284,14 +286,16 @@ static bool run_task(Runner *r, size_t index, void *record) {
     } else {
         out->status = e.status;
         rt_copy(out->text, sizeof out->text, e.text);
-        if (e.status == RT_FAULT) rt_copy(out->check, sizeof out->check, check_name(CHECK_FAULT));
+        bool fault = e.status == RT_FAULT || e.status == RT_ABORT;
+        if (fault) rt_copy(out->check, sizeof out->check, check_name(CHECK_FAULT));
+        if (e.status == RT_OUT_OF_BOUNDS) rt_copy(out->check, sizeof out->check, check_name(CHECK_GUARD)); /* it met a fence */
     }
     out->seconds = rt_now() - start;
     if (t.session.bases) session_close(&t.session);
     for (size_t i = 0; i < r->plan.a->param_count; i++) free(t.first[i]);
     for (size_t i = 0; i < t.kept_count; i++) free(t.kept[i]);
     arena_destroy(t.arena);
-    return e.status != RT_FAULT && e.status != RT_HANG && e.status != RT_ABORT;
+    return e.status != RT_FAULT && e.status != RT_HANG && e.status != RT_ABORT && e.status != RT_OUT_OF_BOUNDS;
 }
 
 /* ---- Parent ---- */
@@ -376,7 +380,7 @@ static void count_verdicts(const Runner *r, RtVerifyReport *report, Arena *arena
 
 RtVerifyReport rt_verify(const Artifact *a, const RtOptions *options, Arena *arena) {
     Runner r = {
-        .record_size = sizeof(RtVerdict), .run = run_task, .accept = accept, .blame = blame};
+        .apart = true, .record_size = sizeof(RtVerdict), .run = run_task, .accept = accept, .blame = blame};
     RtVerifyReport report = {.error = task_plan_create(&r.plan, arena, a, options, true)};
     if (rt_failed(&report.error)) return report;
     RtVerdict *verdicts = ARENA_ARRAY(arena, RtVerdict, r.plan.count + 1);

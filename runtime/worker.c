@@ -31,7 +31,7 @@ static RtError signal_status(const ChildEnd *end) {
     }
 }
 
-static RtError status_of(const ChildEnd *end) {
+RtError worker_status(const ChildEnd *end) {
     switch (end->kind) {
     case CHILD_WELL:
         return rt_ok();
@@ -55,7 +55,20 @@ static RtError status_of(const ChildEnd *end) {
                     end->phase, end->said);
 }
 
+/* What a worker loads finds no secret in its environment. */
+static void work_clean(void *ctx, WorkerChannel *channel) {
+    const WorkerSpec *spec = ctx;
+    environment_clean();
+    spec->work(spec->ctx, channel);
+}
+
+static bool receive(void *ctx, const void *data, size_t size) {
+    const WorkerSpec *spec = ctx;
+    return spec->receive(spec->ctx, data, size);
+}
+
 RtError worker_run(const WorkerSpec *spec) {
-    ChildEnd end = child_run(&(ChildSpec){.work = spec->work, .receive = spec->receive, .ctx = spec->ctx});
-    return status_of(&end);
+    WorkerSpec own = *spec;
+    ChildEnd end = child_run(&(ChildSpec){.work = work_clean, .receive = receive, .ctx = &own});
+    return worker_status(&end);
 }

@@ -17,6 +17,7 @@ typedef struct { /* as in ChildSpec */
 /* Runs the work to its end. OK when the child ended by returning; HANG, FAULT, ABORT, MISSING (no
  * process, killed from outside) or BUG with a sentence otherwise. */
 RtError worker_run(const WorkerSpec *spec);
+RtError worker_status(const ChildEnd *end); /* the same of a child's end */
 
 /* Child: sends one frame, up to CHILD_MAX_FRAME bytes. */
 void worker_send(WorkerChannel *channel, const void *data, size_t size);

@@ -123,6 +123,8 @@ const char *env_get(EnvId id); /* null: not set */
 const char *env_name(EnvId id);
 const char *env_use(EnvId id); /* one line for people */
 bool env_is_secret(EnvId id);  /* not to be shown, recorded or passed to a child */
+/* For a process that runs foreign code: leaves what such code, compilers and drivers read, and wipes the rest out of memory. */
+void environment_clean(void);
 
 /* ---- Time ---- */
 

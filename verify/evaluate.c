@@ -190,13 +190,19 @@ static void store_real(const Evaluator *ev, const Node *node, double v, double e
     else if (!stored)
         e += BOUND_SLACK * u * fabs(v) + dtype_min_normal(dtype) * u;
     if (over) {
-        bool certain = fabs(v) - e > largest * (1 + u);
+        bool certain = fabs(v) - e - largest > ldexp(u, ilogb(largest));
         if (certain) v = dtype_round(dtype, copysign(INFINITY, v));
         e = certain ? 0 : e == 0 ? 0 : INFINITY;
         if (!certain && e == 0) v = dtype_round(dtype, v);
     }
     *value = isinf(v) ? dtype_round(dtype, v) : v; /* f8e4m3 has none */
     *bound = e;
+}
+
+static uint8_t way_of(const Lanes *lanes, size_t l, bool undecided, double bound) {
+    if (!undecided || bound == INFINITY || !(lanes->tie[l] & LANE_STEP)) return EVAL_EITHER;
+    if (bound != lanes->e[l]) return EVAL_STEP; /* rounded once more */
+    return lanes->tie[l] & LANE_UP ? EVAL_STEP_UP : lanes->tie[l] & LANE_DOWN ? EVAL_STEP_DOWN : EVAL_STEP;
 }
 
 /* False when an element hangs on a read outside of a tensor. */
@@ -209,9 +215,12 @@ static bool store_results(const EvalRun *run, const Node *node, const Lanes *lan
                        &result->bound[at + l]);
         } else {
             result->integer[at + l] = lanes->i[l];
-            result->bound[at + l] = lanes->e[l] > 0 ? INFINITY : 0;
+            bool two = node->shape.dtype == DTYPE_BOOL; /* either outcome is all there is */
+            result->bound[at + l] = lanes->e[l] > 0 && (two || !(lanes->tie[l] & LANE_STEP)) ? INFINITY : lanes->e[l];
         }
-        result->undecided[at + l] = (lanes->tie[l] & LANE_TIE) || result->bound[at + l] == INFINITY;
+        bool undecided = (lanes->tie[l] & LANE_TIE) || result->bound[at + l] == INFINITY;
+        result->undecided[at + l] = undecided;
+        if (result->way) result->way[at + l] = way_of(lanes, l, undecided, result->bound[at + l]);
         inside &= !(lanes->tie[l] & LANE_OUTSIDE);
     }
     return inside;

@@ -98,7 +98,11 @@ struct Evaluator {
 
 enum {
     LANE_TIE = 1,    /* hangs on a near tie */
-    LANE_OUTSIDE = 2 /* hangs on an element outside of a tensor */
+    LANE_OUTSIDE = 2, /* hangs on an element outside of a tensor */
+    LANE_STEP = 4,    /* one of two neighbours that a rounding to whole numbers chooses between */
+    LANE_UP = 8,      /* the error is one way: what may come out is [v, v + e] */
+    LANE_DOWN = 16,   /* [v - e, v] */
+    LANE_WAYS = LANE_UP | LANE_DOWN
 };
 
 /* What a reduction or scan has taken so far. */

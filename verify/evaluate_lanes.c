@@ -48,21 +48,61 @@ static double pow_error(double a, double ea, double b, double eb, double v) {
 }
 
 /* floor is discontinuous at integers: with one inside (v - e, v + e] either side may come out. */
-static double floor_error(double x, double e, bool *tie) {
+static double floor_error(double x, double e, unsigned *tie) {
     if (e == 0) return 0;
     if (floor(x - e) == floor(x + e)) return 0;
-    *tie = true;
+    *tie |= LANE_TIE;
     return floor(x + e) - floor(x - e);
+}
+
+/* What a result v in [low, high] may be, as error and flags: of a step by one nothing on the other side. */
+static double range_error(double v, double low, double high, unsigned *tie) {
+    if (low == high) return 0;
+    *tie |= LANE_TIE;
+    if (!(high - low < INFINITY)) return INFINITY;
+    if (high - low == 1) *tie |= LANE_STEP;
+    if (v == low) *tie |= LANE_UP;
+    if (v == high) *tie |= LANE_DOWN;
+    return high - low;
+}
+
+/* Lane l's own interval. */
+static double lowest(const Lanes *x, size_t l) { return x->v[l] - (x->tie[l] & LANE_UP ? 0 : x->e[l]); }
+static double highest(const Lanes *x, size_t l) { return x->v[l] + (x->tie[l] & LANE_DOWN ? 0 : x->e[l]); }
+
+/* floor, ceil, trunc and rint are monotonous: the interval's ends are rounded. */
+static double round_whole(IrOpcode op, double x) {
+    return op == IR_FLOOR ? floor(x) : op == IR_CEIL ? ceil(x) : op == IR_TRUNC ? trunc(x) : rint(x);
+}
+
+static bool rounds_whole(IrOpcode op) { return op == IR_FLOOR || op == IR_CEIL || op == IR_TRUNC || op == IR_RINT; }
+
+static double whole_error(const Node *node, const Lanes *x, size_t l, unsigned *tie) {
+    if (x->e[l] == 0) return 0;
+    IrOpcode op = node->opcode;
+    return range_error(round_whole(op, x->v[l]), round_whole(op, lowest(x, l)), round_whole(op, highest(x, l)), tie);
+}
+
+/* A clamp of whole numbers that may be one of two: what is beyond the limit either way is certain. */
+static bool clamps_a_step(const Node *node, const Lanes *const *x, size_t l) {
+    bool step = ((x[0]->tie[l] | x[1]->tie[l]) & LANE_STEP) && (x[0]->e[l] == 0 || x[1]->e[l] == 0);
+    return step && (node->opcode == IR_MIN || node->opcode == IR_MAX) && !isnan(x[0]->v[l]) && !isnan(x[1]->v[l]);
+}
+
+static double clamped_error(const Node *node, const Lanes *const *x, size_t l, double v, unsigned *tie) {
+    bool least = node->opcode == IR_MIN;
+    double a = lowest(x[0], l), b = lowest(x[1], l), c = highest(x[0], l), d = highest(x[1], l);
+    return range_error(v, least ? fmin(a, b) : fmax(a, b), least ? fmin(c, d) : fmax(c, d), tie);
 }
 
 /* The quotient's floor is exact below 2^23 (2^51); beyond, division has lost the last whole bits.
  */
 static double quotient_error(const Node *node, double a, double ea, double b, double eb,
-                             bool *tie) {
+                             unsigned *tie) {
     double q = a / b, limit = node->unit < 0x1p-30 ? 0x1p51 : 0x1p23;
     if (!isfinite(q)) return 0;
     if (fabs(q) >= limit) {
-        *tie = true;
+        *tie |= LANE_TIE;
         return INFINITY;
     }
     if (ea + eb == 0) return 0;
@@ -77,7 +117,7 @@ static double extreme_error(double a, double ea, double b, double eb) {
 }
 
 static double real_binary(const Node *node, double a, double ea, double b, double eb, double *e,
-                          bool *tie) {
+                          unsigned *tie) {
     double v;
     switch (node->opcode) {
     case IR_ADD:
@@ -155,7 +195,7 @@ static double real_function(const Node *node, double a, double ea, double *e) {
     return copysign(INFINITY, v);
 }
 
-static double real_unary(const Node *node, double a, double ea, double *e, bool *tie) {
+static double real_unary(const Node *node, double a, double ea, double *e) {
     IrOpcode op = node->opcode;
     double v;
     if (ir_math_info(op)) return real_function(node, a, ea, e);
@@ -173,18 +213,9 @@ static double real_unary(const Node *node, double a, double ea, double *e, bool 
         else
             *e = ea == 0 ? 0 : ea < a ? ea / (v + sqrt(a - ea)) : sqrt(a + ea);
         return v;
-    case IR_FLOOR:
-        *e = floor_error(a, ea, tie);
-        return floor(a);
-    case IR_CEIL:
-        *e = floor_error(-a, ea, tie);
-        return ceil(a);
-    case IR_TRUNC:
-        *e = fabs(a) < 1 && fabs(a) + ea < 1 ? 0 : floor_error(a, ea, tie);
-        return trunc(a);
-    default: /* IR_RINT */
-        *e = floor_error(a + 0.5, ea, tie);
-        return rint(a);
+    default: /* rounds_whole; whole_error is the error */
+        *e = 0;
+        return round_whole(op, a);
     }
 }
 
@@ -210,8 +241,9 @@ static bool stays_exact(const Evaluator *ev, const Node *node, double v, double 
 /* own: of the node, own_units. */
 static void finish_real(const Evaluator *ev, const Node *node, double own, Lanes *out, size_t l, double v, double e) {
     double units = own == 0 || stays_exact(ev, node, v, e) ? 0 : own;
-    if (isfinite(v) && fabs(v) * (1 - units * node->unit) - e > node->largest * (1 + node->unit))
-        v = copysign(INFINITY, v), e = 0; /* beyond the largest number for certain */
+    bool over = fabs(v) * (1 - units * node->unit) - e > node->largest * (1 + node->unit);
+    if (node->opcode == IR_CAST) over = fabs(v) - e - node->largest > node->half; /* it rounds once, to nearest */
+    if (isfinite(v) && over) v = copysign(INFINITY, v), e = 0; /* beyond the largest number for certain */
     if (isinf(v) && node->opcode == IR_CAST) v = dtype_round(node->shape.dtype, v); /* f8e4m3 has none */
     out->v[l] = v;
     out->e[l] = error_settle(node, v, e, units);
@@ -220,7 +252,14 @@ static void finish_real(const Evaluator *ev, const Node *node, double own, Lanes
 static unsigned flags_of(const Node *node, const Lanes *const *x, size_t l) {
     unsigned flags = 0;
     for (unsigned i = 0; i < node->operand_count; i++) flags |= x[i]->tie[l];
-    return flags;
+    return flags & ~(unsigned)LANE_WAYS;
+}
+
+/* An operand of which nothing is known: 0 * inf of its error is no exact NaN. */
+static bool is_unknown(const Node *node, const Lanes *const *x, size_t l) {
+    bool unknown = false;
+    for (unsigned i = 0; i < node->operand_count; i++) unknown |= x[i]->e[l] == INFINITY;
+    return unknown;
 }
 
 static const Node *begun_sum(const Node *node, unsigned i) {
@@ -246,10 +285,11 @@ static void compute_real(const Evaluator *ev, const Node *node, const Lanes *con
     double own = own_units(node);
     bool begun = node->operand_count == 2 && (begun_sum(node, 0) || begun_sum(node, 1));
     for (size_t l = 0; l < count; l++) {
-        bool tie = false;
+        unsigned tie = 0, from = flags_of(node, x, l);
         double e, v;
         if (node->operand_count == 1) {
-            v = real_unary(node, x[0]->v[l], x[0]->e[l], &e, &tie);
+            v = real_unary(node, x[0]->v[l], x[0]->e[l], &e);
+            if (rounds_whole(node->opcode)) e = whole_error(node, x[0], l, &tie), from &= e == 0 ? LANE_OUTSIDE : ~(unsigned)LANE_STEP;
         } else if (node->opcode == IR_FMA) {
             double a = x[0]->v[l], b = x[1]->v[l], ea = x[0]->e[l], eb = x[1]->e[l];
             v = fma(a, b, x[2]->v[l]);
@@ -257,9 +297,11 @@ static void compute_real(const Evaluator *ev, const Node *node, const Lanes *con
         } else {
             v = real_binary(node, x[0]->v[l], x[0]->e[l], x[1]->v[l], x[1]->e[l], &e, &tie);
             if (begun) e += begun_error(node, x, l);
+            if (clamps_a_step(node, x, l)) e = clamped_error(node, x, l, v, &tie), from &= LANE_OUTSIDE;
         }
+        if (!isfinite(v) && !(e == INFINITY) && is_unknown(node, x, l)) e = INFINITY;
         finish_real(ev, node, own, out, l, v, e);
-        out->tie[l] = (uint8_t)(tie | flags_of(node, x, l));
+        out->tie[l] = (uint8_t)(tie | from);
     }
 }
 
@@ -323,11 +365,27 @@ static bool certain(const Node *node, const Lanes *const *x, size_t count) {
     return !doubt;
 }
 
+/* As clamps_a_step, of integers that doubles hold. */
+static bool clamp_integer(const Node *node, const Lanes *const *x, size_t l, Lanes *out) {
+    unsigned tie = 0;
+    bool step = ((x[0]->tie[l] | x[1]->tie[l]) & LANE_STEP) && (x[0]->e[l] == 0 || x[1]->e[l] == 0);
+    if (!step || (node->opcode != IR_MIN && node->opcode != IR_MAX)) return false;
+    int64_t limit = (int64_t)1 << 52, a = x[0]->i[l], b = x[1]->i[l];
+    if (a > limit || a < -limit || b > limit || b < -limit) return false;
+    Lanes own[2];
+    double v[2] = {(double)a, (double)b};
+    for (int k = 0; k < 2; k++) own[k] = (Lanes){.v = &v[k], .e = &x[k]->e[l], .tie = &x[k]->tie[l]};
+    out->e[l] = clamped_error(node, (const Lanes *const[]){&own[0], &own[1]}, 0, (double)out->i[l], &tie);
+    out->tie[l] = (uint8_t)(tie | (flags_of(node, x, l) & LANE_OUTSIDE));
+    return true;
+}
+
 static void compute_integer(const Node *node, const Lanes *const *x, size_t count, Lanes *out) {
     integer_results(node, x, count, out->i);
     out->certain = certain(node, x, count);
     for (size_t l = 0; l < count && !out->certain; l++) {
         bool two = node->operand_count > 1;
+        if (two && clamp_integer(node, x, l, out)) continue;
         out->e[l] = integer_error(node->opcode, x[0]->i[l], x[0]->e[l], two ? x[1]->i[l] : 0, two ? x[1]->e[l] : 0);
         out->tie[l] = (uint8_t)((out->e[l] > 0) | (flags_of(node, x, l) & LANE_OUTSIDE));
     }
@@ -350,6 +408,31 @@ static void compute_compare(const Node *node, const Lanes *a, const Lanes *b, si
     }
 }
 
+/* Truncation is monotonous, and beyond the type's limits all numbers are one. */
+static void cast_to_integer(Dtype to, const Lanes *x, size_t l, Lanes *out, unsigned *tie) {
+    out->i[l] = scalar_to_integer(to, x->v[l]);
+    out->e[l] = 0;
+    if (x->e[l] == 0) return;
+    int64_t low = scalar_to_integer(to, lowest(x, l)), high = scalar_to_integer(to, highest(x, l));
+    if (low == high && isfinite(x->e[l])) return;
+    double apart = isfinite(x->e[l]) ? (double)((uint64_t)high - (uint64_t)low) : INFINITY;
+    out->e[l] = apart;
+    *tie |= LANE_TIE;
+    if (apart == 1) *tie |= LANE_STEP;
+    if (isfinite(apart)) *tie |= out->i[l] == low ? LANE_UP : out->i[l] == high ? LANE_DOWN : 0;
+}
+
+/* What wraps may be anything. */
+static void cast_integer(Dtype to, const Lanes *x, size_t l, Lanes *out, unsigned *tie) {
+    out->i[l] = scalar_wrap(to, x->i[l]);
+    out->e[l] = x->e[l];
+    if (x->e[l] == 0) return;
+    *tie |= x->tie[l];
+    double low = (double)x->i[l] - (x->tie[l] & LANE_UP ? 0 : x->e[l]), high = (double)x->i[l] + (x->tie[l] & LANE_DOWN ? 0 : x->e[l]);
+    double least = dtype_is_signed(to) ? (double)scalar_limit(to, true) : 0, most = fmin(fabs((double)scalar_limit(to, false)), 0x1p52);
+    if (!(low >= least && high <= most)) out->e[l] = INFINITY;
+}
+
 /* Only the operand that is taken is read. Where the outcomes differ no more than their own bounds
  * the choice is no tie: the bound covers both. */
 static void compute_select(const Node *node, const Lanes *c, const Lanes *x, const Lanes *y,
@@ -360,10 +443,11 @@ static void compute_select(const Node *node, const Lanes *c, const Lanes *x, con
         out->e[l] = taken->e[l];
         out->tie[l] = (uint8_t)(taken->tie[l] | (c->tie[l] & LANE_OUTSIDE));
         if (c->e[l] == 0) continue;
+        out->tie[l] &= (uint8_t)~(LANE_WAYS | LANE_STEP);
         double gap =
             node->is_real ? fabs(x->v[l] - y->v[l]) : fabs((double)x->i[l] - (double)y->i[l]);
         out->e[l] = isnan(gap) ? INFINITY : gap + fmax(x->e[l], y->e[l]);
-        out->tie[l] |= x->tie[l] | y->tie[l];
+        out->tie[l] |= (x->tie[l] | y->tie[l]) & (LANE_TIE | LANE_OUTSIDE);
         if (!(gap <= x->e[l] + y->e[l])) out->tie[l] |= LANE_TIE;
     }
 }
@@ -373,7 +457,7 @@ static void compute_cast(const Evaluator *ev, const Node *node, const Lanes *x, 
     const Node *from = node->operands[0];
     double own = own_units(node);
     for (size_t l = 0; l < count; l++) {
-        bool tie = false;
+        unsigned tie = 0, flags = x->tie[l] & ~(unsigned)LANE_WAYS;
         if (node->is_real && from->is_real) {
             finish_real(ev, node, own, out, l, x->v[l], x->e[l]);
         } else if (node->is_real) {
@@ -381,17 +465,14 @@ static void compute_cast(const Evaluator *ev, const Node *node, const Lanes *x, 
         } else if (from->is_real && node->shape.dtype == DTYPE_BOOL) {
             out->i[l] = x->v[l] != 0;
             out->e[l] = tie = x->e[l] > 0 && fabs(x->v[l]) <= x->e[l];
-        } else if (from->is_real) {
-            Dtype to = node->shape.dtype;
-            out->i[l] = scalar_to_integer(to, x->v[l]);
-            /* Beyond the type's limits all numbers are one. */
-            bool sure = scalar_to_integer(to, x->v[l] - x->e[l]) == scalar_to_integer(to, x->v[l] + x->e[l]);
-            out->e[l] = sure && isfinite(x->e[l]) ? 0 : floor_error(x->v[l], x->e[l], &tie);
         } else {
-            out->i[l] = scalar_wrap(node->shape.dtype, x->i[l]);
-            out->e[l] = x->e[l];
+            if (from->is_real)
+                cast_to_integer(node->shape.dtype, x, l, out, &tie);
+            else
+                cast_integer(node->shape.dtype, x, l, out, &tie);
+            flags &= LANE_OUTSIDE;
         }
-        out->tie[l] = (uint8_t)(tie | x->tie[l]);
+        out->tie[l] = (uint8_t)(tie | flags);
     }
 }
 

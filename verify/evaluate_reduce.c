@@ -66,7 +66,7 @@ static void acc_real(Acc *acc, const Node *node, double v, double e) {
         acc_sum(acc, node, v, e);
         return;
     case REDUCE_MUL:
-        acc->error = acc->error * fabs(v) + fabs(acc->sum) * e + acc->error * e;
+        acc->error = acc->error == INFINITY || e == INFINITY ? INFINITY : acc->error * fabs(v) + fabs(acc->sum) * e + acc->error * e;
         acc->sum *= v;
         break;
     case REDUCE_MAX:
@@ -218,7 +218,7 @@ void acc_finish(const Evaluator *ev, const Node *node, const Acc *acc, MemoEntry
         e = acc->largest_error;
     }
     entry->v = v;
-    entry->e = error_settle(node, v, e, 0);
+    entry->e = error_settle(node, v, acc->error == INFINITY ? INFINITY : e, 0); /* inf - inf of what is not known is no exact NaN */
 }
 
 /* ---- Terms ---- */
@@ -227,7 +227,8 @@ static void multiply(const Node *node, const Lanes *a, const Lanes *b, size_t co
     for (size_t l = 0; l < count && node->is_real; l++) {
         double x = a->v[l], y = b->v[l], ex = a->e[l], ey = b->e[l];
         out->v[l] = x * y;
-        out->e[l] = ex == 0 && ey == 0 ? 0 : fabs(x) * ey + fabs(y) * ex + ex * ey;
+        bool unknown = ex == INFINITY || ey == INFINITY;
+        out->e[l] = ex == 0 && ey == 0 ? 0 : unknown ? INFINITY : fabs(x) * ey + fabs(y) * ex + ex * ey;
     }
     for (size_t l = 0; l < count && !node->is_real; l++) {
         out->i[l] = (int64_t)((uint64_t)a->i[l] * (uint64_t)b->i[l]);

@@ -143,14 +143,19 @@ unsigned evaluator_output_count(const Evaluator *ev);
 const Shape *evaluator_output(const Evaluator *ev, unsigned output); /* named as in `return` */
 bool evaluator_sums(const Evaluator *ev); /* does a sum of more than one term enter? */
 
+/* How an undecided element may differ: anything within its bound (infinite: anything at all), or by a step of a rounding to
+ * whole numbers, whose two neighbours both are within the operator's error; up: value or value + bound; down: or value - bound. */
+typedef enum { EVAL_EITHER, EVAL_STEP, EVAL_STEP_UP, EVAL_STEP_DOWN } EvalWay;
+
 /* Reference values at `count` flat indices of an output. Floats: value, bound (of the absolute
  * error, the output's rounding included; infinite: nothing can be said). Integers: integer, bound
- * 0 unless undecided. undecided: the element hangs on a near tie of a discontinuity. */
+ * 0 unless undecided, then 1 of a step, else infinite. undecided: the element hangs on a near tie of a discontinuity. */
 typedef struct {
     double *value;
     int64_t *integer;
     double *bound;
     bool *undecided;
+    uint8_t *way; /* EvalWay of what is undecided; may be null */
 } EvalResult;
 /* A thread's evaluation state with its cache of reductions and products. */
 typedef struct EvalRun EvalRun;
@@ -253,7 +258,8 @@ typedef struct {
 typedef struct {
     const char *name;
     Dtype dtype;
-    int64_t elements, checked, undecided, outside; /* outside: beyond the bound */
+    int64_t elements, checked, outside; /* outside: beyond the bound */
+    int64_t undecided; /* near ties of which the other outcome came out */
     double rms, max_ratio;                         /* of error over bound */
     double max_error;                              /* absolute */
     int64_t worst;                                 /* flat index of max_ratio, -1 when none */

@@ -67,7 +67,7 @@ static inline Artifact *plant(Arena *arena, const char *body) {
     a->steps[0] =
         (ArtifactStep){.kind = ARTIFACT_KERNEL, .name = "plant", .version_count = 1, .versions = v};
     char *source = arena_printf(arena,
-                                "#include <stdint.h>\n#include <stdlib.h>\n#include <string.h>\n"
+                                "#define _GNU_SOURCE\n#include <stdint.h>\n#include <stdio.h>\n#include <stdlib.h>\n#include <string.h>\n#include <sys/socket.h>\n#include <sys/stat.h>\n"
                                 "int plant(float *X, float *Y, int64_t N, int64_t M);\n"
                                 "int plant(float *X, float *Y, int64_t N, int64_t M) {\n%s\n}\n",
                                 body);

@@ -1,6 +1,7 @@
 /* The verifier says no: each planted fault is rejected, by the status that names it. */
 #include "plant.h"
 
+#include <stdlib.h>
 #include <unistd.h>
 
 static const struct {
@@ -37,6 +38,26 @@ static const struct {
     {"write before the start",
      "for (int64_t i = -2; i < N * M; i++) Y[i] = i >= 0 ? X[i] + X[i] : 1; return 0;",
      RT_OUT_OF_BOUNDS, "guard"},
+    {"write 10 KiB past the end",
+     "for (int64_t i = 0; i < N * M; i++) Y[i] = X[i] + X[i]; Y[N * M + 2560] = 1; return 0;", RT_OUT_OF_BOUNDS, "guard"},
+    {"write 10 KiB before the start",
+     "for (int64_t i = 0; i < N * M; i++) Y[i] = X[i] + X[i]; Y[-2560] = 1; return 0;", RT_OUT_OF_BOUNDS, "guard"},
+    {"read one element past the end",
+     "volatile float next = X[N * M]; for (int64_t i = 0; i < N * M; i++) Y[i] = X[i] + X[i]; return next == 12345;",
+     RT_OUT_OF_BOUNDS, "guard"},
+    {"read one element before the start",
+     "volatile float last = X[-1]; for (int64_t i = 0; i < N * M; i++) Y[i] = X[i] + X[i]; return last == 12345;",
+     RT_OUT_OF_BOUNDS, "guard"},
+    {"takes the key for a result", /* no variable of that name, nor its value in what the system shows of the process */
+     "static char all[1 << 20]; FILE *f = fopen(\"/proc/self/environ\", \"rb\"); size_t n = f ? fread(all, 1, sizeof all - 1, f) : 0; "
+     "for (size_t i = 0; i + 1 < n; i++) if (!all[i]) all[i] = 32;"
+     "int found = getenv(\"SKETCHC_API_KEY\") || getenv(\"UNKNOWN_SECRET\") || strstr(all, \"hunter2\") || !getenv(\"PATH\");"
+     "for (int64_t i = 0; i < N * M; i++) Y[i] = found ? 1 : X[i] + X[i]; return 0;", RT_OK, ""},
+    {"looks for a channel to the judge", /* a pipe among its descriptors, or more than one socket */
+     "struct stat s; int channels = 0; for (int fd = 3; fd < 1024; fd++) if (fstat(fd, &s) == 0) channels += S_ISFIFO(s.st_mode) ? 2 : S_ISSOCK(s.st_mode);"
+     "for (int64_t i = 0; i < N * M; i++) Y[i] = channels > 1 ? 1 : X[i] + X[i]; return 0;", RT_OK, ""},
+    {"answers in its process's name", /* that all went well, to every request to come */
+     "static char well[1 << 16]; for (int fd = 3; fd < 1024; fd++) send(fd, well, sizeof well, MSG_DONTWAIT | MSG_NOSIGNAL); return 0;", RT_FAULT, NULL},
     {"skipped from the second launch on",
      "static int calls; if (calls++) return 0; for (int64_t i = 0; i < N * M; i++) Y[i] = X[i] + "
      "X[i]; return 0;",
@@ -56,6 +77,11 @@ static void test_plant(size_t i) {
     RtVerifyReport report = rt_verify(plant(arena, plants[i].body), &options, arena);
     printf("%-36s %-15s %s\n", plants[i].name, rt_status_name(report.error.status),
            report.error.text);
+    if (!plants[i].check) { /* any verdict but a good one */
+        CHECK(report.error.status != RT_OK && report.passed <= 1); /* one of no elements */
+        arena_destroy(arena);
+        return;
+    }
     CHECK(report.error.status == plants[i].status);
     CHECK(report.count == 3);
     bool named = plants[i].status == RT_OK;
@@ -150,7 +176,16 @@ static void test_cached_code(void) {
     arena_destroy(arena);
 }
 
-int main(void) {
+int main(int argc, char **argv) {
+    (void)argc;
+    /* One in the block that the system made, as the caller has it, and one that the program added. */
+    if (!getenv("UNKNOWN_SECRET")) {
+        setenv("UNKNOWN_SECRET", "hunter2-of-another", 1);
+        setenv("SKETCHC_API_KEY", "hunter2", 1);
+        execv("/proc/self/exe", argv);
+        CHECK(false);
+    }
+    setenv("SKETCHC_API_KEY", "hunter2-set-later", 1);
     test_cached_code();
     setvbuf(stdout, NULL, _IOLBF, 0);
     for (size_t i = 0; i < COUNT_OF(plants); i++) test_plant(i);

@@ -83,7 +83,8 @@ static inline EvalResult graph_all(Arena *arena, Evaluator *ev, unsigned output)
     int64_t *flat = ARENA_ARRAY(arena, int64_t, n + 1);
     for (size_t i = 0; i < n; i++) flat[i] = (int64_t)i;
     EvalResult r = {ARENA_ARRAY(arena, double, n + 1), ARENA_ARRAY(arena, int64_t, n + 1),
-                    ARENA_ARRAY(arena, double, n + 1), ARENA_ARRAY(arena, bool, n + 1)};
+                    ARENA_ARRAY(arena, double, n + 1), ARENA_ARRAY(arena, bool, n + 1),
+                    ARENA_ARRAY(arena, uint8_t, n + 1)};
     EvalRun *run = eval_run_create(ev);
     CHECK(eval_run(run, output, n, flat, &r));
     eval_run_destroy(run);

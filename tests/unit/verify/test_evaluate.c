@@ -61,7 +61,7 @@ static void check_sources_agree(void) {
         int64_t at = i * 7919 % n, integer;
         double value, bound;
         bool undecided;
-        EvalResult one = {&value, &integer, &bound, &undecided};
+        EvalResult one = {&value, &integer, &bound, &undecided, NULL};
         CHECK(eval_run(run, 0, 1, &at, &one));
         CHECK(fabs(value - a.value[at]) <= 1e-15 * fabs(value));
         CHECK(fabs(bound - a.bound[at]) <= 1e-12 * bound);
@@ -194,7 +194,8 @@ static void check_ties(void) {
         CHECK(floors.undecided[i] == near || i == 0);
         CHECK(ints.undecided[i] == near || i == 0);
         CHECK(floors.value[i] == floor(i / 3.0) && ints.integer[i] == i / 3);
-        CHECK(floors.bound[i] >= (near ? 1 : 0));
+        CHECK((floors.bound[i] == near || i == 0) && ints.bound[i] == floors.bound[i]);
+        CHECK((floors.way[i] == (near ? EVAL_STEP_DOWN : EVAL_EITHER) || i == 0) && ints.way[i] == floors.way[i]);
         CHECK(less.undecided[i] == (i == 3));
         CHECK(!hull.undecided[i]); /* both outcomes are within the bound */
         CHECK(hull.value[i] == fmin(1, i / 3.0) && hull.bound[i] < 1e-6);

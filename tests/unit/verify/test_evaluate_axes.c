@@ -179,7 +179,7 @@ static void check_lookup(void) {
             double value[4], bound[4];
             int64_t integer[4];
             bool undecided[4];
-            EvalResult r = {value, integer, bound, undecided};
+            EvalResult r = {value, integer, bound, undecided, NULL};
             CHECK(eval_run(run, 0, 4, all, &r) == (!bad || padded));
             CHECK(value[0] == 30 && value[1] == 0.5 && value[3] == 20);
             if (padded && bad) CHECK(value[2] == -4);

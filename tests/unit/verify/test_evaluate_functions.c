@@ -94,6 +94,37 @@ static void check_clamped(void) {
     arena_destroy(arena);
 }
 
+/* A cast rounds to nearest: what is beyond half of the largest number's last place is NaN for certain, by however little. */
+static void check_beyond_cast(void) {
+    Arena *arena = arena_create();
+    float x[COUNT];
+    for (int i = 0; i < COUNT; i++) x[i] = (i % 2 ? -1.0f : 1.0f) * (464.01f + (float)i);
+    EvalResult r = evaluate(arena,
+                            "  %y = cast(%X) : tensor<[N] x f8e4m3>\n"
+                            "  return(%y) {names = [\"Y\"]}\n",
+                            x);
+    for (int i = 0; i < COUNT; i++) CHECK(isnan(r.value[i]) && r.bound[i] == 0 && !r.undecided[i]);
+    arena_destroy(arena);
+}
+
+/* inf - inf and 0 * inf of numbers that may be others are no exact NaN. */
+static void check_unknown_is_no_nan(void) {
+    Arena *arena = arena_create();
+    float x[COUNT];
+    for (int i = 0; i < COUNT; i++) x[i] = 1e-30f;
+    EvalResult r = evaluate(arena,
+                            "  %a = mul(%X, %X) : tensor<[N] x f32>\n"
+                            "  %b = mul(%a, %a) : tensor<[N] x f32>\n"
+                            "  %c = mul(%b, %b) : tensor<[N] x f32>\n"
+                            "  %d = mul(%c, %c) : tensor<[N] x f32>\n"
+                            "  %q = div(%X, %d) : tensor<[N] x f32>\n"
+                            "  %y = mul(%q, %d) : tensor<[N] x f32>\n"
+                            "  return(%y) {names = [\"Y\"]}\n",
+                            x);
+    for (int i = 0; i < COUNT; i++) CHECK(r.bound[i] == INFINITY && r.undecided[i]);
+    arena_destroy(arena);
+}
+
 /* f8e4m3 has no infinity: what is beyond its range, or was infinite, is NaN for certain. */
 static void check_no_infinity(void) {
     Arena *arena = arena_create();
@@ -164,6 +195,8 @@ int main(void) {
     check_ends();
     check_clamped();
     check_no_infinity();
+    check_beyond_cast();
+    check_unknown_is_no_nan();
     check_whole();
     return 0;
 }
