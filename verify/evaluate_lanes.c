@@ -223,6 +223,13 @@ static unsigned flags_of(const Node *node, const Lanes *const *x, size_t l) {
     return flags;
 }
 
+/* Nothing is known of an operand: an infinity that stands for it is none that is certain. */
+static bool is_open(const Node *node, const Lanes *const *x, size_t l) {
+    bool open = false;
+    for (unsigned i = 0; i < node->operand_count; i++) open |= x[i]->e[l] == INFINITY;
+    return open;
+}
+
 static const Node *begun_sum(const Node *node, unsigned i) {
     const Node *sum = node->operands[i];
     if (sum->kind == NODE_ELEMENT) sum = sum->operands[0]; /* in index notation */
@@ -258,6 +265,7 @@ static void compute_real(const Evaluator *ev, const Node *node, const Lanes *con
             v = real_binary(node, x[0]->v[l], x[0]->e[l], x[1]->v[l], x[1]->e[l], &e, &tie);
             if (begun) e += begun_error(node, x, l);
         }
+        if (isnan(e) && is_open(node, x, l)) e = INFINITY;
         finish_real(ev, node, own, out, l, v, e);
         out->tie[l] = (uint8_t)(tie | flags_of(node, x, l));
     }

@@ -46,6 +46,7 @@ Acc acc_identity(const Node *node) {
 static inline void acc_sum(Acc *acc, const Node *node, double v, double e) {
     acc->sum += v;
     acc->magnitude += fabs(v);
+    if (fabs(v) < INFINITY) acc->finite += fabs(v);
     acc->error += e;
     if (!acc->fractional) acc->fractional = v != rint(v); /* a call on processors without it */
     acc->terms++;
@@ -182,7 +183,7 @@ static double flushed(const Evaluator *ev, const Node *node, const Acc *acc) {
 
 /* Some order of the terms has a partial sum beyond the largest number, whatever their sum is. */
 static bool may_overflow(const Node *node, const Acc *acc, double e) {
-    return isfinite(acc->magnitude) && acc->magnitude + e > node->largest * (1 + node->unit);
+    return !isnan(acc->sum) && acc->finite + (e < INFINITY ? e : 0) > node->largest * (1 + node->unit);
 }
 
 void acc_finish(const Evaluator *ev, const Node *node, const Acc *acc, MemoEntry *entry) {
@@ -228,6 +229,7 @@ static void multiply(const Node *node, const Lanes *a, const Lanes *b, size_t co
         double x = a->v[l], y = b->v[l], ex = a->e[l], ey = b->e[l];
         out->v[l] = x * y;
         out->e[l] = ex == 0 && ey == 0 ? 0 : fabs(x) * ey + fabs(y) * ex + ex * ey;
+        if (isnan(out->e[l]) && (ex == INFINITY || ey == INFINITY)) out->e[l] = INFINITY;
     }
     for (size_t l = 0; l < count && !node->is_real; l++) {
         out->i[l] = (int64_t)((uint64_t)a->i[l] * (uint64_t)b->i[l]);
