@@ -146,33 +146,34 @@ static void put_verdict_line(Str *out, const RtVerdict *v) {
     str_append_char(out, '\n');
 }
 
-static bool is_ragged(const RtVerdict *v) { return strncmp(v->name, "ragged ", 7) == 0; }
+static bool is_kind(const RtVerdict *v, const char *kind) { return strncmp(v->name, kind, strlen(kind)) == 0 && v->name[strlen(kind)] == ' '; }
+static bool is_derived(const RtVerdict *v) { return is_kind(v, "ragged") || is_kind(v, "special"); }
 static bool is_fine(const RtVerdict *v) { return v->status == RT_OK || v->status == RT_SKIPPED; }
 
-static void put_ragged_line(Str *out, const RtVerifyReport *report) {
+static void put_line_of(Str *out, const RtVerifyReport *report, const char *kind, const char *what) {
     size_t passed = 0, skipped = 0;
     double worst = 0;
     for (size_t i = 0; i < report->count; i++) {
         const RtVerdict *v = &report->verdicts[i];
-        if (!is_ragged(v)) continue;
+        if (!is_kind(v, kind)) continue;
         passed += v->status == RT_OK;
         skipped += v->status == RT_SKIPPED;
         if (v->status == RT_OK && v->worst_ratio > worst) worst = v->worst_ratio;
     }
     if (!passed && !skipped) return;
-    str_printf(out, "%-14s %-12s %zu ragged sizes", rt_status_name(passed ? RT_OK : RT_SKIPPED),
-               "ragged", passed ? passed : skipped);
+    str_printf(out, "%-14s %-12s %zu %s", rt_status_name(passed ? RT_OK : RT_SKIPPED), kind, passed ? passed : skipped, what);
     if (passed) str_printf(out, ", worst %.2g of the bound", worst);
-    if (passed && skipped) str_printf(out, "; %zu skipped for their size", skipped);
+    if (passed && skipped) str_printf(out, "; %zu skipped%s", skipped, strcmp(kind, "ragged") == 0 ? " for their size" : "");
     str_append_char(out, '\n');
 }
 
 void rt_verify_text(const Artifact *a, const RtVerifyReport *report, bool verbose, Str *out) {
     for (size_t i = 0; i < report->count; i++) {
         const RtVerdict *v = &report->verdicts[i];
-        if (verbose || !is_ragged(v) || !is_fine(v)) put_verdict_line(out, v);
+        if (verbose || !is_derived(v) || !is_fine(v)) put_verdict_line(out, v);
     }
-    if (!verbose) put_ragged_line(out, report);
+    if (!verbose) put_line_of(out, report, "ragged", "ragged sizes");
+    if (!verbose) put_line_of(out, report, "special", "sets of special values");
     for (size_t i = 0; i < report->missing_count; i++)
         str_printf(out, "%-14s %s\n", rt_status_name(RT_INCOMPLETE), report->missing[i]);
     str_printf(out, "%s for %s: %zu passed, %zu failed, %zu skipped\n", a->name, a->arch,

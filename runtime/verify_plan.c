@@ -4,7 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { PIECE_ELEMENTS = 8 << 20, RAGGED_ELEMENTS = 1 << 20 };
+enum { PIECE_ELEMENTS = 8 << 20, RAGGED_ELEMENTS = 1 << 20, SPECIAL_ELEMENTS = 1 << 17 };
+#define SPECIAL_WORK ((double)(1 << 22))
 
 const char *task_graph_name(const ArtifactParam *p) {
     return p->graph_name ? p->graph_name : p->name;
@@ -75,6 +76,62 @@ static void add_case(TaskPlan *plan, const char *name, const IrCase *c) {
         rt_copy(t->skip, sizeof t->skip, error ? error : "the sizes do not fit the operator");
 }
 
+/* ---- Special values ---- */
+
+/* Structure is a promise that a sketch may build on; numbers drawn from a range are none. */
+static bool takes_specials(const TaskPlan *plan, unsigned i) {
+    const IrParam *p = &plan->graph->params[i];
+    const IrCase *c = plan->tasks[0].data;
+    if (p->kind != IR_PARAM_TENSOR || !dtype_is_float(plan->graph->body->args[i]->type->dtype)) return false;
+    if (!plan->graph->body->args[i]->uses || !plan->graph->body->args[i]->type->rank) return false;
+    for (size_t k = 0; c && k < c->data_count; k++)
+        if (strcmp(c->data[k].tensor, p->name) == 0)
+            return strcmp(c->data[k].generator, "uniform") == 0 || strcmp(c->data[k].generator, "normal") == 0;
+    return true;
+}
+
+/* Of the sizes with few elements: where all symbols are large, and where the largest is. */
+static void choose_special_sizes(const TaskPlan *plan, const Task *chosen[2]) {
+    double best[2] = {0, 0};
+    for (size_t i = 0; i < plan->count; i++) {
+        const Task *t = &plan->tasks[i];
+        if (!t->sizes || !sizes_are_small(plan->graph, t->sizes, SPECIAL_ELEMENTS, SPECIAL_WORK)) continue;
+        double least = INFINITY, most = 0;
+        for (size_t k = 0; k < t->sizes->count; k++) {
+            least = fmin(least, (double)t->sizes->values[k].value);
+            most = fmax(most, (double)t->sizes->values[k].value);
+        }
+        double scores[2] = {least, least < 2 ? 0 : most};
+        for (int w = 0; w < 2; w++)
+            if (scores[w] > best[w]) best[w] = scores[w], chosen[w] = t;
+    }
+    if (chosen[0] == chosen[1]) chosen[1] = NULL;
+}
+
+static void add_specials(TaskPlan *plan) {
+    enum { TENSORS = 4, PLACES = 2 * 2 * TENSORS };
+    const Task *at[2] = {NULL, NULL};
+    size_t number = 0, before = plan->count;
+    choose_special_sizes(plan, at);
+    Task *tasks = ARENA_ARRAY(plan->arena, Task, plan->count + PLACES + 1), chosen[2] = {{.name = ""}, {.name = ""}};
+    for (int w = 0; w < 2; w++)
+        if (at[w]) chosen[w] = *at[w];
+    memcpy(tasks, plan->tasks, before * sizeof *tasks);
+    plan->tasks = tasks;
+    for (unsigned i = 0, tensors = 0; i < plan->graph->param_count && tensors < TENSORS; i++) {
+        if (!takes_specials(plan, i)) continue;
+        unsigned rank = plan->graph->body->args[i]->type->rank;
+        tensors++;
+        for (int w = 0; w < 2; w++)
+            for (unsigned k = 0; chosen[w].sizes && k < (rank > 1 ? 2u : 1u); k++) {
+                Task *t = add_task(plan, arena_printf(plan->arena, "special %zu", ++number), chosen[w].sizes, chosen[w].data);
+                t->own = chosen[w].own;
+                t->special = plan->graph->params[i].name;
+                t->axis = k ? 0 : rank - 1;
+            }
+    }
+}
+
 RtError task_plan_create(TaskPlan *plan, Arena *arena, const Artifact *a, const RtOptions *options,
                          bool ragged) {
     *plan = (TaskPlan){.a = a, .options = options, .arena = arena};
@@ -100,6 +157,7 @@ RtError task_plan_create(TaskPlan *plan, Arena *arena, const Artifact *a, const 
     plan->tasks = tasks;
     for (size_t i = 0; i < list.count; i++)
         add_task(plan, arena_printf(arena, "ragged %zu", i + 1), list.sizes[i], tasks[0].data);
+    if (!options->exact) add_specials(plan);
     return rt_ok();
 }
 
@@ -215,7 +273,7 @@ RtError task_check_size(const TaskPlan *plan, const Task *task, const Device *d,
     return rt_ok();
 }
 
-static RtError make_spec(const TaskPlan *plan, const Task *task, TaskInput *in) {
+static RtError make_plain_spec(const TaskPlan *plan, const Task *task, TaskInput *in) {
     const IrCase *c = task->data;
     const char *error = NULL;
     if (plan->options->exact) {
@@ -233,6 +291,12 @@ static RtError make_spec(const TaskPlan *plan, const Task *task, TaskInput *in) 
                         error ? error : "not valid");
     }
     input_spec_default(&in->spec, plan->options->seed, &in->shape);
+    return rt_ok();
+}
+
+static RtError make_spec(const TaskPlan *plan, const Task *task, TaskInput *in) {
+    RT_TRY(make_plain_spec(plan, task, in));
+    if (task->special && strcmp(task->special, in->shape.name) == 0) in->spec.special = task->axis + 1;
     return rt_ok();
 }
 

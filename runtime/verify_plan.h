@@ -10,6 +10,8 @@ typedef struct {
     const Sizes *sizes; /* the operator's, complete; null: `skip` says why */
     const IrCase *own;  /* the case whose sizes they are; null: derived from it */
     const IrCase *data; /* whose generators are used; may be null */
+    const char *special; /* the operator's name of the tensor that holds special values along `axis`; null: none */
+    unsigned axis;
     bool named;         /* asked for by --case: never too large */
     char skip[RT_TEXT];
 } Task;

@@ -135,7 +135,7 @@ static void digest_outputs(const OneTask *t, char digest[33]) {
 static RtError check_outputs(OneTask *t) {
     const Artifact *a = t->r->plan.a;
     const RtOptions *o = t->r->plan.options;
-    CompareOptions compare = {.seed = o->seed, .threads = o->threads};
+    CompareOptions compare = {.seed = o->seed, .threads = o->threads, .special = t->task->special != NULL};
     for (size_t i = 0; i < a->param_count; i++) {
         if (!is_output(a, i)) continue;
         unsigned n = evaluator_output_count(t->evaluator), k = 0;
@@ -255,12 +255,18 @@ static void summarise(const Verdict *v, RtVerdict *out) {
     out->sampled = out->compared < out->elements;
 }
 
+static void print_special(const Task *task, char *out, size_t size) {
+    size_t used = strlen(out);
+    if (task->special) snprintf(out + used, size - used, ", special values in %s along axis %u", task->special, task->axis);
+}
+
 static RtError check_task(OneTask *t, RtVerdict *out) {
     RtError e = task_bind(&t->r->plan, t->task, &t->binding);
     if (e.status == RT_BAD_INPUT || e.status == RT_BAD_OPTION)
         e.status = RT_SKIPPED; /* the kernel's own constraints may be narrower */
     RT_TRY(e);
     binding_print(&t->binding, out->sizes, sizeof out->sizes);
+    print_special(t->task, out->sizes, sizeof out->sizes);
     RT_TRY(task_check_size(&t->r->plan, t->task, &t->r->device, &t->binding));
     RT_TRY(task_inputs(&t->r->plan, t->task, t->arena, &t->binding, &t->inputs));
     RT_TRY(make_evaluator(t));
@@ -281,6 +287,8 @@ static bool run_task(Runner *r, size_t index, void *record) {
     t.first = ARENA_ARRAY(t.arena, void *, r->plan.a->param_count + 1);
     binding_init(&t.binding, t.arena, r->plan.a, r->device.num_sms, r->device.num_cores);
     RtError e = task->sizes ? check_task(&t, out) : rt_error(RT_SKIPPED, "%s", task->skip);
+    if (e.status == RT_OK && task->special && t.verdict.checks[CHECK_REFERENCE].status == CHECK_FAILED)
+        e = rt_error(RT_SKIPPED, "the operator reads outside of a tensor at these values");
     if (e.status == RT_OK) {
         summarise(&t.verdict, out);
     } else {
@@ -325,6 +333,7 @@ static void print_sizes(const Task *task, char *out, size_t size) {
         used +=
             (size_t)snprintf(out + used, size - used, "%s%s=%lld", i ? " " : "",
                              task->sizes->values[i].name, (long long)task->sizes->values[i].value);
+    if (task->sizes) print_special(task, out, size);
 }
 
 /* ---- Branches on sizes ---- */

@@ -3,6 +3,7 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <sys/random.h>
 
 #include "json.h"
 
@@ -164,13 +165,29 @@ static bool evades(const Json *item, const char *operator_text) {
     return !end || !operator_states(operator_text, begin, (size_t)(end - begin));
 }
 
+uint64_t seed_drawn(void) {
+    uint64_t seed = 0;
+    if (getrandom(&seed, sizeof seed, 0) != (ssize_t)sizeof seed) return 1;
+    return seed >> 11 ? seed >> 11 : 1;
+}
+
+/* What was wrong, without what would have been right: the same data judge the next answer, which must not hold results. */
+static void tell_without_result(const char *said, Str *text) {
+    for (const char *want; (want = strstr(said, ", want ")); said = want) {
+        str_append_n(text, said, (size_t)(want - said));
+        want += strcspn(want, ";\n");
+    }
+    str_append(text, said);
+}
+
 static void tell(const Json *item, Str *text) {
     str_printf(text, "at %s: %s", json_get_string(item, "sizes", ""),
                json_get_string(item, "status", ""));
     const char *check = json_get_string(item, "check", ""),
                *more = json_get_string(item, "text", "");
     if (check[0]) str_printf(text, " (%s)", check);
-    if (more[0]) str_printf(text, ": %s", more);
+    if (more[0]) str_append(text, ": ");
+    tell_without_result(more, text);
     str_append_char(text, '\n');
 }
 

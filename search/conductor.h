@@ -86,6 +86,9 @@ FailureKind conductor_compile_failure(sketchc_status status, const char *json, S
  * `from` of `source`. Returns how many; overlapping ones wait for the next round. */
 unsigned conductor_apply_fixes(const char *json, size_t from, Str *source);
 
+/* From the system's randomness, below 2^53, never 0. */
+uint64_t seed_drawn(void);
+
 /* The verdict on a report of sketchc_verify. A size that was skipped because of a constraint that the operator
  * does not have is EVASION: a sketch may not choose its cases. `text` gets what a repair should know. */
 FailureKind conductor_read_report(const char *json, const char *operator_text, Str *text);

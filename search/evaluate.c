@@ -14,11 +14,12 @@ typedef struct {
     unsigned samples;
     double give_up_s;
     bool keep; /* the artifact comes back, for the store */
+    uint64_t seed; /* 0: the search's */
 } Order;
 
 static void put_order(const Search *s, const Order *o, Str *out) {
     const SearchOptions *options = s->options;
-    str_printf(out, "{\"seed\":\"%llu\",\"samples\":%u", (unsigned long long)options->seed, o->samples);
+    str_printf(out, "{\"seed\":\"%llu\",\"samples\":%u", (unsigned long long)(o->seed ? o->seed : options->seed), o->samples);
     str_append_member_number(out, "give_up_s", o->give_up_s);
     str_printf(out, ",\"keep\":%s", o->keep && options->store ? "true" : "false");
     str_append_member(out, "task", o->task);
@@ -193,7 +194,8 @@ void search_evaluate(Search *s, size_t from, double deadline) {
 bool search_verify_all(Search *s, Candidate *c) {
     StoreResult r;
     if (c->result.complete) return true;
-    if (!do_one(s, &(Order){.task = "verify", .file = c->file}, &r, NULL)) return false;
+    c->verify_seed = seed_drawn();
+    if (!do_one(s, &(Order){.task = "verify", .file = c->file, .seed = c->verify_seed}, &r, NULL)) return false;
     c->result.complete = r.complete;
     memcpy(c->result.status, r.status, sizeof r.status);
     return r.complete;

@@ -488,6 +488,7 @@ static void keep(Loop *l, const Candidate *c) {
     snprintf(l->result->winner, sizeof l->result->winner, "%s", c->source);
     l->result->found = true;
     l->result->complete = c->result.complete;
+    l->result->verify_seed = c->verify_seed;
     if (c->result.complete) search_keep_artifact(&l->s, c);
     /* Of what a page says about sizes nothing is worth a wait. */
     if (c->result.complete && !cancelled(l) && !is_late(l)) search_time_shapes(&l->s, c);

@@ -64,6 +64,7 @@ typedef struct SearchResult {
     Str file;                /* operator and winner, formatted: compiles and verifies by itself */
     Str error;
     char case_name[64], winner[64];
+    uint64_t verify_seed;    /* `sketchc verify --seed` with it repeats the complete verification; 0: it was in the store */
     double naive_seconds, best_seconds; /* interleaved at the end, at the largest case */
     SearchProgress last;
 } SearchResult;

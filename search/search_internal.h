@@ -18,6 +18,7 @@ typedef struct {
     unsigned arm, children, island;
     bool naive, judged, stored, counted;
     double ended; /* when it had been judged, on the clock of the search */
+    uint64_t verify_seed; /* of the data and sizes of its complete verification; 0: none here */
     int64_t call; /* the question it answers, in the store; 0: none */
     Str artifact; /* until it is in the store; "" none */
     StoreResult result; /* status "ok": compiled, small cases right, timed */
@@ -58,7 +59,7 @@ unsigned strategy_arm(Search *s);
 /* evaluate.c. What is found in the store is not run. Candidates from number `from` on that are not yet judged: compiled,
  * small cases checked, timed. What was not done at `deadline` (seconds_now; 0: none) stays not judged. */
 void search_evaluate(Search *s, size_t from, double deadline);
-/* All declared cases and ragged sizes. */
+/* All declared cases and ragged sizes, with data and sizes that nobody could know before. */
 bool search_verify_all(Search *s, Candidate *c);
 /* The artifact as bytes, into the store. */
 void search_keep_artifact(Search *s, const Candidate *c);

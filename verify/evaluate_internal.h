@@ -107,6 +107,7 @@ enum {
 
 /* What a reduction or scan has taken so far. */
 typedef struct {
+    double finite; /* the magnitude of the finite terms */
     double sum, magnitude, error, walk; /* walk: sum of |partial sums| at truncation points */
     double last, run, squares; /* the last term but 0, how often it came in a row; the sum of the
                                   squares of these runs' lengths */

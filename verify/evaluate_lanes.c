@@ -402,7 +402,8 @@ static void compute_compare(const Node *node, const Lanes *a, const Lanes *b, si
         double distance = real ? fabs(a->v[l] - b->v[l]) : fabs((double)a->i[l] - (double)b->i[l]);
         out->i[l] = real ? scalar_compare_real(node->opcode, a->v[l], b->v[l])
                          : scalar_compare_integer(node->opcode, dtype, a->i[l], b->i[l]);
-        bool near = reach > 0 && !(distance > reach);
+        bool is_nan = real && ((isnan(a->v[l]) && a->e[l] == 0) || (isnan(b->v[l]) && b->e[l] == 0));
+        bool near = reach > 0 && !(distance > reach) && !is_nan;
         out->e[l] = near;
         out->tie[l] = (uint8_t)(near | ((a->tie[l] | b->tie[l]) & LANE_OUTSIDE));
     }

@@ -46,6 +46,7 @@ Acc acc_identity(const Node *node) {
 static inline void acc_sum(Acc *acc, const Node *node, double v, double e) {
     acc->sum += v;
     acc->magnitude += fabs(v);
+    if (fabs(v) < INFINITY) acc->finite += fabs(v);
     acc->error += e;
     if (!acc->fractional) acc->fractional = v != rint(v); /* a call on processors without it */
     acc->terms++;
@@ -110,6 +111,7 @@ static void acc_integer(Acc *acc, const Node *node, int64_t v, double e) {
 /* The first NaN, else the first largest (smallest). */
 static void acc_arg_real(Acc *acc, double v, double e) {
     bool better = acc->best < 0 || (!isnan(acc->sum) && (isnan(v) || v > acc->sum));
+    acc->uncertain |= e == INFINITY; /* it may be NaN, too */
     if (!better) {
         acc->rival = fmax(acc->rival, v + e);
         return;
@@ -187,6 +189,11 @@ static double flushed(const Evaluator *ev, const Node *node, const Acc *acc) {
     return ev->flushes && f32 ? 3 * (double)acc->terms * dtype_min_normal(DTYPE_F32) : 0;
 }
 
+/* Some order of the terms has a partial sum beyond the largest number, whatever their sum is. */
+static bool may_overflow(const Node *node, const Acc *acc, double e) {
+    return !isnan(acc->sum) && acc->finite + (e < INFINITY ? e : 0) > node->largest * (1 + node->unit);
+}
+
 void acc_finish(const Evaluator *ev, const Node *node, const Acc *acc, MemoEntry *entry) {
     double v = acc->sum, e = acc->error;
     entry->flags = acc->flags;
@@ -206,6 +213,8 @@ void acc_finish(const Evaluator *ev, const Node *node, const Acc *acc, MemoEntry
     case REDUCE_MEAN: {
         bool exact = ev->exact && e == 0 && !acc->fractional && acc->magnitude * node->unit <= 1;
         if (!exact) e += sum_bound(node, acc) + flushed(ev, node, acc);
+        if (!exact && node->contract) e += (double)acc->terms * node->tiny; /* products may be denormals */
+        if (may_overflow(node, acc, e)) e = INFINITY;
         if (node->reduce == REDUCE_ADD) break;
         v /= (double)acc->terms;
         e = error_settle(node, v, e / (double)acc->terms, 1);

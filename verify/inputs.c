@@ -146,7 +146,7 @@ static int64_t integer_value(const InputSpec *s, int64_t index) {
     return lo + (int64_t)(((mix(s, index) >> 32) * range) >> 32);
 }
 
-static double real_value(const InputSpec *s, int64_t index) {
+static double plain_value(const InputSpec *s, int64_t index) {
     switch (s->kind) {
     case INPUT_UNIFORM:
         return spread(s, index);
@@ -167,6 +167,11 @@ static double real_value(const InputSpec *s, int64_t index) {
     default:
         return (double)integer_value(s, index);
     }
+}
+
+static double real_value(const InputSpec *s, int64_t index) {
+    double own = plain_value(s, index);
+    return s->special ? input_special(s, index, own) : own;
 }
 
 static void write_element(const InputSpec *s, void *memory, int64_t index) {
@@ -190,7 +195,7 @@ int64_t input_value_int(const InputSpec *spec, int64_t index) {
 }
 
 void input_values(const InputSpec *spec, size_t count, const int64_t *indices, double *values) {
-    if (spec->kind == INPUT_UNIFORM && spec->shape.dtype == DTYPE_F32) {
+    if (spec->kind == INPUT_UNIFORM && spec->shape.dtype == DTYPE_F32 && !spec->special) {
         for (size_t i = 0; i < count; i++) values[i] = (float)spread(spec, indices[i]);
         return;
     }
@@ -305,9 +310,9 @@ static void fill_strip(const InputSpec *spec, unsigned char *out, int64_t begin,
     const InputSpec s = *spec; /* which nothing written can change */
     size_t size = dtype_size(s.shape.dtype), count = (size_t)(end - begin);
     double values[STRIP];
-    if (s.kind == INPUT_UNIFORM) {
+    if (s.kind == INPUT_UNIFORM && !s.special) {
         for (size_t i = 0; i < count; i++) values[i] = spread(&s, begin + (int64_t)i);
-    } else if (s.kind == INPUT_NORMAL) {
+    } else if (s.kind == INPUT_NORMAL && !s.special) {
         for (size_t i = 0; i < count; i++) values[i] = normal(&s, begin + (int64_t)i);
     } else if (dtype_is_float(s.shape.dtype)) {
         for (size_t i = 0; i < count; i++) values[i] = real_value(&s, begin + (int64_t)i);

@@ -302,3 +302,11 @@ const Sizes *samples_draw_sizes(Arena *arena, const IrFunc *f, const Sizes *base
     offer(&m.g, &sizes);
     return m.g.found.len ? m.g.found.data[0] : NULL;
 }
+
+bool sizes_are_small(const IrFunc *f, const Sizes *sizes, int64_t max_elements, double max_work) {
+    Arena *scratch = arena_create();
+    Ragged g = {.arena = scratch, .f = f, .base = sizes, .max_elements = max_elements};
+    bool small = small_enough(&g, sizes) && work_of(&g, sizes) <= max_work;
+    arena_destroy(scratch);
+    return small;
+}

@@ -75,7 +75,10 @@ typedef struct {
     Shape shape;
     uint64_t key[2]; /* from seed and name */
     double a, b;
+    unsigned special; /* of floats: 1 + the axis along which lines hold special values (special.c); 0: none does */
 } InputSpec;
+/* The element's special value, or `own`. */
+double input_special(const InputSpec *spec, int64_t index, double own);
 
 /* False and *error (a constant text) on an unknown generator or wrong arguments. */
 bool input_spec_init(InputSpec *spec, uint64_t seed, const Shape *shape, const char *generator,
@@ -193,6 +196,8 @@ typedef struct {
  * seed. Bounded in number and, by the product of the symbols, in the reference's work. */
 SizeList samples_middle_sizes(Arena *arena, const IrFunc *f, const Sizes *base, const SizeList *before,
                               const SizeLiterals *literals, int64_t max_elements, uint64_t seed);
+/* Whether the tensors have at most so many elements, and the reference so many steps. */
+bool sizes_are_small(const IrFunc *f, const Sizes *sizes, int64_t max_elements, double max_work);
 /* Any sizes within the same bounds, some of them those of one of `others`, near the literals and their multiples or not; null: these
  * break a constraint. */
 const Sizes *samples_draw_sizes(Arena *arena, const IrFunc *f, const Sizes *base, const SizeList *others,
@@ -279,6 +284,7 @@ typedef struct {
     uint64_t seed;
     unsigned threads; /* 0: the machine's */
     bool exact;       /* the evaluator was made with `exact` */
+    bool special;     /* special values: any share of the elements may be undecided */
     const void *second; /* the result of a second launch, over the poison of round 1; null: none. What neither launch
                            has written is told by both, in every type; by one launch only where poison is distinctive */
 } CompareOptions;

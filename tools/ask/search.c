@@ -188,11 +188,14 @@ int ask_write_sketch(const CommandLine *line, const Str *text) {
 
 static void report(const CommandLine *line, const SearchResult *r) {
     Str out;
+    char seed[64] = "";
+    if (r->complete && r->verify_seed)
+        snprintf(seed, sizeof seed, "; verified with --seed=%llu", (unsigned long long)r->verify_seed);
     if (!option_given(line, OPTION_QUIET))
         fprintf(stderr, "%s: %.4g ms at %s, naive %.4g ms (%.2fx); %u tried, %u run, %.1f s%s\n",
                 r->winner, 1e3 * r->best_seconds, r->case_name, 1e3 * r->naive_seconds,
                 r->naive_seconds / r->best_seconds, r->last.tried, r->last.verified,
-                r->last.elapsed, r->complete ? "" : "; verified at small cases only");
+                r->last.elapsed, r->complete ? seed : "; verified at small cases only");
     if (!option_given(line, OPTION_JSON)) return;
     str_init(&out);
     str_append(&out, "{\"format\": 1, \"kind\": \"search\", \"winner\": ");
@@ -207,7 +210,7 @@ static void report(const CommandLine *line, const SearchResult *r) {
                ", \"verified\": %s, \"tried\": %u, \"run\": %u, \"repeated\": %u, \"elapsed_s\": ",
                r->complete ? "true" : "false", r->last.tried, r->last.verified, r->last.repeated);
     str_append_double(&out, r->last.elapsed);
-    str_append(&out, "}\n");
+    str_printf(&out, ", \"verify_seed\": %llu}\n", (unsigned long long)r->verify_seed);
     fputs(out.data, stdout);
     str_release(&out);
 }

@@ -124,6 +124,14 @@ static void reports(void) {
     CHECK(conductor_read_report("{\"status\":\"ok\",\"cases\":[{\"status\":\"ok\"},{\"status\":\"skipped\",\"text\":"
                                 "\"the constraint 'N <= 10000' does not hold at N=1\"}]}", op, &text) == FAILURE_EVASION);
     str_release(&text);
+    /* What would have been right is told to nobody who may answer once more. */
+    str_init(&text);
+    CHECK(conductor_read_report("{\"status\":\"mismatch\",\"cases\":[{\"status\":\"mismatch\",\"check\":\"bound\",\"sizes\":\"N=3\",\"text\":"
+                                "\"Y: 1 of 3 elements are outside their bound; worst at 2: got 0, want 1.25 within 1e-07\"}]}", op, &text) ==
+          FAILURE_NUMERICAL);
+    CHECK_STR(text.data, "at N=3: mismatch (bound): Y: 1 of 3 elements are outside their bound; worst at 2: got 0\n");
+    str_release(&text);
+    CHECK(seed_drawn() != seed_drawn());
 }
 
 int main(void) {
