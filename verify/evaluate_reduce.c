@@ -150,14 +150,16 @@ void acc_take(Acc *acc, const Node *node, const Lanes *terms, size_t l) {
 }
 
 /* The bound of a sum of n terms in any order; u's share of the reference included. Equal terms are
- * rounded alike, so a run of k of them walks k steps one way, and no more than n steps are worst. */
+ * rounded alike, so a run of k of them walks k steps one way, and no more than n steps are worst.
+ * Each product may be a denormal, or less than all of them, and is rounded as such. */
 static double sum_bound(const Node *node, const Acc *acc) {
     double n = (double)acc->terms, u = node->unit + 0x1p-53, steps = sqrt(acc->squares);
     if (!node->contract) return fmin(n, 8 + 4 * steps) * u * acc->magnitude;
     if (!node->tensor_core)
         return fmax(BOUND_CONTRACT_C * sqrt(n), fmin(n, BOUND_CONTRACT_C * steps)) * u *
-               acc->magnitude;
-    double bound = BOUND_CONTRACT_C * sqrt(n) * node->core_unit * acc->magnitude;
+                   acc->magnitude +
+               n * node->tiny;
+    double bound = n * node->tiny + BOUND_CONTRACT_C * sqrt(n) * node->core_unit * acc->magnitude;
     bound += node->core_unit * acc->walk;
     return bound + (2 + node->input_unit) * node->input_unit * acc->magnitude;
 }
