@@ -84,8 +84,8 @@ static void set_data(Sema *s, const Block *b, Setting *set) {
     if (!is_data || set->decl->kind != DECL_TENSOR) {
         sema_error(s, DIAG_bad_case, set->span,
                    "`NAME: kind(...)` gives a tensor its data: uniform(lo, hi), normal(mean, "
-                   "deviation), randint(lo, hi), symmetric, triu, tril, softmax, one_hot, permutation, "
-                   "arange(start, step), const(value), zeros, ones");
+                   "deviation), randint(lo, hi), wide(lo, hi), symmetric, triu, tril, softmax, one_hot, "
+                   "permutation, arange(start, step), const(value), zeros, ones");
         return;
     }
     if (set->decl->direction == DIR_OUT && b->kind == BLOCK_OPERATOR) {

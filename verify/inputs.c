@@ -78,6 +78,12 @@ static inline double normal(const InputSpec *s, int64_t index) {
     return s->a + s->b * normal_quantile(unit(s, index) + 0x1p-54);
 }
 
+/* 2^floor(x) (1 + x - floor(x)): exact in double, so that no library's exp2 enters. */
+static double wide(const InputSpec *s, int64_t index) {
+    double x = spread(s, index), whole = floor(x), value = ldexp(1 + (x - whole), (int)whole);
+    return mix(s, index) & 1 ? -value : value; /* a bit that unit() leaves out */
+}
+
 /* Generators over the last two axes: the element's matrix, row and column. */
 static double matrix_value(const InputSpec *s, int64_t index) {
     unsigned rank = s->shape.rank;
@@ -164,6 +170,8 @@ static double plain_value(const InputSpec *s, int64_t index) {
         return matrix_value(s, index);
     case INPUT_SOFTMAX:
         return softmax_value(s, index);
+    case INPUT_WIDE:
+        return wide(s, index);
     default:
         return (double)integer_value(s, index);
     }
@@ -226,6 +234,8 @@ static bool arguments_fit(const InputSpec *spec, const char **error) {
     } else if (spec->kind == INPUT_EXACT &&
                !(spec->a >= 0 && spec->a <= 0x1p20 && floor(spec->a) == spec->a)) {
         *error = "exact needs an integer from 0 to 2^20";
+    } else if (spec->kind == INPUT_WIDE && !(spec->a >= -1100 && spec->b <= 1024 && spec->a <= spec->b)) {
+        *error = "wide needs powers of two lo <= hi from -1100 to 1024";
     } else {
         return true;
     }

@@ -28,7 +28,7 @@ typedef struct {
 } Batch;
 
 static bool evaluate(EvalRun *run, unsigned output, Batch *b) {
-    EvalResult result = {b->value, b->integer, b->bound, b->undecided};
+    EvalResult result = {.value = b->value, .integer = b->integer, .bound = b->bound, .undecided = b->undecided};
     return eval_run(run, output, b->count, b->flat, &result);
 }
 

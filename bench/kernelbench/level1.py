@@ -412,21 +412,22 @@ sketch {name}_tiled implements {name} {{
 PROBLEMS = {}
 
 
-def problem(number, name, kind, group, head, equations, sketch, cases, data, title="KernelBench level 1, problem {}. Made by level1.py."):
-    """head: the declarations of the operator. cases: name -> sizes. data: the tensors' distributions."""
+def problem(number, name, kind, group, head, equations, sketch, cases, data, title="KernelBench level 1, problem {}. Made by level1.py.", others=()):
+    """head: the declarations of the operator. cases: name -> sizes. data: the tensors' distributions. others: (name, sizes, data) of more cases."""
     assert group in GROUPS
 
     def text(cases, title=title.format(number)):
-        case_lines = "".join(f"    case {case} {{ {', '.join(f'{k}={v}' for k, v in sizes.items())}; {data} }}\n" for case, sizes in cases.items())
+        all_cases = [(case, sizes, data) for case, sizes in cases.items()] + list(others)
+        case_lines = "".join(f"    case {case} {{ {', '.join(f'{k}={v}' for k, v in sizes.items())}; {data} }}\n" for case, sizes, data in all_cases)
         return f"# {title}\noperator {name} {{\n{head}\n\n{equations}\n\n{case_lines}}}\n{sketch}"
 
     return {"id": number, "name": name, "kind": kind, "group": group, "cases": cases, "file": f"{number:03}_{name}.sketch",
             "text": text(cases), "at": text}
 
 
-def add(number, *rest):
+def add(number, *rest, **more):
     assert number not in PROBLEMS
-    PROBLEMS[number] = problem(number, *rest)
+    PROBLEMS[number] = problem(number, *rest, **more)
 
 
 def in_type(text, dtype):

@@ -14,7 +14,13 @@ import re
 
 SPREAD = 2 ** 28  # of sums whose length is not known
 SPREAD_ROOT = 2 ** 25  # times sqrt(K)
-TILES = "BM = 128, BN = 128, BK = 64, ST = 3, BT = 64, BS = 32, SS = 3, F = 128, FN = 64, FD = 8, G = 16, GB = 8, CK = 128, CC = 32, T = 32"
+# Marks of rows: 0 where f16 holds a row, else by its spread. Three parts in bf16 hold a product of a row and a column whose marks add up to at most HELD,
+# so that the least product of two numbers scaled by 2^50 is above 2^-102.
+SPANS = ((2, 50, 50), (4, 100, 55))  # mark, powers of two whose sum is the widest spread
+BEYOND, HELD = 8, 4
+PARTS = (0, 1, 2)
+TILES = ("BM = 128, BN = 128, BK = 64, ST = 3, BT = 64, BS = 32, SS = 3, WK = 32, WS = 4, F = 128, FN = 64, FR = 32, FD = 2, G = 16, GB = 8, "
+         "CK = 128, CC = 32, T = 32, MK = 128, MB = 264, FB = 1056, PM = 1024")
 LEAST_DEEP = 256  # below, SGEMM's sums are so short that those of 64 products are less exact on tensor cores
 LEAST_K = 64  # below, what the parts leave out may be more than f32's bound: 12 units against 2 sqrt(K)
 
@@ -39,6 +45,7 @@ class Factor:
     """name: of the tensor. rows: what is not summed. k_last: K runs along the rows. lead: of a batch, (index, extent)."""
 
     scaled = True  # what is summed has scales and marks of its own
+    in_parts = True  # what is too wide for f16 is multiplied in three parts of bf16
     before_f32 = after_f32 = ""  # of a left factor: lines around a sum in f32 of row of tiles {i}
 
     def __init__(self, name, rows, tile, index, k_last, lead=None, keep="", k="K"):
@@ -54,6 +61,9 @@ class Factor:
         n, even = self.name, lambda size: f"ceil({size}, 8) * 8"  # by columns tiles of T are stored, of whole lines of the L2 cache
         shape = f"{self.rows}, {even(self.k)}" if self.k_last else f"{even(self.k)}, ceil({self.rows}, 64) * 64"
         text = "".join(f"{n}{part} = alloc([{self.extents}{shape}], dtype=f16)\n" for part in "HL")
+        if self.in_parts:
+            text += f"R{n} = alloc([{self.extents}ceil({self.rows}, F)], dtype=i32)\n"
+            text += "".join(f"{n}{part} = alloc([{self.extents}{shape}], dtype=bf16)\n" for part in PARTS)
         text += f"S{n} = alloc([{self.extents}{even(self.rows)}])\nW{n} = alloc([{self.extents}{self.rows}], dtype=i32)\n"
         if not self.k_last:
             text += "".join(f"{p}{n} = alloc([{self.extents}ceil({self.k}, CK), {self.rows}])\n" for p in "PQ")
@@ -61,10 +71,17 @@ class Factor:
 
     def scale(self):
         return f"""e = where(most > 0, floor(log2(most)), 0)
-fine = most == 0 or (most < 1e18 and most > 1e-18 and least * {SPREAD_ROOT} * sqrt(cast({self.k}, f32)) >= most)
-wide = cast(where(fine, 0, 1), i32)
+scales = most < 1e18 and most > 1e-18
+fine = most == 0 or (scales and least * {SPREAD_ROOT} * sqrt(cast({self.k}, f32)) >= most)
+wide = where(fine, 0, {self.mark()})
 s = exp2(e - 14)
 """
+
+    def mark(self):
+        text = str(BEYOND)
+        for mark, up, down in reversed(SPANS):
+            text = f"where(scales and least * {2.0 ** up} >= most * {2.0 ** -down}, {mark}, {text})"
+        return text
 
     def parts(self, at):
         return f"""h = cast(x, f16)
@@ -135,16 +152,16 @@ x = alloc([CK, T])
         return f"{tile}, {depth}" if self.k_last else f"{depth}, {tile}"
 
 
-def product(name, a, b, symbols, result, steps=("0", "ceil(K, {})")):
+def product(name, a, b, symbols, result, steps=("0", "ceil(K, {})"), tiles=TILES):
     """The whole sketch. steps: the first of K's tiles and the last one's successor, by the depth of a tile and the tile."""
     main, rest = products(a, b, a.loops, "C", steps, depths=by_length(a.k))
     return f"""
 sketch {name}_split implements {name} {{
     symbols: {symbols};
     tensors: A[{a.shape()}]: f32; B[{b.shape()}]: f32; C[{result}]: f32;
-    constexpr: {TILES};
+    constexpr: {tiles};
 
-{lines(a.workspaces() + b.workspaces(), 1)}{a.split()}{b.split()}{main}{rest}}}
+{lines(a.workspaces() + b.workspaces() + f"marks = alloc([{a.lead[1] if a.lead else 1}], dtype=i32)", 1)}{a.split()}{b.split()}{main}{rest}}}
 """
 
 
@@ -156,9 +173,10 @@ def by_length(k, least=None):
     return [(f"if {k} >= {least} and {k} < {LEAST_DEEP}", "BS", "SS", "BT"), (f"if {k} >= {LEAST_DEEP}", "BK", "ST", "BN")]
 
 
-def products(a, b, loops, result, steps, done="", depths=((None, "BK", "ST", "BN"),)):
-    """The loops over tiles that multiply the parts, and those that multiply in f32 what has to be. done: a line that finishes the sums. depths: of the
-    tiles along K, their stages and the columns, each behind the condition on sizes under which it runs."""
+def products(a, b, loops, result, steps, done="", depths=((None, "BK", "ST", "BN"),), chunk=("0", "ceil({}, CK)")):
+    """The loops over tiles that multiply the parts, and those that multiply otherwise what has to be. done: a line that finishes the sums. depths: of the
+    tiles along K, their stages and the columns, each behind the condition on sizes under which it runs. chunk: the first of K's tiles of CK and the last
+    one's successor that marks are of."""
     flags = ("" if a.k_last else ", trans_a=true") + (", trans_b=true" if b.k_last else "")
     at = a.at
     tiles = lambda m, n: loops + [f"i in range(0, ceil({a.rows}, {m}))", f"j in range(0, ceil({b.rows}, {n}))"]  # noqa: E731
@@ -183,7 +201,8 @@ acc = acc * reshape(sa, [BM, 1]){" * sb" if b.scaled else ""}
 {done}store(acc -> {result}[{at}i*BM:(i+1)*BM, j*{columns}:(j+1)*{columns}])""", hints)
 
     each = "".join(f"    {where}:\n{deeper(main(*depth))}" if where else main(*depth) for where, *depth in depths)
-    return each, by_f32(a, b, at, flags, loops, steps, result, done)
+    rest = by_parts(a, b, at, flags, loops, steps, result, done, [c.format(a.k) for c in chunk]) if a.in_parts else ""
+    return each, rest + by_f32(a, b, at, flags, loops, steps, result, done)
 
 
 def each_scaled(a, b, lead, kind, variable, rows, columns):
@@ -192,40 +211,175 @@ def each_scaled(a, b, lead, kind, variable, rows, columns):
     return "".join(f"{v} = alloc([{tile}])\n" for _, v, tile in those) +         "".join(f"load({kind}{f.name}[{lead}{f.index}*{tile}:({f.index}+1)*{tile}] -> {v})\n" for f, v, tile in those)
 
 
-def by_f32(a, b, at, flags, loops, steps, result, done):
-    """The tiles that have to go by f32. Sums of GB G products each are added, which is more exact than one long sum; FN columns at a
-    time, so that both sums fit into the registers of half a multiprocessor. Most blocks only read their marks, so that each has FD tiles, of which no
-    two are in one row or column of tiles: what one mark asks for is shared among blocks."""
-    row, column = "(gi*FD+d)", "(gj*FD+(d+s)%FD)"
-    begin, end = (re.sub(r"\bi\b", row, re.sub(r"\bj\b", column, s.format("G", "F", "F"))) for s in steps)
+def worst_mark(f, at, variable):
+    """The worst mark of all rows of a factor; those of tiles where they are kept."""
+    name, count = (f"R{f.name}", f"ceil({f.rows}, F)") if f.in_parts else (f"W{f.name}", f.rows)
+    return f"""{variable} = alloc([], dtype=i32, init=0)
+for q in range(0, ceil({count}, PM)):
+    m = alloc([PM])
+    load({name}[{at}q*PM:(q+1)*PM] -> m)
+    {variable} = max({variable}, max(m, axis=0))
+"""
 
-    def marks(size, row, column, name, worst):
+
+def tile_marks(a, b, at, loops):
+    """One launch that keeps the worst mark of each F rows of a and F columns of b."""
+    own = lambda f, index: f"""w = alloc([F])
+load(W{f.name}[{at}{index}*F:({index}+1)*F] -> w)
+worst = max(w, axis=0)
+store(worst -> R{f.name}[{at}{index}], unique=true)
+"""  # noqa: E731
+    count = f"ceil({a.rows}, F)"
+    return nest(loops + [f"r in range({count} + ceil({b.rows}, F))"], f"if r < {count}:\n{lines(own(a, 'r'), 1)}else:\n{lines(own(b, f'(r - {count})'), 1)}")
+
+
+def marks_sum(a, b, at, kind, rows, columns, row, column, name):
+    """The worst marks of `rows` rows of a and `columns` columns of b, added; kind W: of rows, R: of tiles of F."""
+    x, y = copy.copy(a), copy.copy(b)
+    x.index, y.index = row, column
+    return each_scaled(x, y, at, kind, name, rows, columns) + "{} = " + " + ".join(f"max({name}{side}, axis=0)" for side in ("ab" if b.scaled else "a")) + "\n"
+
+
+def tile_mark(a, b, at, row, column):
+    """Of one tile of F x F."""
+    if not a.in_parts:
+        return marks_sum(a, b, at, "W", "F", "F", row, column, "w").format("own")
+    return f"""wa = alloc([], dtype=i32)
+wb = alloc([], dtype=i32)
+load(RA[{at}{row}] -> wa, pad=0)
+load(RB[{at}{column}] -> wb, pad=0)
+own = wa + wb
+"""
+
+
+def marked_tiles(a, b, at, loops, least, body):
+    """MB blocks go through the tiles of F x F and do those whose worst marks together are above `least`: without a mark each only reads that there is none. A step
+    is FD tiles of FD x FD, no two in one row or column of tiles: what one marked row asks for is shared among blocks."""
+    row, column = "(gi*FD+d)", "(gj*FD+(d+s)%FD)"
+    group = marks_sum(a, b, at, "R", "FD", "FD", "gi", "gj", "m").format("wide")
+    return nest(loops + ["g in range(MB)"], f"""some = alloc([], dtype=i32)
+load({all_marks(at)} -> some)
+if some > {least}:
+    for t in range(g, ceil({a.rows}, F*FD) * ceil({b.rows}, F*FD) * FD, MB):
+        s = t % FD
+        gi = t // FD // ceil({b.rows}, F*FD)
+        gj = t // FD % ceil({b.rows}, F*FD)
+{lines(group, 2)}        if wide > {least}:
+            for d in range(FD):
+                if {row} < ceil({a.rows}, F) and {column} < ceil({b.rows}, F):
+{lines(tile_mark(a, b, at, row, column), 5)}                    if own > {least}:
+{lines(body(row, column), 6)}""")
+
+
+def small_tiles(a, b, at, loops, least, body):
+    """As marked_tiles, FB blocks and tiles of FR x FN, so that one row is shared by many blocks."""
+    some = f"some = alloc([], dtype=i32)\nload({all_marks(at)} -> some)\n" if a.in_parts else worst_mark(a, at, "some")
+    if b.scaled and not a.in_parts:
+        some += worst_mark(b, at, "more") + "some += more\n"
+    count = f"ceil({b.rows}, FN)"
+    return nest(loops + ["g in range(FB)"], f"""{some}if some > {least}:
+    for t in range(g, ceil({a.rows}, FR) * {count}, FB):
+{lines(tile_mark(a, b, at, f"(t // {count} // (F // FR))", f"(t % {count} // (F // FN))"), 2)}        if own > {least}:
+{lines(marks_sum(a, b, at, "W", "FR", "FN", f"(t // {count})", f"(t % {count})", "x").format("here"), 3)}            if here > {least}:
+{lines(body(f"(t // {count})", f"(t % {count})"), 4)}""")
+
+
+def all_marks(at):
+    return f"marks[{at[:-2]}]" if at else "marks[0]"
+
+
+def steps_at(steps, row, column, depth, rows, columns):
+    return (re.sub(r"\bi\b", row, re.sub(r"\bj\b", column, s.format(depth, rows, columns))) for s in steps)
+
+
+def by_parts(a, b, at, flags, loops, steps, result, done, chunk):
+    """The tiles with a row or column too wide for f16, also those that go by f32 behind: x = x0 + x1 + x2 in bf16, which has f32's range, scaled so that the largest is 2^50. Six of the nine
+    products of the parts are made, those above 2^-24. The parts are made where there is a mark at all."""
+    first, last = chunk
+    count, first = (last, "") if first == "0" else (f"({last} - {first})", f"{first} + ")
+    make = ""
+    for f, other in ((a, "mb"), (b, "ma")):
+        size = "[F, CK]" if f.k_last else "[CK, F]"
+        rows, ks = "tr*F:(tr+1)*F", "tk*CK:(tk+1)*CK"
+        cut = f"[{at}{f'{rows}, {ks}' if f.k_last else f'{ks}, {rows}'}]"
+        kept = f.kept(size[1:-1].split(", "), "tk * CK", "tr * F")
+        stores = "".join(f"store(x{p} -> {f.name}{p}{cut}, unique=true)\n" for p in PARTS)
+        make += f"""for t in range(g, ceil({f.rows}, F) * {count}, MK):
+    tr = t // {count}
+    tk = {first}t % {count}
+    own = alloc([], dtype=i32)
+    load(R{f.name}[{at}tr] -> own, pad=0)
+    if {other} + own > 0:
+        u = alloc([F])
+        load(S{f.name}[{at}{rows}] -> u)
+        x = alloc({size})
+        load({f.name}{cut} -> x, pad=0)
+{lines(kept, 2)}        x *= {"reshape(" if f.k_last else ""}{2.0 ** 36} / u{", [F, 1])" if f.k_last else ""}
+        x0 = cast(x, bf16)
+        x -= cast(x0, f32)
+        x1 = cast(x, bf16)
+        x2 = cast(x - cast(x1, f32), bf16)
+{lines(stores, 2)}"""
+    worst = f"""{worst_mark(a, at, "ma")}{worst_mark(b, at, "mb")}some = ma + mb
+if g == 0:
+    store(some -> {all_marks(at)}, unique=true)
+"""
+    text = tile_marks(a, b, at, loops) + nest(loops + ["g in range(MK)"], f"{worst}if some > 0:\n{lines(make, 1)}")
+
+    def body(row, column):
         x, y = copy.copy(a), copy.copy(b)
         x.index, y.index = row, column
-        both = f"max(max({name}a, axis=0), max({name}b, axis=0))" if b.scaled else f"max({name}a, axis=0)"
-        return each_scaled(x, y, a.at, "W", name, size, size) + f"{worst} = {both}\n"
+        begin, end = steps_at(steps, row, column, "WK", "F", "F")
+        loads = "".join(f"    {v}{p} = alloc([{f.tile_of('F', 'WK')}])\n    load({f.cut(p, 'F', 'WK')} -> {v}{p})\n" for f, v in ((x, "a"), (y, "b")) for p in PARTS)
+        return f"""acc = alloc([F, F], init=0)
+low = alloc([F, F], init=0)
+@llm_hint("pipeline", stages=WS)
+for k in range({begin}, {end}):
+{loads}    high = alloc([F, F], init=0)
+    gemm(a0, b0, high{flags})
+    gemm(a0, b1, low{flags})
+    gemm(a1, b0, low{flags})
+    gemm(a1, b1, low{flags})
+    gemm(a0, b2, low{flags})
+    gemm(a2, b0, low{flags})
+    acc += high
+{each_scaled(x, y, at, "S", "s", "F", "F")}ra = reshape(sa, [F, 1])
+acc += low
+large = abs(acc) >= 1
+acc = where(large, acc * {2.0 ** -72}, acc) * max(ra, sb) * min(ra, sb)
+acc = where(large, acc, acc * {2.0 ** -72})
+{done}store(acc -> {result}[{at}{row}*F:({row}+1)*F, {column}*F:({column}+1)*F], unique=true)"""
 
-    few, own = marks("F*FD", "gi", "gj", "m", "some"), marks("F", row, column, "w", "wide")
-    a, b = copy.copy(a), copy.copy(b)
-    a.index, b.index = row, f"({column}*(F//FN)+h)"
-    short = f" or {a.k} < {LEAST_K}"
-    groups = [f"gi in range(0, ceil({a.rows}, F*FD))", f"gj in range(0, ceil({b.rows}, F*FD))", "s in range(FD)"]
-    return nest(loops + groups, f"""{few}if some > 0{short}:
-    for d in range(FD):
-{lines(own, 2)}        if wide > 0{short}:
-{lines(a.before_f32.format(i=row), 3)}            for h in range(F // FN):
-                acc = alloc([F, FN], init=0)
-                for q in range({begin}, {end}, GB):
-                    part = alloc([F, FN], init=0)
-                    @llm_hint("pipeline", stages=3)
-                    for k in range(q, min(q + GB, {end})):
-                        a = alloc([{a.tile_of("F", "G")}])
-                        b = alloc([{b.tile_of("FN", "G")}])
-                        load({a.cut("", "F", "G")} -> a)
-                        load({b.cut("", "FN", "G")} -> b)
-{lines(a.made_f32("a", "F") + b.made_f32("b", "FN"), 6)}                        gemm(a, b, part{flags})
-                    acc += part
-{lines(a.after_f32.format(i=row) + done, 4)}                store(acc -> {result}[{at}{a.index}*F:({a.index}+1)*F, {b.index}*FN:({b.index}+1)*FN], unique=true)""")
+    return text + marked_tiles(a, b, at, loops, 0, body)
+
+
+def by_f32(a, b, at, flags, loops, steps, result, done):
+    """The tiles that have to go by f32. Sums of GB G products each are added, which is more exact than one long sum; FN columns at a
+    time, so that both sums fit into the registers of half a multiprocessor. Where K is short they are all; else small ones, so that one row is shared
+    by many blocks."""
+    def body(tile):
+        def tiles(row, column):
+            begin, end = steps_at(steps, row, column, "G", tile, "FN")
+            x, y = copy.copy(a), copy.copy(b)
+            x.index, y.index = row, column
+            return f"""{a.before_f32.format(i=row, tile=tile)}
+acc = alloc([{tile}, FN], init=0)
+for q in range({begin}, {end}, GB):
+    part = alloc([{tile}, FN], init=0)
+    @llm_hint("pipeline", stages=3)
+    for k in range(q, min(q + GB, {end})):
+        a = alloc([{x.tile_of(tile, "G")}])
+        b = alloc([{y.tile_of("FN", "G")}])
+        load({x.cut("", tile, "G")} -> a)
+        load({y.cut("", "FN", "G")} -> b)
+{lines(x.made_f32("a", tile) + y.made_f32("b", "FN"), 2)}        gemm(a, b, part{flags})
+    acc += part
+{a.after_f32.format(i=row, tile=tile) + done}store(acc -> {result}[{at}{row}*{tile}:({row}+1)*{tile}, {column}*FN:({column}+1)*FN], unique=true)"""
+        return tiles
+
+    whole = nest(loops + [f"i in range(0, ceil({a.rows}, F))", f"j in range(0, ceil({b.rows}, FN))"], body("F")("i", "j"))
+    marked = small_tiles(a, b, at, loops, HELD if a.in_parts else 0, body("FR"))
+    return f"    if {a.k} < {LEAST_K}:\n{deeper(whole)}    else:\n{deeper(marked)}"
 
 
 def short(name):
@@ -248,10 +402,10 @@ sketch {name}_split implements {name} {{
     tensors: A[M, K]: f32; B[K, N]: f32; C[M, N]: f32;
     constexpr: {TILES}, SN = 64, SK = 32;
 
-{lines(a.workspaces() + b.workspaces(), 1)}    if K < {LEAST_K}:
+{lines(a.workspaces() + b.workspaces() + "marks = alloc([1], dtype=i32)", 1)}    if K < {LEAST_K}:
 {deeper(text)}    else:
 {deeper(a.split() + b.split())}{main}    if K >= {LEAST_K}:
-{deeper(rest.replace(f" or K < {LEAST_K}", ""))}}}
+{deeper(rest)}}}
 """
 
 
@@ -259,20 +413,24 @@ def deep(name):
     """K in chunks, each with scales of its own, whose products are added last."""
     a, b = Factor("A", "M", "BM", "i", True), Factor("B", "N", "BN", "j", False)
     chunks, even = "ceil(K, KC)", "ceil(K, 8) * 8"
+    in_parts = "".join(f"    A{p} = alloc([M, {even}], dtype=bf16)\n    B{p} = alloc([{even}, ceil(N, 64) * 64], dtype=bf16)\n" for p in PARTS)
     text = f"""
 sketch {name}_split implements {name} {{
     symbols: M, N, K;
     tensors: A[M, K]: f32; B[K, N]: f32; C[M, N]: f32;
-    constexpr: {TILES}, KC = 2048, SD = 5, R = 64;
+    constexpr: {TILES.replace("MK = 128, MB = 264, FB = 1056", "MK = 2, MB = 2, FB = 16")}, KC = 2048, SD = 5, R = 64;
 
     AH = alloc([M, {even}], dtype=f16)
     AL = alloc([M, {even}], dtype=f16)
     BH = alloc([{even}, ceil(N, 64) * 64], dtype=f16)
     BL = alloc([{even}, ceil(N, 64) * 64], dtype=f16)
-    SA = alloc([{chunks}, ceil(M, 8) * 8])
+{in_parts}    SA = alloc([{chunks}, ceil(M, 8) * 8])
     SB = alloc([{chunks}, ceil(N, 8) * 8])
     WA = alloc([{chunks}, M], dtype=i32)
     WB = alloc([{chunks}, N], dtype=i32)
+    RA = alloc([{chunks}, ceil(M, F)], dtype=i32)
+    RB = alloc([{chunks}, ceil(N, F)], dtype=i32)
+    marks = alloc([{chunks}], dtype=i32)
     sums = alloc([{chunks}, M, ceil(N, 4) * 4])
 """
     text += nest([f"c in range({chunks})", "m in range(M)"], f"""x = alloc([KC], llm_hint=["fast", "input_cache"])
@@ -301,9 +459,9 @@ x /= s
 {b.parts("q*CK:(q+1)*CK, n*T:(n+1)*T")}""")
     a.at = b.at = "c, "
     steps = ("c*(KC//{0})", "min((c+1)*(KC//{0}), ceil(K, {0}))")
-    main, rest = products(a, b, [f"c in range({chunks})"], "sums", steps, depths=[(None, "BS", "SD", "BN")])  # SGEMM's sums are short here, too
-    text += (main + rest).replace("AH[c, ", "AH[").replace("AL[c, ", "AL[").replace("BH[c, ", "BH[").replace("BL[c, ", "BL[")
-    text = text.replace("load(A[c, ", "load(A[").replace("load(B[c, ", "load(B[")
+    main, rest = products(a, b, [f"c in range({chunks})"], "sums", steps, depths=[(None, "BS", "SD", "BN")],  # SGEMM's sums are short here, too
+                          chunk=("c*(KC//CK)", "min((c+1)*(KC//CK), ceil({}, CK))"))
+    text += re.sub(r"\b([AB][HL012]?)\[c, ", r"\1[", main + rest)
     text += nest(["m in range(M)", "t in range(0, ceil(N, R))"], f"""x = alloc([{chunks}, R])
 load(sums[:, m, t*R:(t+1)*R] -> x)
 y = sum(x, axis=0)
@@ -312,17 +470,20 @@ store(y -> C[m, t*R:(t+1)*R])""")
 
 
 UNIFORM = "A: uniform(0, 1); B: uniform(0, 1)"
+# Rows that go in three parts, some that do, and some that go by f32.
+SPREADS = (("wide", "wide(-24, 24)", "normal(0, 1)"), ("wider", "uniform(0, 1)", "wide(-60, 40)"), ("widest", "wide(-120, 60)", "wide(-100, 40)"))
 
 
 def fill(add, dims):
     def one(number, name, head, equation, sketch, cases, data=UNIFORM, kind="split"):
-        add(number, name, kind, "matmul", head, equation, sketch, cases, data)
+        others = [(case, cases["small"], f"A: {a}; B: {b}") for case, a, b in SPREADS]
+        add(number, name, kind, "matmul", head, equation, sketch, cases, data, others=others)
 
-    def matrix(number, name, cases, a_last=True, b_last=False, data=UNIFORM):
+    def matrix(number, name, cases, a_last=True, b_last=False, data=UNIFORM, tiles=TILES):
         a, b = Factor("A", "M", "BM", "i", a_last), Factor("B", "N", "BN", "j", b_last)
         left, right = "A" if a_last else "transpose(A, [1, 0])", "transpose(B, [1, 0])" if b_last else "B"
         one(number, name, f"    symbols: M, N, K;\n    tensors: A[{a.shape()}]: f32; B[{b.shape()}]: f32; C[M, N]: f32;",
-            f"    C = {left} @ {right}", product(name, a, b, "M, N, K", "M, N"), cases, data)
+            f"    C = {left} @ {right}", product(name, a, b, "M, N, K", "M, N", tiles=tiles), cases, data)
 
     def triangle(number, name, below, cases):
         a, b = Factor("A", "N", "BM", "i", True, keep="<=" if below else ">=", k="N"), Factor("B", "N", "BN", "j", False, keep=">=" if below else "<=", k="N")
@@ -337,7 +498,8 @@ def fill(add, dims):
     matrix(2, "standard_matmul", dims("M N K", (2048, 4096, 8192), (512, 1024, 2048), (131, 259, 1031), (37, 45, 133)))
     one(6, "deep_matmul", "    symbols: M, N, K;\n    tensors: A[M, K]: f32; B[K, N]: f32; C[M, N]: f32;", "    C = A @ B", deep("deep_matmul"),
         dims("M N K", (256, 256, 524288), (256, 256, 8192), (131, 133, 16411), (19, 21, 4139)))
-    matrix(7, "small_k_matmul", dims("M N K", (32768, 32768, 64), (4096, 4096, 64), (517, 521, 64), (41, 37, 64)))
+    matrix(7, "small_k_matmul", dims("M N K", (32768, 32768, 64), (4096, 4096, 64), (517, 521, 64), (41, 37, 64)),
+           tiles=TILES.replace("WK = 32, WS = 4", "WK = 16, WS = 6"))
     matrix(8, "irregular_matmul", dims("M N K", (8205, 5921, 2949), (2051, 1481, 737), (333, 421, 517), (37, 45, 133)))
     one(9, "tall_skinny_matmul", "    symbols: M, N, K;\n    tensors: A[M, K]: f32; B[K, N]: f32; C[M, N]: f32;", "    C = A @ B",
         short("tall_skinny_matmul"), dims("M N K", (32768, 32768, 32), (4096, 4096, 32), (517, 521, 67), (41, 37, 32)))
@@ -350,7 +512,7 @@ def fill(add, dims):
     triangle(15, "lower_triangular_matmul", True, squares)
 
     a, b = Factor("A", "M", "BM", "i", True, ("p", "P")), Factor("B", "N", "BN", "j", False, ("p", "P"))
-    text = product("batched_matmul", a, b, "P, M, N, K", "P, M, N")
+    text = product("batched_matmul", a, b, "P, M, N, K", "P, M, N", tiles=TILES.replace("MK = 128, MB = 264, FB = 1056", "MK = 8, MB = 8, FB = 32"))
     one(3, "batched_matmul", "    symbols: P, M, N, K;\n    tensors: A[P, M, K]: f32; B[P, K, N]: f32; C[P, M, N]: f32;", "    C = A @ B",
         text, dims("P M N K", (128, 512, 2048, 1024), (2, 512, 2048, 1024), (3, 131, 259, 517), (2, 37, 45, 67)))
     for number, name, lead, cases in (

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Makes docs/performance.md from raw results of run.py.
 
-    report.py FOLDER [--older FOLDER] [--later FOLDER] [--predict SKETCHC]     prints the page
+    report.py FOLDER [--older FOLDER] [--later FOLDER] [--beside FOLDER] [--predict SKETCHC]     prints the page
     report.py FOLDER --predict SKETCHC --predict-only         writes predictions.json alone
 
 FOLDER (under bench/results/) holds kernelbench.json, and when there are any convolutions.json (which counts as a part of it), compile.json (a run with
@@ -11,7 +11,8 @@ before.json (an earlier state of the compiler) and
 predictions.json, which --predict writes: what the cost model says of every problem. What is not there is taken
 from the older folder; its kernelbench.json is `before`. Problems in NAME_again.json, of a state a little later, stand
 in place of those in NAME.json where they were timed beside the same others. The later folder holds some of these files of a later state,
-measured in part: a table of its own at the page's end."""
+measured in part: a table of its own at the page's end. The one named by --beside holds spreads.json (bench/spreads.py) and rounded.json (convolutions by run.py
+--compile, with what each side's factors were rounded to): tables of their own."""
 import argparse
 import concurrent.futures
 import json
@@ -118,6 +119,67 @@ def convolutions(now):
                              + (" (" + ", ".join(f"{PROBLEMS[n]['name']} {r:.2f}" for r, n in behind) + ")" if behind else ""))
         if words:
             print(f"{name}, convolutions: {'; '.join(words)}.\n")
+
+
+BESIDE = (("eager", "eager"), ("eager_benchmark", "cuDNN's benchmark mode"), ("eager_channels_last", "eager, channels last"),
+          ("benchmark_channels_last", "benchmark mode, channels last"), ("compile", "torch.compile"))
+IN_F32 = 1e-5  # relative errors of sums of f32 factors lie below, of factors of 11 bits above
+
+
+def bits(error):
+    return "-" if error is None else "f32" if error < IN_F32 else "11 bits"
+
+
+def rounded_convolutions(path):
+    """Convolutions with the precision of both sides, like beside like."""
+    if not path.exists():
+        return
+    raw = json.loads(path.read_text())
+    rows = [p for p in raw["problems"] if "rounding" in p]
+    print(f"\n## Convolutions, with the precision of both sides\n\nOn {raw.get('device', 'the same card')}; ms, and what the factors were rounded to, told by the error against float64 (`rounding` in "
+          f"`{path.parent.name}/{path.name}`). The kernels round to 11 bits, as TF32 does; cuDNN chooses full f32 for some shapes of its own accord.\n")
+    print("| id | problem | PTX | CUDA C | " + " | ".join(what for _, what in BESIDE) + " | over eager | over the fastest of 11 bits |\n|" + " --- |" * (6 + len(BESIDE)))
+    over, fair, dense = [], [], []
+    for p in rows:
+        ours = max(p["seconds"][f] for f in FORMS if f in p["seconds"])
+        there = {k: p["seconds"][k] for k, _ in BESIDE if k in p["seconds"]}
+        alike = [v for k, v in there.items() if p["rounding"].get(k, 0) >= IN_F32]
+        over.append(there["eager"] / ours)
+        fair += [min(alike) / ours] if alike else []
+        dense += [there["eager"] / ours] if p["rounding"].get("eager", 0) >= IN_F32 else []
+        cells = [f"{p['seconds'][f] * 1e3:.3g} {bits(p['rounding'].get(f))}" if f in p["seconds"] else "-" for f in FORMS]
+        cells += [f"{there[k] * 1e3:.3g} {bits(p['rounding'].get(k))}" if k in there else "-" for k, _ in BESIDE]
+        print(f"| {p['id']} | {p['name']} | " + " | ".join(cells) + f" | {over[-1]:.2f} | {f'{fair[-1]:.2f}' if alike else '-'} |")
+    print(f"\nGeometric means, the slower of PTX and CUDA C: {mean(over):.2f} times eager over {len(over)}; {mean(dense):.2f} over the {len(dense)} whose eager form rounds as the kernels do; "
+          f"{mean(fair):.2f} of the fastest form of PyTorch that does, over {len(fair)}.")
+
+
+def spreads(path):
+    """f32 products on data of all spreads, bench/spreads.py."""
+    if not path.exists():
+        return
+    raw = json.loads(path.read_text())
+    kinds = list(dict.fromkeys(p["data"] for p in raw["problems"]))
+    print(f"\n## f32 products on data of other spreads\n\nOn {raw['device']}, SGEMM's time over the slower of PTX and CUDA C, in brackets the kernel's ms and the larger error over SGEMM's (Frobenius norm, float64); "
+          "what the data are stands in `bench/spreads.py`. Times of the other tables are of uniform data.\n")
+    print("| id | problem | " + " | ".join(kinds) + " |\n|" + " --- |" * (2 + len(kinds)))
+    by = {}
+    for p in raw["problems"]:
+        by.setdefault((p["id"], p["name"]), {})[p["data"]] = p
+    means = {k: [] for k in kinds}
+    for (number, name), row in sorted(by.items()):
+        cells = []
+        for kind in kinds:
+            p = row.get(kind)
+            if not p:
+                cells.append("-")
+                continue
+            ours = max(p["seconds"][f] for f in FORMS)
+            means[kind].append(p["seconds"]["sgemm"] / ours)
+            error = max(p["error"][f] for f in FORMS) / p["error"]["sgemm"] if p["error"]["sgemm"] and p["error"]["sgemm"] == p["error"]["sgemm"] else None
+            cells.append(f"{means[kind][-1]:.2f} ({ours * 1e3:.3g}, {text(error)})")
+        print(f"| {number} | {name} | " + " | ".join(cells) + " |")
+    print("\nGeometric means: " + ", ".join(f"{k} {mean(v):.2f}" for k, v in means.items()) + ".")
 
 
 def ratio_of(p, form):
@@ -302,6 +364,7 @@ def main():
     parser.add_argument("folder", type=pathlib.Path)
     parser.add_argument("--later", type=pathlib.Path)
     parser.add_argument("--older", type=pathlib.Path)
+    parser.add_argument("--beside", type=pathlib.Path)
     parser.add_argument("--predict")
     parser.add_argument("--predict-only", action="store_true")
     options = parser.parse_args()
@@ -355,6 +418,9 @@ def main():
     library_tables(options.folder)
     for dtype in ("f16", "bf16"):
         other_table(f"Ten problems in {dtype}", "Tensors of that type, computed in f32, full sizes; results against PyTorch's in f32, rounded once.", Results(options.folder, f"{dtype}.json"), now)
+    if options.beside:
+        spreads(options.beside / "spreads.json")
+        rounded_convolutions(options.beside / "rounded.json")
     if options.later:
         later_table(options.folder, options.later)
     return 0

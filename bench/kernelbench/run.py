@@ -322,6 +322,24 @@ def fastest_of_cudnn(call):
     return timed
 
 
+def channels_last(tensors):
+    """Images and their weights with channels innermost in memory."""
+    forms = {4: torch.channels_last, 5: torch.channels_last_3d}
+    return {name: t.contiguous(memory_format=forms[t.dim()]) if t.dim() in forms else t for name, t in tensors.items()}
+
+
+class Rounding:
+    """What a convolution's factors were rounded to, told by the error of the first image's results (Frobenius norm, over float64's): about 1e-7 in f32, 3e-4 of
+    factors of 11 bits."""
+
+    def __init__(self, reference, inputs):
+        first = {name: (t[:1] if name == "X" else t).double() for name, t in inputs.items()}
+        self.exact = reference(*first.values())
+
+    def of(self, result):
+        return float((result[:1].double() - self.exact).norm() / self.exact.norm())
+
+
 class Run:
     def __init__(self, options):
         self.options = options
@@ -381,7 +399,7 @@ class Run:
         with torch.no_grad():
             inputs, want = self.data(p, sizes)
         entry = {"id": p["id"], "name": p["name"], "group": p["group"], "kind": p["kind"], "case": self.options.case, "sizes": sizes, "kernels": {}, "seconds": {}}
-        calls, kernels = {}, []
+        calls, kernels, outputs = {}, [], {}
         for form in FORMS:
             output = torch.empty_like(want).fill_(float("nan") if want.is_floating_point() else -7)
             try:
@@ -401,8 +419,13 @@ class Run:
                 right = odd == eager_odd == 0 and mine <= TIMES_EAGER * eager
                 entry["kernels"][form] |= {"apart_from_float64": mine, "eager_apart_from_float64": eager, "verified": right}
             calls[form] = kernel
+            outputs[form] = output
             del output
         reference = torch_of(p)[1]
+        rounding = Rounding(reference, inputs) if p["group"] == "convolution" and not self.options.drawn else None
+        if rounding:
+            entry["rounding"] = {form: rounding.of(output) for form, output in outputs.items()}
+        outputs.clear()
         written, moved = size_of(want), size_of(want, *inputs.values())
         del want
         with torch.no_grad():
@@ -414,6 +437,13 @@ class Run:
                 compiled = torch.compile(reference, dynamic=False)
                 calls["compile"] = lambda: compiled(*inputs.values())
                 compiled(*inputs.values())
+            if rounding:
+                last = channels_last(inputs)
+                calls["eager_channels_last"] = lambda: reference(*last.values())
+                calls["benchmark_channels_last"] = fastest_of_cudnn(calls["eager_channels_last"])
+                for name in [n for n in calls if n not in FORMS]:
+                    entry["rounding"][name] = rounding.of(calls[name]())
+                del rounding
             if moved <= 2 * size_of(self.clock.copies[0]) and (self.options.drawn or self.options.case != "full" or self.options.variant != "f32"):
                 calls["copy_as_many"] = self.clock.copy_of(moved)
             ceilings = self.clock.ceilings()

@@ -13,8 +13,9 @@ EVEN = "ceil({}, 8) * 8".format
 class Exponentials(Factor):
     """exp(score - the largest of its row) times the scale of the row of V."""
 
-    before_f32 = "peak = alloc([F])\nload(peaks[p, {i}*F:({i}+1)*F] -> peak)"
-    after_f32 = "total = alloc([F])\nload(totals[p, {i}*F:({i}+1)*F] -> total)\nacc = acc / reshape(total, [F, 1])\n"
+    in_parts = False
+    before_f32 = "peak = alloc([{tile}])\nload(peaks[p, {i}*{tile}:({i}+1)*{tile}] -> peak)"
+    after_f32 = "total = alloc([{tile}])\nload(totals[p, {i}*{tile}:({i}+1)*{tile}] -> total)\nacc = acc / reshape(total, [{tile}, 1])\n"
 
     def cut(self, part, tile, depth):
         return super().cut(part, tile, depth).replace("P[", "scores[")
@@ -49,7 +50,7 @@ x *= exp2(14 - e)
 
 
 class Values(Factor):
-    scaled = False
+    scaled = in_parts = False
 
     def workspaces(self):
         rows = f"{self.extents}{EVEN(self.k)}"
@@ -69,6 +70,7 @@ x *= exp2(14 - e)
 
 def sketch(name):
     q, k = Factor("Q", "L", "BM", "i", True, LEAD, k="D"), Factor("K", "L", "BN", "j", True, LEAD, k="D")
+    q.in_parts = k.in_parts = False
     e, v = Exponentials("P", "L", "BM", "i", True, LEAD, k="L"), Values("V", "D", "BN", "j", False, LEAD, k="L")
     scores = products(q, k, q.loops, "scores", ("0", "ceil(D, {})"), done="acc = acc / sqrt(D)\n")
     results = products(e, v, q.loops, "O", ("0", "ceil(L, {})"))
@@ -76,7 +78,7 @@ def sketch(name):
 sketch {name}_split implements {name} {{
     symbols: B, H, L, D;
     tensors: {" ".join(f"{t}[B*H, L, D]: f32;" for t in "QKVO")}
-    constexpr: BM = 128, BN = 128, BK = 64, ST = 3, F = 128, FN = 64, FD = 8, G = 16, GB = 8;
+    constexpr: BM = 128, BN = 128, BK = 64, ST = 3, F = 128, FN = 64, FR = 128, G = 16, GB = 8, FB = 8, PM = 1024;
 
 {lines("".join(f.workspaces() for f in (q, k, e, v)), 1)}{q.split()}{k.split()}{v.split()}{"".join(scores)}{e.split()}{"".join(results)}}}
 """

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """The problems of bench/kernelbench/level1: every file becomes CUDA C (and, by static_test.py, PTX), or its case
-`small` is verified on the processor.
+`small` is verified on the processor, that of products also on data of other spreads (cases `wide`, `wider`, `widest`).
 
     level1_test.py cuda|verify SKETCHC FOLDER"""
 import concurrent.futures
@@ -24,19 +24,29 @@ def compile_all(target, sketchc, files):
         return [problem for problem in pool.map(one, files) if problem]
 
 
-def verify_all(sketchc, files):
-    with tempfile.TemporaryDirectory() as cache:
-        done = subprocess.run([sketchc, "verify", *files, "-t", "openmp", "--case=small", "--no-ragged", "--json", "-q"],
-                              capture_output=True, text=True, env=dict(os.environ, XDG_CACHE_HOME=cache))
+def verify_case(sketchc, files, case, cache):
+    done = subprocess.run([sketchc, "verify", *files, "-t", "openmp", f"--case={case}", "--no-ragged", "--json", "-q"],
+                          capture_output=True, text=True, env=dict(os.environ, XDG_CACHE_HOME=cache))
     reports, decoder, text = [], json.JSONDecoder(), done.stdout.strip()
     while text:
         report, end = decoder.raw_decode(text)
         reports.append(report)
         text = text[end:].lstrip()
-    bad = [f"{file.name}: {report['passed']} passed: {json.dumps(report['cases'])[:800]}"
+    bad = [f"{file.name}, {case}: {report['passed']} passed: {json.dumps(report['cases'])[:800]}"
            for file, report in zip(files, reports) if report["passed"] != 1 or report["failed"]]
     if len(reports) != len(files) or done.returncode:
-        bad.append(f"{len(reports)} reports, status {done.returncode}\n{done.stderr[-800:]}")
+        bad.append(f"{case}: {len(reports)} reports, status {done.returncode}\n{done.stderr[-800:]}")
+    return bad
+
+
+def verify_all(sketchc, files):
+    products = [file for file in files if "case widest " in file.read_text()]
+    if len(products) != 15:
+        return [f"{len(products)} products have data of other spreads"]
+    with tempfile.TemporaryDirectory() as cache:
+        bad = verify_case(sketchc, files, "small", cache)
+        for case in ("wide", "wider", "widest"):
+            bad += verify_case(sketchc, products, case, cache)
     return bad
 
 

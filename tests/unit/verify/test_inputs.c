@@ -47,7 +47,7 @@ static void check_fill(const InputSpec *spec) {
 static void check_all_dtypes(void) {
     static const char *const generators[] = {"uniform", "normal",    "exact", "zeros", "ones",
                                              "arange",  "symmetric", "triu",  "tril",  "softmax",
-                                             "one_hot", "permutation"};
+                                             "one_hot", "permutation", "wide"};
     for (int t = 1; t < DTYPE_COUNT; t++) {
         Shape shape = make_shape("X", (Dtype)t, 300, 300);
         for (size_t g = 0; g < COUNT_OF(generators); g++) {
