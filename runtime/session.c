@@ -39,7 +39,7 @@ static RtError alloc_buffer(Session *s, unsigned i) {
 }
 
 static RtError make_buffer(Session *s, unsigned i) {
-    static unsigned char zone[GUARD_BYTES];
+    unsigned char zone[GUARD_BYTES];
     Device *d = s->device;
     RT_TRY(alloc_buffer(s, i));
     guard_fill(zone, sizeof zone);
@@ -159,7 +159,7 @@ RtError session_launch(Session *s) {
 }
 
 static RtError check_zone(Session *s, unsigned i, bool behind, const char *where) {
-    static unsigned char zone[GUARD_BYTES];
+    unsigned char zone[GUARD_BYTES];
     uint64_t size = behind ? s->after[i] : s->before[i];
     RT_TRY(s->device->ops->download(s->device, zone, behind ? s->addresses[i] + s->binding->bytes[i] : s->addresses[i] - size, size));
     int64_t at = guard_find_damage(zone, size);

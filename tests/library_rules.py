@@ -15,7 +15,7 @@ FOLDERS = ["support", "ir", "frontend", "model", "passes", "emit", "verify", "ru
 # (what, why not, sources that may and their reason)
 CALLS = [
     (r"\b(?:exit|_exit|_Exit|quick_exit)\s*\(", "ends the process",
-     {"support/child.c": "the child's own process"}),
+     {"support/child.c": "the child's own process", "runtime/remote.c": "the artifact's own process"}),
     (r"\babort\s*\(", "ends the process",
      {"support/": "the one place for out of memory", "ir/op.c": "a caller's bug would corrupt the IR",
       "ir/affine_of.c": "the same",
@@ -31,7 +31,8 @@ CALLS = [
 ]
 STATE = {"parse_lock": "support/json.c: a lock", "empty_text": "support/str.c: never written to",
          "ptx_once": "emit/ptx.c: LLVM is initialised once a process", "ptx_escape": "emit/ptx.c: a "
-         "thread's way out of LLVM", "ptx_reason": "emit/ptx.c: the same"}
+         "thread's way out of LLVM", "ptx_reason": "emit/ptx.c: the same",
+         "fault_place": "runtime/remote.c: a signal handler's, in the artifact's own process"}
 COMMENT_OR_STRING = re.compile(r'//[^\n]*|/\*.*?\*/|"(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'\\\n])*\'', re.S)
 
 

@@ -121,7 +121,7 @@ static void test_tiles(void) {
 
 static void test_axes(void) {
     rejects(graph, "%a = graph.scan(%X) {kind = \"add\", axis = 2} : tensor<[M, N] x f32>", "there is no such axis");
-    rejects(graph, "%a = graph.scan(%X) {kind = \"xor\", axis = 0} : tensor<[M, N] x f32>", "the kind is not one of add mul max min");
+    rejects(graph, "%a = graph.scan(%X) {kind = \"xor\", axis = 0} : tensor<[M, N] x f32>", "the kind is not one of add mul max min linear");
     rejects(graph, "%a = graph.arg(%X) {kind = \"max\", axis = 0} : tensor<[N] x i32>", "gives indices of type i64");
     rejects(graph, "%a = graph.arg(%X) {kind = \"max\", axis = 0} : tensor<[M] x i64>", "result axis 0 does not fit");
     rejects(graph, "%a, %i = graph.sort(%X) {axis = 0} : tensor<[M, N] x f32>, tensor<[M, N] x i32>",
