@@ -336,6 +336,8 @@ static bool check_sizes(const Options *o, const char *sizes) {
                (r.graph->level != IR_LEVEL_GRAPH || (o->op && strcmp(r.graph->name, o->op) != 0)))
             r.graph = r.graph->next;
         CHECK(r.graph);
+        for (unsigned i = 0; !*sizes && i < r.graph->param_count; i++)
+            if (r.graph->params[i].kind == IR_PARAM_SYMBOL) refuse("no sizes");
         parse_sizes(&r, arena_strdup(unit, sizes));
         r.ev = graph_bind(unit, r.graph, r.sizes, o->exact ? "exact" : "normal", true, o->exact,
                           &r.in);
@@ -397,7 +399,7 @@ int main(int argc, char **argv) {
             ok = check_sizes(&o, a) && ok, begun = true;
     }
     if (last) ok = check_sizes(&o, last) && ok;
-    if (!begun) refuse("no sizes");
+    if (!begun) ok = check_sizes(&o, ""); /* a sketch without symbols has no other */
     if (o.plant && !planted) refuse("the pass of --plant did not run");
     return ok ? 0 : 1;
 }
