@@ -249,7 +249,7 @@ static void judge_bounds(Verdict *v, const OutputVerdict *o, const Tally *t, boo
     }
     if (!special) {
         judge_ties(v, o, t->undecided, limit_of_ties(o->checked, COMPARE_UNDECIDED_SHARE, COMPARE_UNDECIDED_FLOOR, 8));
-        judge_ties(v, o, t->stepped, limit_of_ties(o->checked, COMPARE_STEP_SHARE, COMPARE_STEP_FLOOR, 1));
+        judge_ties(v, o, t->stepped, limit_of_ties(o->checked, COMPARE_UNDECIDED_SHARE, COMPARE_STEP_FLOOR, 1));
     }
     verdict_pass(v, CHECK_UNDECIDED);
 }

@@ -3,10 +3,9 @@
 
 #include "verify.h"
 
-/* Above these shares of near ties that came out otherwise the case is refused; so many always pass, but of EITHER no more than
+/* Above this share of near ties that came out otherwise the case is refused; so many always pass, but of EITHER no more than
  * an eighth of the elements. */
 #define COMPARE_UNDECIDED_SHARE 1e-3
-#define COMPARE_STEP_SHARE 1e-2
 enum { COMPARE_UNDECIDED_FLOOR = 4, COMPARE_STEP_FLOOR = 8 };
 enum { COMPARE_RMS_MIN_COUNT = 64 }; /* fewer elements have no meaningful rms */
 
