@@ -53,6 +53,14 @@ static bool mentions(const Expr *e, const char *name) {
     }
 }
 
+/* Does the index hang on `name` but by what a tensor holds there? X[I[i]] is a gather, which runs nowhere. */
+static bool runs_by(const Expr *e, const char *name) {
+    if (e->kind == EXPR_INDEX) return false;
+    if (e->kind == EXPR_UNARY) return runs_by(e->u.oper.a, name);
+    if (e->kind == EXPR_BINARY) return runs_by(e->u.oper.a, name) || runs_by(e->u.oper.b, name);
+    return mentions(e, name);
+}
+
 /* Does `name` count down in the index? N - 1 - i reverses an axis, which is no recurrence. */
 static bool is_reversed(const Expr *e, const char *name) {
     if (e->kind == EXPR_UNARY) return e->u.oper.op == OPER_NEG && mentions(e->u.oper.a, name);
@@ -99,7 +107,7 @@ static Shift shift_of(const Equation *q, const Expr *e) {
     for (unsigned i = 0; i < q->count && i < e->u.index.count; i++) {
         const Expr *item = e->u.index.items[i];
         int64_t to, from;
-        if (!q->index[i] || !mentions(item, q->index[i]) || is_reversed(item, q->index[i])) continue;
+        if (!q->index[i] || !runs_by(item, q->index[i]) || is_reversed(item, q->index[i])) continue;
         bool known = offset_of(item, q->index[i], &from) && offset_of(q->left->u.index.items[i], q->index[i], &to);
         if (known && from == to) continue;
         shift.axes++;

@@ -75,7 +75,7 @@ class Command:
 
 
 def main() -> int:
-    sketchc, root = sys.argv[1], pathlib.Path(sys.argv[2])
+    sketchc, root = str(pathlib.Path(sys.argv[1]).resolve()), pathlib.Path(sys.argv[2])
     example = str(root / "examples/scale.sketch")
     draw = random.Random(int(os.environ.get("SKETCHC_TEST_SEED", "1")))
     commands = [[sketchc, "verify", example, "-t", "openmp"], [sketchc, "bench", example, "-t", "openmp"]]

@@ -69,6 +69,7 @@ def table(document: str) -> list[tuple[str, int]]:
 
 def main() -> int:
     document, sketchc, lies = sys.argv[1:]
+    sketchc = str(pathlib.Path(sketchc).resolve())
     problems, count = [], 0
     with tempfile.TemporaryDirectory() as name:
         folder = pathlib.Path(name)

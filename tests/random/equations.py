@@ -32,7 +32,7 @@ KINDS = {
     "symmetric": ("H[N, N]", "H = 0.5 * (H + transpose(H))"),
     "squared": ("H[N, N]", "H = H @ H"),
     "reversed": ("H[M, N]", "H[i, j] = H[M - 1 - i, j]"),
-    "shifted": ("H[M, N]", "H[i, j] = H[i, j] + pad(H, 1)[i - 1, j + 1]"),
+    "shifted": ("H[M, N]", "OLD = H\nH[i, j] = H[i, j] + pad(OLD, 1)[i - 1, j + 1]"),
     "gathered": ("H[N], V[N]", "H[i] = H[I[i]] + 1\nV[i] = H[I[i]]"),
     "gathered_before": ("H[N], V[N]", "V[i] = H[I[i]]\nH = H * 2"),
     "state_step": ("H[M, 8, N], A[8, N], X[M, 8], B[M, N], C[M, N], Y[M, 8]",
@@ -213,6 +213,10 @@ class Operator:
             value = self.notation(shape)
             if name in self.unread or "I[" in value and name == "I":
                 return
+            if f"pad({name}," in value:  # which looks like a recurrence (E0323)
+                value = value.replace(f"pad({name},", f"pad(T{number},")
+                self.lines.append(f"T{number} = {name}")
+                self.shape[f"T{number}"] = shape
             self.lines.append(f"{name}[{', '.join('ij'[:len(shape)])}] = {value}")
             self.unread.add(name)
         else:
@@ -248,6 +252,8 @@ def judge(sketchc: str, file: pathlib.Path, options: list[str]) -> str:
     if done.returncode == 0 and re.search(r": [1-9]\d* passed, 0 failed", done.stdout):
         return "ok"
     codes = re.findall(r"error\[(E\d+)\]", done.stderr)
+    if "E0323" in codes:  # a recurrence through another equation
+        return "undecided"
     if done.returncode == REFUSED and codes:
         return codes[0]
     if UNDECIDED.search(done.stdout) and "mismatch" not in done.stdout:
