@@ -87,7 +87,7 @@ static void tally_ratio(Tally *t, double error, double bound, double got, double
     t->rated++;
     t->ratio_squares += ratio * ratio;
     if (error > t->max_error) t->max_error = error;
-    t->outside += !(error <= bound);
+    t->outside += error != 0 && !(error <= bound);
     if (t->worst >= 0 && !(ratio > t->max_ratio)) return;
     t->max_ratio = ratio;
     t->worst = index;

@@ -187,7 +187,7 @@ static void store_real(const Evaluator *ev, const Node *node, double v, double e
     bool over = isfinite(v) && reach - largest > ldexp(u, ilogb(largest));
     if (ev->exact && e == 0)
         v = dtype_round(dtype, v);
-    else if (!stored)
+    else if (!stored && isfinite(v))
         e += BOUND_SLACK * u * fabs(v) + dtype_min_normal(dtype) * u;
     if (over) {
         bool certain = fabs(v) - e - largest > ldexp(u, ilogb(largest));

@@ -117,7 +117,7 @@ typedef struct {
     double flushed;   /* halves of the smallest denormal, of products of a that meet the largest magnitude so far */
     double most, span; /* that magnitude; the largest product of neighbouring |a| that ends here */
     double a, b;
-    bool begun, fractional, lost; /* lost: a product of neighbours is beyond the largest number, in some order */
+    bool begun, fractional, lost; /* lost: a product of neighbours, or a partial h, is beyond the largest number, in some order */
     uint8_t flags;
 } Recurrence;
 
@@ -135,7 +135,7 @@ static void recur(Recurrence *r, const Node *node, const Lanes *bs, const Lanes 
     r->most = fmax(r->most, magnitude);
     r->span = size * fmax(r->span, 1);
     r->magnitude = magnitude;
-    r->lost |= r->span > node->largest || (isinf(r->h) && !isnan(a));
+    r->lost |= fmax(r->span, r->most) > node->largest * (1 + node->unit) || (isinf(r->h) && !isnan(a));
     r->fractional |= a != rint(a) || b != rint(b);
     r->a = a, r->b = b, r->begun = true;
 }

@@ -249,7 +249,7 @@ def keys(p: Place) -> None:
     (p.path / "key").chmod(0o644)
     wrong = {("--set=embedding_endpoint=http://h/v1",): "need embedding_model", (MODEL, "--set=embedding_endpoint=ftp://h/v1"): "the endpoint must be",
              (MODEL, elsewhere, f"--set=embedding_key_file={p.path / 'key'}"): "chmod 600",
-             (MODEL, "--endpoint=", "--proposer=command:true"): "embedding_model needs an endpoint"}
+             (MODEL, "--set=endpoint=", "--proposer=command:true"): "embedding_model needs an endpoint"}
     for args, word in wrong.items():
         log, said = p.run("right", *args)
         assert not log and word in said, (args, said)

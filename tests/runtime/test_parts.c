@@ -87,7 +87,7 @@ static void test_binding(void) {
     CHECK(e.status == RT_BAD_INPUT && strstr(e.text, "M % 4 == 0") && strstr(e.text, "M=5"));
     binding_init(&b, arena, a, 1, 1);
     e = binding_complete(&b);
-    CHECK(e.status == RT_BAD_INPUT && strstr(e.text, "'N'"));
+    CHECK(e.status == RT_BAD_OPTION && strstr(e.text, "'N'"));
     arena_destroy(arena);
 }
 

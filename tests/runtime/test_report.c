@@ -10,7 +10,7 @@ int main(int argc, char **argv) {
     str_init(&json);
     if (strcmp(argv[1], "run") == 0) {
         RtError e = rt_run(a, &options, 0, NULL, 0, NULL);
-        CHECK(e.status == RT_BAD_INPUT);
+        CHECK(e.status == RT_BAD_OPTION);
         rt_run_json(a, &e, &json);
     } else if (strcmp(argv[1], "verify") == 0) {
         RtVerifyReport r = rt_verify(a, &options, arena);
