@@ -194,7 +194,7 @@ static void check_quantised(void) {
         CheckId check;
         int64_t undecided;
     } rows[] = {
-        {to_nearest, QUANTISED, CHECK_COUNT, 0}, {to_other, QUANTISED, CHECK_COUNT, 20}, {to_other, 480, CHECK_COUNT, 5},
+        {to_nearest, QUANTISED, CHECK_COUNT, 0}, {to_other, QUANTISED, CHECK_UNDECIDED, 20}, {to_other, 480, CHECK_COUNT, 5},
         {to_other, 51, CHECK_COUNT, 1},          {to_lower, QUANTISED, CHECK_BOUND, -1}, {to_upper, QUANTISED, CHECK_BOUND, -1},
         {to_scaled, QUANTISED, CHECK_BOUND, -1}, {to_shifted, 480, CHECK_BOUND, -1},     {to_low_top, QUANTISED, CHECK_BOUND, -1},
         {to_one_off, 480, CHECK_BOUND, -1},      {to_above_tie, 480, CHECK_BOUND, -1},   {to_below_tie, 480, CHECK_BOUND, -1},
