@@ -78,7 +78,7 @@ def main():
         for number, dtype in zip(level1.VARIED, ("f16", "bf16") * 5):
             verified.append(pathlib.Path(name) / f"{dtype}_{level1.PROBLEMS[number]['file']}")
             verified[-1].write_text(level1.in_type(level1.PROBLEMS[number]["text"], dtype))
-        bad += level1_test.compile_all("cuda", sketchc, files + verified[8:]) + level1_test.verify_all(sketchc, verified)
+        bad += level1_test.compile_all("cuda", sketchc, files + verified[8:]) + level1_test.verify_all(sketchc, verified, weak=True)
     print("\n".join(bad) or f"{len(files)} drawn problems, {len(verified) - 8} variants")
     return 1 if bad else 0
 

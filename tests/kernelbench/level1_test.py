@@ -24,7 +24,8 @@ def compile_all(target, sketchc, files):
         return [problem for problem in pool.map(one, files) if problem]
 
 
-def verify_case(sketchc, files, case, cache):
+def verify_case(sketchc, files, case, cache, weak):
+    """weak: a case whose data tell too little to judge by (tf32's bounds at small sizes) is no fault."""
     done = subprocess.run([sketchc, "verify", *files, "-t", "openmp", f"--case={case}", "--no-ragged", "--json", "-q"],
                           capture_output=True, text=True, env=dict(os.environ, XDG_CACHE_HOME=cache))
     reports, decoder, text = [], json.JSONDecoder(), done.stdout.strip()
@@ -33,18 +34,19 @@ def verify_case(sketchc, files, case, cache):
         reports.append(report)
         text = text[end:].lstrip()
     bad = [f"{file.name}, {case}: {report['passed']} passed: {json.dumps(report['cases'])[:800]}"
-           for file, report in zip(files, reports) if report["passed"] != 1 or report["failed"]]
-    if len(reports) != len(files) or done.returncode:
+           for file, report in zip(files, reports)
+           if (report["passed"] != 1 or report["failed"]) and not (weak and {c["status"] for c in report["cases"]} == {"powerless"})]
+    if len(reports) != len(files) or done.returncode not in ((0, 3) if weak else (0,)):
         bad.append(f"{case}: {len(reports)} reports, status {done.returncode}\n{done.stderr[-800:]}")
     return bad
 
 
-def verify_all(sketchc, files):
+def verify_all(sketchc, files, weak=False):
     products = [file for file in files if "case widest " in file.read_text()]
     with tempfile.TemporaryDirectory() as cache:
-        bad = verify_case(sketchc, files, "small", cache)
+        bad = verify_case(sketchc, files, "small", cache, weak)
         for case in ("wide", "wider", "widest") if products else ():
-            bad += verify_case(sketchc, products, case, cache)
+            bad += verify_case(sketchc, products, case, cache, weak)
     return bad
 
 
