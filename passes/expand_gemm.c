@@ -3,8 +3,10 @@
 
 #include <string.h>
 
+/* Where the index of a gather is absent, its load reads some element or other. */
 static bool zero_filled(IrValue *value) {
-    return value->def && value->def->opcode == IR_TILE_LOAD && !ir_attr(value->def, "pad");
+    const IrOp *load = value->def;
+    return load && load->opcode == IR_TILE_LOAD && !ir_attr(load, "pad") && !strchr(ir_attr_str(load, "axes", ""), 'g');
 }
 
 /* The two last axes change places. */
