@@ -302,7 +302,30 @@ static void gather_axes(Design *d, const IrOp *op, GatherAxis *g, DesignTile *al
     }
 }
 
+/* Whether an index is, or is read from, the place of a largest or smallest element: -1 where there is none. */
+static bool is_place(const IrValue *v, unsigned depth) {
+    const IrOp *def = v->def;
+    if (!def || depth > 8) return false;
+    if (def->opcode == IR_GRAPH_ARG) return true;
+    for (unsigned i = 0; i < def->operand_count; i++)
+        if (is_place(def->operands[i], depth + 1)) return true;
+    return false;
+}
+
+/* An element at -1 is 0, as gathers by index tiles read it; a scalar index would leave the lanes absent. Not where that
+ * fills the lanes behind the end of a chunk that is folded. */
+static bool reads_zero(const IrOp *op, const GatherAxis *g, const DesignTile *all) {
+    bool place = false;
+    for (unsigned i = 0; i < op->operands[0]->type->rank; i++) {
+        const DesignAxis *axis = g[i].from_tile ? NULL : g[i].access.axis;
+        place |= g[i].from_tile && is_place(op->operands[i + 1], 0);
+        if (axis && axis->folded && axis->walk == WALK_TILE) return false;
+    }
+    return place && all->rank == 0;
+}
+
 DesignTile design_gather(Design *d, IrOp *op) {
+    static const double ZERO = 0;
     const IrType *type = op->operands[0]->type;
     const IrAttr *pad = ir_attr(op, "pad");
     const char *tensor = base_name(d, op->operands[0]);
@@ -333,7 +356,7 @@ DesignTile design_gather(Design *d, IrOp *op) {
     }
     DesignTile t = alloc_for(d, rank, axes, type->dtype);
     design_line(d, "load(%s[%s] -> %s%s)", tensor, slices.data, t.text,
-                pad_text(d, pad ? &pad->number : NULL, type->dtype));
+                pad_text(d, pad ? &pad->number : reads_zero(op, g, &all) ? &ZERO : NULL, type->dtype));
     str_release(&slices);
     return t;
 }

@@ -109,6 +109,7 @@ const Lanes *evaluate_concat(Frame *frame, const Node *node) {
 typedef struct {
     uint8_t outside[LANES], unsure[LANES], flags[LANES];
     bool certain, beyond; /* the indices all are; a lane is outside */
+    bool none;            /* an axis has no element: what is read is 0, as a gather's is, since no index could be another (argmax of none is -1) */
 } Reach;
 
 /* Lanes outside read element 0. */
@@ -121,6 +122,7 @@ static void element_indices(Frame *frame, const Node *node, Frame *inner, Reach 
     for (unsigned d = 0; d < from->shape.rank; d++) {
         const Lanes *at = evaluate_node(frame, node->operands[d + 1]);
         uint64_t extent = (uint64_t)from->shape.extents[d];
+        reach->none |= extent == 0;
         for (size_t l = 0; l < frame->count; l++) {
             bool in = (uint64_t)at->i[l] < extent;
             index[d][l] = in ? at->i[l] : 0;
@@ -143,7 +145,7 @@ const Lanes *evaluate_element(Frame *frame, const Node *node) {
     element_indices(frame, node, inner, reach);
     Lanes *out = lanes_create(frame->run, frame->count);
     const Lanes *read = from->shape.elements ? evaluate_node(inner, from) : out;
-    out->certain = reach->certain && read->certain && (node->padded || !reach->beyond);
+    out->certain = reach->certain && read->certain && (node->padded || reach->none || !reach->beyond);
     for (size_t l = 0; l < frame->count && out->certain && node->is_real; l++) out->v[l] = reach->outside[l] ? node->value : read->v[l];
     for (size_t l = 0; l < frame->count && out->certain && !node->is_real; l++) out->i[l] = reach->outside[l] ? node->integer : read->i[l];
     for (size_t l = 0; l < frame->count && !out->certain; l++) {
@@ -154,7 +156,7 @@ const Lanes *evaluate_element(Frame *frame, const Node *node) {
             out->i[l] = outside ? node->integer : read->i[l];
         out->e[l] = unsure ? INFINITY : outside ? 0 : read->e[l];
         unsigned flags = reach->flags[l] | (unsure ? LANE_TIE : 0) | (outside ? 0 : read->tie[l]);
-        if (outside && !unsure && !node->padded) flags |= LANE_OUTSIDE;
+        if (outside && !unsure && !node->padded && !reach->none) flags |= LANE_OUTSIDE;
         out->tie[l] = (uint8_t)flags;
     }
     return out;
