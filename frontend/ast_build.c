@@ -433,7 +433,7 @@ static void set_strides(Sorter *w, Decl *d, const Typed *t) {
     for (size_t i = 0; i < d->stride_count; i++) d->strides[i] = t->attr_args->data[i].value;
 }
 
-static void add_tensor(Sorter *w, const Typed *t) {
+static void add_tensor(Sorter *w, DeclKind kind, const Typed *t) {
     const Expr *head = t->head;
     if (head->kind != EXPR_INDEX || head->u.index.base->kind != EXPR_NAME || t->value) {
         diag_report(w->parser->diags, DIAG_bad_declaration, t->span,
@@ -441,7 +441,7 @@ static void add_tensor(Sorter *w, const Typed *t) {
                     "NAME: dtype");
         return;
     }
-    Decl *d = add_decl(w, DECL_TENSOR, head->u.index.base->u.name.name, head->u.index.base->span);
+    Decl *d = add_decl(w, kind, head->u.index.base->u.name.name, head->u.index.base->span);
     d->dims = head->u.index.items;
     d->dim_count = head->u.index.count;
     d->dtype_name = t->dtype;
@@ -462,12 +462,13 @@ static void add_scalar(Sorter *w, const Typed *t) {
 }
 
 static void add_typed(Sorter *w, const Item *item) {
+    ItemKind kind = item->kind == ITEM_TYPED ? w->section : item->kind;
     for (size_t i = 0; i < item->list->len; i++) {
         Typed *t = item->list->data[i];
-        if (item->kind == ITEM_SCALARS || (item->kind == ITEM_TYPED && w->section == ITEM_SCALARS))
+        if (kind == ITEM_SCALARS)
             add_scalar(w, t);
         else
-            add_tensor(w, t);
+            add_tensor(w, kind == ITEM_VALUES ? DECL_VALUE : DECL_TENSOR, t);
     }
 }
 
@@ -533,6 +534,7 @@ static void sort_item(Sorter *w, const Item *item) {
         break;
     case ITEM_TENSORS:
     case ITEM_SCALARS:
+    case ITEM_VALUES:
     case ITEM_TYPED:
         add_typed(w, item);
         break;

@@ -155,7 +155,7 @@ static void flush(Format *f) {
 
 static bool opens_section_kind(int kind) {
     return kind == TOK_SYMBOLS || kind == TOK_TENSORS || kind == TOK_SCALARS ||
-           kind == TOK_CONSTEXPR;
+           kind == TOK_VALUES || kind == TOK_CONSTEXPR;
 }
 
 static int depth_change(int kind) {
@@ -261,10 +261,12 @@ static void take_case(Format *f) {
     f->line.count = to - f->line.first;
 }
 
+static bool opens_typed(int kind) { return kind == TOK_TENSORS || kind == TOK_SCALARS || kind == TOK_VALUES; }
+
 /* A `;`, or the end of a line: does the declaration go on behind it? */
 static bool goes_on(const Format *f, size_t next) {
     int first = f->text.tokens[f->line.first].kind;
-    return (first == TOK_TENSORS || first == TOK_SCALARS) && is_typed(f, next);
+    return opens_typed(first) && is_typed(f, next);
 }
 
 static void drop(Format *f) { f->at++; }
@@ -365,7 +367,7 @@ static void join_declarations(Format *f) {
     int first = 0;
     for (size_t i = 0; i < f->token_count; i++) {
         FormatToken t = f->text.tokens[i];
-        bool joins = first == TOK_TENSORS || first == TOK_SCALARS;
+        bool joins = opens_typed(first);
         if (t.kind == TOK_NEWLINE && joins && is_typed(f, i + 1)) {
             if (f->text.tokens[to - 1].kind == ';') continue;
             t = (FormatToken){.kind = ';', .text = ";", .begin = t.begin, .end = t.begin + 1};

@@ -94,6 +94,7 @@ typedef enum {
     ITEM_SYMBOLS,
     ITEM_TENSORS,
     ITEM_SCALARS,
+    ITEM_VALUES,
     ITEM_TYPED, /* `X[N]: f32` that continues the section before it */
     ITEM_CONSTEXPR,
     ITEM_PRECISION,

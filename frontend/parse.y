@@ -62,7 +62,7 @@ static void sk_error(const SK_LTYPE *span, Parser *p, const char *text) {
 %token LINE_END "a line end"
 %token OPERATOR "operator" SKETCH "sketch" CASE "case" VIEW "view" EDITION "edition"
 %token IMPLEMENTS "implements" SYMBOLS "symbols" TENSORS "tensors" SCALARS "scalars"
-%token CONSTEXPR "constexpr" PRECISION "precision"
+%token CONSTEXPR "constexpr" PRECISION "precision" VALUES "values"
 %token FOR "for" IN "in" IF "if" ELIF "elif" ELSE "else" AND "and" OR "or" NOT "not"
 %token ARROW "->" DOTDOT ".." POW "**" FLOORDIV "//" SHL "<<" SHR ">>"
 %token EQ "==" NE "!=" LE "<=" GE ">="
@@ -129,6 +129,7 @@ item: NEWLINE { $$ = NULL; }
    ;
 decl: SYMBOLS ':' symbols { $$ = item_section(p, @$, ITEM_SYMBOLS, $3); }
    | TENSORS ':' typed_list { $$ = item_section(p, @$, ITEM_TENSORS, $3); }
+   | VALUES ':' typed_list { $$ = item_section(p, @$, ITEM_VALUES, $3); }
    | SCALARS ':' typed_list { $$ = item_section(p, @$, ITEM_SCALARS, $3); }
    | CONSTEXPR ':' constexprs { $$ = item_section(p, @$, ITEM_CONSTEXPR, $3); }
    | PRECISION ':' NAME { $$ = item_precision(p, @$, $3, @3); }
@@ -138,6 +139,7 @@ decl: SYMBOLS ':' symbols { $$ = item_section(p, @$, ITEM_SYMBOLS, $3); }
    ;
 section: SYMBOLS ':' NEWLINE INDENT symbol_lines DEDENT { $$ = item_section(p, @$, ITEM_SYMBOLS, $5); }
    | TENSORS ':' NEWLINE INDENT typed_lines DEDENT { $$ = item_section(p, @$, ITEM_TENSORS, $5); }
+   | VALUES ':' NEWLINE INDENT typed_lines DEDENT { $$ = item_section(p, @$, ITEM_VALUES, $5); }
    | SCALARS ':' NEWLINE INDENT typed_lines DEDENT { $$ = item_section(p, @$, ITEM_SCALARS, $5); }
    | CONSTEXPR ':' NEWLINE INDENT constexpr_lines DEDENT { $$ = item_section(p, @$, ITEM_CONSTEXPR, $5); }
    ;

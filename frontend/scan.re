@@ -18,6 +18,7 @@
     exp   = [eE][+-]?digit+;
     float = digit+ "." digit* exp? | "." digit+ exp? | digit+ exp;
     after = blank+ [A-Za-z_];
+    typed_ahead = blank* ":" blank* ([A-Za-z_] [A-Za-z0-9_]* blank* "[" | [\r\n#]); /* a tensor, or a block of them: `values` is a usual name */
 */
 
 static const char *token_text(Scanner *s, size_t skip, size_t drop) {
@@ -113,6 +114,7 @@ again:
     "scalars" / blank* ":" { TAKE; return word(s, value, TOK_SCALARS); }
     "constexpr" / blank* ":" { TAKE; return word(s, value, TOK_CONSTEXPR); }
     "precision" / blank* ":" { TAKE; return word(s, value, TOK_PRECISION); }
+    "values" / typed_ahead { TAKE; return word(s, value, TOK_VALUES); }
     "for" { TAKE; return TOK_FOR; }
     "in" { TAKE; return TOK_IN; }
     "if" { TAKE; return TOK_IF; }

@@ -173,6 +173,7 @@ static bool begins_statement(int token) {
     case TOK_SYMBOLS:
     case TOK_TENSORS:
     case TOK_SCALARS:
+    case TOK_VALUES:
     case TOK_CONSTEXPR:
     case '@':
     case '}':
@@ -251,7 +252,7 @@ static void start_line(Scanner *s, Span span) {
 
 static bool opens_section(int token) {
     return token == TOK_SYMBOLS || token == TOK_TENSORS || token == TOK_SCALARS ||
-           token == TOK_CONSTEXPR;
+           token == TOK_VALUES || token == TOK_CONSTEXPR;
 }
 
 static void end_of_file(Scanner *s, Span span) {

@@ -150,14 +150,16 @@ void sema_undeclared(Sema *s, const char *name, Span span, NameUse use) {
         const Decl *d = ((NameEntry *)s->in_scope.data[i])->decl;
         if (can_stand(s, d, use)) names[count++] = d->name;
     }
-    const char *close = gone || operators_own(s, name) ? NULL : closest_name(name, names, count);
-    Diag *d = diag_report(s->diags, DIAG_undeclared_name, span, name);
+    const char *close = gone || operators_own(s, name) || sema_declared_value(s, name) ? NULL : closest_name(name, names, count);
+    const Decl *later = sema_declared_value(s, name);
+    Diag *d = diag_report(s->diags, later ? DIAG_value_before_equation : DIAG_undeclared_name, span, name);
+    if (later) diag_note(s->diags, d, later->span, "`%s` is declared here", name);
     if (gone)
         diag_note(s->diags, d, gone->span, "`%s` is declared here, but its block has ended", name);
     if (close) {
         diag_note(s->diags, d, SPAN_NONE, "did you mean `%s`?", close);
         diag_fix(s->diags, d, span, close, "use the declared name");
-    } else if (!gone) {
+    } else if (!gone && !later) {
         offer_declaration(s, d, name);
     }
     Decl *known = sema_new_decl(s, DECL_LOCAL, name, span); /* one report a name */
@@ -217,6 +219,7 @@ static void check_operator(Sema *s, Block *op) {
     enter_block(s, op);
     sema_decls(s, op);
     sema_equations(s, op);
+    if (!s->had_syntax_errors) sema_check_values(s, op);
     op->values = (Decl **)s->values.data;
     op->value_count = s->values.len;
     find_directions(op);

@@ -224,11 +224,22 @@ void sema_settle(Expr *operand, Dtype join) {
     if (operand->decl) operand->decl->type.dtype = t;
 }
 
-/* Whether an operand has lanes, or hangs on an index: what is made of numbers and sizes alone is computed once, in f64. */
+/* Whether a value hangs on one that says its own type: a declared scalar, also by way of names and comparisons. */
+static bool hangs_on_scalar(const Expr *e) {
+    const Decl *d = e->kind == EXPR_NAME ? e->decl : NULL;
+    if (d && d->kind == DECL_SCALAR) return true;
+    const Expr *value = !d ? NULL : d->value ? d->value : d->site ? d->site->value : NULL;
+    if (value && value->type.kind == TYPE_SCALAR) return hangs_on_scalar(value);
+    for (size_t i = 0; !d && i < e->bound_count; i++)
+        if (e->bound[i] && hangs_on_scalar(e->bound[i])) return true;
+    return false;
+}
+
+/* Whether an operand has lanes, hangs on an index, or chooses by a scalar: what is made of numbers and sizes alone is computed once, in f64. */
 static bool repeats(const Expr *e) {
     for (size_t i = 0, n = operand_count(e); i < n; i++)
         if (type_is_shaped(&e->bound[i]->type) || e->bound[i]->type.moves) return true;
-    return false;
+    return e->builtin == BUILTIN_WHERE && hangs_on_scalar(e->bound[0]);
 }
 
 /* The join of the operands from `first` on: its type, and whether it is made of numbers alone. */
@@ -353,11 +364,27 @@ static void warn_square(Sema *s, Expr *e) {
     }
 }
 
+/* max(X, 1) beside sum(X, 1): the second may be meant as an axis. Not 0, which a ReLU has, and not of integers, whose counts are kept above 0. */
+static void warn_axis(Sema *s, const Expr *e) {
+    bool extreme = e->builtin == BUILTIN_MAX || e->builtin == BUILTIN_MIN;
+    if (!extreme || e->kind != EXPR_CALL || s->defining) return;
+    const Expr *x = e->bound[0], *second = e->bound[1];
+    const Expr *number = second->kind == EXPR_UNARY && second->u.oper.op == OPER_NEG ? second->u.oper.a : second;
+    if (number->kind != EXPR_CONST || second->value.kind != CONST_INT || !second->value.i) return;
+    int64_t axis = second->value.i, rank = x->type.rank;
+    if (!type_is_shaped(&x->type) || !dtype_is_float(x->type.dtype) || axis >= rank || axis < -rank) return;
+    const char *name = builtin_info(e->builtin)->name, *text = sema_source_text(s, second->span);
+    Diag *d = diag_report(s->diags, DIAG_extreme_of_axis, second->span, name, text);
+    diag_fix(s->diags, d, second->span, arena_printf(s->arena, "axis=%s", text), "fold the axis");
+    diag_note(s->diags, d, SPAN_NONE, "if the number is meant: `%s.0`", text);
+}
+
 static void elementwise(Sema *s, Expr *e, const BuiltinInfo *row) {
     bool scalar = all_scalar(e), weak = all_weak(e), again = repeats(e);
     Type joined = join_operands(e);
     Dtype join = joined.dtype;
     if (!scalar) warn_square(s, e);
+    if (!scalar) warn_axis(s, e);
     if (!check_classes(s, e, row) || (!scalar && !broadcast_operands(s, e))) {
         sema_set_error(e);
         return;
@@ -535,6 +562,28 @@ static void take_factor_type(Sema *s, Expr *factor, const Type *other) {
     }
 }
 
+/* Integers beside a factor made of numbers: both join, as in X * 0.5. */
+static Expr *as_floats(Sema *s, Expr *factor, const Type *other) {
+    if (!type_is_number(other) || dtype_is_float(factor->type.dtype)) return factor;
+    Expr *name = ARENA_NEW(s->arena, Expr), *call = ARENA_NEW(s->arena, Expr);
+    *name = (Expr){.kind = EXPR_NAME, .span = factor->span, .u.name.name = dtype_name(other->dtype)};
+    *call = (Expr){.kind = EXPR_CALL, .span = factor->span, .u.call = {.callee = "cast", .callee_span = factor->span}};
+    Arg *args = ARENA_ARRAY(s->arena, Arg, 2);
+    args[0] = (Arg){.value = factor, .name_span = factor->span};
+    args[1] = (Arg){.name = "dtype", .value = name, .name_span = factor->span};
+    call->u.call.args = (Args){.data = args, .count = 2};
+    sema_expr(s, call);
+    return call;
+}
+
+void sema_factor_types(Sema *s, Expr *e) {
+    for (int i = 0; i < 2; i++) {
+        const Type *other = &e->bound[1 - i]->type;
+        e->bound[i] = as_floats(s, e->bound[i], other);
+        take_factor_type(s, e->bound[i], other);
+    }
+}
+
 static bool check_product_types(Sema *s, Expr *e, const BuiltinInfo *row) {
     Expr *a = e->bound[0], *b = e->bound[1];
     for (int i = 0; i < 2; i++) {
@@ -549,8 +598,8 @@ static bool check_product_types(Sema *s, Expr *e, const BuiltinInfo *row) {
     }
     sema_settle(a, b->type.dtype);
     sema_settle(b, a->type.dtype);
-    take_factor_type(s, a, &b->type);
-    take_factor_type(s, b, &a->type);
+    sema_factor_types(s, e);
+    a = e->bound[0], b = e->bound[1];
     if (a->type.dtype == b->type.dtype) return true;
     Diag *d = diag_report(s->diags, DIAG_product_types, e->span, row->name,
                           dtype_name(a->type.dtype), dtype_name(b->type.dtype));

@@ -22,12 +22,14 @@ static bool check_place(Sema *s, const Expr *e) {
     return false;
 }
 
-static bool check_operands(Sema *s, const Expr *e) {
+static bool check_operands(Sema *s, Expr *e) {
     const Expr *x = e->bound[0], *weight = e->bound[1], *bias = e->bound[2];
     if (!check_rank(s, x, 4, "[N, C, H, W]") ||
         !check_rank(s, weight, 4, "[O, C / groups, R, S]") ||
         (bias && !check_rank(s, bias, 1, "[O]")))
         return false;
+    sema_factor_types(s, e);
+    x = e->bound[0], weight = e->bound[1];
     if (x->type.dtype == weight->type.dtype && x->type.dtype != DTYPE_BOOL) return true;
     if (x->type.dtype == DTYPE_BOOL && weight->type.dtype == DTYPE_BOOL) {
         sema_error(s, DIAG_bad_operand, x->span, "`conv2d` needs numbers, not %s",

@@ -360,6 +360,41 @@ static void declare_tensor(Sema *s, Decl *d) {
     sema_declare(s, d);
 }
 
+/* An intermediate whose shape and type are said; its name stands for it from its equation on. */
+static void declare_value(Sema *s, Decl *d) {
+    if (s->block->kind == BLOCK_SKETCH) {
+        sema_error(s, DIAG_bad_declaration, d->span, "values: are those of an operator's equations; what a sketch computes is in tiles, `%s = alloc([...])`",
+                   d->name);
+        return;
+    }
+    if (d->dim_count > AST_MAX_RANK) {
+        diag_report(s->diags, DIAG_rank_limit, d->span, d->name, AST_MAX_RANK);
+        d->dim_count = AST_MAX_RANK;
+    }
+    if (d->strides) read_strides(s, d); /* reports */
+    d->type = (Type){.kind = TYPE_TENSOR, .rank = (uint8_t)d->dim_count, .shape = extents(s, d)};
+    d->type.dtype = sema_dtype(s, d->dtype_name, d->dtype_span);
+}
+
+Decl *sema_declared_value(const Sema *s, const char *name) {
+    for (size_t i = 0; i < s->block->decl_count; i++) {
+        Decl *d = s->block->decls[i];
+        if (d->kind == DECL_VALUE && d->type.kind && strcmp(d->name, name) == 0) return d;
+    }
+    return NULL;
+}
+
+/* Each that is declared is made, once, and is no other name's. */
+void sema_check_values(Sema *s, const Block *op) {
+    for (size_t i = 0; i < op->decl_count; i++) {
+        const Decl *d = op->decls[i], *known = d->kind == DECL_VALUE ? sema_find(s, d->name) : d;
+        if (known == d || d->kind != DECL_VALUE) continue;
+        if (known && known->type.kind == TYPE_ERROR) continue; /* reported */
+        Diag *diag = diag_report(s->diags, known ? DIAG_redeclared : DIAG_value_not_made, d->span, d->name);
+        if (known) diag_note(s->diags, diag, known->span, "`%s` is declared here", d->name);
+    }
+}
+
 /* What a view sees: memory, at most VIEWS_MAX views away. False after a report. */
 static bool is_seen(Sema *s, const Decl *d, const Decl *base) {
     unsigned depth = 1;
@@ -438,6 +473,7 @@ static void declare_views(Sema *s, Block *b) {
     for (size_t i = 0; i < b->decl_count; i++) {
         Decl *d = b->decls[i];
         if (d->kind == DECL_TENSOR) declare_tensor(s, d);
+        if (d->kind == DECL_VALUE) declare_value(s, d);
         if (d->kind != DECL_VIEW) continue;
         const char *name = name_seen(d);
         d->waits = name && !sema_find(s, name) && map_get(later, name);

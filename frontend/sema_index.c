@@ -334,10 +334,10 @@ static const Aff *left_extent(Sema *s, const Expr *target, size_t i, const Expr 
 }
 
 /* A name that nothing declares keeps what its equation makes: a value, or what no more is said of after an error. */
-static Decl *new_value(Sema *s, const Expr *base, const Expr *value, const Aff **shape, size_t rank, bool good) {
-    Decl *d = sema_new_decl(s, DECL_VALUE, base->u.name.name, base->span);
-    d->type = (Type){.kind = good ? TYPE_TENSOR : TYPE_ERROR, .rank = (uint8_t)rank, .shape = shape, .dtype = value->type.dtype};
-    d->type.number = type_is_number(&value->type);
+static Decl *new_value(Sema *s, Decl *declared, const Expr *base, const Expr *value, const Aff *const *shape, size_t rank, bool good) {
+    Decl *d = declared ? declared : sema_new_decl(s, DECL_VALUE, base->u.name.name, base->span);
+    d->type = (Type){.kind = good ? TYPE_TENSOR : TYPE_ERROR, .rank = (uint8_t)rank, .shape = shape, .dtype = declared ? declared->type.dtype : value->type.dtype};
+    d->type.number = !declared && type_is_number(&value->type);
     if (d->type.number) d->type.dtype = DTYPE_F32;
     d->value = (Expr *)value;
     const Decl *known = sema_find(s, d->name);
@@ -368,7 +368,7 @@ static bool check_left(Sema *s, const Expr *target, const Decl *d) {
     bool named = target->u.index.base->kind == EXPR_NAME;
     if (target->u.index.count > AST_MAX_RANK)
         diag_report(s->diags, DIAG_rank_limit, target->span, "this tensor", AST_MAX_RANK);
-    else if (!named || (d && (d->kind != DECL_TENSOR || d->type.rank != target->u.index.count)))
+    else if (!named || (d && ((d->kind != DECL_TENSOR && !d->dtype_name) || d->type.rank != target->u.index.count)))
         sema_error(s, DIAG_bad_target, target->span, "index notation defines a tensor, or a new name, with one index for each axis");
     else
         return true;
@@ -379,24 +379,28 @@ void sema_index_equation(Sema *s, Stmt *stmt) {
     Expr *target = stmt->u.assign.targets[0], *value = stmt->u.assign.values[0];
     Expr *base = target->u.index.base;
     Decl *d = base->kind == EXPR_NAME ? sema_find(s, base->u.name.name) : NULL;
-    if (!check_left(s, target, d)) return;
+    Decl *declared = !d && base->kind == EXPR_NAME ? sema_declared_value(s, base->u.name.name) : NULL;
+    if (!check_left(s, target, d ? d : declared)) {
+        if (declared) new_value(s, declared, base, value, declared->type.shape, declared->type.rank, false);
+        return;
+    }
     AffFacts *outer = s->facts;
     const Aff **shape = ARENA_ARRAY(s->arena, const Aff *, AST_MAX_RANK);
     s->facts = aff_facts_fork(outer);
     s->in_index_notation = true;
     sema_open_scope(s);
-    bool good = (d || !reads_itself(s, target, value)) && open_indices(s, stmt, d, shape);
+    bool good = (d || !reads_itself(s, target, value)) && open_indices(s, stmt, d ? d : declared, shape);
     const Type *t = good || d ? sema_expr(s, value) : &value->type;
     if (type_is_shaped(t)) {
         sema_error(s, DIAG_bad_operand, value->span, "inside index notation stand elements such as X[i, k], not %s", sema_type_text(s, t));
         good = false;
     }
     good &= t->kind == TYPE_SCALAR;
-    if (good && d) sema_widen(s, value, d->type.dtype);
+    if (good && (d || declared)) sema_widen(s, value, (d ? d : declared)->type.dtype);
     sema_close_scope(s);
     s->in_index_notation = false;
     s->facts = outer;
-    if (!d) d = new_value(s, base, value, shape, target->u.index.count, good);
+    if (!d) d = new_value(s, declared, base, value, shape, target->u.index.count, good);
     stmt->targets = ARENA_ARRAY(s->arena, Decl *, 1);
     stmt->targets[0] = d;
     stmt->target_count = 1;

@@ -127,6 +127,11 @@ void sema_call(Sema *s, Expr *e);
 void sema_call_bound(Sema *s, Expr *e, const CallInfo *info);
 /* The join of the operands of e, which must have been typed. */
 Dtype sema_join_operands(Expr *e);
+/* What `values:` says of a name; null: nothing. Its name is in scope from its equation on. */
+Decl *sema_declared_value(const Sema *s, const char *name);
+void sema_check_values(Sema *s, const Block *op);
+/* Operands 0 and 1 of a product: one made of numbers takes the type of the other, as far as it is a float. */
+void sema_factor_types(Sema *s, Expr *e);
 /* A tile whose type no write has decided yet takes that of what it meets. */
 void sema_settle(Expr *operand, Dtype join);
 /* Numbers that were taken for f32 meet f64: they are computed in it. */

@@ -476,7 +476,9 @@ static void assign_results(Sema *s, Stmt *stmt, DeclKind kind) {
         Decl *d = target->kind == EXPR_NAME ? sema_find(s, target->u.name.name) : NULL;
         bool output = kind == DECL_VALUE && may_define(d);
         Type t = result_type(call, i);
-        if (target->kind != EXPR_NAME || (output && !sema_same_shape(s, &t, &d->type))) {
+        Decl *declared = kind == DECL_VALUE && !d && target->kind == EXPR_NAME ? sema_declared_value(s, target->u.name.name) : NULL;
+        const Decl *typed = output ? d : declared;
+        if (target->kind != EXPR_NAME || (typed && !sema_same_shape(s, &t, &typed->type))) {
             sema_error(s, DIAG_bad_target, target->span, "a result of `topk` needs a name for %s",
                        sema_type_text(s, &t));
             return;
@@ -488,8 +490,8 @@ static void assign_results(Sema *s, Stmt *stmt, DeclKind kind) {
         if (output) {
             note_defined(d);
         } else {
-            d = sema_new_decl(s, kind, target->u.name.name, target->span);
-            d->type = t;
+            d = declared ? declared : sema_new_decl(s, kind, target->u.name.name, target->span);
+            if (!declared) d->type = t;
             if (kind == DECL_TILE) d->type.kind = TYPE_TILE;
             d->site = stmt;
             d->value = kind == DECL_VALUE ? call : NULL;
@@ -683,7 +685,8 @@ void sema_body(Sema *s, Body *body) {
 /* ---- Operators ---- */
 
 static void define_tensor(Sema *s, Stmt *stmt, Decl *d, Expr *value) {
-    if (d->kind == DECL_TENSOR && type_is_shaped(&value->type)) {
+    bool declared = d->kind == DECL_TENSOR || d->dtype_name;
+    if (declared && type_is_shaped(&value->type)) {
         if (!sema_repeats_to(s, &value->type, &d->type)) {
             Diag *diag =
                 diag_report(s->diags, DIAG_target_shape, value->span,
@@ -693,7 +696,7 @@ static void define_tensor(Sema *s, Stmt *stmt, Decl *d, Expr *value) {
         }
     }
     note_defined(d);
-    if (d->kind == DECL_TENSOR) sema_widen(s, value, d->type.dtype);
+    if (declared) sema_widen(s, value, d->type.dtype);
     set_target(s, stmt, d, false);
     stmt->value = value;
     stmt->action = ACTION_EQUATION;
@@ -758,6 +761,7 @@ static void check_equation(Sema *s, const Block *op, size_t at) {
         return;
     }
     Decl *known = sema_find(s, target->u.name.name);
+    Decl *declared = known ? NULL : sema_declared_value(s, target->u.name.name);
     bool is_tensor = known && known->kind == DECL_TENSOR;
     check_unseen(s, target, known);
     if (t->kind == TYPE_ERROR) {
@@ -769,12 +773,12 @@ static void check_equation(Sema *s, const Block *op, size_t at) {
         define_tensor(s, stmt, known, value);
     else if (known && known->kind != DECL_PREDEFINED)
         report_reassigned(s, target, known);
-    else if (t->kind == TYPE_SCALAR) {
+    else if (t->kind == TYPE_SCALAR && !declared) {
         set_target(s, stmt, make_local(s, target, value), true);
         stmt->action = ACTION_SCALAR;
     } else {
-        Decl *d = sema_new_decl(s, DECL_VALUE, target->u.name.name, target->span);
-        d->type = *t;
+        Decl *d = declared ? declared : sema_new_decl(s, DECL_VALUE, target->u.name.name, target->span);
+        if (!declared) d->type = *t;
         d->value = value;
         sema_declare(s, d);
         VEC_PUSH(s->arena, &s->values, d);

@@ -4,6 +4,7 @@ import json
 import os
 import pathlib
 import random
+import re
 import signal
 import subprocess
 import sys
@@ -256,6 +257,43 @@ def test_rename():
         c.request("textDocument/rename", {"textDocument": {"uri": URI}, "position": {"line": line, "character": character},
                                           "newName": bad}, error=True)
     assert c.at("prepareRename", URI, 0, 0) is None
+    assert c.end() == 0
+
+
+EQUATIONS = """operator decay {
+    symbols: B, T;
+    tensors: X[B, T]: f32, Y[B, T]: f32, Z[B]: f32;
+    values: S[B, T]: f32;
+    S[b, t] = X[b, t] * 2
+    H = linear_scan(0.5, S, axis=1)
+    G[b, t in 0:T - 1] = H[b, t + 1] - S[b, t]
+    Y = H
+    Z = sum(G[:, 0:T - 1], axis=1)
+}
+"""
+
+
+def test_intermediates():
+    """Declared and inferred ones, slices of them, indices on them."""
+    c = opened(EQUATIONS.replace("B, T;", "B, T, T >= 1;", 1))
+    text = EQUATIONS.replace("B, T;", "B, T, T >= 1;", 1)
+
+    def at(method, needle, skip=0, **more):
+        return c.at(method, URI, *position(text, needle, skip), **more)
+
+    assert [d for d in c.published(URI, 1) if d["severity"] == 1] == []
+    assert "f32[B, T]" in at("hover", "S[b, t]\n")["contents"]["value"] and "linear_scan(" in at("hover", "linear_scan")["contents"]["value"]
+    assert "f32[B, T - 1]" in at("hover", "G[:")["contents"]["value"], at("hover", "G[:")
+    assert at("definition", "S[b, t]\n")["range"]["start"]["line"] == 3 and at("definition", "G[:")["range"]["start"]["line"] == 6
+    names = {i["label"] for i in at("completion", "Z = sum(G", 9)["items"]}
+    assert {"S", "H", "G", "linear_scan", "values"} <= names, names
+    for old, new, needle in (("S", "Scaled", "S, axis=1"), ("G", "Steps", "G[:")):
+        text = apply(text, at("rename", needle, newName=new)["changes"][URI])
+        c.change(URI, len(text), {"text": text})
+        assert [d for d in c.published(URI, len(text)) if d["severity"] == 1] == [] and not re.search(rf"\b{old}\b", text), text
+    legend = c.capabilities["semanticTokensProvider"]["legend"]["tokenTypes"]
+    tokens = decoded(c.request("textDocument/semanticTokens/full", {"textDocument": {"uri": URI}})["data"], legend)
+    assert (3, 4, 6, "keyword") in [t[:4] for t in tokens], tokens
     assert c.end() == 0
 
 
