@@ -51,6 +51,8 @@ KINDS = {
                             "P[i, j] = P[i, j] + P[N - 1 - i, j] + 0.2 * sum(k in 0:N, P[i, k] * R[k, j])\n"
                             "A[i, j] = B[M - 1 - i, j] + C[i, j] + 0.2 * sum(k in 0:N, pad(C, 0)[i + 2, k] * pad(P, 0)[k, j + 1])\n"
                             "P = abs(P)\nC = A"),
+    "scanned": ("H[M, N], A[M, N], Y[M, N]", "S = linear_scan(tanh(A), H, axis=1)\nH = linear_scan(0.5, S, axis=1, reverse=true)\nY = S"),
+    "notes": ("H[M, N], U[M]", "S[i, j] = H[i, j] * where(H[i, j] > 0, 1.0, 0.1)\nH[i, j] = S[i, N - 1 - j]\nU[i] = sum(j in 0:N, pad(S, 1)[i, j - 1])"),
     "number": ("S[], X[N]", "X = X * S\nS = S + sum(X)"),
     "each_of_two": ("A[N], B[M]", "T = sum(A)\nA = A + sum(B)\nB = B + T"),
 }
@@ -86,11 +88,12 @@ class Operator:
         self.tensors = dict(self.shape)
         self.unread: set[str] = set()  # holds what an equation gives, and nobody reads
         self.indexed = False
+        self.values: list[str] = []  # what `values:` says of intermediates
         self.lines: list[str] = []
         for number in range(self.rng.randint(2, 5)):
             self.equation(number)
         for k in range(len(self.lines) - 1, -1, -1):  # an intermediate that nothing reads makes its tensors unused
-            name = self.lines[k].split(" ")[0]
+            name = re.split(r"\W", self.lines[k])[0]
             if name[0] == "T" and not any(re.search(rf"\b{name}\b", line) for line in self.lines[k + 1:]):
                 del self.lines[k]
         if not self.lines:
@@ -132,10 +135,18 @@ class Operator:
     def moved(self, shape: str, depth: int) -> str:
         if shape == "NN" and self.rng.random() < 0.6:
             return f"transpose({self.shaped(shape, depth)})"
+        if shape and self.rng.random() < 0.3:
+            factor = self.rng.choice(["0.5", "-0.7", f"tanh({self.shaped(shape, depth)})", self.choice()])
+            reverse = self.rng.choice(["", ", reverse=true"])
+            return f"linear_scan({factor}, {self.shaped(shape, depth)}, axis={len(shape) - 1}{reverse})"
         if shape:
             call = self.rng.choice(["flip", "flip", "cumsum"])
             return f"({'0.1 * ' * (call == 'cumsum')}{call}({self.shaped(shape, depth)}, axis={len(shape) - 1}))"
         return self.read(shape)
+
+    def choice(self) -> str:
+        """A number that a scalar chooses."""
+        return self.rng.choice(["where(s > 0.2, 0.3, 0.7)", "where(n > 2, 0.6, -0.2)", "where(n > 2 and s < 0.1, 0.1, 0.4)"])
 
     def shaped(self, shape: str, depth: int) -> str:
         """An expression whose shape is `shape`, with a tensor of that shape in it."""
@@ -151,7 +162,9 @@ class Operator:
         if draw < 0.55:
             left, right = self.shaped(shape, depth - 1), self.shaped(rng.choice([shape, shape, shape[-1:], ""]), depth - 1)
             return rng.choice(["({} + {})", "({} - 0.5 * {})", "(0.3 * {} * {})", "max({}, {})"]).format(left, right)
-        if draw < 0.62:
+        if draw < 0.6 and shape:
+            return f"({self.shaped(shape, depth - 1)} * {rng.choice([f'where({self.shaped(shape, depth - 1)} > 0.1, 1.0, 0.3)', self.choice()])})"
+        if draw < 0.67:
             return f"{rng.choice(['tanh', 'abs', 'relu'])}({self.shaped(shape, depth - 1)})"
         return rng.choice([self.fold, self.product, self.moved])(shape, depth - 1)
 
@@ -186,7 +199,26 @@ class Operator:
             terms.append(f"0.2 * sum(k in 0:N, {self.element(shape, 'ik')} * {self.element('NN', 'kj')})")
         if rng.random() < 0.3 and shape == "M" and self.named("MN"):
             terms.append(f"0.2 * sum(k in 0:N, {self.element('MN', 'ik')})")
+        if rng.random() < 0.3:
+            other = f"where({self.element(shape, indices)} > 0.1, 1.0, 0.1)" if self.named(shape) else "1.0"
+            terms[0] = f"{rng.choice([other, self.choice()])} * {terms[0]}"
         return " + ".join(terms)
+
+    def intermediate(self, number: int) -> None:
+        """A new name in index notation, whose type inference finds or `values:` says."""
+        shape = self.rng.choice([s for s in self.tensors.values() if s] or [""])
+        if not shape or not self.named(shape):
+            return
+        name, indices = f"T{number}", "ij"[:len(shape)]
+        value, extents = self.notation(shape), ", ".join(shape)
+        says = self.rng.random()
+        if says < 0.4:
+            self.values.append(f"{name}[{extents}]: {self.rng.choice(['f32', 'f32', 'f64'])}")
+            left = ", ".join(indices)
+        else:
+            left = ", ".join(f"{i} in 0:{n}" for i, n in zip(indices, shape))
+        self.lines.append(f"{name}[{left}] = {value}")
+        self.shape[name] = shape
 
     # ---- Equations ----
 
@@ -196,6 +228,9 @@ class Operator:
 
     def equation(self, number: int) -> None:
         rng = self.rng
+        if rng.random() < 0.2:
+            self.intermediate(number)
+            return
         if rng.random() < 0.2:
             shape = rng.choice(list(self.tensors.values()))
             value = self.expression(shape, 2)
@@ -229,6 +264,7 @@ class Operator:
 
     def text(self, name: str) -> str:
         body = "\n".join(self.lines)
+        self.indexed = "I[" in body
         used = [n for n in self.tensors if re.search(rf"\b{n}\b", body)]
         tensors = [f"{n}[{', '.join(self.tensors[n])}]: f32" for n in used] + ["I[N]: i32"] * self.indexed
         shapes = "".join(self.tensors[n] for n in used) + "N" * self.indexed
@@ -238,8 +274,12 @@ class Operator:
             k, ", ".join(f"{s}={v}" for s, v in zip("MN", size) if s in symbols) or "", data)
             for k, size in enumerate(self.rng.sample(SIZES, 2)))
         head = f"    symbols: {', '.join(symbols)};\n" if symbols else ""
+        values = [v for v in self.values if re.search(rf"^{v.split('[')[0]}\[", body, re.M)]
+        declared = f"    values: {', '.join(values)};\n" if values else ""
+        if re.search(r"\b[sn] [<>]", body):
+            declared += "    scalars: s: f32 = 0.5, n: i32 = 3;\n"
         lines = "".join(f"    {line}\n" for line in self.lines)
-        return f"operator {name} {{\n{head}    tensors: {', '.join(tensors)};\n{lines}{cases}}}\n"
+        return f"operator {name} {{\n{head}    tensors: {', '.join(tensors)};\n{declared}{lines}{cases}}}\n"
 
 
 def judge(sketchc: str, file: pathlib.Path, options: list[str]) -> str:
