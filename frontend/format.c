@@ -154,8 +154,7 @@ static void flush(Format *f) {
 /* ---- Lines ---- */
 
 static bool opens_section_kind(int kind) {
-    return kind == TOK_SYMBOLS || kind == TOK_TENSORS || kind == TOK_SCALARS ||
-           kind == TOK_VALUES || kind == TOK_CONSTEXPR;
+    return kind == TOK_SYMBOLS || kind == TOK_TENSORS || kind == TOK_SCALARS || kind == TOK_VALUES || kind == TOK_CONSTEXPR;
 }
 
 static int depth_change(int kind) {
@@ -261,7 +260,9 @@ static void take_case(Format *f) {
     f->line.count = to - f->line.first;
 }
 
-static bool opens_typed(int kind) { return kind == TOK_TENSORS || kind == TOK_SCALARS || kind == TOK_VALUES; }
+static bool opens_typed(int kind) {
+    return kind == TOK_TENSORS || kind == TOK_SCALARS || kind == TOK_VALUES;
+}
 
 /* A `;`, or the end of a line: does the declaration go on behind it? */
 static bool goes_on(const Format *f, size_t next) {

@@ -251,8 +251,7 @@ static void start_line(Scanner *s, Span span) {
 }
 
 static bool opens_section(int token) {
-    return token == TOK_SYMBOLS || token == TOK_TENSORS || token == TOK_SCALARS ||
-           token == TOK_VALUES || token == TOK_CONSTEXPR;
+    return token == TOK_SYMBOLS || token == TOK_TENSORS || token == TOK_SCALARS || token == TOK_VALUES || token == TOK_CONSTEXPR;
 }
 
 static void end_of_file(Scanner *s, Span span) {

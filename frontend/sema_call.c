@@ -235,7 +235,8 @@ static bool hangs_on_scalar(const Expr *e) {
     return false;
 }
 
-/* Whether an operand has lanes, hangs on an index, or chooses by a scalar: what is made of numbers and sizes alone is computed once, in f64. */
+/* Whether an operand has lanes, hangs on an index, or chooses by a scalar: what is made of numbers and sizes alone is computed once, in
+ * f64. */
 static bool repeats(const Expr *e) {
     for (size_t i = 0, n = operand_count(e); i < n; i++)
         if (type_is_shaped(&e->bound[i]->type) || e->bound[i]->type.moves) return true;
@@ -364,7 +365,8 @@ static void warn_square(Sema *s, Expr *e) {
     }
 }
 
-/* max(X, 1) beside sum(X, 1): the second may be meant as an axis. Not 0, which a ReLU has, and not of integers, whose counts are kept above 0. */
+/* max(X, 1) beside sum(X, 1): the second may be meant as an axis. Not 0, which a ReLU has, and not of integers, whose counts are kept above
+ * 0. */
 static void warn_axis(Sema *s, const Expr *e) {
     bool extreme = e->builtin == BUILTIN_MAX || e->builtin == BUILTIN_MIN;
     if (!extreme || e->kind != EXPR_CALL || s->defining) return;

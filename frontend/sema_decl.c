@@ -363,8 +363,8 @@ static void declare_tensor(Sema *s, Decl *d) {
 /* An intermediate whose shape and type are said; its name stands for it from its equation on. */
 static void declare_value(Sema *s, Decl *d) {
     if (s->block->kind == BLOCK_SKETCH) {
-        sema_error(s, DIAG_bad_declaration, d->span, "values: are those of an operator's equations; what a sketch computes is in tiles, `%s = alloc([...])`",
-                   d->name);
+        sema_error(s, DIAG_bad_declaration, d->span,
+                   "values: are those of an operator's equations; what a sketch computes is in tiles, `%s = alloc([...])`", d->name);
         return;
     }
     if (d->dim_count > AST_MAX_RANK) {

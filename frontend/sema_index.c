@@ -336,7 +336,10 @@ static const Aff *left_extent(Sema *s, const Expr *target, size_t i, const Expr 
 /* A name that nothing declares keeps what its equation makes: a value, or what no more is said of after an error. */
 static Decl *new_value(Sema *s, Decl *declared, const Expr *base, const Expr *value, const Aff *const *shape, size_t rank, bool good) {
     Decl *d = declared ? declared : sema_new_decl(s, DECL_VALUE, base->u.name.name, base->span);
-    d->type = (Type){.kind = good ? TYPE_TENSOR : TYPE_ERROR, .rank = (uint8_t)rank, .shape = shape, .dtype = declared ? declared->type.dtype : value->type.dtype};
+    d->type = (Type){.kind = good ? TYPE_TENSOR : TYPE_ERROR,
+                     .rank = (uint8_t)rank,
+                     .shape = shape,
+                     .dtype = declared ? declared->type.dtype : value->type.dtype};
     d->type.number = !declared && type_is_number(&value->type);
     if (d->type.number) d->type.dtype = DTYPE_F32;
     d->value = (Expr *)value;

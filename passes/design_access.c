@@ -356,7 +356,11 @@ DesignTile design_gather(Design *d, IrOp *op) {
     }
     DesignTile t = alloc_for(d, rank, axes, type->dtype);
     design_line(d, "load(%s[%s] -> %s%s)", tensor, slices.data, t.text,
-                pad_text(d, pad ? &pad->number : reads_zero(op, g, &all) ? &ZERO : NULL, type->dtype));
+                pad_text(d,
+                         pad                       ? &pad->number
+                         : reads_zero(op, g, &all) ? &ZERO
+                                                   : NULL,
+                         type->dtype));
     str_release(&slices);
     return t;
 }

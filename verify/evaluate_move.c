@@ -109,7 +109,7 @@ const Lanes *evaluate_concat(Frame *frame, const Node *node) {
 typedef struct {
     uint8_t outside[LANES], unsure[LANES], flags[LANES];
     bool certain, beyond; /* the indices all are; a lane is outside */
-    bool none;            /* an axis has no element: what is read is 0, as a gather's is, since no index could be another (argmax of none is -1) */
+    bool none; /* an axis has no element: what is read is 0, as a gather's is, since no index could be another (argmax of none is -1) */
 } Reach;
 
 /* Lanes outside read element 0. */
