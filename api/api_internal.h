@@ -29,6 +29,7 @@ struct sketchc_unit {
     File *file;
     const char *designed; /* stands for the text where it has no sketch; null: not made */
     size_t designed_size;
+    int64_t most_ops; /* PassContext has it; 0: no limit of its own */
     DesignReason *reasons; /* why there is none; of the last call */
     Str dump, times;
     PassReport report; /* of the last lowering; holds its reproducer */

@@ -139,7 +139,8 @@ bool api_lower(sketchc_unit *unit, const Compile *c, IrModule *module) {
                        .target = c->target,
                        .diags = &unit->diags,
                        .deterministic = c->given.deterministic,
-                       .strict_hints = c->given.strict_hints};
+                       .strict_hints = c->given.strict_hints,
+                       .most_ops = unit->most_ops};
     PassReport *report = &unit->report;
     PassOptions options = {.print_after = c->given.print_ir_after,
                            .stop_after = c->given.stop_after,

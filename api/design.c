@@ -115,8 +115,15 @@ void api_report_reasons(sketchc_unit *unit, Diag *diag) {
 
 /* ---- Lowering ---- */
 
-/* Does the text lower to kernels for the target? */
-static bool lowers(sketchc_unit *unit, const sketchc_options *options, size_t style, const char *text, size_t size) {
+/* Is the code more than the target, or a limit below that, takes? */
+static bool is_too_large(const sketchc_unit *unit) {
+    const Diag *d = first_error(unit);
+    return d && (d->id == DIAG_kernel_too_large || d->id == DIAG_tile_too_large);
+}
+
+/* Does the text lower to kernels for the target? `most_ops`: of that many operations at most; `large`: why not, may be null. */
+static bool lowers(sketchc_unit *unit, const sketchc_options *options, size_t style, const char *text, size_t size, int64_t most_ops,
+                   bool *large) {
     sketchc_options own = *options;
     char *data = NULL;
     size_t length;
@@ -124,8 +131,10 @@ static bool lowers(sketchc_unit *unit, const sketchc_options *options, size_t st
     own.on_reproducer = NULL;
     own.sketch = NULL;
     sketchc_unit *tried = sketchc_unit_create(unit->path, text, size);
+    if (tried) tried->most_ops = most_ops;
     bool ok = tried && sketchc_emit(tried, &own, "kernel", &data, &length) == SKETCHC_OK;
     sketchc_free(data);
+    if (tried && large) *large = !ok && is_too_large(tried);
     if (tried && !ok && unit->file) add_reason_of(unit, tried, style, true);
     sketchc_unit_destroy(tried);
     return ok;
@@ -135,10 +144,10 @@ static bool lowers(sketchc_unit *unit, const sketchc_options *options, size_t st
 static void design_into(sketchc_unit *unit, IrModule *module, const sketchc_options *options, size_t style, Str *out) {
     IrFunc *graph = graph_of(module);
     if (!design_text(unit, module, options, style, false, out)) return;
-    if (!design_updates(unit->arena, graph) || lowers(unit, options, style, out->data, out->len)) return;
+    if (!design_updates(unit->arena, graph) || lowers(unit, options, style, out->data, out->len, 0, NULL)) return;
     Str copies;
     str_init(&copies);
-    if (design_text(unit, module, options, style, true, &copies) && lowers(unit, options, style, copies.data, copies.len)) {
+    if (design_text(unit, module, options, style, true, &copies) && lowers(unit, options, style, copies.data, copies.len, 0, NULL)) {
         str_release(out);
         str_init(out);
         str_append_n(out, copies.data, copies.len);
@@ -220,21 +229,45 @@ static bool design_named(sketchc_unit *unit, const sketchc_options *options, IrM
     return made;
 }
 
-bool api_design_missing(sketchc_unit *unit, const sketchc_options *options, IrModule *module) {
-    size_t count = design_style_count(), first = first_style(module);
-    if (options->design) return design_named(unit, options, module);
-    for (size_t turn = 0; turn < 3; turn++) /* the first one, the others, the naive ones */
-        for (size_t i = 0; i < count; i++) {
-            size_t kind = i == first ? 0 : design_style(i)->naive ? 2 : 1, size = 0;
-            if (kind != turn) continue;
-            sketchc_unit *own = sketchc_unit_create(unit->path, unit->text, unit->size);
-            char *text = NULL;
-            bool drawn = own && sketchc_design(own, options, i, &text, &size) == SKETCHC_OK;
-            if (own && !drawn) add_reason_of(unit, own, i, false);
-            bool made = drawn && lowers(unit, options, i, text, size) && take(unit, text, size);
-            sketchc_free(text);
-            sketchc_unit_destroy(own);
-            if (made) return true;
-        }
+/* When a style's turn is: the naive ones come last, and nests of their own for folds where one nest for all has too much code. */
+static size_t turn_of(size_t style, size_t first, bool large) {
+    const DesignStyle *s = design_style(style);
+    return style == first ? 0 : s->naive ? 3 : large && s->staging >= STAGE_FOLDED ? 1 : 2;
+}
+
+static bool design_one(sketchc_unit *unit, const sketchc_options *options, size_t style, int64_t most_ops, bool *large) {
+    size_t size = 0;
+    char *text = NULL;
+    sketchc_unit *own = sketchc_unit_create(unit->path, unit->text, unit->size);
+    bool drawn = own && sketchc_design(own, options, style, &text, &size) == SKETCHC_OK;
+    if (own && !drawn) add_reason_of(unit, own, style, false);
+    bool made = drawn && lowers(unit, options, style, text, size, most_ops, large) && take(unit, text, size);
+    sketchc_free(text);
+    sketchc_unit_destroy(own);
+    return made;
+}
+
+/* The first style, in the order of preference, whose code is no larger than that; 0: than any code may be. */
+static bool design_any(sketchc_unit *unit, const sketchc_options *options, size_t first, int64_t most_ops) {
+    bool large = false;
+    unit->reasons = NULL;
+    for (size_t turn = 0; turn < 4; turn++)
+        for (size_t i = 0; i < design_style_count(); i++)
+            if (turn_of(i, first, large) == turn && design_one(unit, options, i, most_ops, turn ? NULL : &large)) return true;
     return false;
+}
+
+/* Operations of all kernels together, after unrolling, that an assembler takes in a second or two: where a style has more, another one does with loops what that
+ * one unrolls. Those of a product are several to one instruction of a matrix unit. Where no style has so few, some style may have less than all others. */
+enum { MODEST_OPS = 32000, MODEST_PRODUCT_OPS = 100000, STEPS_OF_LIMIT = 4 };
+
+static bool design_modestly(sketchc_unit *unit, const sketchc_options *options, size_t first) {
+    int64_t most = strcmp(design_style(first)->name, "blocks") == 0 ? MODEST_PRODUCT_OPS : MODEST_OPS;
+    return design_any(unit, options, first, most) || design_any(unit, options, first, STEPS_OF_LIMIT * most) || design_any(unit, options, first, 0);
+}
+
+bool api_design_missing(sketchc_unit *unit, const sketchc_options *options, IrModule *module) {
+    size_t first = first_style(module);
+    if (options->design) return design_named(unit, options, module);
+    return design_modestly(unit, options, first);
 }

@@ -109,14 +109,16 @@ static Span first_span(const IrFunc *f) {
 
 bool pass_check_limits(PassContext *ctx) {
     bool ok = true;
+    int64_t total = 0, most = ctx->most_ops ? ctx->most_ops : UNROLLED_OPS;
     for (IrFunc *f = ctx->module->first; f; f = f->next) {
         if (f->level != IR_LEVEL_KERNEL) continue;
         Limits l = {.ctx = ctx, .gpu = ctx->target->kind == TARGET_CUDA};
         if (!l.gpu) l.stack = ir_func_attr_int(f, "shared_bytes", 0); /* scratch lies there too */
         ir_walk(f->body, check_op, &l);
         int64_t ops = l.gpu ? unrolled(ctx->module, f->body) : 0;
-        if (!l.reported && ops > UNROLLED_OPS) {
-            diag_report(ctx->diags, DIAG_kernel_too_large, first_span(f), (long long)ops, (long long)UNROLLED_OPS);
+        total = ctx->most_ops && total < INT64_MAX - ops ? total + ops : ops;
+        if (!l.reported && total > most) {
+            diag_report(ctx->diags, DIAG_kernel_too_large, first_span(f), (long long)total, (long long)most);
             l.reported = true;
         }
         ok = ok && !l.reported;

@@ -92,7 +92,7 @@ static void cut(Design *d, DesignAxis *axis, int64_t size) {
 
 /* Beside what goes through a workspace, a nest without a product walks its rows one by one. */
 static int64_t outer_extent(const Design *d) {
-    bool product = !d->style->staged;
+    bool product = d->style->staging == STAGE_NOTHING;
     for (unsigned i = 0; i < d->outer_count; i++) product |= d->axes[i]->product != 0;
     return product ? d->style->outer : 1;
 }
@@ -113,6 +113,8 @@ static void choose_walks(Design *d) {
 }
 
 /* ---- Nests ---- */
+
+enum { COLUMNS = 256 };
 
 static const Aff *const *outer_index(Design *d) {
     const Aff **index = ARENA_ARRAY(d->arena, const Aff *, d->outer_count + 1);
@@ -212,6 +214,22 @@ static void run_nest(Design *d, const DesignResults *r, bool dry) {
     store_results(d, r);
 }
 
+/* Where every nest does one thing, its own form says how it is walked: a product in blocks, a fold along rows or columns, and all else in pieces of rows. */
+static const DesignStyle *nest_style(const Design *d) {
+    DesignStyle *s = ARENA_NEW(d->arena, DesignStyle);
+    unsigned n = d->outer_count, sides = 0;
+    bool folds = d->axis_count > n, along = n && d->axes[n - 1]->contiguous;
+    for (unsigned i = n; i < d->axis_count; i++) along &= !d->axes[i]->contiguous;
+    for (unsigned i = 0; i < n; i++) sides |= d->axes[i]->product, folds |= d->axes[i]->coupled;
+    *s = *d->style;
+    if (sides == 3) {
+        s->tiles = 2, s->inner = 64, s->outer = 32, s->fold = 32;
+    } else if (folds) {
+        s->inner = along ? COLUMNS : 1, s->fold = 1;
+    }
+    return s;
+}
+
 /* Writes a nest, twice: first to find out about its axes. The state of a nest around it is kept. */
 static bool write_nest(Design *d, const DesignResults *r) {
     Design around = *d;
@@ -238,6 +256,7 @@ static bool write_nest(Design *d, const DesignResults *r) {
         d->view_count = view_count;
         d->names = names;
     }
+    if (d->style->staging >= STAGE_FOLDED && !d->error) d->style = nest_style(d);
     if (!d->error) run_nest(d, r, false);
     str_append_n(d->nests, body.data, body.len);
     str_release(&body);
@@ -288,7 +307,7 @@ bool design_stage(Design *d, IrValue *v) {
     return ok;
 }
 
-static bool folds(const IrOp *op) {
+bool design_folds(const IrOp *op) {
     return op->opcode == IR_GRAPH_REDUCE || op->opcode == IR_GRAPH_CONTRACT ||
            op->opcode == IR_GRAPH_SCAN || op->opcode == IR_GRAPH_ARG ||
            op->opcode == IR_GRAPH_SORT ||
@@ -297,7 +316,7 @@ static bool folds(const IrOp *op) {
 
 static bool folds_anything(const IrFunc *f) {
     for (const IrOp *op = f->body->first; op; op = op->next)
-        if (folds(op)) return true;
+        if (design_folds(op)) return true;
     return false;
 }
 
@@ -306,7 +325,7 @@ static bool feeds_fold(const IrValue *v) {
     for (const IrUse *u = v->uses; u; u = u->next) {
         const IrOp *op = u->op;
         while (op->block->parent) op = op->block->parent; /* the notation that reads it */
-        if (folds(op)) return true;
+        if (design_folds(op)) return true;
         for (unsigned i = 0; i < op->result_count; i++)
             if (feeds_fold(&op->results[i])) return true;
     }
@@ -316,7 +335,7 @@ static bool feeds_fold(const IrValue *v) {
 /* Is the value made of folded ones? */
 static bool made_by_fold(const IrValue *v) {
     if (!v->def) return false;
-    if (folds(v->def)) return true;
+    if (design_folds(v->def)) return true;
     for (unsigned i = 0; i < v->def->operand_count; i++)
         if (made_by_fold(v->def->operands[i])) return true;
     return false;
@@ -436,10 +455,11 @@ static void write_results(Design *d, const DesignResults *nests, size_t count) {
 /* The nests and their views; true when the remedy grew, so that all has to be written again. */
 static bool write_all(Design *d, DesignRemedy *remedy) {
     DesignResults *nests = ARENA_ARRAY(d->arena, DesignResults, d->f->body->last->operand_count + 1);
-    size_t count = group_results(d, remedy->apart, nests);
     design_order_init(d);
     keep_tensors(d, remedy->kept);
-    if (!d->error && d->style->staged) stage_products(d);
+    if (!d->error && d->style->staging == STAGE_PRODUCTS) stage_products(d);
+    if (!d->error && d->style->staging >= STAGE_FOLDED) design_stage_folds(d);
+    size_t count = group_results(d, remedy->apart, nests); /* behind what makes one fold two */
     if (!d->error) write_results(d, nests, count);
     return design_remedy(d, nests, count, remedy);
 }

@@ -16,6 +16,14 @@
 /* How an axis of the output that nothing folds over is walked. */
 typedef enum { WALK_WHOLE, WALK_TILE, WALK_POINT } DesignWalk;
 
+/* What goes through a workspace, in a nest of its own. */
+typedef enum {
+    STAGE_NOTHING,
+    STAGE_PRODUCTS, /* products that are used again */
+    STAGE_FOLDED,   /* what is folded again, where it lacks an axis that was folded before */
+    STAGE_FOLDS,    /* every fold that something is made of */
+} DesignStaging;
+
 typedef struct {
     const char *name; /* the sketch is called OPERATOR_name */
     bool naive;       /* one output tile, no hints: the baseline */
@@ -24,7 +32,7 @@ typedef struct {
     int64_t inner, outer; /* extents of their tiles, innermost and those before it; 1: no tile, one index at a time */
     int64_t fold;     /* chunk of a folded axis; 0: whole, 1: one index at a time */
     int64_t stages;   /* of the hint "pipeline" on loops over products' factors; 0: none */
-    bool staged;      /* products that are used again go through a workspace */
+    DesignStaging staging;
     const char *summary;
 } DesignStyle;
 

@@ -144,6 +144,10 @@ bool design_is_product(const IrOp *op);
 /* design.c: writes a nest that stores the value to a workspace; false on an error. */
 bool design_stage(Design *d, IrValue *v);
 const char *design_staged_name(const Design *d, const IrValue *v);
+bool design_folds(const IrOp *op); /* does it reduce, or run along an axis? */
+
+/* design_steps.c: nests of their own for what folds hand to each other. */
+void design_stage_folds(Design *d);
 
 /* design_order.c */
 /* Which parameters the results are made of. */

@@ -17,6 +17,7 @@ typedef struct PassContext {
     Arena *scratch;     /* one pass's own; emptied by the runner after each pass */
     bool deterministic; /* --deterministic */
     bool strict_hints;  /* --strict-hints */
+    int64_t most_ops;   /* of all kernels together after unrolling, beyond which check_limits refuses; 0: its own limit */
 } PassContext;
 
 typedef bool (*PassFn)(PassContext *ctx);

@@ -331,7 +331,10 @@ static void stage_block(Staging *s, IrBlock *block) {
     if (ahead && !boxes) emit_steady(s, &inside, &ring, i);
     for (size_t g = 0; g < count; g++) {
         IrBuilder at = ir_builder_before(gemms[g]);
+        const IrValue *product = &gemms[g]->results[0];
         gemms[g] = replace_gemm(s, gemms[g], &ring.operands[2 * g], stage_of(&at, &ring, i, 0));
+        for (size_t k = 0; k < ring.count; k++) /* a factor of the next one */
+            if (ring.operands[k].value == product) ring.operands[k].value = ir_result(gemms[g], 0);
     }
     if (boxes) stage_boxes_iteration(s, &ring, gemms, count);
     for (size_t k = 0; k < ring.count && !ring.halves; k++)

@@ -1,0 +1,204 @@
+/* design: folds that others are made of, in nests of their own.
+ *
+ * A fold inside of another one along a different axis (the mean over rows of what was summed along
+ * each) makes one nest whose tile has both axes: a block alone holds all of it, and code for as many
+ * elements as its threads hold. Through a workspace each of the two is a nest over rows. */
+#include "design_internal.h"
+#include "passes_internal.h"
+
+#include <string.h>
+
+static bool has_extent(const IrType *t, const Aff *extent) {
+    for (unsigned i = 0; i < t->rank; i++)
+        if (t->extents[i] == extent) return true;
+    return false;
+}
+
+/* Has a value of this type all the axes along which the operation folds? One tile serves both then. */
+static bool keeps_axes(Design *d, const IrType *t, const IrOp *fold) {
+    const IrAttr *axes = ir_attr(fold, fold->opcode == IR_GRAPH_CONTRACT ? "sum_a" : "axes");
+    if (fold->opcode == IR_GRAPH_SCAN || fold->opcode == IR_GRAPH_SORT) return true;
+    const IrType *from = fold->operands[0]->type;
+    if (fold->opcode == IR_GRAPH_ARG) return has_extent(t, from->extents[ir_attr_int(fold, "axis", 0)]);
+    for (size_t i = 0; axes && i < axes->count; i++)
+        if (!has_extent(t, from->extents[axes->ints[i]])) return false;
+    for (unsigned i = (unsigned)ir_attr_int(fold, "outer", 0); fold->opcode == IR_GRAPH_GENERIC && i < fold->operand_count; i++)
+        if (!has_extent(t, ir_aff_of(d->module, fold->operands[i]))) return false;
+    return true;
+}
+
+static bool is_of_less(Design *d, PointerTable *seen, const IrType *t, const IrValue *v);
+
+static bool operands_are(Design *d, PointerTable *seen, const IrType *t, const IrOp *op) {
+    for (unsigned i = 0; i < op->operand_count; i++)
+        if (is_of_less(d, seen, t, op->operands[i])) return true;
+    for (unsigned r = 0; r < op->region_count; r++)
+        for (const IrOp *inner = op->regions[r]->first; inner; inner = inner->next)
+            if (operands_are(d, seen, t, inner)) return true;
+    return false;
+}
+
+/* Is the value made of a fold along an axis that the type has not, and not stored yet? */
+static bool is_of_less(Design *d, PointerTable *seen, const IrType *t, const IrValue *v) {
+    uint32_t known;
+    if (!v->def || design_staged_name(d, v) || pointer_table_get(seen, v, &known)) return false;
+    pointer_table_set(seen, v, 1);
+    if (design_folds(v->def) && !keeps_axes(d, t, v->def)) return true;
+    return operands_are(d, seen, t, v->def);
+}
+
+static bool stage_smaller(Design *d, IrValue *v) {
+    PointerTable seen = pointer_table(d->arena);
+    return v->type->kind == IR_TYPE_TENSOR && v->def && is_of_less(d, &seen, v->type, v) && design_stage(d, v);
+}
+
+/* ---- One fold made two ---- */
+
+/* The notation with its first indices only, `kind` along those from `outer` on, over the elements of the tensor. */
+static IrOp *fold_elements(const IrOp *op, IrValue *tensor) {
+    const IrBlock *from = op->regions[0];
+    IrValue *at[DESIGN_RANK + 1] = {tensor};
+    unsigned n = tensor->type->rank;
+    IrBuilder b = ir_builder_before((IrOp *)op);
+    b.span = op->span;
+    IrOp *fold = ir_op_create(&b, IR_GRAPH_GENERIC, n, op->operands, 1, &op->results[0].type);
+    ir_attr_set_int(fold, "outer", ir_attr_int(op, "outer", 0));
+    ir_attr_set_str(fold, "kind", ir_attr_str(op, "kind", ""));
+    for (unsigned i = 0; i < n; i++) at[i + 1] = ir_region_add_arg(fold->regions[0], from->args[i]->type, from->args[i]->name);
+    b = ir_builder_at_end(fold->regions[0]);
+    b.span = op->span;
+    IrValue *element = ir_result(ir_op_create(&b, IR_GRAPH_ELEMENT, n + 1, at, 1, NULL), 0);
+    ir_yield(&b, 1, &element);
+    return fold;
+}
+
+/* What the notation folds, as a tensor over its first n indices, along the others folded already; the rest of it folds that one's elements and is returned. */
+static IrOp *split_notation(Design *d, IrOp *op, unsigned n) {
+    const Aff *shape[DESIGN_RANK];
+    IrBlock *from = op->regions[0];
+    for (unsigned i = 0; i < n; i++) shape[i] = ir_aff_of(d->module, op->operands[i]);
+    Dtype dtype = n < op->operand_count ? op->results[0].type->dtype : from->last->operands[0]->type->dtype;
+    const IrType *t = ir_type_tensor(d->module, dtype, n, shape);
+    IrBuilder b = ir_builder_before(op);
+    b.span = op->span;
+    IrOp *inner = ir_op_create(&b, IR_GRAPH_GENERIC, op->operand_count, op->operands, 1, &t);
+    ir_attr_set_int(inner, "outer", n);
+    if (n < op->operand_count) ir_attr_set_str(inner, "kind", ir_attr_str(op, "kind", ""));
+    IrOp *fold = fold_elements(op, ir_result(inner, 0));
+    for (unsigned i = 0; i < op->operand_count; i++)
+        ir_replace_uses(from->args[i], ir_region_add_arg(inner->regions[0], from->args[i]->type, from->args[i]->name));
+    while (from->first) ir_op_move_to_end(from->first, inner->regions[0]);
+    ir_replace_uses(&op->results[0], ir_result(fold, 0));
+    ir_op_erase(op);
+    return fold;
+}
+
+/* The last folded axis by itself, then the others. */
+static IrOp *split_reduction(Design *d, IrOp *op) {
+    const IrAttr *axes = ir_attr(op, "axes");
+    const IrType *from = op->operands[0]->type, *whole = op->results[0].type;
+    const Aff *shape[DESIGN_RANK], *left[DESIGN_RANK];
+    int64_t last = axes->ints[0], rest[DESIGN_RANK];
+    unsigned n = 0, kept = 0, count = 0;
+    for (size_t i = 0; i < axes->count; i++) last = axes->ints[i] > last ? axes->ints[i] : last;
+    for (size_t i = 0; i < axes->count; i++)
+        if (axes->ints[i] != last) rest[count++] = axes->ints[i];
+    for (unsigned i = 0; i < from->rank; i++) {
+        bool folded = i == last;
+        for (unsigned k = 0; k < count; k++) folded |= rest[k] == i;
+        if (i != last) shape[n++] = from->extents[i];
+        if (!folded) left[kept++] = from->extents[i];
+    }
+    IrBuilder b = ir_builder_before(op);
+    b.span = op->span;
+    const IrType *between = ir_type_tensor(d->module, whole->dtype, n, shape), *t = ir_type_tensor(d->module, whole->dtype, kept, left);
+    IrOp *inner = ir_op_create(&b, IR_GRAPH_REDUCE, 1, op->operands, 1, &between);
+    IrValue *part = ir_result(inner, 0);
+    ir_attr_set_str(inner, "kind", ir_attr_str(op, "kind", ""));
+    ir_attr_set_ints(inner, "axes", 1, &last);
+    IrOp *fold = ir_op_create(&b, IR_GRAPH_REDUCE, 1, &part, 1, &t);
+    ir_attr_set_str(fold, "kind", ir_attr_str(op, "kind", ""));
+    ir_attr_set_ints(fold, "axes", count, rest);
+    IrValue *result = ir_result(fold, 0);
+    if (ir_attr_bool(op, "keepdim")) result = ir_result(ir_op_create(&b, IR_GRAPH_RESHAPE, 1, &result, 1, &whole), 0);
+    ir_replace_uses(&op->results[0], result);
+    ir_op_erase(op);
+    return fold;
+}
+
+enum { SHORT_FOLD = 64 }; /* an axis of a window, say: its elements lie in one block */
+
+static bool is_long(const Aff *extent) {
+    int64_t n = INT64_MAX;
+    aff_is_const(extent, &n);
+    return n > SHORT_FOLD;
+}
+
+/* Along two long axes at once a block would hold both: one after the other. */
+static IrOp *split_axes(Design *d, IrOp *op) {
+    const IrAttr *axes = op->opcode == IR_GRAPH_REDUCE ? ir_attr(op, "axes") : NULL;
+    unsigned count = op->operand_count, outer = (unsigned)ir_attr_int(op, "outer", 0), lengths = 0;
+    for (size_t i = 0; axes && i < axes->count; i++) lengths += is_long(op->operands[0]->type->extents[axes->ints[i]]);
+    if (axes && lengths > 1) return split_reduction(d, op);
+    if (op->opcode != IR_GRAPH_GENERIC || design_is_contraction(op) || count - 1 > DESIGN_TILE_RANK) return NULL;
+    for (unsigned i = outer; i < count; i++) lengths += is_long(ir_aff_of(d->module, op->operands[i]));
+    return lengths > 1 ? split_notation(d, op, count - 1) : NULL;
+}
+
+/* ---- Nests ---- */
+
+static bool stage_elements(Design *d, IrOp *op) {
+    bool found = false;
+    for (IrOp *inner = op->regions[0]->first; inner && !d->error; inner = inner->next)
+        if (inner->opcode == IR_GRAPH_ELEMENT) found |= stage_smaller(d, inner->operands[0]);
+    return found;
+}
+
+/* What the operation folds; a factor of a product for each. */
+static bool stage_folded(Design *d, IrOp *op) {
+    bool found = false;
+    if (op->opcode != IR_GRAPH_GENERIC) {
+        for (unsigned i = 0; i < op->operand_count && !d->error; i++) found |= stage_smaller(d, op->operands[i]);
+        return found;
+    }
+    if (design_is_contraction(op)) return stage_elements(d, op);
+    const Aff *shape[2 * DESIGN_RANK];
+    PointerTable seen = pointer_table(d->arena);
+    for (unsigned i = 0; i < op->operand_count; i++) shape[i] = ir_aff_of(d->module, op->operands[i]);
+    if (op->operand_count > DESIGN_TILE_RANK) return stage_elements(d, op);
+    const IrType *t = ir_type_tensor(d->module, DTYPE_F32, op->operand_count, shape);
+    if (!operands_are(d, &seen, t, op)) return false;
+    op = split_notation(d, op, op->operand_count);
+    design_order_init(d);
+    return design_stage(d, op->prev->results);
+}
+
+/* Is it folded again, or repeated along axes that it has not? What is stored as it is, or lane by lane, needs no other nest. */
+static bool is_repeated(const IrValue *v) {
+    for (const IrUse *u = v->uses; u; u = u->next) {
+        const IrOp *op = u->op;
+        while (op->block->parent) op = op->block->parent;
+        bool broadcasts = op->opcode == IR_GRAPH_BROADCAST || (op->opcode == IR_GRAPH_GENERIC && op->operand_count > v->type->rank);
+        if (design_folds(op) || broadcasts) return true;
+        for (unsigned i = 0; i < op->result_count; i++)
+            if (is_repeated(&op->results[i])) return true;
+    }
+    return false;
+}
+
+void design_stage_folds(Design *d) {
+    bool found = false;
+    for (IrOp *op = d->f->body->first, *next; op && !d->error; op = next) {
+        next = op->next;
+        if (!design_folds(op)) continue;
+        IrOp *rest = split_axes(d, op);
+        if (rest) {
+            design_order_init(d); /* there are new operations */
+            next = rest;          /* folds what `op` does now */
+            op = rest->prev;
+        }
+        if (d->style->staging == STAGE_FOLDED) found |= stage_folded(d, op);
+        else if (is_repeated(&op->results[0])) found |= design_stage(d, &op->results[0]);
+    }
+    if (!found) design_fail(d, "no fold is used again");
+}
