@@ -117,6 +117,8 @@ char *sketchc_diagnostics(const sketchc_unit *unit, const char *format) {
             diag_render_json(&unit->diags, &out);
         else if (strcmp(format, "sarif") == 0)
             diag_render_sarif(&unit->diags, SKETCHC_VERSION, &out);
+        else if (strncmp(format, "brief", 5) == 0)
+            diag_render_brief(&unit->diags, strcmp(format, "brief-color") == 0, &out);
         else
             diag_render_text(&unit->diags, strcmp(format, "color") == 0, &out);
     }

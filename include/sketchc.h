@@ -127,7 +127,8 @@ SKETCHC_API bool sketchc_design_is_naive(size_t style);
 SKETCHC_API sketchc_status sketchc_design(sketchc_unit *unit, const sketchc_options *options, size_t style,
                                           char **text, size_t *size);
 
-/* Diagnostics of the last call: "text", "color" (text with terminal colours), "json", "sarif". */
+/* Diagnostics of the last call: "text", "color" (text with terminal colours), "json", "sarif";
+ * "brief", "brief-color": as "text", "color", but one line for all hints that are not followed. */
 SKETCHC_API char *sketchc_diagnostics(const sketchc_unit *unit, const char *format);
 SKETCHC_API unsigned sketchc_error_count(const sketchc_unit *unit);
 /* What --print-ir-after wrote, and the times of -ftime-report; "" when nothing was asked for. */

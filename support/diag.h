@@ -79,6 +79,7 @@ bool diag_find(const char *code, DiagId *id);
 
 /* file:line:col, source line, caret and tildes, notes, fix-its. */
 void diag_render_text(const DiagList *list, bool color, Str *out);
+void diag_render_brief(const DiagList *list, bool color, Str *out); /* hints that are not followed, if several, in one line */
 void diag_render_json(const DiagList *list, Str *out);
 void diag_render_sarif(const DiagList *list, const char *version, Str *out);
 

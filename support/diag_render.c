@@ -222,10 +222,19 @@ static void put_rest(Str *out, unsigned count, unsigned kept, const char *what) 
     str_printf(out, "sketchc: %u more %s%s not shown\n", more, what, are);
 }
 
-void diag_render_text(const DiagList *list, bool color, Str *out) {
+/* Hints that are not followed: where there are several, one line stands for them in a brief report. */
+static unsigned count_hints(const DiagList *list) {
+    unsigned count = 0;
+    for (const Diag *diag = list->first; diag; diag = diag->next) count += diag->id == DIAG_hint_not_followed;
+    return count;
+}
+
+static void render(const DiagList *list, bool color, bool brief, Str *out) {
+    unsigned hints = brief ? count_hints(list) : 0;
     Renderer r = {list, color, out};
     unsigned errors_kept = 0, warnings_kept = 0;
     for (const Diag *diag = list->first; diag; diag = diag->next) {
+        if (hints > 1 && diag->id == DIAG_hint_not_followed) continue;
         put_head(&r, diag->span, diag->severity, diag_code(diag->id), diag->text);
         for (const DiagNote *note = diag->notes; note; note = note->next)
             put_head(&r, note->span, SEVERITY_NOTE, NULL, note->text);
@@ -233,6 +242,15 @@ void diag_render_text(const DiagList *list, bool color, Str *out) {
         errors_kept += diag->severity >= SEVERITY_ERROR;
         warnings_kept += diag->severity == SEVERITY_WARNING;
     }
+    const char *folded = hints > 1 ? arena_printf(list->arena, "%u hints are not followed; -v lists them", hints) : NULL;
+    if (folded) put_head(&r, SPAN_NONE, SEVERITY_NOTE, diag_code(DIAG_hint_not_followed), folded);
     put_rest(out, list->error_count, errors_kept, "error");
     put_rest(out, list->warning_count, warnings_kept, "warning");
+}
+
+void diag_render_text(const DiagList *list, bool color, Str *out) {
+    render(list, color, false, out);
+}
+void diag_render_brief(const DiagList *list, bool color, Str *out) {
+    render(list, color, true, out);
 }

@@ -196,7 +196,9 @@ static void report_diagnostics(const Driver *d, const sketchc_unit *unit) {
     const char *form = value(d, OPTION_DIAGNOSTICS);
     if (!unit) return;
     if (!form) form = "text";
-    if (strcmp(form, "text") == 0 && wants_color(d)) form = "color";
+    bool verbose = given(d, OPTION_VERBOSE);
+    if (strcmp(form, "text") == 0 && wants_color(d)) form = verbose ? "color" : "brief-color";
+    else if (strcmp(form, "text") == 0 && !verbose) form = "brief";
     char *text = sketchc_diagnostics(unit, form);
     bool quiet = given(d, OPTION_QUIET) && !sketchc_error_count(unit);
     if (text && !quiet) fputs(text, stderr);
