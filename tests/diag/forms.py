@@ -21,7 +21,7 @@ HEAD = re.compile(r"^(?:[^:\n]+:(\d+):\d+|sketchc): (?:internal error|error|warn
 def report(sketchc: str, file: pathlib.Path, form: str) -> str:
     given = re.search(r"^# ARGS: (.*)$", file.read_text(errors="replace"), re.M)
     args = given[1].split() if given else ["-t", "openmp"]
-    run = subprocess.run([sketchc, file.name, *args, f"--diagnostics={form}", "-o", "/dev/null"], cwd=file.parent,
+    run = subprocess.run([sketchc, file.name, *args, "-v", f"--diagnostics={form}", "-o", "/dev/null"], cwd=file.parent,
                          check=False, text=True, errors="replace", capture_output=True, timeout=120)
     return run.stderr
 
