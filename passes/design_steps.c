@@ -72,7 +72,8 @@ static IrOp *fold_elements(const IrOp *op, IrValue *tensor) {
     return fold;
 }
 
-/* What the notation folds, as a tensor over its first n indices, along the others folded already; the rest of it folds that one's elements and is returned. */
+/* What the notation folds, as a tensor over its first n indices, along the others folded already; the rest of it folds that one's elements
+ * and is returned. */
 static IrOp *split_notation(Design *d, IrOp *op, unsigned n) {
     const Aff *shape[DESIGN_RANK];
     IrBlock *from = op->regions[0];
@@ -197,8 +198,10 @@ void design_stage_folds(Design *d) {
             next = rest;          /* folds what `op` does now */
             op = rest->prev;
         }
-        if (d->style->staging == STAGE_FOLDED) found |= stage_folded(d, op);
-        else if (is_repeated(&op->results[0])) found |= design_stage(d, &op->results[0]);
+        if (d->style->staging == STAGE_FOLDED)
+            found |= stage_folded(d, op);
+        else if (is_repeated(&op->results[0]))
+            found |= design_stage(d, &op->results[0]);
     }
     if (!found) design_fail(d, "no fold is used again");
 }
