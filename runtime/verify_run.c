@@ -1,5 +1,5 @@
 /* `verify`: every case and ragged size in a worker, against the reference evaluator. */
-#include "runner.h"
+#include "verify_task.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -10,60 +10,51 @@ enum { DENSE = 1 << 18, SPARSE = 1 << 16 };
 
 /* ---- One task, in the child ---- */
 
-typedef struct {
-    Runner *r;
-    const Task *task;
-    Arena *arena;
-    Binding binding;
-    Session session;
-    TaskInput *inputs;
-    EvalBinding *operands;
-    Evaluator *evaluator;
-    Verdict verdict;
-    void **first; /* by parameter: outputs after the first launch */
-    void **kept;  /* inputs that the reference reads */
-    size_t kept_count;
-} OneTask;
-
-static bool is_output(const Artifact *a, size_t i) {
+bool one_task_is_output(const Artifact *a, size_t i) {
     return a->params[i].kind == ARTIFACT_TENSOR && (a->params[i].direction & ARTIFACT_OUT);
 }
 
 /* The reference reads its inputs from memory when they are small, else makes each element anew. */
-static RtError make_evaluator(OneTask *t) {
+RtError one_task_operands(OneTask *t, const TaskInput *given, bool keep, EvalBinding **made) {
     const Artifact *a = t->r->plan.a;
     const RtOptions *o = t->r->plan.options;
     EvalInput *inputs = ARENA_ARRAY(t->arena, EvalInput, a->param_count + 1);
     EvalScalar *scalars = ARENA_ARRAY(t->arena, EvalScalar, a->param_count + 1);
-    EvalBinding *binding = t->operands = ARENA_NEW(t->arena, EvalBinding);
+    EvalBinding *binding = *made = ARENA_NEW(t->arena, EvalBinding);
     *binding = (EvalBinding){.sizes = t->task->sizes,
-                           .inputs = inputs,
-                           .scalars = scalars,
-                           .exact = o->exact,
-                           .flushes = a->unordered && a->target == ARTIFACT_CUDA};
+                             .inputs = inputs,
+                             .scalars = scalars,
+                             .flushes = a->unordered && a->target == ARTIFACT_CUDA};
     uint64_t kept = 0;
-    t->kept = ARENA_ARRAY(t->arena, void *, a->param_count + 1);
     for (size_t i = 0; i < a->param_count; i++) {
         if (a->params[i].kind == ARTIFACT_SCALAR)
             scalars[binding->scalar_count++] =
                 (EvalScalar){task_graph_name(&a->params[i]), t->binding.scalars[i]};
-        if (!t->inputs[i].read) continue;
+        if (!given[i].read) continue;
         void *data = NULL;
         uint64_t bytes = binding_element_bytes(&t->binding, i);
-        if ((kept += bytes) <= KEEP_INPUT_BYTES && (data = rt_alloc(bytes))) {
-            input_fill(&t->inputs[i].spec, data, 0, t->inputs[i].shape.elements, o->threads);
+        if (keep && (kept += bytes) <= KEEP_INPUT_BYTES && (data = rt_alloc(bytes))) {
+            input_fill(&given[i].spec, data, 0, given[i].shape.elements, o->threads);
             t->kept[t->kept_count++] = data;
         }
-        inputs[binding->input_count++] = (EvalInput){t->inputs[i].shape, data, &t->inputs[i].spec};
+        inputs[binding->input_count++] = (EvalInput){given[i].shape, data, &given[i].spec};
     }
+    return rt_ok();
+}
+
+static RtError make_evaluator(OneTask *t) {
     const char *error = NULL;
-    t->evaluator = evaluator_create(t->arena, t->r->plan.graph, binding, &error);
+    t->kept = ARENA_ARRAY(t->arena, void *, t->r->plan.a->param_count + 1);
+    if (t->r->plan.options->exact) RT_TRY(exact_thin(t, t->inputs));
+    RT_TRY(one_task_operands(t, t->inputs, true, &t->operands));
+    t->operands->exact = t->r->plan.options->exact;
+    t->evaluator = evaluator_create(t->arena, t->r->plan.graph, t->operands, &error);
     return t->evaluator
                ? rt_ok()
                : rt_error(RT_BUG, "the operator cannot be evaluated: %.300s", error ? error : "");
 }
 
-static RtError download(OneTask *t, size_t i, void **data) {
+RtError one_task_download(OneTask *t, size_t i, void **data) {
     *data = rt_alloc(binding_element_bytes(&t->binding, i));
     if (!*data)
         return rt_error(RT_MISSING, "out of memory for checking '%s'",
@@ -84,7 +75,7 @@ static RtError check_surroundings(OneTask *t) {
     for (size_t i = 0; i < a->param_count; i++) {
         if (!t->inputs[i].read || a->params[i].direction != ARTIFACT_IN) continue;
         void *data;
-        RT_TRY(download(t, i, &data));
+        RT_TRY(one_task_download(t, i, &data));
         verdict_check_input(&t->verdict, &t->inputs[i].spec, data, t->r->plan.options->threads);
         free(data);
     }
@@ -97,12 +88,12 @@ static RtError run_twice(OneTask *t) {
     RT_TRY(runner_launch(t->r, &t->session, "the first launch"));
     RT_TRY(check_surroundings(t));
     for (size_t i = 0; i < a->param_count; i++)
-        if (is_output(a, i)) RT_TRY(download(t, i, &t->first[i]));
+        if (one_task_is_output(a, i)) RT_TRY(one_task_download(t, i, &t->first[i]));
     t->session.round = 1;
     bool fences = t->r->device.fences; /* the second launch's are on the other side of the buffers */
     if (fences) RT_TRY(session_turn(&t->session, t->arena));
     for (unsigned i = 0; i < a->param_count && !fences; i++)
-        if (is_output(a, i) || a->params[i].kind == ARTIFACT_WORKSPACE)
+        if (one_task_is_output(a, i) || a->params[i].kind == ARTIFACT_WORKSPACE)
             RT_TRY(session_poison(&t->session, i));
     RT_TRY(task_upload(&t->session, t->inputs, !fences, t->r->plan.options->threads));
     RT_TRY(runner_launch(t->r, &t->session, "the second launch"));
@@ -126,10 +117,18 @@ static Hash128 hash_values(Dtype dtype, const void *data, size_t bytes, Hash128 
 static void digest_outputs(const OneTask *t, char digest[33]) {
     Hash128 hash = {0, 0};
     for (size_t i = 0; i < t->r->plan.a->param_count; i++)
-        if (is_output(t->r->plan.a, i))
+        if (one_task_is_output(t->r->plan.a, i))
             hash = hash_values(t->r->plan.a->params[i].dtype, t->first[i],
                                binding_element_bytes(&t->binding, i), hash);
     hash128_hex(hash, digest);
+}
+
+RtError one_task_find_output(const OneTask *t, size_t i, unsigned *output) {
+    const ArtifactParam *p = &t->r->plan.a->params[i];
+    unsigned n = evaluator_output_count(t->evaluator), k = 0;
+    while (k < n && strcmp(evaluator_output(t->evaluator, k)->name, task_graph_name(p)) != 0) k++;
+    *output = k;
+    return k < n ? rt_ok() : rt_error(RT_BAD_ARTIFACT, "the operator does not compute '%s'", p->name);
 }
 
 static RtError check_outputs(OneTask *t) {
@@ -137,14 +136,9 @@ static RtError check_outputs(OneTask *t) {
     const RtOptions *o = t->r->plan.options;
     CompareOptions compare = {.seed = o->seed, .threads = o->threads, .special = t->task->special != NULL};
     for (size_t i = 0; i < a->param_count; i++) {
-        if (!is_output(a, i)) continue;
-        unsigned n = evaluator_output_count(t->evaluator), k = 0;
-        while (k < n &&
-               strcmp(evaluator_output(t->evaluator, k)->name, task_graph_name(&a->params[i])) != 0)
-            k++;
-        if (k == n)
-            return rt_error(RT_BAD_ARTIFACT, "the operator does not compute '%s'",
-                            a->params[i].name);
+        if (!one_task_is_output(a, i)) continue;
+        unsigned k;
+        RT_TRY(one_task_find_output(t, i, &k));
         const Shape *shape = evaluator_output(t->evaluator, k);
         if (shape->dtype != a->params[i].dtype ||
             (uint64_t)shape->elements != t->binding.elements[i])
@@ -153,7 +147,7 @@ static RtError check_outputs(OneTask *t) {
                             a->params[i].name);
         compare.sample_budget = t->binding.elements[i] <= DENSE_ELEMENTS ? DENSE : SPARSE;
         void *second;
-        RT_TRY(download(t, i, &second));
+        RT_TRY(one_task_download(t, i, &second));
         compare.second = second;
         verdict_check_output(&t->verdict, t->evaluator, k, t->first[i], !t->inputs[i].read, &compare);
         verdict_check_second(&t->verdict, shape, t->first[i], second, !a->unordered);
@@ -162,53 +156,71 @@ static RtError check_outputs(OneTask *t) {
     return rt_ok();
 }
 
-static const Evaluator *make_wrong(OneTask *t, const EvalInput *inputs, EvalFault fault) {
+static const Evaluator *make_wrong(OneTask *t, const EvalBinding *operands, const EvalInput *inputs, EvalFault fault) {
     const char *error = NULL;
     EvalBinding *binding = ARENA_NEW(t->arena, EvalBinding);
-    *binding = *t->operands;
+    *binding = *operands;
     binding->fault = fault;
+    binding->trial = false;
     if (inputs) binding->inputs = inputs;
     return evaluator_create(t->arena, t->r->plan.graph, binding, &error);
 }
 
 /* The case's data of another seed, each element made when it is read; null: the operator has none. */
-static RtError other_inputs(OneTask *t, const EvalInput **inputs) {
+static RtError other_inputs(OneTask *t, TaskInput **inputs) {
     RtOptions options = *t->r->plan.options;
     TaskPlan plan = t->r->plan;
-    TaskInput *other;
     options.seed = ~options.seed;
     plan.options = &options;
-    RT_TRY(task_inputs(&plan, t->task, t->arena, &t->binding, &other));
-    EvalInput *made = ARENA_ARRAY(t->arena, EvalInput, plan.a->param_count + 1);
-    size_t count = 0;
-    for (size_t i = 0; i < plan.a->param_count; i++)
-        if (other[i].read) made[count++] = (EvalInput){other[i].shape, NULL, &other[i].spec};
-    *inputs = count ? made : NULL;
+    RT_TRY(task_inputs(&plan, t->task, t->arena, &t->binding, inputs));
+    for (size_t i = 0; options.exact && t->exact_share > 0 && i < plan.a->param_count; i++)
+        if ((*inputs)[i].read) input_spec_thin(&(*inputs)[i].spec, t->exact_share);
     return rt_ok();
 }
 
-/* Of declared cases: the ragged sizes are many and small, and each draws data of its own. */
-static RtError check_power(OneTask *t) {
+RtError one_task_power(OneTask *t, const TaskInput *others, const Evaluator *right, const EvalBinding *operands,
+                       PowerOutcome *worst, const char **where) {
     const Evaluator *wrong[POWER_COUNT] = {NULL};
-    const EvalInput *inputs;
-    if (!t->task->own || !verdict_passed(&t->verdict)) return rt_ok();
-    RT_TRY(other_inputs(t, &inputs));
-    if (inputs) wrong[POWER_SEED] = make_wrong(t, inputs, EVAL_RIGHT);
-    if (evaluator_sums(t->evaluator)) {
-        wrong[POWER_TENTH] = make_wrong(t, NULL, EVAL_MISSING_TENTH);
-        wrong[POWER_HALF] = make_wrong(t, NULL, EVAL_DOUBLED_HALF);
+    EvalInput *made = ARENA_ARRAY(t->arena, EvalInput, t->r->plan.a->param_count + 1);
+    size_t count = 0;
+    for (size_t i = 0; i < t->r->plan.a->param_count; i++)
+        if (others[i].read) made[count++] = (EvalInput){others[i].shape, NULL, &others[i].spec};
+    if (count) wrong[POWER_SEED] = make_wrong(t, operands, made, EVAL_RIGHT);
+    if (evaluator_sums(right)) {
+        wrong[POWER_TENTH] = make_wrong(t, operands, NULL, EVAL_MISSING_TENTH);
+        wrong[POWER_HALF] = make_wrong(t, operands, NULL, EVAL_DOUBLED_HALF);
     }
-    for (unsigned k = 0; k < evaluator_output_count(t->evaluator); k++) {
+    memset(worst, 0, POWER_COUNT * sizeof *worst);
+    for (unsigned k = 0; k < evaluator_output_count(right); k++) {
         PowerOutcome found[POWER_COUNT];
-        if (!power_check(t->arena, t->evaluator, wrong, k, t->r->plan.options->seed, found))
+        if (!power_check(t->arena, right, wrong, k, t->r->plan.options->seed, found))
             return rt_error(RT_MISSING, "out of memory for the power check");
-        for (int f = 0; f < POWER_COUNT; f++)
-            if (found[f] == POWER_HIDDEN)
-                verdict_fail(&t->verdict, CHECK_POWER, 1,
-                             "%s: %s would pass as well, so wide are the bounds at this data; choose other data or another seed, "
-                             "or --exact",
-                             evaluator_output(t->evaluator, k)->name, power_fault_text((PowerFault)f));
+        for (int f = 0; f < POWER_COUNT; f++) {
+            if (worst[f] == POWER_HIDDEN || found[f] == POWER_SAME) continue;
+            worst[f] = found[f];
+            where[f] = evaluator_output(right, k)->name;
+        }
     }
+    return rt_ok();
+}
+
+/* Of declared cases: the ragged sizes are many and small, and each draws data of its own. Where the bounds at the case's data hide a fault, exact
+ * sums may decide. */
+static RtError check_power(OneTask *t) {
+    PowerOutcome found[POWER_COUNT];
+    const char *where[POWER_COUNT] = {NULL};
+    TaskInput *others;
+    bool decides = false;
+    if (!t->task->own || !verdict_passed(&t->verdict)) return rt_ok();
+    RT_TRY(other_inputs(t, &others));
+    RT_TRY(one_task_power(t, others, t->evaluator, t->operands, found, where));
+    if (!t->task->special && !t->r->plan.options->exact) RT_TRY(exact_trial(t, &decides));
+    for (int f = 0; f < POWER_COUNT && !decides; f++)
+        if (found[f] == POWER_HIDDEN)
+            verdict_fail(&t->verdict, CHECK_POWER, 1,
+                         "%s: %s would pass as well, so wide are the bounds at this data; choose other data or another seed, "
+                         "or --exact",
+                         where[f], power_fault_text((PowerFault)f));
     verdict_pass(&t->verdict, CHECK_POWER);
     return rt_ok();
 }

@@ -140,7 +140,13 @@ const Lanes *evaluate_node(Frame *frame, const Node *node) {
 
 Evaluator *evaluator_create(Arena *arena, const IrFunc *f, const EvalBinding *binding,
                             const char **error) {
-    return evaluator_build(arena, f, binding, error);
+    Evaluator *ev = evaluator_build(arena, f, binding, error);
+    if (!ev || !binding->trial) return ev;
+    EvalBinding *ordinary = ARENA_NEW(arena, EvalBinding);
+    *ordinary = *binding;
+    ordinary->exact = ordinary->trial = false;
+    ev->ordinary = evaluator_build(arena, f, ordinary, error);
+    return ev->ordinary ? ev : NULL;
 }
 
 unsigned evaluator_output_count(const Evaluator *ev) {
@@ -149,6 +155,14 @@ unsigned evaluator_output_count(const Evaluator *ev) {
 
 bool evaluator_sums(const Evaluator *ev) {
     return ev->sums;
+}
+
+double evaluator_longest_sum(const Evaluator *ev) {
+    return ev->longest;
+}
+
+bool eval_run_is_beyond(const EvalRun *run) {
+    return run->beyond;
 }
 
 const Shape *evaluator_output(const Evaluator *ev, unsigned output) {
@@ -172,6 +186,7 @@ void eval_run_destroy(EvalRun *run) {
     if (!run) return;
     for (unsigned i = 0; i < run->ev->node_count; i++) free(run->memos[i].entries);
     free(run->memos);
+    eval_run_destroy(run->ordinary);
     row_caches_destroy(run);
     stack_destroy(run);
     free(run);
@@ -226,6 +241,28 @@ static bool store_results(const EvalRun *run, const Node *node, const Lanes *lan
     return inside;
 }
 
+/* Where a trial has no exact result the ordinary bounds are all that can be asked for. */
+static void judge_ordinarily(EvalRun *run, unsigned output, size_t lanes, size_t at, const int64_t *flat, EvalResult *result) {
+    int64_t which[LANES], integer[LANES];
+    size_t places[LANES], n = 0;
+    double value[LANES], bound[LANES];
+    bool undecided[LANES];
+    uint8_t way[LANES];
+    EvalResult own = {value, integer, bound, undecided, way};
+    for (size_t l = 0; l < lanes; l++)
+        if (result->bound[at + l] != 0 || result->undecided[at + l]) places[n] = at + l, which[n++] = flat[at + l];
+    if (n && !run->ordinary) run->ordinary = eval_run_create(run->ev->ordinary);
+    if (!n || !run->ordinary) return; /* the tighter bounds stay */
+    eval_run(run->ordinary, output, n, which, &own);
+    for (size_t k = 0; k < n; k++) {
+        if (run->ev->outputs[output]->is_real) result->value[places[k]] = value[k];
+        else result->integer[places[k]] = integer[k];
+        result->bound[places[k]] = bound[k];
+        result->undecided[places[k]] = undecided[k];
+        if (result->way) result->way[places[k]] = way[k];
+    }
+}
+
 bool eval_run(EvalRun *run, unsigned output, size_t count, const int64_t *flat,
               EvalResult *result) {
     const Node *node = run->ev->outputs[output];
@@ -240,6 +277,7 @@ bool eval_run(EvalRun *run, unsigned output, size_t count, const int64_t *flat,
         for (unsigned d = 0; d < node->shape.rank; d++) frame->index[d] = index[d];
         inside &= store_results(run, node, evaluate_node(frame, node), lanes, at, result);
         stack_release(run, mark);
+        if (run->ev->ordinary) judge_ordinarily(run, output, lanes, at, flat, result);
     }
     return inside;
 }

@@ -405,6 +405,19 @@ static void know_indices(Build *b, const Node *values, const IrOp *op) {
     know(b, &op->results[1], indices);
 }
 
+/* Of an input 1; factors bring each other's. */
+static void count_terms(Evaluator *ev, Node *node) {
+    bool multiplies = node->opcode == IR_MUL || node->kind == NODE_REDUCE;
+    node->terms = 1;
+    for (unsigned i = 0; i < node->operand_count; i++) {
+        double own = fmax(node->operands[i]->terms, 1);
+        node->terms = multiplies ? node->terms * own : fmax(node->terms, own);
+    }
+    if (node->kind == NODE_REDUCE && node->reduce <= REDUCE_MEAN) node->terms *= (double)node->reduced_count;
+    if (node->kind == NODE_SCAN && node->reduce <= REDUCE_MEAN) node->terms *= (double)node->shape.extents[node->axis];
+    ev->longest = fmax(ev->longest, node->terms);
+}
+
 static bool decode_op(Build *b, const IrOp *op) {
     Node *node = new_node(b, NODE_SPLAT, op->opcode, op->results[0].type);
     if (!decode_operands(b, node, op)) return false;
@@ -452,6 +465,7 @@ static bool decode_op(Build *b, const IrOp *op) {
             node->tiny = fmax(node->tiny, dtype_min_normal(DTYPE_F32) / (2 * ir_math_info(op->opcode)->ulps_f32));
         if (!b->error) fold_integer(b, node);
     }
+    count_terms(b->ev, node);
     b->ev->sums |= node->kind == NODE_REDUCE && node->reduce <= REDUCE_MEAN && node->reduced_count > 1;
     know(b, &op->results[0], node);
     if (op->opcode == IR_GRAPH_SORT) know_indices(b, node, op);
@@ -493,6 +507,7 @@ Evaluator *evaluator_build(Arena *arena, const IrFunc *f, const EvalBinding *bin
                         .sizes = binding->sizes,
                         .binding = binding,
                         .exact = binding->exact,
+                        .trial = binding->trial,
                         .flushes = binding->flushes,
                         .fault = binding->fault};
     for (unsigned i = 0; i < f->param_count && !b.error; i++) decode_param(&b, i);

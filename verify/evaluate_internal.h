@@ -67,6 +67,7 @@ struct Node {
     ReduceKind reduce;
     unsigned reduced_rank;
     int64_t reduced[DOMAIN_RANK], reduced_count;
+    double terms;            /* of inputs that sums bring into an element, at most */
     double unit, largest, half, tiny; /* of the precision this node rounds to; half of the largest's last place */
     bool contract;              /* a sum of products: its bound is the contraction's */
     bool tensor_core;           /* products of narrow floats: accumulators may truncate */
@@ -88,7 +89,9 @@ struct Evaluator {
     Arena *arena;
     const Sizes *sizes;
     const EvalBinding *binding;
-    bool exact, flushes, sums;
+    bool exact, trial, flushes, sums;
+    double longest;           /* the most `terms` of a node */
+    const Evaluator *ordinary; /* of a trial: whose bounds hold where nothing is exact */
     EvalFault fault;
     unsigned node_count;
     unsigned output_count;
@@ -166,6 +169,8 @@ struct EvalRun {
     size_t stack_used;
     Memo *memos;      /* by node id */
     RowCache *caches; /* by node id */
+    bool beyond;      /* a sum of whole numbers was too large to be exact */
+    EvalRun *ordinary; /* of a trial, made when it is needed */
 };
 
 typedef struct {
@@ -202,7 +207,7 @@ Acc acc_identity(const Node *node);
 /* Takes lane l of the terms. */
 void acc_take(Acc *acc, const Node *node, const Lanes *terms, size_t l);
 /* The result so far. */
-void acc_finish(const Evaluator *ev, const Node *node, const Acc *acc, MemoEntry *entry);
+void acc_finish(EvalRun *run, const Node *node, const Acc *acc, MemoEntry *entry);
 Lanes *evaluate_reduction(Frame *frame, const Node *node);
 /* What the error of a sum (a REDUCE_ADD of floats) grows by when its accumulator begins with x. */
 double sum_begun_bound(const Node *node, double x);

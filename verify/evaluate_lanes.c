@@ -225,7 +225,7 @@ static double real_unary(const Node *node, double a, double ea, double *e) {
 static bool stays_exact(const Evaluator *ev, const Node *node, double v, double propagated) {
     if (propagated != 0) return false;
     bool whole = v == rint(v) && fabs(v) * node->unit <= 1;
-    if (!ev->exact && !whole && node->opcode != IR_CAST) return false;
+    if ((!ev->exact || ev->trial) && !whole && node->opcode != IR_CAST) return false;
     switch (node->opcode) {
     case IR_ADD:
     case IR_SUB:

@@ -194,7 +194,16 @@ static bool may_overflow(const Node *node, const Acc *acc, double e) {
     return !isnan(acc->sum) && acc->finite + (e < INFINITY ? e : 0) > node->largest * (1 + node->unit);
 }
 
-void acc_finish(const Evaluator *ev, const Node *node, const Acc *acc, MemoEntry *entry) {
+/* Whole numbers that every order adds up without rounding. Tensor cores may keep less than the precision does. */
+static bool is_exact(EvalRun *run, const Node *node, const Acc *acc) {
+    if (!run->ev->exact || acc->error != 0 || acc->fractional) return false;
+    bool fits = acc->magnitude * (node->tensor_core ? fmax(node->unit, node->core_unit) : node->unit) <= 1;
+    run->beyond |= !fits && isfinite(acc->magnitude);
+    return fits;
+}
+
+void acc_finish(EvalRun *run, const Node *node, const Acc *acc, MemoEntry *entry) {
+    const Evaluator *ev = run->ev;
     double v = acc->sum, e = acc->error;
     entry->flags = acc->flags;
     if (node->reduce >= REDUCE_ARGMAX) {
@@ -211,7 +220,7 @@ void acc_finish(const Evaluator *ev, const Node *node, const Acc *acc, MemoEntry
     switch (node->reduce) {
     case REDUCE_ADD:
     case REDUCE_MEAN: {
-        bool exact = ev->exact && e == 0 && !acc->fractional && acc->magnitude * node->unit <= 1;
+        bool exact = is_exact(run, node, acc);
         if (!exact) e += sum_bound(node, acc) + flushed(ev, node, acc);
         if (!exact && node->contract) e += (double)acc->terms * node->tiny; /* products may be denormals */
         if (may_overflow(node, acc, e)) e = INFINITY;
@@ -246,6 +255,23 @@ static void multiply(const Node *node, const Lanes *a, const Lanes *b, size_t co
     for (size_t l = 0; l < count; l++) out->tie[l] = a->tie[l] | b->tie[l];
 }
 
+static void copy_lanes(const Lanes *from, size_t count, Lanes *to) {
+    memcpy(to->i, from->i, count * sizeof *to->i); /* the same bytes for floats */
+    memcpy(to->e, from->e, count * sizeof *to->e);
+    memcpy(to->tie, from->tie, count * sizeof *to->tie);
+}
+
+/* A factor that the precision rounds, or that products by parts may, makes no exact term. Of a product in index notation only
+ * the product is at hand, which is no smaller than its factors where these are whole. */
+static void round_factors(const Node *node, const Lanes *const *x, size_t count, Lanes *product) {
+    double unit = node->unit < 0x1p-30 ? node->unit : fmax(node->input_unit, 0x1p-20);
+    for (size_t l = 0; l < count; l++) {
+        double largest = fabs(x[0]->v[l]);
+        if (node->operand_count == 2) largest = fmax(largest, fabs(x[1]->v[l]));
+        if (product->e[l] == 0 && largest * unit > 1) product->e[l] = node->tiny;
+    }
+}
+
 /* The terms at `count` points, given the result's and the reduced indices. */
 static const Lanes *compute_terms(Work *w, const int64_t *const *result,
                                   const int64_t *const *reduced, size_t count) {
@@ -258,9 +284,14 @@ static const Lanes *compute_terms(Work *w, const int64_t *const *result,
                 node->map[t][d] >= 0 ? result[node->map[t][d]] : reduced[-1 - node->map[t][d]];
         lanes[t] = evaluate_node(frame, node->operands[t]);
     }
-    if (node->operand_count == 1) return lanes[0];
+    bool rounds = w->run->ev->exact && node->is_real && node->contract;
+    if (node->operand_count == 1 && !(rounds && node->input_unit > 0)) return lanes[0];
     Lanes *product = lanes_create(w->run, count);
-    multiply(node, lanes[0], lanes[1], count, product);
+    if (node->operand_count == 1)
+        copy_lanes(lanes[0], count, product);
+    else
+        multiply(node, lanes[0], lanes[1], count, product);
+    if (rounds) round_factors(node, lanes, count, product);
     return product;
 }
 
@@ -404,7 +435,7 @@ static void compute_missing(Work *w, Memo *memo, const int64_t *missing) {
     for (size_t k = 0; k < w->key_count; k++) {
         bool found;
         MemoEntry *entry = memo_find(memo, missing[k], &found);
-        acc_finish(w->run->ev, w->node, &w->acc[k], entry);
+        acc_finish(w->run, w->node, &w->acc[k], entry);
         entry->pending = -1;
     }
 }

@@ -96,7 +96,7 @@ static void scan_row(const RowWork *w, Row *row) {
             int64_t along = begin + (int64_t)l, at = node->reverse ? w->n - 1 - along : along;
             MemoEntry done;
             if (!node->exclusive) acc_take(&acc, node, terms, l);
-            acc_finish(w->run->ev, node, &acc, &done);
+            acc_finish(w->run, node, &acc, &done);
             if (node->exclusive) acc_take(&acc, node, terms, l);
             row->i[at] = done.i; /* the same bytes for floats */
             row->e[at] = done.e;

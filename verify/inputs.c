@@ -149,7 +149,9 @@ static int64_t integer_value(const InputSpec *s, int64_t index) {
     int64_t lo = s->kind == INPUT_RANDINT ? (int64_t)s->a : positive ? 0 : -(int64_t)s->a;
     int64_t hi = s->kind == INPUT_RANDINT ? (int64_t)s->b : (int64_t)s->a + 1;
     uint64_t range = (uint64_t)hi - (uint64_t)lo;
-    return lo + (int64_t)(((mix(s, index) >> 32) * range) >> 32);
+    uint64_t bits = mix(s, index);
+    if (s->kind == INPUT_EXACT && s->b < 1 && (double)(uint32_t)bits >= s->b * 0x1p32) return 0;
+    return lo + (int64_t)(((bits >> 32) * range) >> 32);
 }
 
 static double plain_value(const InputSpec *s, int64_t index) {
@@ -232,8 +234,8 @@ static bool arguments_fit(const InputSpec *spec, const char **error) {
                  floor(spec->b) == spec->b && spec->a < spec->b)) {
         *error = "randint needs integers lo < hi within 2^31";
     } else if (spec->kind == INPUT_EXACT &&
-               !(spec->a >= 0 && spec->a <= 0x1p20 && floor(spec->a) == spec->a)) {
-        *error = "exact needs an integer from 0 to 2^20";
+               !(spec->a >= 0 && spec->a <= 0x1p20 && floor(spec->a) == spec->a && spec->b >= 0 && spec->b <= 1)) {
+        *error = "exact needs an integer from 0 to 2^20 and a share from 0 to 1";
     } else if (spec->kind == INPUT_WIDE && !(spec->a >= -1100 && spec->b <= 1024 && spec->a <= spec->b)) {
         *error = "wide needs powers of two lo <= hi from -1100 to 1024";
     } else {
@@ -301,8 +303,15 @@ void input_spec_default(InputSpec *spec, uint64_t seed, const Shape *shape) {
 
 void input_spec_exact(InputSpec *spec, uint64_t seed, const Shape *shape) {
     double bound = shape->dtype == DTYPE_BOOL ? 1 : input_infos[INPUT_EXACT].a;
-    *spec = (InputSpec){.kind = INPUT_EXACT, .shape = *shape, .a = bound};
+    *spec = (InputSpec){.kind = INPUT_EXACT, .shape = *shape, .a = bound, .b = input_infos[INPUT_EXACT].b};
     set_keys(spec, seed, shape->name);
+}
+
+bool input_spec_thin(InputSpec *spec, double share) {
+    if (spec->kind != INPUT_EXACT) return false;
+    spec->a = 1;
+    spec->b = share;
+    return true;
 }
 
 /* ---- Filling ---- */

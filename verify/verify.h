@@ -90,6 +90,8 @@ bool input_spec_of_case(InputSpec *spec, uint64_t seed, const Shape *shape, cons
 void input_spec_default(InputSpec *spec, uint64_t seed, const Shape *shape);
 /* The default for exact mode. */
 void input_spec_exact(InputSpec *spec, uint64_t seed, const Shape *shape);
+/* Leaves of exact data 1, 0 and -1, a share of them not forced to 0; false: it is other data. */
+bool input_spec_thin(InputSpec *spec, double share);
 /* The element as stored (rounded to the dtype), integers as int64_t. */
 double input_value(const InputSpec *spec, int64_t index);
 int64_t input_value_int(const InputSpec *spec, int64_t index);
@@ -133,6 +135,7 @@ typedef struct {
     const EvalInput *inputs;
     const EvalScalar *scalars; /* those missing take their default */
     bool exact;                /* sums and products of small integers have bound 0 */
+    bool trial;                /* the same of whole numbers; what is not exact has the ordinary bound */
     bool flushes;              /* f32 is added up in a GPU's memory, which takes denormals for zero */
     EvalFault fault;
 } EvalBinding;
@@ -145,6 +148,7 @@ Evaluator *evaluator_create(Arena *arena, const IrFunc *f, const EvalBinding *bi
 unsigned evaluator_output_count(const Evaluator *ev);
 const Shape *evaluator_output(const Evaluator *ev, unsigned output); /* named as in `return` */
 bool evaluator_sums(const Evaluator *ev); /* does a sum of more than one term enter? */
+double evaluator_longest_sum(const Evaluator *ev); /* terms that enter an element by sums of sums, at most */
 
 /* How an undecided element may differ: anything within its bound (infinite: anything at all), or by a step of a rounding to
  * whole numbers, whose two neighbours both are within the operator's error; up: value or value + bound; down: or value - bound. */
@@ -164,6 +168,8 @@ typedef struct {
 typedef struct EvalRun EvalRun;
 EvalRun *eval_run_create(const Evaluator *ev); /* on the heap */
 void eval_run_destroy(EvalRun *run);
+/* Was a sum of whole numbers too large to be exact, so far? */
+bool eval_run_is_beyond(const EvalRun *run);
 /* False when one of them hangs on an element outside of a tensor, read without pad(). */
 bool eval_run(EvalRun *run, unsigned output, size_t count, const int64_t *flat, EvalResult *result);
 
