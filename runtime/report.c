@@ -49,6 +49,12 @@ static void put_verdict(Str *s, const RtVerdict *v) {
     put_count(s, "compared", v->compared);
     put_count(s, "undecided", v->undecided);
     put_bool(s, "sampled", v->sampled);
+    put_bool(s, "by_naive", v->by_naive);
+    put_number(s, "within", v->within);
+    put_number(s, "hidden_element", v->hidden_element);
+    put_number(s, "hidden_tile", v->hidden_tile);
+    str_printf(s, ",\"tile\":[%lld,%lld]", (long long)v->tile[0], (long long)v->tile[1]);
+    str_append_member(s, "why_sampled", v->why_sampled);
     put_bool(s, "paper_rule", v->paper_rule);
     put_bool(s, "kernelbench_rule", v->kernelbench_rule);
     str_append_member(s, "digest", v->digest);
@@ -133,12 +139,33 @@ void rt_bench_json(const Artifact *a, const RtBenchReport *report, Str *out) {
 
 /* ---- Text ---- */
 
+/* A chance in percent, that is never rounded to 0 or 100. */
+static void put_percent(Str *out, double part) {
+    double percent = 100 * part;
+    str_printf(out, percent > 99.99 && part < 1 ? "%.6f %%" : percent > 99 && part < 1 ? "%.2f %%" : "%.2g %%", percent);
+}
+
+/* How the elements were compared, and what could hide. */
+static void put_coverage(Str *out, const RtVerdict *v) {
+    str_printf(out, "%llu of %llu elements compared", (unsigned long long)v->compared, (unsigned long long)v->elements);
+    if (v->sampled) {
+        str_printf(out, " (sampled, the naive form was not compiled: %s; one wrong element would hide with ", v->why_sampled);
+        put_percent(out, v->hidden_element);
+        str_printf(out, ", a wrong tile of %lldx%lld with ", (long long)v->tile[0], (long long)v->tile[1]);
+        put_percent(out, v->hidden_tile);
+        str_append_char(out, ')');
+    } else if (v->by_naive) {
+        str_append(out, " (with the naive form in f64; by the evaluator what differs");
+        if (v->within > 0) str_printf(out, " by more than %.3g roundings", v->within);
+        str_append_char(out, ')');
+    }
+}
+
 static void put_verdict_line(Str *out, const RtVerdict *v) {
     str_printf(out, "%-14s %-12s %s", rt_status_name(v->status), v->name, v->sizes);
     if (v->status == RT_OK)
-        str_printf(out, "  worst %.2g of the bound, rms %.2g, %llu of %llu elements compared%s",
-                   v->worst_ratio, v->rms_ratio, (unsigned long long)v->compared,
-                   (unsigned long long)v->elements, v->sampled ? " (sampled)" : "");
+        str_printf(out, "  worst %.2g of the bound, rms %.2g, ", v->worst_ratio, v->rms_ratio);
+    if (v->status == RT_OK) put_coverage(out, v);
     if (v->status == RT_OK)
         str_printf(out, "%s%s", v->text[0] ? "; " : "", v->text);
     else

@@ -91,6 +91,11 @@ typedef struct {
     uint64_t elements;                 /* elements of the outputs */
     uint64_t undecided;                /* elements at a discontinuity where either outcome passes */
     bool sampled;                      /* compared on samples, not everywhere */
+    bool by_naive;                     /* an output with its naive form, compiled; where that differs by more than `within`, by the evaluator */
+    double within;                     /* in roundings of the output's dtype */
+    double hidden_element, hidden_tile; /* chance that one wrong element, and a wrong tile, is at no sample */
+    int64_t tile[2];                   /* rows and columns of that tile */
+    char why_sampled[RT_NAME];         /* why the naive form was not used */
     bool paper_rule, kernelbench_rule; /* the two published rules, reported beside ours */
     char digest[33]; /* of the outputs' bytes, in hexadecimal: equal digests, equal bits */
     double seconds;

@@ -131,10 +131,25 @@ RtError one_task_find_output(const OneTask *t, size_t i, unsigned *output) {
     return k < n ? rt_ok() : rt_error(RT_BAD_ARTIFACT, "the operator does not compute '%s'", p->name);
 }
 
+static size_t sample_budget(uint64_t elements) { return elements <= DENSE_ELEMENTS ? DENSE : SPARSE; }
+
+/* Where the evaluator takes samples only, the naive form is compiled. */
+static void make_reference(OneTask *t) {
+    for (unsigned k = 0; k < evaluator_output_count(t->evaluator); k++) {
+        uint64_t elements = (uint64_t)evaluator_output(t->evaluator, k)->elements;
+        if (elements <= sample_budget(elements)) continue;
+        worker_phase(t->r->channel, WORKER_PATIENCE, "running the naive form");
+        reference_open(&t->reference, t->arena, t->evaluator, t->r->plan.options->threads);
+        return;
+    }
+}
+
 static RtError check_outputs(OneTask *t) {
     const Artifact *a = t->r->plan.a;
     const RtOptions *o = t->r->plan.options;
     CompareOptions compare = {.seed = o->seed, .threads = o->threads, .special = t->task->special != NULL};
+    make_reference(t);
+    compare.naive = t->reference.naive;
     for (size_t i = 0; i < a->param_count; i++) {
         if (!one_task_is_output(a, i)) continue;
         unsigned k;
@@ -145,7 +160,7 @@ static RtError check_outputs(OneTask *t) {
             return rt_error(RT_BAD_ARTIFACT,
                             "'%s' is another tensor in the operator (dtype or number of elements)",
                             a->params[i].name);
-        compare.sample_budget = t->binding.elements[i] <= DENSE_ELEMENTS ? DENSE : SPARSE;
+        compare.sample_budget = sample_budget(t->binding.elements[i]);
         void *second;
         RT_TRY(one_task_download(t, i, &second));
         compare.second = second;
@@ -263,6 +278,12 @@ static void summarise(const Verdict *v, RtVerdict *out) {
         if (o->max_ratio > out->worst_ratio) out->worst_ratio = o->max_ratio;
         if (o->rms > out->rms_ratio) out->rms_ratio = o->rms;
         if (o->max_error > out->max_error) out->max_error = o->max_error;
+        out->by_naive |= o->by_naive;
+        if (o->within > out->within) out->within = o->within;
+        if (o->hidden_element <= out->hidden_element) continue;
+        out->hidden_element = o->hidden_element;
+        out->hidden_tile = o->hidden_tile;
+        memcpy(out->tile, o->tile, sizeof out->tile);
     }
     out->sampled = out->compared < out->elements;
 }
@@ -303,6 +324,7 @@ static bool run_task(Runner *r, size_t index, void *record) {
         e = rt_error(RT_SKIPPED, "the operator reads outside of a tensor at these values");
     if (e.status == RT_OK) {
         summarise(&t.verdict, out);
+        if (out->sampled) rt_copy(out->why_sampled, sizeof out->why_sampled, t.reference.why ? t.reference.why : "it differs from the evaluator");
     } else {
         out->status = e.status;
         rt_copy(out->text, sizeof out->text, e.text);
@@ -314,6 +336,7 @@ static bool run_task(Runner *r, size_t index, void *record) {
     if (t.session.bases) session_close(&t.session);
     for (size_t i = 0; i < r->plan.a->param_count; i++) free(t.first[i]);
     for (size_t i = 0; i < t.kept_count; i++) free(t.kept[i]);
+    reference_close(&t.reference);
     arena_destroy(t.arena);
     return e.status != RT_FAULT && e.status != RT_HANG && e.status != RT_ABORT && e.status != RT_OUT_OF_BOUNDS;
 }
@@ -324,7 +347,7 @@ static bool accept(Runner *r, size_t index, void *record) {
     RtVerdict *v = record;
     if ((unsigned)v->status >= RT_STATUS_COUNT) return false;
     v->sizes[sizeof v->sizes - 1] = v->check[RT_NAME - 1] = v->text[RT_TEXT - 1] =
-        v->tensor[RT_NAME - 1] = v->digest[32] = '\0';
+        v->tensor[RT_NAME - 1] = v->digest[32] = v->why_sampled[RT_NAME - 1] = '\0';
     rt_copy(v->name, sizeof v->name, r->plan.tasks[index].name);
     return true;
 }

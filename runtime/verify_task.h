@@ -2,6 +2,7 @@
 #ifndef RUNTIME_VERIFY_TASK_H
 #define RUNTIME_VERIFY_TASK_H
 
+#include "reference.h"
 #include "runner.h"
 
 typedef struct {
@@ -14,6 +15,7 @@ typedef struct {
     EvalBinding *operands;
     Evaluator *evaluator;
     Verdict verdict;
+    Reference reference;
     void **first; /* by parameter: outputs after the first launch */
     void **kept;  /* inputs that the reference reads */
     size_t kept_count;

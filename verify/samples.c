@@ -91,3 +91,22 @@ Samples samples_choose(Arena *arena, const Shape *shape, size_t budget, uint64_t
         if (i == 0 || flat[i] != flat[i - 1]) flat[distinct++] = flat[i];
     return (Samples){distinct, flat};
 }
+
+static int64_t parts(int64_t extent, int64_t size) { return (extent + size - 1) / size; }
+
+double samples_hide(const Shape *shape, const Samples *samples, int64_t rows, int64_t columns) {
+    if (!samples->flat || !shape->elements) return 0;
+    int64_t width = shape->extents[shape->rank - 1], height = shape->rank > 1 ? shape->extents[shape->rank - 2] : 1;
+    int64_t across = parts(width, columns), down = parts(height, rows), tiles = shape->elements / (width * height) * across * down;
+    int64_t *hit = malloc(samples->count * sizeof *hit + 1);
+    size_t distinct = 0;
+    if (!hit) return 1;
+    for (size_t i = 0; i < samples->count; i++) {
+        int64_t at = samples->flat[i], row = at / width;
+        hit[i] = (row / height * down + row % height / rows) * across + at % width / columns;
+    }
+    qsort(hit, samples->count, sizeof *hit, compare_indices);
+    for (size_t i = 0; i < samples->count; i++) distinct += i == 0 || hit[i] != hit[i - 1];
+    free(hit);
+    return 1 - (double)distinct / (double)tiles;
+}

@@ -111,6 +111,8 @@ void verify_parallel(int64_t count, int64_t grain, unsigned threads,
 
 /* ---- Reference (evaluate*.c) ---- */
 
+typedef struct Naive Naive; /* naive.h */
+
 /* Where a graph's input comes from: memory, or generated on the fly when data is null. */
 typedef struct {
     Shape shape;
@@ -182,6 +184,10 @@ typedef struct {
 /* All elements when there are at most `budget`, else about `budget` of them: corners, first and
  * last rows, neighbours of multiples of 8..256 on every axis, the rest at random. */
 Samples samples_choose(Arena *arena, const Shape *shape, size_t budget, uint64_t seed);
+
+/* The chance that none of the samples lies in a tile of at most so many rows and columns (the last two axes; of a tensor of one axis columns
+ * alone), one of those that begin at multiples of them, each as likely. */
+double samples_hide(const Shape *shape, const Samples *samples, int64_t rows, int64_t columns);
 
 typedef struct {
     size_t count;
@@ -271,6 +277,10 @@ typedef struct {
     Dtype dtype;
     int64_t elements, checked, outside; /* outside: beyond the bound */
     int64_t undecided; /* near ties of which the other outcome came out */
+    bool by_naive;     /* all were compared with the naive form, and by the evaluator where they differ by more than `within` */
+    double within;     /* in roundings of the dtype; 0: what differs at all was judged */
+    double hidden_element, hidden_tile; /* chance that a fault of so many elements is at none that was compared */
+    int64_t tile[2];   /* rows and columns of that tile */
     double rms, max_ratio;                         /* of error over bound */
     double max_error;                              /* absolute */
     int64_t worst;                                 /* flat index of max_ratio, -1 when none */
@@ -290,6 +300,7 @@ typedef struct {
     uint64_t seed;
     unsigned threads; /* 0: the machine's */
     bool exact;       /* the evaluator was made with `exact` */
+    const Naive *naive; /* ready to run: where not all elements are samples the others are compared with it; null: they are not */
     bool special;     /* special values: any share of the elements may be undecided */
     const void *second; /* the result of a second launch, over the poison of round 1; null: none. What neither launch
                            has written is told by both, in every type; by one launch only where poison is distinctive */
