@@ -169,7 +169,7 @@ typedef struct {
     uint64_t seed;
     double time_limit_s;   /* of one case; 0: 60 */
     uint64_t max_bytes;    /* larger cases are skipped; 0: a quarter of the device's memory */
-    const char *case_name; /* only this one, never skipped for its size; null: all */
+    const char *case_name; /* only this one or these, commas between, never skipped for their size; null: all */
     const sketchc_symbol *symbols;
     size_t symbol_count;
     const sketchc_scalar *scalars;

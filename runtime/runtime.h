@@ -48,7 +48,7 @@ typedef struct {
     double time_limit_s;   /* per case; 0: 60 */
     uint64_t max_bytes;    /* tensor bytes of a case; 0: a quarter of the device's memory (CPU: of
                               the available main memory). A larger case is skipped visibly */
-    const char *case_name; /* only this case (never skipped for its size); null: all */
+    const char *case_name; /* only these cases (never skipped for their size), commas between; null: all */
     size_t symbol_count;   /* override a case's symbols; for run: symbols no tensor binds */
     const RtSymbol *symbols;
     size_t scalar_count;

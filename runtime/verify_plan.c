@@ -76,6 +76,26 @@ static void add_case(TaskPlan *plan, const char *name, const IrCase *c) {
         rt_copy(t->skip, sizeof t->skip, error ? error : "the sizes do not fit the operator");
 }
 
+/* Is it among names with commas between? */
+static bool is_named(const char *names, const char *name) {
+    for (size_t n = strlen(name); names; names = strchr(names, ',') ? strchr(names, ',') + 1 : NULL)
+        if (strncmp(names, name, n) == 0 && (names[n] == ',' || names[n] == '\0')) return true;
+    return false;
+}
+
+/* Each name that --case gives is one of a case; `given`: of an operator without cases. */
+static RtError check_names(const TaskPlan *plan) {
+    const IrModule *m = plan->module;
+    for (const char *at = plan->options->case_name; at; at = strchr(at, ',') ? strchr(at, ',') + 1 : NULL) {
+        char name[RT_NAME];
+        snprintf(name, sizeof name, "%.*s", (int)strcspn(at, ","), at);
+        bool known = !m->case_count && strcmp(name, "given") == 0;
+        for (size_t i = 0; i < m->case_count; i++) known |= strcmp(m->cases[i].name, name) == 0;
+        if (!known) return rt_error(RT_BAD_OPTION, "%s has no case named '%.64s'", plan->a->name, name);
+    }
+    return rt_ok();
+}
+
 /* ---- Special values ---- */
 
 /* Structure is a promise that a sketch may build on; numbers drawn from a range are none. */
@@ -139,11 +159,9 @@ RtError task_plan_create(TaskPlan *plan, Arena *arena, const Artifact *a, const 
     const IrModule *m = plan->module;
     plan->tasks = ARENA_ARRAY(arena, Task, m->case_count + 2);
     for (size_t i = 0; i < m->case_count; i++)
-        if (!options->case_name || strcmp(options->case_name, m->cases[i].name) == 0)
+        if (!options->case_name || is_named(options->case_name, m->cases[i].name))
             add_case(plan, m->cases[i].name, &m->cases[i]);
-    bool given = !m->case_count && options->case_name && strcmp(options->case_name, "given") == 0;
-    if (options->case_name && !plan->count && !given)
-        return rt_error(RT_BAD_OPTION, "%s has no case named '%.64s'", a->name, options->case_name);
+    RT_TRY(check_names(plan));
     if (!plan->count) add_case(plan, "given", NULL);
     if (!plan->tasks[0].sizes && !m->case_count)
         return rt_error(RT_BAD_OPTION, "no case gives sizes: %.300s; -D NAME=N gives them", plan->tasks[0].skip);

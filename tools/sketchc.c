@@ -108,6 +108,17 @@ static int read_number(const Driver *d, OptionId id, const char *name, double *n
     return 0;
 }
 
+/* Those of all --case, commas between. */
+static const char *read_cases(const Driver *d) {
+    const char *names = NULL;
+    for (size_t i = 0; i < d->line.given.len; i++) {
+        if (d->line.given.data[i].id != OPTION_CASE) continue;
+        const char *name = d->line.given.data[i].value;
+        names = names ? arena_printf(d->arena, "%s,%s", names, name) : name;
+    }
+    return names;
+}
+
 static int read_run_options(Driver *d) {
     double seed = 0, bytes = 0, limit = 0, samples = 0;
     int bad = read_number(d, OPTION_SEED, "seed", &seed) |
@@ -120,7 +131,7 @@ static int read_run_options(Driver *d) {
     d->run.max_bytes = (uint64_t)bytes;
     d->run.time_limit_s = limit;
     d->run.samples = (unsigned)samples;
-    d->run.case_name = value(d, OPTION_CASE);
+    d->run.case_name = read_cases(d);
     d->run.no_ragged = given(d, OPTION_NO_RAGGED);
     d->run.exact = given(d, OPTION_EXACT);
     d->run.warm = given(d, OPTION_WARM);

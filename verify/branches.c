@@ -128,32 +128,11 @@ static Scalar logic(const IrOp *op, Scalar a, Scalar b) {
     return (Scalar){.known = true, .sized = sized, .i = is_and ? a.i & b.i : a.i | b.i};
 }
 
-static double real_binary(IrOpcode op, double a, double b) {
-    switch (op) {
-    case IR_ADD:
-        return a + b;
-    case IR_SUB:
-        return a - b;
-    case IR_MUL:
-        return a * b;
-    case IR_DIV:
-        return a / b;
-    case IR_FLOORDIV:
-        return scalar_floor_quotient(a, b);
-    case IR_MOD:
-        return scalar_floor_remainder(a, b);
-    case IR_MIN:
-        return -scalar_real_max(-a, -b);
-    default:
-        return scalar_real_max(a, b);
-    }
-}
-
 static Scalar binary(const IrOp *op, Scalar a, Scalar b) {
     Scalar s = {.known = a.known && b.known, .sized = a.sized || b.sized, .real = a.real || b.real};
     if (!s.known) return s;
     if (s.real)
-        s.v = real_binary(op->opcode, real_of(a), real_of(b));
+        s.v = scalar_real_binary(op->opcode, real_of(a), real_of(b));
     else
         s.i = scalar_integer_binary(op->opcode, op->results[0].type->dtype, a.i, b.i);
     return s;

@@ -116,46 +116,30 @@ static double extreme_error(double a, double ea, double b, double eb) {
     return b + eb < a - ea ? eb : fmax(ea, eb);
 }
 
-static double real_binary(const Node *node, double a, double ea, double b, double eb, double *e,
-                          unsigned *tie) {
-    double v;
+static double binary_error(const Node *node, double a, double ea, double b, double eb, double v, unsigned *tie) {
     switch (node->opcode) {
     case IR_ADD:
-        *e = ea + eb;
-        return a + b;
     case IR_SUB:
-        *e = ea + eb;
-        return a - b;
+        return ea + eb;
     case IR_MUL:
-        *e = fabs(a) * eb + fabs(b) * ea + ea * eb;
-        return a * b;
+        return fabs(a) * eb + fabs(b) * ea + ea * eb;
     case IR_DIV:
-        *e = divide_error(a, ea, b, eb);
-        return a / b;
+        return divide_error(a, ea, b, eb);
     case IR_FLOORDIV:
-        *e = quotient_error(node, a, ea, b, eb, tie);
-        return scalar_floor_quotient(a, b);
+        return quotient_error(node, a, ea, b, eb, tie);
     case IR_MOD: {
         double slip = quotient_error(node, a, ea, b, eb, tie);
-        *e = ea + fabs(scalar_floor_quotient(a, b)) * eb + slip * fabs(b);
-        return scalar_floor_remainder(a, b);
+        return ea + fabs(scalar_floor_quotient(a, b)) * eb + slip * fabs(b);
     }
     case IR_MAX:
-        *e = extreme_error(-a, ea, -b, eb);
-        return scalar_real_max(a, b);
+        return extreme_error(-a, ea, -b, eb);
     case IR_MIN:
-        *e = extreme_error(a, ea, b, eb);
-        return -scalar_real_max(-a, -b);
+        return extreme_error(a, ea, b, eb);
     case IR_MAXNUM:
-        *e = fmax(ea, eb);
-        return isnan(a) ? b : isnan(b) ? a : scalar_real_max(a, b);
     case IR_MINNUM:
-        *e = fmax(ea, eb);
-        return isnan(a) ? b : isnan(b) ? a : -scalar_real_max(-a, -b);
+        return fmax(ea, eb);
     default: /* IR_POW */
-        v = pow(a, b);
-        *e = pow_error(a, ea, b, eb, v);
-        return v;
+        return pow_error(a, ea, b, eb, v);
     }
 }
 
@@ -295,7 +279,8 @@ static void compute_real(const Evaluator *ev, const Node *node, const Lanes *con
             v = fma(a, b, x[2]->v[l]);
             e = fabs(a) * eb + fabs(b) * ea + ea * eb + x[2]->e[l];
         } else {
-            v = real_binary(node, x[0]->v[l], x[0]->e[l], x[1]->v[l], x[1]->e[l], &e, &tie);
+            v = scalar_real_binary(node->opcode, x[0]->v[l], x[1]->v[l]);
+            e = binary_error(node, x[0]->v[l], x[0]->e[l], x[1]->v[l], x[1]->e[l], v, &tie);
             if (begun) e += begun_error(node, x, l);
             if (clamps_a_step(node, x, l)) e = clamped_error(node, x, l, v, &tie), from &= LANE_OUTSIDE;
         }

@@ -136,6 +136,34 @@ double scalar_math(IrOpcode op, double a, double b);
 double scalar_floor_quotient(double a, double b);
 double scalar_floor_remainder(double a, double b);
 
+/* Of floats, in double: the result is not rounded to their type. */
+static inline double scalar_real_binary(IrOpcode op, double a, double b) {
+    switch (op) {
+    case IR_ADD:
+        return a + b;
+    case IR_SUB:
+        return a - b;
+    case IR_MUL:
+        return a * b;
+    case IR_DIV:
+        return a / b;
+    case IR_FLOORDIV:
+        return scalar_floor_quotient(a, b);
+    case IR_MOD:
+        return scalar_floor_remainder(a, b);
+    case IR_MAX:
+        return scalar_real_max(a, b);
+    case IR_MIN:
+        return -scalar_real_max(-a, -b);
+    case IR_MAXNUM:
+        return isnan(a) ? b : isnan(b) ? a : scalar_real_max(a, b);
+    case IR_MINNUM:
+        return isnan(a) ? b : isnan(b) ? a : -scalar_real_max(-a, -b);
+    default: /* IR_POW */
+        return pow(a, b);
+    }
+}
+
 /* ---- random.c ---- */
 
 void random_philox(const uint32_t counter[4], const uint32_t key[2], uint32_t out[4]);
