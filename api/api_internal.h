@@ -128,8 +128,9 @@ IrModule *api_lower_to(sketchc_unit *unit, const Compile *c, PassId pass);
 void api_pictures(sketchc_unit *unit, const IrModule *module, Str *out);
 Artifact *api_artifact(sketchc_unit *unit, const Compile *c, Arena *arena);
 sketchc_status api_status(const sketchc_unit *unit);
-/* Starts a call: drops what the last one made. */
-bool api_begin(sketchc_unit *unit);
-char *api_string(const Str *s); /* malloc'ed copy */
+/* Drops what the unit's last call made, then does the work of this one, in an arena of its own. False: out of memory, and nothing
+ * of the call is left. */
+bool api_call(sketchc_unit *unit, void (*work)(void *call), void *call);
+char *api_string(const Str *s); /* malloc'ed copy, never null */
 
 #endif

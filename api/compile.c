@@ -4,6 +4,7 @@
 #include "build.h"
 #include "emit.h"
 #include "frontend.h"
+#include "memory.h"
 #include "runtime.h"
 #include "sketchc_config.h"
 
@@ -311,24 +312,38 @@ static bool known_options(sketchc_unit *unit, const sketchc_options **options) {
            usage(unit, "sketchc_options.size is not that of this version of the library");
 }
 
-/* An error target for running out of memory, around `body`. */
-#define GUARDED(unit, body)                                                                        \
-    do {                                                                                           \
-        jmp_buf oom;                                                                               \
-        if (!api_begin(unit)) return SKETCHC_BUG;                                                  \
-        if (setjmp(oom)) return SKETCHC_BUG;                                                       \
-        arena_set_oom_target((unit)->arena, &oom);                                                 \
-        body;                                                                                      \
-        arena_set_oom_target((unit)->arena, NULL);                                                 \
-    } while (0)
+/* The arguments of a call, and its results. */
+typedef struct {
+    sketchc_unit *unit;
+    const sketchc_options *options;
+    const char *form;
+    char **data;
+    size_t *size;
+    uint32_t **lines;
+    size_t *line_count;
+    sketchc_artifact **artifact;
+} Call;
 
-static void check_into(sketchc_unit *unit, const sketchc_options *options) {
-    if (known_options(unit, &options)) api_check(unit, options);
+static sketchc_status end_of(sketchc_unit *unit, bool done) {
+    return done ? api_status(unit) : SKETCHC_OUT_OF_MEMORY;
+}
+
+static void hand_out(const Call *c, Str *out) {
+    if (api_status(c->unit) == SKETCHC_OK) {
+        *c->data = api_string(out);
+        *c->size = out->len;
+    }
+    str_release(out);
+}
+
+static void check_call(void *call) {
+    Call *c = call;
+    if (known_options(c->unit, &c->options)) api_check(c->unit, c->options);
 }
 
 sketchc_status sketchc_check(sketchc_unit *unit, const sketchc_options *options) {
-    GUARDED(unit, check_into(unit, options));
-    return api_status(unit);
+    Call c = {.unit = unit, .options = options};
+    return end_of(unit, api_call(unit, check_call, &c));
 }
 
 /* A form of code by CUDA's own tools. */
@@ -421,26 +436,24 @@ static bool known_form(const char *form) {
     return !form || makers_of(form);
 }
 
+static void emit_call(void *call) {
+    Call *c = call;
+    Str out;
+    Compile compile = {0};
+    str_init(&out);
+    if (known_form(c->form))
+        emit_into(c->unit, c->options, c->form, &compile, &out);
+    else
+        usage(c->unit, arena_printf(c->unit->arena, "there is no output form \"%s\"", c->form));
+    hand_out(c, &out);
+}
+
 sketchc_status sketchc_emit(sketchc_unit *unit, const sketchc_options *options, const char *form,
                             char **data, size_t *size) {
+    Call c = {.unit = unit, .options = options, .form = form, .data = data, .size = size};
     *data = NULL;
     *size = 0;
-    Str out;
-    Compile c = {0};
-    str_init(&out);
-    GUARDED(unit, {
-        if (known_form(form))
-            emit_into(unit, options, form, &c, &out);
-        else
-            usage(unit, arena_printf(unit->arena, "there is no output form \"%s\"", form));
-    });
-    sketchc_status status = api_status(unit);
-    if (status == SKETCHC_OK) {
-        *data = api_string(&out);
-        *size = out.len;
-    }
-    str_release(&out);
-    return status;
+    return end_of(unit, api_call(unit, emit_call, &c));
 }
 
 static void lines_into(sketchc_unit *unit, const sketchc_options *options, const char *form, Str *out,
@@ -457,72 +470,84 @@ static void lines_into(sketchc_unit *unit, const sketchc_options *options, const
         api_lines_of_code(unit, &c, out, lines);
 }
 
-sketchc_status sketchc_emit_lines(sketchc_unit *unit, const sketchc_options *options, const char *form,
-                                  char **data, uint32_t **lines, size_t *line_count) {
-    *data = NULL;
-    *lines = NULL;
-    *line_count = 0;
+/* Of two copies the first is freed where the second cannot be had. */
+static void hand_lines_out(const Call *c, const LineMap *map, Str *out) {
+    if (api_status(c->unit) == SKETCHC_OK) {
+        uint32_t *lines = malloc((map->len + 1) * sizeof *lines);
+        char *data = lines ? malloc(out->len + 1) : NULL;
+        if (!data) {
+            free(lines);
+            memory_out();
+        }
+        if (map->len) memcpy(lines, map->data, map->len * sizeof *lines);
+        memcpy(data, out->data, out->len + 1);
+        *c->lines = lines;
+        *c->line_count = map->len;
+        *c->data = data;
+    }
+    str_release(out);
+}
+
+static void emit_lines_call(void *call) {
+    Call *c = call;
     Str out;
     LineMap map = {0};
     str_init(&out);
-    GUARDED(unit, {
-        if (known_form(form) && !(form && strcmp(form, "artifact") == 0))
-            lines_into(unit, options, form, &out, &map);
-        else
-            usage(unit, arena_printf(unit->arena, "\"%s\" is no form of text", form));
-    });
-    sketchc_status status = api_status(unit);
-    if (status == SKETCHC_OK) {
-        *data = api_string(&out);
-        *lines = malloc((map.len + 1) * sizeof **lines);
-        if (*lines) memcpy(*lines, map.data, map.len * sizeof **lines);
-        *line_count = *lines ? map.len : 0;
-    }
-    str_release(&out);
-    return status;
+    if (known_form(c->form) && !(c->form && strcmp(c->form, "artifact") == 0))
+        lines_into(c->unit, c->options, c->form, &out, &map);
+    else
+        usage(c->unit, arena_printf(c->unit->arena, "\"%s\" is no form of text", c->form));
+    hand_lines_out(c, &map, &out);
+}
+
+sketchc_status sketchc_emit_lines(sketchc_unit *unit, const sketchc_options *options, const char *form,
+                                  char **data, uint32_t **lines, size_t *line_count) {
+    Call c = {.unit = unit, .options = options, .form = form, .data = data, .lines = lines, .line_count = line_count};
+    *data = NULL;
+    *lines = NULL;
+    *line_count = 0;
+    return end_of(unit, api_call(unit, emit_lines_call, &c));
 }
 
 /* ---- The page that explains (page.c) ---- */
 
-static void page_into(sketchc_unit *unit, const sketchc_options *options, Str *out) {
-    Compile c = {0};
-    if (known_options(unit, &options) && api_check_with_sketch(unit, options) && api_target(unit, options, NULL, &c))
-        api_page(unit, &c, out);
+static void page_call(void *call) {
+    Call *c = call;
+    Compile compile = {0};
+    Str out;
+    str_init(&out);
+    if (known_options(c->unit, &c->options) && api_check_with_sketch(c->unit, c->options) &&
+        api_target(c->unit, c->options, NULL, &compile))
+        api_page(c->unit, &compile, &out);
+    hand_out(c, &out);
 }
 
 sketchc_status sketchc_explain_page(sketchc_unit *unit, const sketchc_options *options, char **text, size_t *size) {
+    Call c = {.unit = unit, .options = options, .data = text, .size = size};
     *text = NULL;
     *size = 0;
-    Str out;
-    str_init(&out);
-    GUARDED(unit, page_into(unit, options, &out));
-    sketchc_status status = api_status(unit);
-    if (status == SKETCHC_OK) {
-        *text = api_string(&out);
-        *size = out.len;
-    }
-    str_release(&out);
-    return status;
+    return end_of(unit, api_call(unit, page_call, &c));
 }
 
-static sketchc_artifact *compile_into(sketchc_unit *unit, const sketchc_options *options) {
-    Compile c = {0};
-    if (!known_options(unit, &options) || !api_check_with_sketch(unit, options) ||
-        !api_target(unit, options, NULL, &c))
-        return NULL;
+static void compile_call(void *call) {
+    Call *c = call;
+    Compile compile = {0};
+    if (!known_options(c->unit, &c->options) || !api_check_with_sketch(c->unit, c->options) ||
+        !api_target(c->unit, c->options, NULL, &compile))
+        return;
+    sketchc_artifact *result = memory_alloc(sizeof *result);
     Arena *arena = arena_create();
-    Artifact *artifact = arena ? api_artifact(unit, &c, arena) : NULL;
-    sketchc_artifact *result = artifact ? calloc(1, sizeof *result) : NULL;
-    if (result)
-        *result = (sketchc_artifact){arena, artifact};
+    Artifact *artifact = api_artifact(c->unit, &compile, arena);
+    *result = (sketchc_artifact){arena, artifact};
+    if (artifact)
+        *c->artifact = result;
     else
-        arena_destroy(arena);
-    return result;
+        sketchc_artifact_destroy(result);
 }
 
 sketchc_status sketchc_compile(sketchc_unit *unit, const sketchc_options *options,
                                sketchc_artifact **result) {
+    Call c = {.unit = unit, .options = options, .artifact = result};
     *result = NULL;
-    GUARDED(unit, *result = compile_into(unit, options));
-    return api_status(unit);
+    return end_of(unit, api_call(unit, compile_call, &c));
 }

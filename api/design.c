@@ -1,6 +1,7 @@
 /* Sketches made by rules: sketchc_design, and the one that stands in where a file has none. */
 #include "api_internal.h"
 
+#include "memory.h"
 #include "build.h"
 #include "design.h"
 #include "frontend.h"
@@ -165,28 +166,38 @@ static void check_and_design(sketchc_unit *unit, const sketchc_options *options,
     if (module) design_into(unit, module, options, style, out);
 }
 
+typedef struct {
+    sketchc_unit *unit;
+    const sketchc_options *options;
+    size_t style;
+    char **text;
+    size_t *size;
+} DesignCall;
+
+static void design_call(void *call) {
+    static const sketchc_options none = {.size = sizeof none};
+    DesignCall *d = call;
+    Str out;
+    char *text = NULL;
+    str_init(&out);
+    check_and_design(d->unit, d->options ? d->options : &none, d->style, &out);
+    bool well = api_status(d->unit) == SKETCHC_OK;
+    if (well) text = formatted(d->unit, &out, d->size);
+    if (well && !text) {
+        text = api_string(&out); /* what does not parse is shown as it is */
+        *d->size = out.len;
+    }
+    *d->text = text;
+    str_release(&out);
+}
+
 sketchc_status sketchc_design(sketchc_unit *unit, const sketchc_options *options, size_t style,
                               char **text, size_t *size) {
-    static const sketchc_options none = {.size = sizeof none};
-    Str out;
+    DesignCall d = {unit, options, style, text, size};
     *text = NULL;
     *size = 0;
     if (style >= design_style_count()) return SKETCHC_USAGE_ERROR;
-    if (!api_begin(unit)) return SKETCHC_BUG;
-    jmp_buf oom;
-    if (setjmp(oom)) return SKETCHC_BUG;
-    arena_set_oom_target(unit->arena, &oom);
-    str_init(&out);
-    check_and_design(unit, options ? options : &none, style, &out);
-    arena_set_oom_target(unit->arena, NULL);
-    sketchc_status status = api_status(unit);
-    if (status == SKETCHC_OK) *text = formatted(unit, &out, size);
-    if (status == SKETCHC_OK && !*text) {
-        *text = api_string(&out); /* what does not parse is shown as it is */
-        *size = out.len;
-    }
-    str_release(&out);
-    return status;
+    return api_call(unit, design_call, &d) ? api_status(unit) : SKETCHC_OUT_OF_MEMORY;
 }
 
 /* ---- A file without a sketch ---- */
@@ -201,6 +212,10 @@ static size_t first_style(const IrModule *module) {
     size_t i = 0;
     while (i + 1 < design_style_count() && strcmp(design_style(i)->name, name) != 0) i++;
     return i;
+}
+
+static void free_text(void *text) {
+    sketchc_free(*(char **)text);
 }
 
 static bool take(sketchc_unit *unit, const char *text, size_t size) {
@@ -223,7 +238,10 @@ static bool design_named(sketchc_unit *unit, const sketchc_options *options, IrM
     str_init(&out);
     design_into(unit, module, options, style, &out);
     char *text = unit->diags.error_count ? NULL : formatted(unit, &out, &size);
+    MemoryUndo drop;
+    memory_push(&drop, free_text, &text);
     bool made = text && take(unit, text, size);
+    memory_pop(&drop);
     sketchc_free(text);
     str_release(&out);
     return made;
@@ -239,9 +257,12 @@ static bool design_one(sketchc_unit *unit, const sketchc_options *options, size_
     size_t size = 0;
     char *text = NULL;
     sketchc_unit *own = sketchc_unit_create(unit->path, unit->text, unit->size);
+    MemoryUndo drop;
+    memory_push(&drop, free_text, &text);
     bool drawn = own && sketchc_design(own, options, style, &text, &size) == SKETCHC_OK;
     if (own && !drawn) add_reason_of(unit, own, style, false);
     bool made = drawn && lowers(unit, options, style, text, size, most_ops, large) && take(unit, text, size);
+    memory_pop(&drop);
     sketchc_free(text);
     sketchc_unit_destroy(own);
     return made;

@@ -1,33 +1,52 @@
 /* Artifacts: reading, running, verifying, timing. */
 #include "api_internal.h"
 
+#include "memory.h"
 #include "runtime.h"
 
 #include <stdlib.h>
 #include <string.h>
 
+/* The caller's copy of a message. */
+static char *message_of(const char *text) {
+    char *copy = strdup(text);
+    if (!copy) memory_out();
+    return copy;
+}
+
+typedef struct {
+    const void *data;
+    size_t size;
+    sketchc_artifact **result;
+    char **message;
+} Read;
+
+static void read_call(void *call) {
+    Read *r = call;
+    const char *error = NULL;
+    sketchc_artifact *result = memory_alloc(sizeof *result);
+    result->arena = arena_create();
+    result->artifact = artifact_read(result->arena, r->data, r->size, &error);
+    if (result->artifact) {
+        *r->result = result;
+        return;
+    }
+    if (r->message && error) *r->message = message_of(error);
+    sketchc_artifact_destroy(result);
+}
+
 sketchc_status sketchc_artifact_read(const void *data, size_t size, sketchc_artifact **result,
                                      char **message) {
     *result = NULL;
     if (message) *message = NULL;
-    Arena *arena = arena_create();
-    if (!arena) return SKETCHC_BUG;
-    const char *error = NULL;
-    Artifact *artifact = artifact_read(arena, data, size, &error);
-    if (artifact) *result = calloc(1, sizeof **result);
-    if (*result) {
-        **result = (sketchc_artifact){arena, artifact};
-        return SKETCHC_OK;
-    }
-    if (message && error) *message = strdup(error);
-    arena_destroy(arena);
-    return artifact ? SKETCHC_BUG : SKETCHC_SOURCE_ERROR;
+    if (!memory_guard(read_call, &(Read){data, size, result, message})) return SKETCHC_OUT_OF_MEMORY;
+    return *result ? SKETCHC_OK : SKETCHC_SOURCE_ERROR;
 }
 
 void sketchc_artifact_destroy(sketchc_artifact *artifact) {
     if (!artifact) return;
     arena_destroy(artifact->arena);
-    free(artifact);
+    memory_free(artifact);
 }
 
 /* Whether `name` is a parameter of that kind, by its own name or the operator's. */
@@ -140,82 +159,120 @@ static sketchc_status status_of(RtError error) {
     return (sketchc_status)rt_status_exit_code(error.status);
 }
 
-/* Hands the report over and ends what the call made. */
-static sketchc_status finish(Arena *arena, Str *out, RtError error, char **report) {
-    *report = api_string(out);
-    str_release(out);
+/* What runs, verifies or times, and its results. */
+typedef struct Execution {
+    const Artifact *artifact;
+    const sketchc_run_options *options;
+    RtError (*execute)(struct Execution *x, RtOptions *options, Arena *arena, Str *out);
+    const sketchc_file *inputs, *outputs;
+    size_t input_count, output_count;
+    const char *format;
+    char *report;
+    sketchc_status status;
+} Execution;
+
+static void execute_call(void *call) {
+    Execution *x = call;
+    Arena *arena = arena_create();
+    RtOptions o;
+    Str out;
+    str_init(&out);
+    RtError error = x->execute(x, &o, arena, &out);
+    x->report = api_string(&out);
+    x->status = status_of(error);
+    str_release(&out);
     arena_destroy(arena);
-    return status_of(error);
+}
+
+static sketchc_status execute(Execution x, char **report) {
+    bool done = memory_guard(execute_call, &x);
+    *report = done ? x.report : NULL;
+    return done ? x.status : SKETCHC_OUT_OF_MEMORY;
+}
+
+static RtError execute_run(Execution *x, RtOptions *o, Arena *arena, Str *out) {
+    RtError error = run_options(x->options, x->artifact, arena, o);
+    if (error.status == RT_OK)
+        error = rt_run(x->artifact, o, x->input_count, files(arena, x->inputs, x->input_count), x->output_count,
+                       files(arena, x->outputs, x->output_count));
+    if (is_json(x->format))
+        rt_run_json(x->artifact, &error, out);
+    else if (error.status != RT_OK || error.text[0])
+        str_printf(out, "%s: %s\n", rt_status_name(error.status), error.text);
+    return error;
 }
 
 sketchc_status sketchc_run(const sketchc_artifact *artifact, const sketchc_run_options *options,
                            const sketchc_file *inputs, size_t input_count,
                            const sketchc_file *outputs, size_t output_count, const char *format,
                            char **report) {
-    Arena *arena = arena_create();
-    if (!arena) return SKETCHC_BUG;
-    RtOptions o;
-    RtError error = run_options(options, artifact->artifact, arena, &o);
-    if (error.status == RT_OK)
-        error = rt_run(artifact->artifact, &o, input_count, files(arena, inputs, input_count),
-                       output_count, files(arena, outputs, output_count));
-    Str out;
-    str_init(&out);
-    if (is_json(format))
-        rt_run_json(artifact->artifact, &error, &out);
-    else if (error.status != RT_OK || error.text[0])
-        str_printf(&out, "%s: %s\n", rt_status_name(error.status), error.text);
-    return finish(arena, &out, error, report);
+    return execute((Execution){.artifact = artifact->artifact, .options = options, .execute = execute_run, .inputs = inputs,
+                               .outputs = outputs, .input_count = input_count, .output_count = output_count, .format = format},
+                   report);
+}
+
+static RtError execute_verify(Execution *x, RtOptions *o, Arena *arena, Str *out) {
+    RtVerifyReport r = {.error = run_options(x->options, x->artifact, arena, o)};
+    if (r.error.status == RT_OK) r = rt_verify(x->artifact, o, arena);
+    if (is_json(x->format))
+        rt_verify_json(x->artifact, &r, out);
+    else
+        rt_verify_text(x->artifact, &r, x->format && strcmp(x->format, "verbose") == 0, out);
+    return r.error;
 }
 
 sketchc_status sketchc_verify(const sketchc_artifact *artifact, const sketchc_run_options *options,
                               const char *format, char **report) {
-    Arena *arena = arena_create();
-    if (!arena) return SKETCHC_BUG;
-    RtOptions o;
-    RtVerifyReport r = {.error = run_options(options, artifact->artifact, arena, &o)};
-    if (r.error.status == RT_OK) r = rt_verify(artifact->artifact, &o, arena);
-    Str out;
-    str_init(&out);
-    if (is_json(format))
-        rt_verify_json(artifact->artifact, &r, &out);
+    return execute((Execution){.artifact = artifact->artifact, .options = options, .execute = execute_verify, .format = format},
+                   report);
+}
+
+static RtError execute_bench(Execution *x, RtOptions *o, Arena *arena, Str *out) {
+    RtBenchReport r = {.error = run_options(x->options, x->artifact, arena, o)};
+    if (r.error.status == RT_OK) r = rt_bench(x->artifact, o, arena);
+    if (is_json(x->format))
+        rt_bench_json(x->artifact, &r, out);
     else
-        rt_verify_text(artifact->artifact, &r, format && strcmp(format, "verbose") == 0, &out);
-    return finish(arena, &out, r.error, report);
+        rt_bench_text(x->artifact, &r, out);
+    return r.error;
 }
 
 sketchc_status sketchc_bench(const sketchc_artifact *artifact, const sketchc_run_options *options,
                              const char *format, char **report) {
-    Arena *arena = arena_create();
-    if (!arena) return SKETCHC_BUG;
-    RtOptions o;
-    RtBenchReport r = {.error = run_options(options, artifact->artifact, arena, &o)};
-    if (r.error.status == RT_OK) r = rt_bench(artifact->artifact, &o, arena);
+    return execute((Execution){.artifact = artifact->artifact, .options = options, .execute = execute_bench, .format = format},
+                   report);
+}
+
+typedef struct {
+    bool openmp, json;
+    RtOptions options;
+    char *report;
+    sketchc_status status;
+} Calibration;
+
+static void calibrate_call(void *call) {
+    Calibration *c = call;
+    RtCeilings ceilings;
+    RtError error = rt_calibrate(c->openmp, &c->options, &ceilings);
     Str out;
     str_init(&out);
-    if (is_json(format))
-        rt_bench_json(artifact->artifact, &r, &out);
+    if (c->json)
+        rt_ceilings_json(&ceilings, &error, &out);
     else
-        rt_bench_text(artifact->artifact, &r, &out);
-    return finish(arena, &out, r.error, report);
+        rt_ceilings_text(&ceilings, &error, &out);
+    c->report = api_string(&out);
+    c->status = status_of(error);
+    str_release(&out);
 }
 
 sketchc_status sketchc_calibrate(const char *target, const sketchc_run_options *options,
                                  const char *format, char **report) {
     bool known = options && options->size == sizeof *options;
-    RtOptions o = {.cache_dir = known ? options->cache_dir : NULL,
-                   .device = known ? options->device : 0};
-    RtCeilings ceilings;
-    RtError error = rt_calibrate(target && strcmp(target, "openmp") == 0, &o, &ceilings);
-    Str out;
-    str_init(&out);
-    if (is_json(format))
-        rt_ceilings_json(&ceilings, &error, &out);
-    else
-        rt_ceilings_text(&ceilings, &error, &out);
-    *report = api_string(&out);
-    str_release(&out);
-    return status_of(error);
+    Calibration c = {.openmp = target && strcmp(target, "openmp") == 0, .json = is_json(format)};
+    c.options = (RtOptions){.cache_dir = known ? options->cache_dir : NULL, .device = known ? options->device : 0};
+    bool done = memory_guard(calibrate_call, &c);
+    *report = done ? c.report : NULL;
+    return done ? c.status : SKETCHC_OUT_OF_MEMORY;
 }
 
 /* ---- In the caller's process ---- */
@@ -225,45 +282,68 @@ static RtKernel *kernel_of(const sketchc_kernel *kernel) {
     return (RtKernel *)(uintptr_t)kernel;
 }
 
-static sketchc_status told(RtError error, char **message) {
-    if (message) *message = error.status == RT_OK ? NULL : strdup(error.text);
-    return status_of(error);
+typedef struct {
+    const Artifact *artifact;
+    const sketchc_run_options *options;
+    const sketchc_buffer *buffers;
+    size_t buffer_count;
+    RtKernel *kernel;
+    void *stream;
+    char *text;
+    RtError error;
+} KernelCall;
+
+/* The error's text is the caller's where it wants one; no memory for the text changes nothing of the status. */
+static sketchc_status told(bool done, const KernelCall *c, char **message) {
+    if (message) *message = !done || c->error.status == RT_OK ? NULL : strdup(c->error.text);
+    return done ? status_of(c->error) : SKETCHC_OUT_OF_MEMORY;
+}
+
+static void open_call(void *call) {
+    KernelCall *c = call;
+    Arena *arena = arena_create();
+    RtOptions o;
+    c->error = run_options(c->options, c->artifact, arena, &o);
+    if (c->error.status == RT_OK) {
+        RtBuffer *list = ARENA_ARRAY(arena, RtBuffer, c->buffer_count + 1);
+        for (size_t i = 0; i < c->buffer_count; i++)
+            list[i] = (RtBuffer){c->buffers[i].name, (uint64_t)(uintptr_t)c->buffers[i].data, c->buffers[i].bytes};
+        c->error = rt_kernel_open(c->artifact, &o, list, c->buffer_count, &c->kernel);
+    }
+    arena_destroy(arena);
 }
 
 sketchc_status sketchc_kernel_open(const sketchc_artifact *artifact, const sketchc_run_options *options,
                                    const sketchc_buffer *buffers, size_t buffer_count,
                                    sketchc_kernel **kernel, char **message) {
-    Arena *arena = arena_create();
-    *kernel = NULL;
-    if (message) *message = NULL;
-    if (!arena) return SKETCHC_BUG;
-    RtOptions o;
-    RtError fits = run_options(options, artifact->artifact, arena, &o);
-    if (fits.status != RT_OK) {
-        arena_destroy(arena);
-        return told(fits, message);
-    }
-    RtBuffer *list = ARENA_ARRAY(arena, RtBuffer, buffer_count + 1);
-    for (size_t i = 0; i < buffer_count; i++)
-        list[i] = (RtBuffer){buffers[i].name, (uint64_t)(uintptr_t)buffers[i].data, buffers[i].bytes};
-    RtKernel *opened = NULL;
-    RtError error = rt_kernel_open(artifact->artifact, &o, list, buffer_count, &opened);
-    *kernel = (sketchc_kernel *)opened;
-    arena_destroy(arena);
-    return told(error, message);
+    KernelCall c = {.artifact = artifact->artifact, .options = options, .buffers = buffers, .buffer_count = buffer_count};
+    bool done = memory_guard(open_call, &c);
+    *kernel = done ? (sketchc_kernel *)c.kernel : NULL;
+    return told(done, &c, message);
+}
+
+static void launch_call(void *call) {
+    KernelCall *c = call;
+    c->error = rt_kernel_launch(c->kernel, c->stream);
 }
 
 sketchc_status sketchc_kernel_launch(sketchc_kernel *kernel, void *stream, char **message) {
-    return told(rt_kernel_launch(kernel_of(kernel), stream), message);
+    KernelCall c = {.kernel = kernel_of(kernel), .stream = stream};
+    return told(memory_guard(launch_call, &c), &c, message);
+}
+
+static void info_call(void *call) {
+    KernelCall *c = call;
+    Str out;
+    str_init(&out);
+    rt_kernel_json(c->kernel, &out);
+    c->text = api_string(&out);
+    str_release(&out);
 }
 
 char *sketchc_kernel_info(const sketchc_kernel *kernel) {
-    Str out;
-    str_init(&out);
-    rt_kernel_json(kernel_of(kernel), &out);
-    char *text = api_string(&out);
-    str_release(&out);
-    return text;
+    KernelCall c = {.kernel = kernel_of(kernel)};
+    return memory_guard(info_call, &c) ? c.text : NULL;
 }
 
 void sketchc_kernel_close(sketchc_kernel *kernel) {

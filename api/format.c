@@ -3,18 +3,29 @@
 
 #include "frontend.h"
 
-sketchc_status sketchc_format(sketchc_unit *unit, char **text, size_t *size) {
-    *text = NULL;
-    *size = 0;
-    if (!api_begin(unit)) return SKETCHC_BUG;
+typedef struct {
+    sketchc_unit *unit;
+    char **text;
+    size_t *size;
+} Format;
+
+static void format_call(void *call) {
+    Format *f = call;
+    sketchc_unit *unit = f->unit;
     uint32_t id = source_add(unit->sources, unit->path, unit->text, unit->size);
     Str out;
     str_init(&out);
     if (frontend_format(unit->arena, unit->sources, id, &unit->diags, &out)) {
-        *text = api_string(&out);
-        *size = out.len;
+        *f->text = api_string(&out);
+        *f->size = out.len;
     }
     str_release(&out);
+}
+
+sketchc_status sketchc_format(sketchc_unit *unit, char **text, size_t *size) {
+    *text = NULL;
+    *size = 0;
+    if (!api_call(unit, format_call, &(Format){unit, text, size})) return SKETCHC_OUT_OF_MEMORY;
     return *text ? SKETCHC_OK : unit->diags.error_count ? SKETCHC_SOURCE_ERROR : SKETCHC_BUG;
 }
 

@@ -1,6 +1,7 @@
 /* What this machine has: tools, devices, the cache. */
 #include "api_internal.h"
 
+#include "memory.h"
 #include "runtime.h"
 
 #include <stdlib.h>
@@ -71,16 +72,38 @@ static void doctor_json(Str *out) {
     str_append(out, "}}\n");
 }
 
-char *sketchc_doctor(const char *format) {
+typedef struct {
+    bool json;
+    char *text;
+    char arch[32];
+    bool found;
+    uint64_t count;
+} Asked;
+
+static bool is_json(const char *format) {
+    return format && strcmp(format, "json") == 0;
+}
+
+static void doctor_call(void *call) {
+    Asked *a = call;
     Str out;
     str_init(&out);
-    if (format && strcmp(format, "json") == 0)
+    if (a->json)
         doctor_json(&out);
     else
         doctor_text(&out);
-    char *text = api_string(&out);
+    a->text = api_string(&out);
     str_release(&out);
-    return text;
+}
+
+char *sketchc_doctor(const char *format) {
+    Asked a = {.json = is_json(format)};
+    return memory_guard(doctor_call, &a) ? a.text : NULL;
+}
+
+static void arch_call(void *call) {
+    Asked *a = call;
+    a->found = rt_native_arch(a->arch);
 }
 
 char *sketchc_native_arch(const char *target) {
@@ -95,19 +118,20 @@ char *sketchc_native_arch(const char *target) {
         return NULL;
 #endif
     }
-    char arch[32];
-    if (!rt_native_arch(arch)) return NULL;
-    if (strcmp(arch, "sm_90") == 0) return strdup("sm_90a");
-    if (strcmp(arch, "sm_100") == 0) return strdup("sm_100a");
+    Asked a = {.json = false};
+    if (!memory_guard(arch_call, &a) || !a.found) return NULL;
+    if (strcmp(a.arch, "sm_90") == 0) return strdup("sm_90a");
+    if (strcmp(a.arch, "sm_100") == 0) return strdup("sm_100a");
     return strdup("sm_80");
 }
 
-char *sketchc_cache_info(const char *format) {
+static void info_call(void *call) {
+    Asked *a = call;
     RtCacheInfo info = {0};
     bool found = rt_cache_info(NULL, &info);
     Str out;
     str_init(&out);
-    if (format && strcmp(format, "json") == 0) {
+    if (a->json) {
         str_append(&out, "{\"format\": 1, \"kind\": \"cache\", \"folder\": ");
         str_append_json(&out, found ? info.dir : "");
         str_printf(&out, ", \"entries\": %llu, \"bytes\": %llu, \"limit\": %llu}\n",
@@ -120,11 +144,20 @@ char *sketchc_cache_info(const char *format) {
                    (unsigned long long)info.entries, (unsigned long long)info.bytes,
                    (unsigned long long)info.limit);
     }
-    char *text = api_string(&out);
+    a->text = api_string(&out);
     str_release(&out);
-    return text;
+}
+
+char *sketchc_cache_info(const char *format) {
+    Asked a = {.json = is_json(format)};
+    return memory_guard(info_call, &a) ? a.text : NULL;
+}
+
+static void clear_call(void *call) {
+    ((Asked *)call)->count = rt_cache_clear(NULL);
 }
 
 uint64_t sketchc_cache_clear(void) {
-    return rt_cache_clear(NULL);
+    Asked a = {.json = false};
+    return memory_guard(clear_call, &a) ? a.count : 0;
 }

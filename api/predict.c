@@ -4,7 +4,6 @@
 #include "cost_kernel.h"
 
 #include <math.h>
-#include <setjmp.h>
 #include <string.h>
 
 typedef struct {
@@ -242,19 +241,25 @@ static void predict(sketchc_unit *unit, const sketchc_options *options, bool jso
     if (api_lower(unit, &c, module)) put_report(unit, module, c.target, &buffers, unit->arena, json, out);
 }
 
+typedef struct {
+    sketchc_unit *unit;
+    const sketchc_options *options;
+    bool json;
+    char **report;
+} Predict;
+
+static void predict_call(void *call) {
+    Predict *p = call;
+    Str out;
+    str_init(&out);
+    predict(p->unit, p->options, p->json, &out);
+    if (api_status(p->unit) == SKETCHC_OK) *p->report = api_string(&out);
+    str_release(&out);
+}
+
 sketchc_status sketchc_predict(sketchc_unit *unit, const sketchc_options *options,
                                const char *format, char **report) {
-    Str out;
-    jmp_buf oom;
+    Predict p = {unit, options, format && strcmp(format, "json") == 0, report};
     *report = NULL;
-    if (!api_begin(unit)) return SKETCHC_BUG;
-    if (setjmp(oom)) return SKETCHC_BUG;
-    arena_set_oom_target(unit->arena, &oom);
-    str_init(&out);
-    predict(unit, options, format && strcmp(format, "json") == 0, &out);
-    arena_set_oom_target(unit->arena, NULL);
-    sketchc_status status = api_status(unit);
-    if (status == SKETCHC_OK) *report = api_string(&out);
-    str_release(&out);
-    return status;
+    return api_call(unit, predict_call, &p) ? api_status(unit) : SKETCHC_OUT_OF_MEMORY;
 }

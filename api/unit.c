@@ -1,6 +1,7 @@
 /* Units: their lifetime, their diagnostics and what a call left behind. */
 #include "api_internal.h"
 
+#include "memory.h"
 #include "sketchc_config.h"
 
 #include <stdlib.h>
@@ -22,7 +23,7 @@ const char *sketchc_llvm_version(void) {
 
 char *api_string(const Str *s) {
     char *copy = malloc(s->len + 1);
-    if (!copy) return NULL;
+    if (!copy) memory_out();
     memcpy(copy, s->data, s->len);
     copy[s->len] = 0;
     return copy;
@@ -30,21 +31,28 @@ char *api_string(const Str *s) {
 
 /* ---- Units ---- */
 
-sketchc_unit *sketchc_unit_create(const char *path, const char *text, size_t size) {
-    sketchc_unit *unit = calloc(1, sizeof *unit);
-    if (!unit) return NULL;
+typedef struct {
+    const char *path, *text;
+    size_t size;
+    sketchc_unit *unit;
+} Create;
+
+static void create(void *call) {
+    Create *c = call;
+    sketchc_unit *unit = memory_alloc(sizeof *unit);
     unit->source_arena = arena_create();
-    if (!unit->source_arena) {
-        free(unit);
-        return NULL;
-    }
-    unit->path = arena_strdup(unit->source_arena, path ? path : "<memory>");
-    unit->text = arena_strndup(unit->source_arena, text, size);
-    unit->size = size;
+    unit->path = arena_strdup(unit->source_arena, c->path ? c->path : "<memory>");
+    unit->text = arena_strndup(unit->source_arena, c->text, c->size);
+    unit->size = c->size;
     str_init(&unit->dump);
     str_init(&unit->times);
     pass_report_init(&unit->report);
-    return unit;
+    c->unit = unit;
+}
+
+sketchc_unit *sketchc_unit_create(const char *path, const char *text, size_t size) {
+    Create c = {path, text, size, NULL};
+    return memory_guard(create, &c) ? c.unit : NULL;
 }
 
 void sketchc_unit_destroy(sketchc_unit *unit) {
@@ -54,28 +62,53 @@ void sketchc_unit_destroy(sketchc_unit *unit) {
     str_release(&unit->dump);
     str_release(&unit->times);
     pass_report_release(&unit->report);
-    free(unit);
+    memory_free(unit);
 }
 
-static void clear(Str *s) {
-    str_release(s);
-    str_init(s);
-}
-
-bool api_begin(sketchc_unit *unit) {
-    arena_destroy(unit->arena);
-    unit->arena = arena_create();
-    if (!unit->arena) return false;
-    unit->sources = source_map_create(unit->arena);
-    diag_list_init(&unit->diags, unit->arena, unit->sources);
+/* What the last call made is gone already. */
+static void forget(sketchc_unit *unit) {
+    unit->arena = NULL;
+    unit->sources = NULL;
+    unit->diags = (DiagList){0};
     unit->file = NULL;
     unit->designed = NULL;
     unit->reasons = NULL;
-    clear(&unit->dump);
-    clear(&unit->times);
-    pass_report_release(&unit->report);
+    unit->places = NULL;
+    str_init(&unit->dump);
+    str_init(&unit->times);
     pass_report_init(&unit->report);
-    return true;
+}
+
+typedef struct {
+    sketchc_unit *unit;
+    void (*work)(void *call);
+    void *call;
+} Begin;
+
+static void begin(void *context) {
+    Begin *b = context;
+    b->unit->arena = arena_create();
+    b->unit->sources = source_map_create(b->unit->arena);
+    diag_list_init(&b->unit->diags, b->unit->arena, b->unit->sources);
+    b->work(b->call);
+}
+
+static void forget_undone(void *unit) {
+    forget(unit);
+}
+
+bool api_call(sketchc_unit *unit, void (*work)(void *call), void *call) {
+    MemoryUndo outer; /* where memory runs out in a call within another */
+    arena_destroy(unit->arena);
+    str_release(&unit->dump);
+    str_release(&unit->times);
+    pass_report_release(&unit->report);
+    forget(unit);
+    memory_push(&outer, forget_undone, unit);
+    bool done = memory_guard(begin, &(Begin){unit, work, call});
+    memory_pop(&outer);
+    if (!done) forget(unit);
+    return done;
 }
 
 /* A word of the command line that names nothing is the caller's mistake, not the source's. */
@@ -108,38 +141,56 @@ sketchc_status api_status(const sketchc_unit *unit) {
 
 /* ---- Diagnostics ---- */
 
-char *sketchc_diagnostics(const sketchc_unit *unit, const char *format) {
+typedef struct {
+    const sketchc_unit *unit;
+    const char *format;
+    char *text;
+} Told;
+
+static void tell_diagnostics(void *call) {
+    Told *t = call;
+    const sketchc_unit *unit = t->unit;
     Str out;
     str_init(&out);
-    if (!format) format = "text";
     if (unit->arena) {
-        if (strcmp(format, "json") == 0)
+        if (strcmp(t->format, "json") == 0)
             diag_render_json(&unit->diags, &out);
-        else if (strcmp(format, "sarif") == 0)
+        else if (strcmp(t->format, "sarif") == 0)
             diag_render_sarif(&unit->diags, SKETCHC_VERSION, &out);
         else if (strncmp(format, "brief", 5) == 0)
             diag_render_brief(&unit->diags, strcmp(format, "brief-color") == 0, &out);
         else
-            diag_render_text(&unit->diags, strcmp(format, "color") == 0, &out);
+            diag_render_text(&unit->diags, strcmp(t->format, "color") == 0, &out);
     }
-    char *text = api_string(&out);
+    t->text = api_string(&out);
     str_release(&out);
-    return text;
+}
+
+char *sketchc_diagnostics(const sketchc_unit *unit, const char *format) {
+    Told t = {unit, format ? format : "text", NULL};
+    return memory_guard(tell_diagnostics, &t) ? t.text : NULL;
+}
+
+/* Null: out of memory. */
+static char *copied(const Str *s) {
+    char *copy = malloc(s->len + 1);
+    if (copy) memcpy(copy, s->data, s->len + 1);
+    return copy;
 }
 
 unsigned sketchc_error_count(const sketchc_unit *unit) {
     return unit->arena ? unit->diags.error_count : 0;
 }
 char *sketchc_ir_dump(const sketchc_unit *unit) {
-    return api_string(&unit->dump);
+    return copied(&unit->dump);
 }
 char *sketchc_time_report(const sketchc_unit *unit) {
-    return api_string(&unit->times);
+    return copied(&unit->times);
 }
 
 char *sketchc_reproducer(const sketchc_unit *unit) {
     bool wanted = api_status(unit) == SKETCHC_BUG && unit->report.reproducer.len;
-    return wanted ? api_string(&unit->report.reproducer) : NULL;
+    return wanted ? copied(&unit->report.reproducer) : NULL;
 }
 
 const char *sketchc_explain(const char *code) {

@@ -5,6 +5,8 @@
  * the LLVM context it worked in is given up (leaked): nothing in it can be trusted any more. */
 #include "ptx_internal.h"
 
+#include "memory.h"
+
 #include <pthread.h>
 #include <setjmp.h>
 #include <stdio.h>
@@ -190,18 +192,28 @@ static void dispose(Job *j) {
     LLVMContextDispose(j->ptx.context);
 }
 
+static void drop(void *job) {
+    dispose(job);
+    ptx_escape = NULL;
+}
+
 /* False with ptx_reason set (or a diagnostic reported) when it failed; after a jump from LLVM's
  * handler nothing of the job is disposed of. */
 static bool run_guarded(Job *j, Str *out) {
     jmp_buf here;
-    if (setjmp(here)) return false;
+    MemoryUndo undo; /* our own memory may run out between calls of LLVM, never within one */
+    memory_push(&undo, drop, j);
+    if (setjmp(here)) {
+        memory_pop(&undo);
+        return false;
+    }
     ptx_escape = &here;
     LLVMContextSetDiagnosticHandler(j->ptx.context, on_diagnostic, &j->llvm_error);
     j->ptx.llvm = LLVMModuleCreateWithNameInContext("sketch", j->ptx.context);
     j->ptx.b = LLVMCreateBuilderInContext(j->ptx.context);
     bool ok = make_machine(j) && lower(j) && optimise(j) && generate(j, out);
-    dispose(j);
-    ptx_escape = NULL;
+    memory_pop(&undo);
+    drop(j);
     return ok;
 }
 

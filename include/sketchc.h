@@ -5,6 +5,9 @@
  * `char **` belong to the caller and are freed with sketchc_free. Structs that callers fill start
  * with `size`, set to sizeof the struct, so that later versions may add fields at the end.
  *
+ * Where memory runs out, calls with a status return SKETCHC_OUT_OF_MEMORY (workers of run, verify and bench: SKETCHC_MISSING), others
+ * null or 0. Not within LLVM, of nvptx: its own allocations end the process when they fail, and nothing in C can prevent that.
+ *
  * A pointer may be null where its comment says so, and besides: options (the defaults), path and format of a call ("text"),
  * message, a list whose count is 0, and what is destroyed, closed or freed. No other may.
  *
@@ -38,6 +41,7 @@ typedef enum {
     SKETCHC_VERIFY_FAILED = 3,
     SKETCHC_MISSING = 4,       /* a tool, device or library that this machine lacks */
     SKETCHC_BUG = 5,           /* ours; diagnostics carry a reproducer where there is one */
+    SKETCHC_OUT_OF_MEMORY = 6, /* nothing of the call is left, results are null; handles can be used again, a unit has no diagnostics */
     SKETCHC_TIME_LIMIT = 124,
     SKETCHC_INTERRUPTED = 130
 } sketchc_status;

@@ -1,4 +1,5 @@
 /* An artifact bound to buffers of the caller, in the caller's process. */
+#include "memory.h"
 #include "session.h"
 
 #include <stdlib.h>
@@ -73,19 +74,22 @@ static RtError open_kernel(RtKernel *k, const RtOptions *options, const RtBuffer
     return k->device.ops->load(&k->device, k->a, options, &k->program);
 }
 
+static void close_undone(void *kernel) {
+    rt_kernel_close(kernel);
+}
+
 RtError rt_kernel_open(const Artifact *a, const RtOptions *options, const RtBuffer *buffers,
                        size_t count, RtKernel **kernel) {
     *kernel = NULL;
-    RtKernel *k = calloc(1, sizeof *k);
-    if (k) k->arena = arena_create();
-    if (!k || !k->arena) {
-        free(k);
-        return rt_error(RT_MISSING, "out of memory");
-    }
+    RtKernel *k = memory_alloc(sizeof *k);
+    k->arena = arena_create();
     k->a = a;
     k->addresses = ARENA_ARRAY(k->arena, uint64_t, a->param_count + 1);
     k->workspaces = ARENA_ARRAY(k->arena, uint64_t, a->param_count + 1);
+    MemoryUndo undo;
+    memory_push(&undo, close_undone, k);
     RtError e = open_kernel(k, options, buffers, count);
+    memory_pop(&undo);
     if (rt_failed(&e))
         rt_kernel_close(k);
     else
@@ -165,5 +169,5 @@ void rt_kernel_close(RtKernel *k) {
         d->ops->close(d);
     }
     arena_destroy(k->arena);
-    free(k);
+    memory_free(k);
 }

@@ -1,4 +1,5 @@
 #include "load_cpu.h"
+#include "memory.h"
 
 #include <dlfcn.h>
 #include <stdlib.h>
@@ -131,6 +132,10 @@ static void complete_source(const Artifact *a, const ArtifactBlob *blob, Str *so
     str_release(&wrappers);
 }
 
+static void drop_folder(void *dir) {
+    temp_dir_remove(dir);
+}
+
 static RtError load_source(const Device *d, const Artifact *a, const ArtifactBlob *blob,
                            const Cache *cache, Arena *arena, CpuProgram *p) {
     Command c = {.count = 0};
@@ -148,11 +153,14 @@ static RtError load_source(const Device *d, const Artifact *a, const ArtifactBlo
         cache_path(cache, key, "so", path, sizeof path);
         e = open_library(path, p);
     } else {
+        MemoryUndo undo;
+        memory_push(&undo, drop_folder, &dir);
         e = temp_dir_create(&dir);
         if (!rt_failed(&e)) e = compile(&c, &dir, &source, path, sizeof path);
         if (!rt_failed(&e)) e = open_library(path, p);
         if (!rt_failed(&e) && file_read(path, (size_t)1 << 30, &payload))
             cache_put(cache, key, "so", payload.data, payload.len);
+        memory_pop(&undo);
         temp_dir_remove(&dir);
     }
     str_release(&source);
@@ -203,23 +211,21 @@ static RtError load_any(const Device *d, const Artifact *a, const RtOptions *opt
 }
 
 RtError cpu_load(Device *d, const Artifact *a, const RtOptions *options, Program **program) {
-    Program *p = calloc(1, sizeof *p);
-    CpuProgram *impl = calloc(1, sizeof *impl);
+    Program *p = memory_alloc(sizeof *p);
+    CpuProgram *impl = memory_alloc(sizeof *impl);
     Arena *arena = arena_create();
-    RtError e = rt_error(RT_MISSING, "out of memory");
-    if (p && impl && arena && (impl->entries = calloc(a->step_count + 1, sizeof *impl->entries))) {
-        p->impl = impl;
-        e = load_any(d, a, options, arena, impl, p->how);
-        if (!rt_failed(&e)) e = find_entries(a, impl);
-    }
+    impl->entries = memory_alloc((a->step_count + 1) * sizeof *impl->entries);
+    p->impl = impl;
+    RtError e = load_any(d, a, options, arena, impl, p->how);
+    if (!rt_failed(&e)) e = find_entries(a, impl);
     arena_destroy(arena);
     if (!rt_failed(&e)) {
         *program = p;
         return e;
     }
-    if (impl) free(impl->entries);
-    free(impl);
-    free(p);
+    memory_free(impl->entries);
+    memory_free(impl);
+    memory_free(p);
     return e;
 }
 
@@ -228,7 +234,7 @@ RtError cpu_load(Device *d, const Artifact *a, const RtOptions *options, Program
 void cpu_unload(Device *d, Program *p) {
     (void)d;
     CpuProgram *impl = p->impl;
-    free(impl->entries);
-    free(impl);
-    free(p);
+    memory_free(impl->entries);
+    memory_free(impl);
+    memory_free(p);
 }

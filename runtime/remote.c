@@ -1,5 +1,7 @@
 #define _GNU_SOURCE /* close_range */
 #include "remote.h"
+#include "child.h"
+#include "memory.h"
 #include "worker.h"
 
 #include <errno.h>
@@ -166,7 +168,14 @@ static RtError serve_one(Server *s, Request *q, uint64_t *value, Arena *arena) {
     return rt_error(RT_BUG, "no such request");
 }
 
+static void end_without_memory(void *ctx) {
+    (void)ctx;
+    _exit(CHILD_NO_MEMORY);
+}
+
 static void serve(Remote *r, int fd, pid_t parent) {
+    MemoryUndo ends; /* the scopes are the judge's */
+    memory_push(&ends, end_without_memory, NULL);
     Server s = {.r = r};
     Arena *arena = arena_create();
     Request q;

@@ -49,6 +49,7 @@ RtError worker_status(const ChildEnd *end) {
     case CHILD_SIGNALED:
         return signal_status(end);
     case CHILD_EXITED:
+        if (end->number == CHILD_NO_MEMORY) return rt_error(RT_MISSING, "out of memory during %s", end->phase);
         break;
     }
     return rt_error(RT_ABORT, "the worker exited with status %d during %s: %.300s", end->number,

@@ -1,3 +1,4 @@
+#include "memory.h"
 #include "support_internal.h"
 
 #include <stdlib.h>
@@ -31,12 +32,16 @@ typedef struct Chunk {
 struct Arena {
     Chunk *chunks;
     size_t next_size;
-    jmp_buf *oom_target;
 };
 
+static void end_arena(void *arena) {
+    arena_destroy(arena);
+}
+
 Arena *arena_create(void) {
-    Arena *arena = calloc(1, sizeof *arena);
-    if (arena) arena->next_size = CHUNK_MIN;
+    Arena *arena = memory_alloc(sizeof *arena);
+    memory_ends_by(arena, end_arena);
+    arena->next_size = CHUNK_MIN;
     return arena;
 }
 
@@ -47,27 +52,14 @@ void arena_destroy(Arena *arena) {
         ASAN_UNPOISON_MEMORY_REGION(chunk->data, chunk->size);
         free(chunk);
     }
-    free(arena);
-}
-
-void arena_set_oom_target(Arena *arena, jmp_buf *target) {
-    arena->oom_target = target;
-}
-
-_Noreturn void support_out_of_memory(jmp_buf *target) {
-    if (target) longjmp(*target, 1);
-    abort();
-}
-
-static _Noreturn void out_of_memory(Arena *arena) {
-    support_out_of_memory(arena->oom_target);
+    memory_free(arena);
 }
 
 static Chunk *add_chunk(Arena *arena, size_t size) {
     size_t room = size > arena->next_size ? size : arena->next_size;
-    if (room > SIZE_MAX - sizeof(Chunk)) out_of_memory(arena);
-    Chunk *chunk = calloc(1, sizeof *chunk + room);
-    if (!chunk) out_of_memory(arena);
+    if (room > SIZE_MAX - sizeof(Chunk)) memory_out();
+    Chunk *chunk = memory_refuse && memory_refuse() ? NULL : calloc(1, sizeof *chunk + room);
+    if (!chunk) memory_out();
     ASAN_POISON_MEMORY_REGION(chunk->data, room);
     chunk->size = room;
     if (arena->next_size < CHUNK_MAX) arena->next_size *= 2;
@@ -77,7 +69,7 @@ static Chunk *add_chunk(Arena *arena, size_t size) {
 }
 
 void *arena_alloc(Arena *arena, size_t size) {
-    if (size > SIZE_MAX - ALIGNMENT - GAP) out_of_memory(arena);
+    if (size > SIZE_MAX - ALIGNMENT - GAP) memory_out();
     size_t taken = (size + GAP + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
     Chunk *chunk = arena->chunks;
     if (!chunk || chunk->size - chunk->used < taken) chunk = add_chunk(arena, taken);
@@ -88,7 +80,7 @@ void *arena_alloc(Arena *arena, size_t size) {
 }
 
 void *arena_alloc_array(Arena *arena, size_t count, size_t size) {
-    if (size && count > SIZE_MAX / size) out_of_memory(arena);
+    if (size && count > SIZE_MAX / size) memory_out();
     return arena_alloc(arena, count * size);
 }
 

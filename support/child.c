@@ -1,5 +1,6 @@
 #define _GNU_SOURCE /* pipe2 */
 #include "child.h"
+#include "memory.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -68,6 +69,16 @@ static void reset_signals(void) {
     sigprocmask(SIG_SETMASK, &none, NULL);
 }
 
+typedef struct {
+    const ChildSpec *spec;
+    ChildChannel *channel;
+} Work;
+
+static void do_work(void *ctx) {
+    const Work *w = ctx;
+    w->spec->work(w->spec->ctx, w->channel);
+}
+
 static void child_main(const ChildSpec *spec, int fd, int errors, pid_t parent) {
     if (spec->session)
         setsid();
@@ -88,7 +99,7 @@ static void child_main(const ChildSpec *spec, int fd, int errors, pid_t parent) 
     }
     dup2(errors, STDERR_FILENO);
     ChildChannel channel = {fd};
-    spec->work(spec->ctx, &channel);
+    if (!memory_try(do_work, &(Work){spec, &channel})) _exit(CHILD_NO_MEMORY); /* the scopes of the parent are not its own */
     send_frame(&channel, FRAME_END, "", 0);
     _exit(0);
 }
@@ -332,6 +343,15 @@ static ChildEnd not_started(int error) {
     return (ChildEnd){.kind = CHILD_NOT_STARTED, .number = error};
 }
 
+static void drop_child(void *ctx) {
+    Parent *p = ctx;
+    p->stopped = true;
+    reap(p);
+    close(p->frames);
+    close(p->errors);
+    free(p);
+}
+
 static ChildEnd start(Parent *p, int frames[2], int errors[2]) {
     fflush(NULL); /* else the child would print what is buffered here again */
     pid_t parent = getpid();
@@ -344,7 +364,11 @@ static ChildEnd start(Parent *p, int frames[2], int errors[2]) {
     if (!p->spec->session) setpgid(p->pid, p->pid);
     p->frames = frames[0];
     p->errors = errors[0];
-    return parent_main(p);
+    MemoryUndo drop; /* where memory runs out in what takes the frames */
+    memory_push(&drop, drop_child, p);
+    ChildEnd end = parent_main(p);
+    memory_pop(&drop);
+    return end;
 }
 
 ChildEnd child_run(const ChildSpec *spec) {

@@ -32,6 +32,8 @@ typedef enum {
     CHILD_EXITED
 } ChildEndKind;
 
+/* CHILD_NO_MEMORY: the status of a child whose memory ran out. */
+enum { CHILD_NO_MEMORY = 12 };
 enum { CHILD_MAX_FRAME = 1 << 16, CHILD_PATIENCE = 900, CHILD_STARVED = 20, CHILD_NAME = 72, CHILD_SAID = 400 };
 
 typedef struct {

@@ -1,4 +1,5 @@
 #define _GNU_SOURCE /* O_TMPFILE */
+#include "memory.h"
 #include "support.h"
 
 #include <errno.h>
@@ -10,7 +11,11 @@
 #include <time.h>
 #include <unistd.h>
 
-static bool read_all(int fd, size_t limit, Str *out) {
+static void close_undone(void *fd) {
+    if (*(int *)fd != STDIN_FILENO) close(*(int *)fd);
+}
+
+static bool read_whole(int fd, size_t limit, Str *out) {
     char block[16384];
     for (;;) {
         ssize_t got = read(fd, block, sizeof block);
@@ -23,6 +28,15 @@ static bool read_all(int fd, size_t limit, Str *out) {
         }
         str_append_n(out, block, (size_t)got);
     }
+}
+
+/* Where memory runs out the file is closed. */
+static bool read_all(int fd, size_t limit, Str *out) {
+    MemoryUndo undo;
+    memory_push(&undo, close_undone, &fd);
+    bool ok = read_whole(fd, limit, out);
+    memory_pop(&undo);
+    return ok;
 }
 
 static void close_keeping_errno(int fd) {
@@ -106,6 +120,10 @@ static void hold_signals(sigset_t *before) {
     pthread_sigmask(SIG_BLOCK, &ends, before);
 }
 
+static void release_signals(void *before) {
+    pthread_sigmask(SIG_SETMASK, before, NULL);
+}
+
 /* The rename is durable only once the folder is synced; a file system that cannot do that has
  * still replaced the file. */
 static void sync_folder(const char *folder) {
@@ -133,6 +151,9 @@ static bool replace_file(const char *path, const void *data, size_t size, int mo
     Str folder, name;
     str_init(&folder);
     str_init(&name);
+    /* All that the names take, before there is a file that would be left open. */
+    str_printf(&name, "%s%64s", path, "");
+    name.len = 0;
     if (slash) str_append_n(&folder, path, (size_t)(slash + 1 - path));
     bool ok = write_new(folder.data, data, size, mode, true, &name) || write_new(folder.data, data, size, mode, false, &name);
     if (ok && rename(name.data, path) != 0) {
@@ -171,7 +192,10 @@ bool file_write_atomic(const char *path, const void *data, size_t size, int mode
     }
     sigset_t before;
     hold_signals(&before);
+    MemoryUndo undo;
+    memory_push(&undo, release_signals, &before);
     bool ok = replace_file(path, data, size, mode);
+    memory_pop(&undo);
     int saved = errno;
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     errno = saved;

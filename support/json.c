@@ -1,4 +1,5 @@
 #include "json.h"
+#include "memory.h"
 #include "support_internal.h"
 
 #include <cjson/cJSON.h>
@@ -48,6 +49,12 @@ static bool within_limits(const char *text, size_t size, JsonLimits limits, char
     return true;
 }
 
+/* What keeps a tree in the scope that read it. */
+static void end_tree(void *owner) {
+    cJSON_Delete(*(cJSON **)owner);
+    memory_free(owner);
+}
+
 Json *json_read(const char *text, size_t size, const JsonLimits *given, char error[128]) {
     JsonLimits limits = given ? *given : (JsonLimits){0, 0, 0};
     limits.bytes = or_default(limits.bytes, DEFAULT_BYTES);
@@ -60,22 +67,30 @@ Json *json_read(const char *text, size_t size, const JsonLimits *given, char err
     }
     if (!within_limits(text, size, limits, error)) return NULL;
     const char *end = text;
+    cJSON **owner = memory_alloc(sizeof *owner);
+    memory_ends_by(owner, end_tree);
+    LocaleScope scope = enter_c_locale(); /* which may leave */
     pthread_mutex_lock(&parse_lock);
-    LocaleScope scope = enter_c_locale();
     cJSON *item = cJSON_ParseWithLengthOpts(text, size, &end, 0);
-    leave_c_locale(scope);
     pthread_mutex_unlock(&parse_lock);
+    leave_c_locale(scope);
     const char *limit = text + size;
     while (item && end < limit && (*end == ' ' || *end == '\t' || *end == '\r' || *end == '\n'))
         end++;
-    if (item && end == limit) return (Json *)(void *)item;
+    if (item && end == limit) {
+        *owner = item;
+        item->string = (char *)owner; /* the root has no key */
+        item->type |= cJSON_StringIsConst;
+        return (Json *)(void *)item;
+    }
+    memory_free(owner);
     snprintf(error, 128, "not valid JSON at byte %zu", (size_t)(end - text));
     cJSON_Delete(item);
     return NULL;
 }
 
 void json_release(Json *json) {
-    cJSON_Delete((cJSON *)(void *)json);
+    if (json) end_tree(((cJSON *)(void *)json)->string);
 }
 
 JsonKind json_kind(const Json *json) {

@@ -1,5 +1,6 @@
 /* Doubles as text. snprintf and strtod round correctly but take their decimal point from the
  * locale, so both run under the thread's "C" locale (uselocale changes no other thread). */
+#include "memory.h"
 #include "support_internal.h"
 
 #include <errno.h>
@@ -10,7 +11,7 @@
 /* The "C" locale needs no file and, in glibc and musl, no allocation. */
 LocaleScope enter_c_locale(void) {
     LocaleScope scope = {newlocale(LC_ALL_MASK, "C", (locale_t)0), (locale_t)0};
-    if (scope.c == (locale_t)0) abort();
+    if (scope.c == (locale_t)0) memory_out();
     scope.saved = uselocale(scope.c);
     return scope;
 }

@@ -1,3 +1,4 @@
+#include "memory.h"
 #include "support_internal.h"
 
 #include <stdlib.h>
@@ -12,20 +13,18 @@ void str_init(Str *s) {
 }
 
 void str_release(Str *s) {
-    if (s->cap) free(s->data);
+    if (s->cap) memory_free(s->data);
     str_init(s);
 }
 
 /* Room for `count` more bytes and the terminator. */
 static void reserve(Str *s, size_t count) {
-    if (count > SIZE_MAX / 2 - s->len) support_out_of_memory(NULL);
+    if (count > SIZE_MAX / 2 - s->len) memory_out();
     size_t need = s->len + count + 1;
     if (need <= s->cap) return;
     size_t cap = s->cap ? s->cap : 32;
     while (cap < need) cap *= 2;
-    char *grown = realloc(s->cap ? s->data : NULL, cap);
-    if (!grown) support_out_of_memory(NULL);
-    s->data = grown;
+    s->data = memory_resize(s->cap ? s->data : NULL, cap);
     s->cap = cap;
 }
 

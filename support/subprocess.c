@@ -1,4 +1,5 @@
 #define _GNU_SOURCE /* pipe2, addclosefrom_np */
+#include "memory.h"
 #include "support.h"
 
 #include <errno.h>
@@ -250,6 +251,14 @@ static void finish(Run *run) {
     if (run->result->signaled) run->result->signal = WTERMSIG(status);
 }
 
+static void drop(void *ctx) {
+    Run *run = ctx;
+    kill(-run->pid, SIGKILL);
+    close_all(run->parent);
+    while (waitpid(run->pid, NULL, 0) < 0 && errno == EINTR) {
+    }
+}
+
 bool subprocess_run(const SubprocessSpec *spec, SubprocessResult *result) {
     *result = (SubprocessResult){0};
     str_init(&result->out);
@@ -261,8 +270,11 @@ bool subprocess_run(const SubprocessSpec *spec, SubprocessResult *result) {
                .child = {-1, -1, -1},
                .deadline = deadline};
     if (!start(&run)) return false;
+    MemoryUndo undo; /* memory may run out in what is read */
+    memory_push(&undo, drop, &run);
     wait_for_end(&run);
     finish(&run);
+    memory_pop(&undo);
     return true;
 }
 

@@ -23,14 +23,10 @@
 
 typedef struct Arena Arena;
 
-/* Creates an empty arena; the caller owns it and ends it with arena_destroy. Null when out of
- * memory. */
+/* Creates an empty arena; the caller owns it and ends it with arena_destroy. Never null: when memory or a size limit runs
+ * out, here and below, the innermost memory_try ends (memory.h). */
 Arena *arena_create(void);
 void arena_destroy(Arena *arena); /* null is allowed */
-
-/* Where to go when memory or a size limit runs out: longjmp(*target, 1). Without a target the
- * process aborts. The one place where out-of-memory is handled is whoever sets the target. */
-void arena_set_oom_target(Arena *arena, jmp_buf *target);
 
 /* Zeroed memory of `size` bytes, aligned to 16; never null. Lives as long as the arena. */
 void *arena_alloc(Arena *arena, size_t size);

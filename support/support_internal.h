@@ -6,8 +6,9 @@
 
 #include <locale.h>
 
-/* The one way out when memory or a size limit runs out: to `target`, or abort without one. */
-_Noreturn void support_out_of_memory(jmp_buf *target);
+typedef struct MemoryScope MemoryScope;
+/* A failed memory_try ends what memory_alloc returned by `end` in place of memory_free. */
+void memory_ends_by(void *memory, void (*end)(void *memory));
 
 /* Decodes the UTF-8 sequence at `bytes` (size > 0). Returns its length and sets *point; a byte that
  * starts no well-formed sequence has length 1 and *point == UINT32_MAX. */

@@ -261,7 +261,7 @@ static int compile(Driver *d, const char *path, const Str *text, const char *for
                    sketchc_artifact **artifact) {
     sketchc_unit *unit =
         sketchc_unit_create(strcmp(path, "-") ? path : "<stdin>", text->data, text->len);
-    if (!unit) return fail(SKETCHC_BUG, "out of memory");
+    if (!unit) return fail(SKETCHC_OUT_OF_MEMORY, "out of memory");
     char *data = NULL;
     size_t size = 0;
     double start = now();

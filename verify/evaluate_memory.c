@@ -1,5 +1,7 @@
 #include "evaluate_internal.h"
 
+#include "memory.h"
+
 #include <stdlib.h>
 #include <string.h>
 
@@ -11,14 +13,13 @@ struct StackBlock {
 
 enum { BLOCK_BYTES = 1 << 20, MEMO_FIRST = 1 << 10, MEMO_LIMIT = 1 << 21 };
 
-/* Running out of memory here means out of memory for a few megabytes: as in arenas without a
- * target, the process ends. Runs live in the disposable worker or in a test. */
+/* Where memory runs out what a run holds is lost: runs live in the disposable worker or in a test. */
 void *stack_alloc(EvalRun *run, size_t bytes) {
     bytes = (bytes + 63) & ~(size_t)63;
     if (!run->stack || run->stack_used + bytes > run->stack->capacity) {
         size_t capacity = bytes > BLOCK_BYTES ? bytes : BLOCK_BYTES;
         StackBlock *block = malloc(sizeof *block + capacity);
-        if (!block) abort();
+        if (!block) memory_out();
         block->below = run->stack;
         block->capacity = capacity;
         run->stack = block;
@@ -31,7 +32,7 @@ void *stack_alloc(EvalRun *run, size_t bytes) {
 
 void *eval_resize(void *memory, size_t bytes) {
     void *resized = realloc(memory, bytes);
-    if (!resized) abort();
+    if (!resized) memory_out();
     return resized;
 }
 

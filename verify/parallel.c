@@ -1,5 +1,7 @@
 #include "verify.h"
 
+#include "memory.h"
+
 #include <pthread.h>
 #include <stdatomic.h>
 #include <unistd.h>
@@ -9,18 +11,25 @@ typedef struct {
     int64_t count, grain;
     void (*work)(void *ctx, int64_t begin, int64_t end);
     void *ctx;
+    atomic_bool no_memory;
 } Job;
 
 enum { MAX_THREADS = 256 };
 
-static void *run_pieces(void *arg) {
+static void run_pieces(void *arg) {
     Job *job = arg;
-    for (;;) {
+    while (!atomic_load(&job->no_memory)) {
         int64_t begin = atomic_fetch_add(&job->next, job->grain);
-        if (begin >= job->count) return NULL;
+        if (begin >= job->count) return;
         int64_t end = job->count - begin < job->grain ? job->count : begin + job->grain;
         job->work(job->ctx, begin, end);
     }
+}
+
+static void *run_thread(void *arg) {
+    Job *job = arg;
+    if (!memory_try(run_pieces, job)) atomic_store(&job->no_memory, true);
+    return NULL;
 }
 
 void verify_parallel(int64_t count, int64_t grain, unsigned threads,
@@ -35,8 +44,9 @@ void verify_parallel(int64_t count, int64_t grain, unsigned threads,
     Job job = {.count = count, .grain = grain, .work = work, .ctx = ctx};
     pthread_t ids[MAX_THREADS];
     int64_t started = 0;
-    while (started < wanted - 1 && pthread_create(&ids[started], NULL, run_pieces, &job) == 0)
+    while (started < wanted - 1 && pthread_create(&ids[started], NULL, run_thread, &job) == 0)
         started++;
-    run_pieces(&job); /* the caller works too, and alone if no thread could be had */
+    run_thread(&job); /* the caller works too, and alone if no thread could be had */
     for (int64_t i = 0; i < started; i++) pthread_join(ids[i], NULL);
+    if (atomic_load(&job.no_memory)) memory_out();
 }
