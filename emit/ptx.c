@@ -74,6 +74,7 @@ typedef struct {
     LLVMTargetMachineRef machine;
     bool want_llvm, llvm_error;
     char *text; /* of LLVM's: LLVMDisposeMessage */
+    LLVMMemoryBufferRef code;
 } Job;
 
 /* The newest language that an instruction of the module asks for; 0: the architecture's first. */
@@ -169,22 +170,21 @@ static bool generate(Job *j, Str *out) {
         str_append(out, j->text);
         return true;
     }
-    LLVMMemoryBufferRef buffer = NULL;
     char *error = NULL;
     if (LLVMTargetMachineEmitToMemoryBuffer(j->machine, j->ptx.llvm, LLVMAssemblyFile, &error,
-                                            &buffer)) {
+                                            &j->code)) {
         note_reason(error);
         LLVMDisposeMessage(error);
         return false;
     }
     bool ok = !j->llvm_error;
-    if (ok) str_append_n(out, LLVMGetBufferStart(buffer), LLVMGetBufferSize(buffer));
-    LLVMDisposeMemoryBuffer(buffer);
+    if (ok) str_append_n(out, LLVMGetBufferStart(j->code), LLVMGetBufferSize(j->code));
     return ok;
 }
 
 static void dispose(Job *j) {
     if (j->text) LLVMDisposeMessage(j->text);
+    if (j->code) LLVMDisposeMemoryBuffer(j->code);
     ptx_lines_end(&j->ptx);
     LLVMDisposeBuilder(j->ptx.b);
     LLVMDisposeModule(j->ptx.llvm);
