@@ -17,9 +17,8 @@ CALLS = [
     (r"\b(?:exit|_exit|_Exit|quick_exit)\s*\(", "ends the process",
      {"support/child.c": "the child's own process", "runtime/remote.c": "the artifact's own process"}),
     (r"\babort\s*\(", "ends the process",
-     {"support/": "the one place for out of memory", "ir/op.c": "a caller's bug would corrupt the IR",
-      "ir/affine_of.c": "the same",
-      "verify/evaluate_memory.c": "out of a few megabytes"}),
+     {"support/memory.c": "out of memory outside of any memory_try", "ir/op.c": "a caller's bug would corrupt the IR",
+      "ir/affine_of.c": "the same"}),
     (r"\b(?:stdout|stderr)\b|\b(?:printf|puts|putchar|perror|vprintf)\s*\(", "writes to a standard stream", {}),
     (r"\bsetlocale\s*\(", "changes the locale of the whole process", {}),
     (r"\b(?:strtod|strtof|strtold|atof)\s*\(", "reads numbers by the locale", {"support/number.c": "under the C locale"}),
@@ -29,7 +28,8 @@ CALLS = [
     (r"\b(?:gets|strcpy|strcat|sprintf|vsprintf|tmpnam|mktemp)\s*\(", "is unsafe", {}),
     (r"\b(?:strtok|localtime|gmtime|rand|srand|setenv|putenv)\s*\(", "is not for several threads", {}),
 ]
-STATE = {"parse_lock": "support/json.c: a lock", "empty_text": "support/str.c: never written to",
+STATE = {"innermost": "support/memory.c: a thread's way out where memory runs out", "memory_refuse": "support/memory.c: a test's hook",
+         "parse_lock": "support/json.c: a lock", "empty_text": "support/str.c: never written to",
          "ptx_once": "emit/ptx.c: LLVM is initialised once a process", "ptx_escape": "emit/ptx.c: a "
          "thread's way out of LLVM", "ptx_reason": "emit/ptx.c: the same",
          "fault_place": "runtime/remote.c: a signal handler's, in the artifact's own process"}
@@ -70,7 +70,7 @@ def self_test() -> None:
     assert check_text("ir/x.c", "int a(void) {\n  exit(1);\n}") == ["ir/x.c:2: exit ends the process"]
     assert check_text("ir/x.c", 'f(stderr, "x");') and check_text("ir/x.c", "strtod (x);")
     assert not check_text("ir/x.c", '/* exit(1)\n */ f("printf(\\"");  // abort()')
-    assert not check_text("support/arena.c", "abort();") and not check_text("ir/x.c", "str_printf(s);")
+    assert not check_text("support/memory.c", "abort();") and not check_text("ir/x.c", "str_printf(s);")
 
 
 def main() -> int:
