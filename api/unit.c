@@ -157,8 +157,8 @@ static void tell_diagnostics(void *call) {
             diag_render_json(&unit->diags, &out);
         else if (strcmp(t->format, "sarif") == 0)
             diag_render_sarif(&unit->diags, SKETCHC_VERSION, &out);
-        else if (strncmp(format, "brief", 5) == 0)
-            diag_render_brief(&unit->diags, strcmp(format, "brief-color") == 0, &out);
+        else if (strncmp(t->format, "brief", 5) == 0)
+            diag_render_brief(&unit->diags, strcmp(t->format, "brief-color") == 0, &out);
         else
             diag_render_text(&unit->diags, strcmp(t->format, "color") == 0, &out);
     }
