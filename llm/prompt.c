@@ -97,6 +97,26 @@ static void explain(Str *why, const Choice *c, const char *verdict) {
     str_append_char(why, '\n');
 }
 
+/* The operator without its cases: the names of their data are no operations. */
+static char *without_cases(Arena *arena, const char *text) {
+    char *out = arena_strdup(arena, text), *to = out;
+    for (const char *p = text; *p;) {
+        const char *line = p + strspn(p, " \t"), *brace = strncmp(line, "case ", 5) == 0 ? strchr(line, '{') : NULL;
+        const char *newline = strchr(line, '\n'), *end = brace ? strchr(brace, '}') : NULL;
+        if (end && (!newline || brace < newline)) {
+            p = end + 1;
+            continue;
+        }
+        size_t n = strcspn(p, "\n");
+        n += p[n] == '\n';
+        memmove(to, p, n);
+        to += n;
+        p += n;
+    }
+    *to = '\0';
+    return out;
+}
+
 static size_t tokens_of(const Document *doc) {
     return llm_estimate_tokens(strlen(doc->body) + strlen(doc->title) + 60);
 }
@@ -117,6 +137,7 @@ static void put_documents(const Documents *all, const ProposerRequest *q, Str *f
     Arena *arena = all->arena;
     Choice *choices = ARENA_ARRAY(arena, Choice, all->list.len + 1);
     size_t count = 0;
+    const char *text = without_cases(arena, q->operator_text);
     for (size_t i = 0; i < all->list.len; i++) {
         const Document *doc = &all->list.data[i];
         Choice c = {doc, NULL, tokens_of(doc), i, false};
@@ -124,7 +145,7 @@ static void put_documents(const Documents *all, const ProposerRequest *q, Str *f
             explain(why, &c, "other");
         } else if (doc->fixed) {
             explain(why, &c, "fixed");
-        } else if (!(c.reason = document_matches(arena, doc, q->operator_text))) {
+        } else if (!(c.reason = document_matches(arena, doc, text))) {
             explain(why, &c, "unused");
         } else {
             choices[count++] = c;
@@ -239,7 +260,7 @@ static void put_request(Str *task, const ProposerRequest *q) {
     else
         str_append(task, "Write a fast sketch for this operator.\n");
     str_printf(task, "Target: %s%s%s. The block begins with `sketch NAME implements %s {`.\n",
-               q->target, q->arch ? ", " : "", q->arch ? q->arch : "", q->operator_name);
+               q->target, q->arch && q->arch[0] ? ", " : "", q->arch ? q->arch : "", q->operator_name);
 }
 
 /* Documentation to be shortened, for prompts that hold no more than they need. */

@@ -100,6 +100,39 @@ static void prompts(void) {
     str_release(&why);
 }
 
+static void put_prompt(const ProposerRequest *q, Str *task, Str *why) {
+    Str fixed;
+    str_init(&fixed);
+    str_init(task);
+    str_init(why);
+    llm_prompt(q, &fixed, task, why);
+    str_release(&fixed);
+}
+
+/* How a case is filled is no operation, and a machine that is not known is left out. */
+static void prompts_say_what_is_known(void) {
+    Str plain[2], filled[2];
+    ProposerRequest q = {.operator_name = "a", .operator_text = "operator a {\n    Y = X + 1\n}\n", .target = "openmp", .arch = ""};
+    put_prompt(&q, &plain[0], &plain[1]);
+    q.operator_text = "operator a {\n    Y = X + 1\n    case s { N=3; X: randint(0, 4);\n        P: softmax }\n}\n";
+    q.arch = "x86-64-v4";
+    put_prompt(&q, &filled[0], &filled[1]);
+    CHECK(strstr(plain[0].data, "\nTarget: openmp. The block begins with `sketch NAME implements a {`.\n"));
+    CHECK(strstr(filled[0].data, "\nTarget: openmp, x86-64-v4. The block begins"));
+    CHECK(strstr(filled[0].data, "case s { N=3; X: randint(0, 4);")); /* it is shown */
+    *strstr(plain[1].data, "prompt ") = *strstr(filled[1].data, "prompt ") = '\0';
+    CHECK_STR(plain[1].data, filled[1].data);
+    q.operator_text = "operator a {\n    case s { N=3 }\n    Y = softmax(X)\n}\n";
+    str_release(&filled[0]);
+    str_release(&filled[1]);
+    put_prompt(&q, &filled[0], &filled[1]);
+    CHECK(strstr(filled[1].data, "the operator uses softmax"));
+    for (int i = 0; i < 2; i++) {
+        str_release(&plain[i]);
+        str_release(&filled[i]);
+    }
+}
+
 int main(void) {
     arena = arena_create();
     str_init(&problems);
@@ -113,6 +146,7 @@ int main(void) {
     form();
     shorter();
     prompts();
+    prompts_say_what_is_known();
     str_release(&problems);
     arena_destroy(arena);
     return 0;
