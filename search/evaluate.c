@@ -77,7 +77,7 @@ static bool do_one(const Search *s, const Order *o, StoreResult *r, Json **root)
     str_init(&request);
     put_order(s, o, &request);
     PoolJob job = {.request = request.data, .size = request.len};
-    pool_run(s->pool, &job, 1, 0, s->options->cancel);
+    pool_run(s->pool, &job, 1, s->deadline, s->options->cancel);
     bool known = read_answer(&job, r, root);
     str_release(&job.answer);
     str_release(&request);

@@ -10,14 +10,15 @@
 #include <string.h>
 
 enum { PER_ROUND = 6, MIGRATION = 3, FINALISTS = 6, REMEASURED = 3 };
-static const double patience_s = 2; /* behind the time limit, but no longer than it: then a candidate that is being judged is left */
 
 typedef struct {
     Search s;
     SearchResult *result;
     double start;
     double pace; /* seconds that one round took at most */
-    double deadline; /* what is still being judged then is left */
+    double end;      /* of all */
+    double deadline; /* of candidates: what is still being judged then is left, and the rest is for the last verification */
+    size_t standard; /* the candidate that the compiler makes by itself; SIZE_MAX: none */
 } Loop;
 
 static double time_limit(const SearchOptions *o) {
@@ -31,7 +32,7 @@ static bool cancelled(const Loop *l) {
 
 /* What is of use and no need is left out then. */
 static bool is_late(const Loop *l) {
-    return seconds_now() > l->deadline;
+    return seconds_now() >= l->end;
 }
 
 /* ---- Candidates ---- */
@@ -271,7 +272,10 @@ static bool take_operator(Loop *l) {
 /* The naive design of that style, after a run that chooses the case; SIZE_MAX: there is none, or it does not run. */
 static size_t try_naive(Loop *l, Proposer *rules, unsigned style) {
     ProposerRequest r = request_of(l, NULL, style);
+    unsigned repeated = l->result->last.repeated;
     size_t at = ask(l, rules, &r, sketchc_design_name(style), SIZE_MAX, ARM_DESIGN, 0);
+    if (at == SIZE_MAX && l->standard != SIZE_MAX && l->result->last.repeated > repeated) at = l->standard;
+    if (l->standard != SIZE_MAX) return at; /* that one chose the case */
     return at != SIZE_MAX && search_choose_case(&l->s, &l->s.list[at]) ? at : SIZE_MAX;
 }
 
@@ -285,26 +289,83 @@ static void say_nothing_runs(const Loop *l, Str *error) {
                                          : "; `sketchc doctor` says what this machine has, -t openmp searches on the processor\n");
 }
 
-/* The baseline: the first naive design that compiles and runs. Chooses the case. */
+static void say_too_late(Loop *l) {
+    str_printf(&l->result->error, "no sketch of %s was verified within %g s; a longer --search-time gives it time\n", l->s.name,
+               time_limit(l->s.options));
+}
+
+/* The baseline: the first naive design that compiles and runs. Where the compiler's own sketch runs it has part of the time and may
+ * be left out; else it chooses the case. */
 static bool take_naive(Loop *l, Proposer *rules) {
+    double now = seconds_now(), limit = l->standard == SIZE_MAX ? l->end : now + (l->deadline - now) / 2;
     for (unsigned i = 0; i < sketchc_design_count() && sketchc_design_is_naive(i) && !cancelled(l); i++) {
         size_t at = try_naive(l, rules, i);
         if (at == SIZE_MAX) continue;
         l->s.list[at].naive = true;
         begin_run(l);
-        search_evaluate(&l->s, at, 0);
+        search_evaluate(&l->s, at, limit);
         account(l, &l->s.list[at]);
         l->result->last.naive_seconds = l->s.list[at].result.seconds;
         snprintf(l->result->case_name, sizeof l->result->case_name, "%s", l->s.case_name);
         report(l, false);
         if (candidate_runs(&l->s.list[at])) return true;
     }
+    if (l->standard != SIZE_MAX) return true;
     if (cancelled(l))
         str_append(&l->result->error, "interrupted before a sketch had run\n");
+    else if (is_late(l))
+        say_too_late(l);
     else
         say_nothing_runs(l, &l->result->error);
     l->result->usage = l->s.why_usage;
     return false;
+}
+
+/* What plain compiling makes of the operator. */
+static bool standard_sketch(const Search *s, Str *block) {
+    const SearchOptions *o = s->options;
+    sketchc_options options = {
+        .size = sizeof options, .target = o->target, .arch = o->arch, .defines = o->defines, .define_count = o->define_count};
+    sketchc_unit *unit = sketchc_unit_create("operator.sketch", s->operator_text, strlen(s->operator_text));
+    char *text = NULL;
+    size_t size = 0;
+    bool made = unit && sketchc_emit(unit, &options, "sketch", &text, &size) == SKETCHC_OK &&
+                proposer_extract_sketch(text, size, block, NULL);
+    sketchc_free(text);
+    sketchc_unit_destroy(unit);
+    return made;
+}
+
+/* The floor: nothing that is slower is given out. It is verified at once, so that there is an answer whatever comes, and tells how
+ * much time the last verification wants. */
+static void take_standard(Loop *l) {
+    enum { SHARE = 10 };
+    Search *s = &l->s;
+    Str block;
+    str_init(&block);
+    size_t at = standard_sketch(s, &block) ? add(l, block.data, "default", SIZE_MAX, ARM_DESIGN, 0) : SIZE_MAX;
+    str_release(&block);
+    if (at != SIZE_MAX && search_choose_case(s, &s->list[at])) {
+        begin_run(l);
+        search_evaluate(s, at, l->end);
+        snprintf(l->result->case_name, sizeof l->result->case_name, "%s", s->case_name);
+    }
+    l->standard = at != SIZE_MAX && candidate_runs(&s->list[at]) ? at : SIZE_MAX;
+    double begin = seconds_now(), reserve = time_limit(s->options) / SHARE;
+    if (l->standard != SIZE_MAX) {
+        Candidate *c = &s->list[at];
+        if (!search_verify_all(s, c)) l->standard = SIZE_MAX;
+        double took = 1.5 * (seconds_now() - begin) + 3 * REMEASURED * c->result.seconds * 12;
+        if (took > reserve) reserve = took;
+    }
+    if (at != SIZE_MAX) account(l, &s->list[at]);
+    report(l, false);
+    l->deadline = l->end - reserve;
+}
+
+static bool take_start(Loop *l, Proposer *rules) {
+    take_standard(l);
+    return take_naive(l, rules);
 }
 
 /* First sketches of somebody outside, who sees similar operators' sketches. */
@@ -402,11 +463,10 @@ static void one_round(Loop *l, Proposer *rules) {
 static bool enough(const Loop *l, unsigned idle) {
     const SearchOptions *o = l->s.options;
     const SearchProgress *p = &l->result->last;
-    double limit = time_limit(o);
     bool fast = o->target_speedup > 0 && p->best_seconds > 0 &&
                 p->naive_seconds / p->best_seconds >= o->target_speedup;
     return cancelled(l) || fast || l->s.count >= (o->max_candidates ? o->max_candidates : 48) ||
-           idle >= (o->plateau ? o->plateau : 4) || seconds_now() - l->start + l->pace > limit;
+           idle >= (o->plateau ? o->plateau : 4) || seconds_now() + l->pace > l->deadline;
 }
 
 static void improve(Loop *l, Proposer *rules) {
@@ -438,17 +498,15 @@ static double middle(double *v) {
     return v[REMEASURED / 2];
 }
 
-/* Winner and baseline again, in turns, so that what else the machine does meets both. */
-static void remeasure(Loop *l, Candidate *naive, Candidate *winner) {
-    double times[2][REMEASURED] = {{0}};
-    for (int i = 0; i < REMEASURED && !cancelled(l) && !is_late(l); i++) {
-        times[0][i] = search_time(&l->s, naive, 9);
-        times[1][i] = search_time(&l->s, winner, 9);
-    }
-    l->result->naive_seconds =
-        times[0][REMEASURED - 1] > 0 ? middle(times[0]) : naive->result.seconds;
-    l->result->best_seconds =
-        times[1][REMEASURED - 1] > 0 ? middle(times[1]) : winner->result.seconds;
+/* Winner and baselines again, in turns, so that what else the machine does meets all. */
+static void remeasure(Loop *l, Candidate *const *of, size_t n, double *seconds) {
+    double times[3][REMEASURED] = {{0}};
+    for (int i = 0; i < REMEASURED && !cancelled(l) && !is_late(l); i++)
+        for (size_t k = 0; k < n; k++) times[k][i] = search_time(&l->s, of[k], 9);
+    bool all = true; /* times of the search and of its end are not compared */
+    for (size_t k = 0; k < n; k++)
+        for (int i = 0; i < REMEASURED; i++) all &= times[k][i] > 0;
+    for (size_t k = 0; k < n; k++) seconds[k] = all ? middle(times[k]) : of[k]->result.seconds;
 }
 
 /* The same search was here before, and this one won: what was measured in turns then. */
@@ -464,13 +522,30 @@ static bool won_before(const Loop *l, const Candidate *c) {
     return true;
 }
 
-/* Naive sketch and winner beside each other; true: nothing was gained. Both were measured before in a search that is repeated, so that
- * it ends as it did. */
-static bool naive_wins(Loop *l, Candidate *naive, Candidate *c) {
-    bool before = won_before(l, c);
-    if (!before && won_before(l, naive)) return search_verify_all(&l->s, naive);
-    if (!before) remeasure(l, naive, c);
-    return l->result->best_seconds > l->result->naive_seconds && search_verify_all(&l->s, naive);
+/* The winner beside the naive sketch and the compiler's own: which of them it is. Both were measured before in a search that is
+ * repeated, so that it ends as it did. */
+static Candidate *settle(Loop *l, Candidate *naive, Candidate *standard, Candidate *c) {
+    Candidate *of[3] = {c}, *best = c;
+    double seconds[3], least;
+    size_t n = 1;
+    if (standard && standard != c) of[n++] = standard;
+    if (naive && naive != c && naive != standard) of[n++] = naive;
+    for (size_t i = 0; i < n; i++)
+        if (won_before(l, of[i]) && search_verify_all(&l->s, of[i])) {
+            l->result->default_seconds = standard ? standard->result.seconds : 0;
+            return of[i];
+        }
+    remeasure(l, of, n, seconds);
+    least = seconds[0];
+    for (size_t i = 0; i < n; i++) {
+        if (of[i] == naive) l->result->naive_seconds = seconds[i];
+        if (of[i] == standard) l->result->default_seconds = seconds[i];
+        if (seconds[i] >= least || !search_verify_all(&l->s, of[i])) continue;
+        least = seconds[i];
+        best = of[i];
+    }
+    l->result->best_seconds = least;
+    return best;
 }
 
 static Candidate *fastest_left(Search *s, bool naive) {
@@ -507,39 +582,47 @@ static void end_run(Loop *l, const Candidate *winner) {
     if (s->options->store && s->run >= 0) store_run_end(s->options->store, s->run, &key, &end);
 }
 
-/* The fastest that is verified completely. A search that was cancelled gives what it has. */
+/* The fastest that is verified completely; null: none was, as far as time went. */
+static Candidate *verified_one(Loop *l, Candidate *standard) {
+    Search *s = &l->s;
+    Candidate *c;
+    for (int i = 0; i < FINALISTS && !is_late(l) && (c = fastest_left(s, false)); i++) {
+        if (search_verify_all(s, c)) return c;
+        if (cancelled(l) || is_late(l)) break; /* it was not judged */
+        if (strcmp(c->result.status, "ok") == 0) snprintf(c->result.status, sizeof c->result.status, "wrong");
+        c->stored = false;
+        l->result->last.failures[candidate_failure(c)]++;
+        account(l, c);
+    }
+    return standard && standard->result.complete ? standard : NULL;
+}
+
+/* A search that was cancelled gives what it has; what ended by the limit of time is given out when it is verified only. */
 static void finish(Loop *l) {
     Search *s = &l->s;
-    Candidate *naive = fastest_left(s, true), *c;
-    for (int i = 0; (c = fastest_left(s, false)); i++) {
-        bool last = cancelled(l) || i == FINALISTS;
-        if (!last && !search_verify_all(s, c)) {
-            if (strcmp(c->result.status, "ok") == 0)
-                snprintf(c->result.status, sizeof c->result.status, "wrong");
-            c->stored = false;
-            l->result->last.failures[candidate_failure(c)]++;
-            account(l, c);
-            continue;
-        }
-        c->stored = false;
-        account(l, c);
-        bool nothing_gained = naive && !last && c != naive && naive_wins(l, naive, c);
-        if (l->result->naive_seconds <= 0 && naive)
-            l->result->naive_seconds = naive->result.seconds;
-        if (l->result->best_seconds <= 0) l->result->best_seconds = c->result.seconds;
-        if (nothing_gained) {
-            c = naive;
-            l->result->best_seconds = l->result->naive_seconds;
-            c->stored = false;
-            account(l, c);
-        }
-        keep(l, c);
-        end_run(l, c);
-        if (naive && naive != c && c->result.complete && !cancelled(l) && !is_late(l)) search_time_shapes(s, naive);
+    Candidate *naive = fastest_left(s, true), *standard = l->standard == SIZE_MAX ? NULL : &s->list[l->standard];
+    Candidate *c = cancelled(l) ? NULL : verified_one(l, standard);
+    bool settled = c && !cancelled(l);
+    if (!c && cancelled(l)) c = fastest_left(s, false);
+    if (!c) {
+        end_run(l, NULL);
+        if (cancelled(l))
+            str_append(&l->result->error, "interrupted before a candidate was verified\n");
+        else if (is_late(l))
+            say_too_late(l);
+        else
+            str_append(&l->result->error, "no candidate was verified\n");
         return;
     }
-    end_run(l, NULL);
-    str_append(&l->result->error, cancelled(l) ? "interrupted before a candidate was verified\n" : "no candidate was verified\n");
+    if (settled) c = settle(l, naive, standard, c);
+    if (l->result->naive_seconds <= 0 && naive) l->result->naive_seconds = naive->result.seconds;
+    if (l->result->default_seconds <= 0 && standard) l->result->default_seconds = standard->result.seconds;
+    if (l->result->best_seconds <= 0) l->result->best_seconds = c->result.seconds;
+    c->stored = false;
+    account(l, c);
+    keep(l, c);
+    end_run(l, c);
+    if (naive && naive != c && c->result.complete && !cancelled(l) && !is_late(l)) search_time_shapes(s, naive);
 }
 
 void search_run(const SearchOptions *options, SearchResult *result) {
@@ -548,9 +631,9 @@ void search_run(const SearchOptions *options, SearchResult *result) {
     str_init(&result->error);
     Loop l = {.s = {.options = options, .random = options->seed, .run = -1},
               .result = result,
-              .start = seconds_now()};
-    double limit = time_limit(options);
-    l.deadline = l.start + limit + (limit < patience_s ? limit : patience_s);
+              .start = seconds_now(),
+              .standard = SIZE_MAX};
+    l.end = l.deadline = l.s.deadline = l.start + 0.95 * time_limit(options); /* what runs is to be ended, too */
     result->last.cost = -1;
     if (options->before) {
         result->last.calls = options->before->calls;
@@ -562,7 +645,7 @@ void search_run(const SearchOptions *options, SearchResult *result) {
     l.s.pool_options = (PoolOptions){.argv = options->judge, .slots = options->workers};
     l.s.pool = pool_create(&l.s.pool_options);
     Proposer *rules = proposer_rules_create();
-    if (l.s.list && l.s.pool && rules && take_operator(&l) && take_naive(&l, rules)) {
+    if (l.s.list && l.s.pool && rules && take_operator(&l) && take_start(&l, rules)) {
         take_designs(&l, rules);
         improve(&l, rules);
         finish(&l);
@@ -577,7 +660,7 @@ void search_run(const SearchOptions *options, SearchResult *result) {
 
 bool search_place(const SearchOptions *options, Pool *pool, SearchPlace *place) {
     SearchResult result = {0};
-    Loop l = {.s = {.options = options, .run = -1, .pool = pool}, .result = &result, .start = seconds_now()};
+    Loop l = {.s = {.options = options, .run = -1, .pool = pool}, .result = &result, .start = seconds_now(), .standard = SIZE_MAX};
     Search *s = &l.s;
     Proposer *rules = proposer_rules_create();
     str_init(&result.error);

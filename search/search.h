@@ -40,7 +40,7 @@ typedef struct SearchOptions {
     unsigned workers;        /* candidates that are judged at one time; 0: 2 */
     const char *const *judge;/* starts a judge: a program that calls pool_serve(search_work); see pool.h */
     unsigned plateau;        /* rounds without a better one that end it; 0: 4 */
-    double time_limit_s;     /* 0: 20; what is being judged is ended first */
+    double time_limit_s;     /* 0: 20; of all, the first run and the last verification, too */
     double target_speedup;   /* over the naive sketch; 0: none */
     Proposer *more;          /* asked beside the rules; null */
     bool asked;              /* it was asked for first sketches before; these are `seeds` */
@@ -65,7 +65,8 @@ typedef struct SearchResult {
     Str error;
     char case_name[64], winner[64];
     uint64_t verify_seed;    /* `sketchc verify --seed` with it repeats the complete verification; 0: it was in the store */
-    double naive_seconds, best_seconds; /* interleaved at the end, at the largest case */
+    double naive_seconds, default_seconds, best_seconds; /* interleaved at the end, at the largest case; default: of the sketch that the
+                                                            compiler makes where a file has none; 0: it does not run */
     SearchProgress last;
 } SearchResult;
 

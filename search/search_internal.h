@@ -33,6 +33,7 @@ typedef struct {
     char why[256];    /* why the last naive sketch did not run; "" not known */
     bool why_machine; /* the machine lacks something */
     bool why_usage;   /* other options would do */
+    double deadline;  /* seconds_now: what runs then is ended; 0: none */
     int64_t run;      /* of the store; negative: none */
     Candidate *list;
     size_t count;

@@ -90,12 +90,16 @@ def no_use(sketchc: str, folder: pathlib.Path) -> list[str]:
     if from_input.returncode != 2 or "name one in place of standard input" not in from_input.stderr:
         problems.append(f"-: status {from_input.returncode}: {from_input.stderr}")
     # A disk that is full loses nothing: the sketch is printed, and that it is not in the file is said.
-    full = subprocess.run([sketchc, "-q", "--propose", folder / "op.sketch", "-t", "openmp", "--candidates=1", "--search-time=1", "-o", "/dev/full"],
+    full = subprocess.run([sketchc, "-q", "--propose", folder / "op.sketch", "-t", "openmp", "--candidates=1", "--search-time=120", "-o", "/dev/full"],
                           text=True, check=False, capture_output=True, env=ENVIRONMENT)
     if full.returncode != 2 or "cannot write /dev/full" not in full.stderr or not full.stdout.startswith("operator add_one"):
         problems.append(f"-o /dev/full: status {full.returncode}: {full.stderr}{full.stdout}")
+    short = subprocess.run([sketchc, "-q", "--propose", folder / "op.sketch", "-t", "openmp", "--search-time=0.001"],
+                           text=True, check=False, capture_output=True, env=ENVIRONMENT)
+    if short.returncode != 3 or short.stdout or "was verified within 0.001 s; a longer --search-time" not in short.stderr:
+        problems.append(f"--search-time=0.001: status {short.returncode}: {short.stderr}{short.stdout}")
     with open("/dev/full", "w") as out:
-        done = subprocess.run([sketchc, "-q", "--propose", folder / "op.sketch", "-t", "openmp", "--candidates=1", "--search-time=1"],
+        done = subprocess.run([sketchc, "-q", "--propose", folder / "op.sketch", "-t", "openmp", "--candidates=1", "--search-time=120"],
                               text=True, check=False, stdout=out, stderr=subprocess.PIPE, env=ENVIRONMENT)
     if done.returncode != 2 or "-o FILE names a file" not in done.stderr:
         problems.append(f"> /dev/full: status {done.returncode}: {done.stderr}")
@@ -114,6 +118,9 @@ def main() -> int:
         status, first = propose(sketchc, folder, "one.sketch", *limits, *kept)
         if status or not first or first[-1].get("kind") != "search" or not first[-1]["verified"]:
             problems.append(f"status {status}: {first[-1:]}")
+        # Nothing is given out that is slower than what plain compiling makes.
+        if not problems and not 0 < first[-1]["best_s"] <= first[-1]["default_s"]:
+            problems.append(f"slower than the compiler's own sketch: {first[-1]}")
         if not problems and not verified(sketchc, folder / "one.sketch"):
             problems.append("the winner's file does not verify")
         problems = problems or told(sketchc, kept, first)
@@ -131,7 +138,7 @@ def main() -> int:
             other = folder / "sketchc"
             other.write_bytes(pathlib.Path(sketchc).read_bytes() + b"\0")
             other.chmod(0o755)
-            propose(str(other), folder, "three.sketch", "--candidates=1", "--search-time=1", *kept)
+            propose(str(other), folder, "three.sketch", "--candidates=1", "--search-time=120", *kept)
             rows = subprocess.run([sketchc, "db", "query", "trials", "--json", *kept], text=True, check=True, capture_output=True)
             known = {run: [t["known"] for t in map(json.loads, rows.stdout.splitlines()) if t["run"] == run] for run in (2, 3)}
             if not all(known[2]) or not known[3] or any(known[3]):
