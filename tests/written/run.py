@@ -1,0 +1,53 @@
+#!/usr/bin/env python3
+"""Operators and sketches written from docs/language.md alone: each verifies on the processor, and each compiles to PTX
+that ptxas takes. Prints a table with seconds; times are told, never judged. Files in open/ do not run.
+
+    run.py verify|assemble SKETCHC FOLDER"""
+import pathlib
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+
+LIMIT = 100  # seconds of one program; only against one that hangs
+SKIP = 77
+
+
+def run(command: list) -> tuple[int, float, str]:
+    began = time.monotonic()
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=LIMIT)
+    except subprocess.TimeoutExpired:
+        return 124, time.monotonic() - began, f"not done in {LIMIT} s"
+    return done.returncode, time.monotonic() - began, done.stdout + done.stderr
+
+
+def main() -> int:
+    what, sketchc, folder = sys.argv[1], sys.argv[2], pathlib.Path(sys.argv[3])
+    if what == "assemble" and not shutil.which("ptxas"):
+        print("skipped: no ptxas")
+        return SKIP
+    files = sorted(f for kind in ("operators", "sketches") for f in (folder / kind).glob("*.sketch"))
+    failed = 0
+    with tempfile.TemporaryDirectory() as scratch:
+        ptx, cubin = f"{scratch}/a.ptx", f"{scratch}/a.cubin"
+        steps = {"verify": [[sketchc, "verify", "-q", "-t", "openmp"]],
+                 "assemble": [[sketchc, "-q", "-t", "nvptx", "--arch=sm_90a", "-o", ptx],
+                              ["ptxas", "-arch=sm_90a", ptx, "-o", cubin]]}[what]
+        for file in files:
+            row = []
+            for number, step in enumerate(steps):
+                status, seconds, text = run(step + [str(file)] if number == 0 else step)
+                row.append(f"{status:3} {seconds:7.2f} s")
+                if status:
+                    failed += 1
+                    row.append(text[:2000])
+                    break
+            print(f"{file.stem:28}", *row, flush=True)
+    print(f"{len(files)} files, {failed} failed")
+    return 1 if failed or not files else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
