@@ -99,12 +99,13 @@ static void run(const uint8_t *data, size_t size) {
 }
 
 int main(int argc, char **argv) {
-    unsigned long runs = 0;
+    unsigned long runs = 0, seed = 0;
     for (int i = 1; i < argc; i++) {
         if (sscanf(argv[i], "-runs=%lu", &runs) == 1) continue;
-        if (sscanf(argv[i], "-seed=%lu", &state) == 1) continue;
+        if (sscanf(argv[i], "-seed=%lu", &seed) == 1) continue;
         add(argv[i]);
     }
+    state = seed;
     for (size_t i = 0; i < input_count; i++) run(inputs[i].data, inputs[i].size);
     if (!input_count) return 2;
     static uint8_t work[MAX_SIZE];
@@ -115,7 +116,7 @@ int main(int argc, char **argv) {
         for (size_t steps = 1 + below(6); steps; steps--) size = mutate(work, size);
         run(work, size);
     }
-    printf("%zu corpus files and %lu mutations of them\n", input_count, runs);
+    printf("%zu corpus files and %lu mutations of them, seed %lu\n", input_count, runs, seed);
     for (size_t i = 0; i < input_count; i++) free(inputs[i].data);
     return 0;
 }

@@ -275,6 +275,8 @@ class Operator:
             for k, size in enumerate(self.rng.sample(SIZES, 2)))
         head = f"    symbols: {', '.join(symbols)};\n" if symbols else ""
         values = [v for v in self.values if re.search(rf"^{v.split('[')[0]}\[", body, re.M)]
+        if "@" in body:  # the factors of a product have one type
+            values = [v.replace("f64", "f32") for v in values]
         declared = f"    values: {', '.join(values)};\n" if values else ""
         if re.search(r"\b[sn] [<>]", body):
             declared += "    scalars: s: f32 = 0.5, n: i32 = 3;\n"
