@@ -148,14 +148,14 @@ def limits_and_secrets(folder: str) -> None:
 def joined_with_the_compilers_own(folder: str) -> None:
     """Designs compete with the answers, the store is used, and whoever is asked sees similar operators."""
     h = Home(folder, "repair")
-    first = h.propose(AGENT_FLAG, "--candidates=1", "--search-time=8", "--store=db", "-o", "best.sketch", joined=True)
+    first = h.propose(AGENT_FLAG, "--candidates=1", "--search-time=100", "--store=db", "-o", "best.sketch", joined=True)
     assert first["naive_s"] > 0 and first["winner"] and first["best_s"] > 0, first
     h.run("verify", "-t", "openmp", "best.sketch", "-q")
     assert "similar operator" not in h.calls()[0]
     known = len(h.calls())
     (h.path / "op.sketch").write_text(OPERATOR.replace("2 * X + 1", "3 * X - 2"))
     (h.path / "mode").write_text("none")
-    second = h.propose(AGENT_FLAG, "--candidates=1", "--repairs=0", "--search-time=8", "--store=db", "-o", "best.sketch", joined=True)
+    second = h.propose(AGENT_FLAG, "--candidates=1", "--repairs=0", "--search-time=100", "--store=db", "-o", "best.sketch", joined=True)
     assert not second["candidates"][0]["verified"] and second["best_s"] > 0 and second["winner"] != "command", second
     prompt = sorted((h.path / "calls").iterdir(), key=lambda f: int(f.name.split(".")[0]))[known].read_text()
     assert "A verified sketch of a similar operator: elementwise, " in prompt and "2 * X + 1" in prompt, prompt[-3000:]
@@ -192,7 +192,7 @@ def chains_in_the_store(folder: str) -> None:
     assert "<td>scale<td>openmp<td class=number>0 of 2<td class=number>1 of 2<td class=number>0.000<td class=number>0.000" in page
     # In a search they belong to its run, the right one is not judged again, and calls go on from where the answers ended.
     before = len(h.calls())
-    done = h.run("--propose", "op.sketch", "-t", "openmp", "--json", AGENT_FLAG, "--candidates=1", "--search-time=8", "--store=db", "--progress=json")
+    done = h.run("--propose", "op.sketch", "-t", "openmp", "--json", AGENT_FLAG, "--candidates=1", "--search-time=100", "--store=db", "--progress=json")
     asked = sorted((h.path / "calls").iterdir(), key=lambda f: int(f.name.split(".")[0]))[before].read_text()
     assert "similar operator" not in asked
     searched = [json.loads(line) for line in done.stderr.splitlines() if '"phase": "search"' in line]
