@@ -316,10 +316,11 @@ static bool is_zero(const Node *node) {
 }
 
 /* A sum of products of two elements is a contraction, and judged as one; so is one of those that a condition leaves. */
-static bool find_product(Build *b, Node *node, const Node *term) {
+static bool find_product(Build *b, Node *node, Node *term) {
     if (node->reduce != REDUCE_ADD || !term->is_real) return true;
     if (term->opcode == IR_SELECT && is_zero(term->operands[2])) term = term->operands[1];
     if (term->opcode != IR_MUL) return true;
+    term->fused = true;
     const Node *side[2] = {term->operands[0], term->operands[1]};
     for (unsigned i = 0; i < 2; i++) {
         if (side[i]->opcode == IR_CAST && side[i]->kind == NODE_LANEWISE)

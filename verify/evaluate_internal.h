@@ -69,6 +69,7 @@ struct Node {
     int64_t reduced[DOMAIN_RANK], reduced_count;
     double terms;            /* of inputs that sums bring into an element, at most */
     double unit, largest, half, tiny; /* of the precision this node rounds to; half of the largest's last place */
+    bool fused;                 /* a product that a sum takes: a fused multiply-add need not round it, so that it may be no infinity */
     bool contract;              /* a sum of products: its bound is the contraction's */
     bool tensor_core;           /* products of narrow floats: accumulators may truncate */
     double core_unit;           /* where they do: what the precision's sums keep */
@@ -114,6 +115,8 @@ typedef struct {
     double sum, magnitude, error, walk; /* walk: sum of |partial sums| at truncation points */
     double last, run, squares; /* the last term but 0, how often it came in a row; the sum of the
                                   squares of these runs' lengths */
+    double most, least, span_most, span_least; /* products: of the terms that some grouping multiplies first, the largest and the smallest; of a scan neighbours */
+    bool nan, zero, infinite; /* products: among the terms */
     int64_t integer, terms;
     double largest_error;
     double rival;                        /* arg: the most that a term other than the best may be */

@@ -227,7 +227,7 @@ static void finish_real(const Evaluator *ev, const Node *node, double own, Lanes
     double units = own == 0 || stays_exact(ev, node, v, e) ? 0 : own;
     bool over = fabs(v) * (1 - units * node->unit) - e > node->largest * (1 + node->unit);
     if (node->opcode == IR_CAST) over = fabs(v) - e - node->largest > node->half; /* it rounds once, to nearest */
-    if (isfinite(v) && over) v = copysign(INFINITY, v), e = 0; /* beyond the largest number for certain */
+    if (isfinite(v) && over && !node->fused) v = copysign(INFINITY, v), e = 0; /* beyond the largest number for certain */
     if (isinf(v) && node->opcode == IR_CAST) v = dtype_round(node->shape.dtype, v); /* f8e4m3 has none */
     out->v[l] = v;
     out->e[l] = error_settle(node, v, e, units);

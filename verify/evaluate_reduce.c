@@ -18,7 +18,7 @@ Acc acc_identity(const Node *node) {
     Acc acc = {0};
     switch (node->reduce) {
     case REDUCE_MUL:
-        acc.sum = 1;
+        acc.sum = acc.most = acc.least = acc.span_most = acc.span_least = 1;
         acc.integer = 1;
         break;
     case REDUCE_MAX:
@@ -60,6 +60,20 @@ static inline void acc_sum(Acc *acc, const Node *node, double v, double e) {
     if (node->tensor_core && acc->terms % BOUND_TENSOR_CORE_STEP == 0) acc->walk += fabs(acc->sum);
 }
 
+/* How large and how small a product of some of the terms may be: of any of them in a reduction, of neighbours in a scan. */
+static void acc_range(Acc *acc, const Node *node, double v, double e) {
+    double size = fabs(v), high = size + e, low = fmax(size - e, 0);
+    acc->nan |= isnan(v);
+    acc->zero |= v == 0;
+    acc->infinite |= isinf(v);
+    if (!isfinite(v) || v == 0) return;
+    bool scan = node->kind == NODE_SCAN;
+    acc->span_most = scan ? fmax(acc->span_most, 1) * high : acc->most * fmax(high, 1);
+    acc->span_least = scan ? fmin(acc->span_least, 1) * low : acc->least * fmin(low, 1);
+    acc->most = fmax(acc->most, acc->span_most);
+    acc->least = fmin(acc->least, acc->span_least);
+}
+
 static void acc_real(Acc *acc, const Node *node, double v, double e) {
     switch (node->reduce) {
     case REDUCE_ADD:
@@ -69,6 +83,7 @@ static void acc_real(Acc *acc, const Node *node, double v, double e) {
     case REDUCE_MUL:
         acc->error = acc->error == INFINITY || e == INFINITY ? INFINITY : acc->error * fabs(v) + fabs(acc->sum) * e + acc->error * e;
         acc->sum *= v;
+        acc_range(acc, node, v, e);
         break;
     case REDUCE_MAX:
         if (isnan(v) || v > acc->sum) acc->sum = v;
@@ -194,6 +209,14 @@ static bool may_overflow(const Node *node, const Acc *acc, double e) {
     return !isnan(acc->sum) && acc->finite + (e < INFINITY ? e : 0) > node->largest * (1 + node->unit);
 }
 
+/* A zero or an infinity decides a product, but for groupings in which the others make the opposite of it first, and so NaN.
+ * Without either all is as for numbers: products that pass far beyond the range on the way are held to be formed so that they do not. */
+static bool product_hangs_on_order(const Node *node, const Acc *acc) {
+    bool over = acc->most > node->largest * (1 + node->unit), under = acc->least < 2 * node->tiny;
+    if (acc->nan || (acc->zero && acc->infinite)) return false; /* NaN in every order */
+    return acc->infinite ? under : acc->zero && over;
+}
+
 /* Whole numbers that every order adds up without rounding. Tensor cores may keep less than the precision does. */
 static bool is_exact(EvalRun *run, const Node *node, const Acc *acc) {
     if (!run->ev->exact || acc->error != 0 || acc->fractional) return false;
@@ -231,6 +254,7 @@ void acc_finish(EvalRun *run, const Node *node, const Acc *acc, MemoEntry *entry
     }
     case REDUCE_MUL:
         e = error_settle(node, v, e, (double)acc->terms);
+        if (product_hangs_on_order(node, acc)) e = INFINITY;
         break;
     default:
         e = acc->largest_error;

@@ -189,7 +189,102 @@ static void check_weights(void) {
     arena_destroy(arena);
 }
 
+/* X, of ones but for these. */
+static const float *ones_but(Arena *arena, float first, float second, float last, int repeated) {
+    float *x = ARENA_ARRAY(arena, float, COUNT);
+    for (int i = 0; i < COUNT; i++) x[i] = i < repeated ? first : i < 2 * repeated ? second : 1;
+    x[COUNT - 1] = last;
+    return x;
+}
+
+typedef enum { NUMBER, NO_NUMBER, IN_DOUBT } Outcome;
+
+/* A NaN and an infinity are certain, or nothing is. */
+static void check_outcome(EvalResult r, int64_t at, Outcome want, double value) {
+    CHECK((r.bound[at] == INFINITY) == (want == IN_DOUBT) && r.undecided[at] == (want == IN_DOUBT));
+    if (want == NUMBER) CHECK(fabs(r.value[at] - value) <= r.bound[at]);
+    if (want == NO_NUMBER) CHECK(r.bound[at] == 0 && (r.value[at] == value || (isnan(value) && isnan(r.value[at]))));
+}
+
+/* An infinity times numbers is NaN where a kernel multiplies so many of these first that they are 0; a 0, where they overflow. */
+static void check_order_of_products(void) {
+    static const struct {
+        float first, second, last;
+        int repeated;
+        Outcome whole, scanned;
+        double value;
+    } rows[] = {
+        {0.1f, 1, -INFINITY, 20, NO_NUMBER, NO_NUMBER, -INFINITY},
+        {0.1f, 1, -INFINITY, 60, IN_DOUBT, IN_DOUBT, 0},
+        {0.1f, 10, INFINITY, 60, IN_DOUBT, IN_DOUBT, 0},   /* which multiply to 1 */
+        {0.001f, 1, INFINITY, 200, IN_DOUBT, IN_DOUBT, 0}, /* in double, too */
+        {-10, 1, INFINITY, 199, NO_NUMBER, NO_NUMBER, -INFINITY},
+        {10, 1, 0, 30, NUMBER, NUMBER, 0},
+        {10, 1, 0, 60, IN_DOUBT, IN_DOUBT, 0},
+        {0.1f, 1, 0, 60, NUMBER, NUMBER, 0},
+        {0.1f, 10, NAN, 60, NO_NUMBER, NO_NUMBER, NAN},
+        {0.1f, 10, 1, 60, NUMBER, NUMBER, 1},
+    };
+    for (size_t i = 0; i < COUNT_OF(rows); i++) {
+        Arena *arena = arena_create();
+        const float *x = ones_but(arena, rows[i].first, rows[i].second, rows[i].last, rows[i].repeated);
+        EvalResult whole =
+            evaluate(arena, "  %y = graph.reduce(%X) {kind = \"mul\", axes = [0]} : tensor<[] x f32>\n  return(%y) {names = [\"Y\"]}\n", x);
+        EvalResult scan =
+            evaluate(arena, "  %y = graph.scan(%X) {kind = \"mul\", axis = 0} : tensor<[N] x f32>\n  return(%y) {names = [\"Y\"]}\n", x);
+        check_outcome(whole, 0, rows[i].whole, rows[i].value);
+        check_outcome(scan, COUNT - 1, rows[i].scanned, rows[i].value);
+        arena_destroy(arena);
+    }
+}
+
+/* A scan multiplies neighbours: of 0.1, 10, 0.1, 10 and so on none are so many that they are 0. */
+static void check_order_of_neighbours(void) {
+    Arena *arena = arena_create();
+    float x[COUNT];
+    for (int i = 0; i < COUNT; i++) x[i] = i % 2 ? 10 : 0.1f;
+    x[COUNT - 1] = INFINITY;
+    EvalResult r =
+        evaluate(arena, "  %y = graph.scan(%X) {kind = \"mul\", axis = 0} : tensor<[N] x f32>\n  return(%y) {names = [\"Y\"]}\n", x);
+    check_outcome(r, COUNT - 1, NO_NUMBER, INFINITY);
+    arena_destroy(arena);
+}
+
+/* sum(k, X[k] * |X[k]|) as index notation has it: stored as the first type, multiplied in the second. */
+static const char *sum_of_squares(Arena *arena, const char *stored, const char *dtype) {
+    return arena_printf(arena,
+                        "  %%s = abs(%%X) : tensor<[N] x f32>\n"
+                        "  %%g = cast(%%X) : tensor<[N] x %s>\n"
+                        "  %%h = cast(%%s) : tensor<[N] x %s>\n"
+                        "  %%y = graph.generic(%%N) {outer = 0, kind = \"add\"} : tensor<[] x %s> (%%k: index) {\n"
+                        "    %%a = graph.element(%%g, %%k) : %s\n"
+                        "    %%b = graph.element(%%h, %%k) : %s\n"
+                        "    %%c = cast(%%a) : %s\n"
+                        "    %%d = cast(%%b) : %s\n"
+                        "    %%p = mul(%%c, %%d) : %s\n"
+                        "    yield(%%p)\n  }\n"
+                        "  return(%%y) {names = [\"Y\"]}\n",
+                        stored, stored, dtype, stored, stored, dtype, dtype, dtype);
+}
+
+/* A product beyond the largest number is an infinity where it is rounded, and a number where it is fused with its addition: sums of two
+ * that cancel may be inf, -inf or NaN. Of a factor that is NaN they are NaN. */
+static void check_fused_products(void) {
+    Arena *arena = arena_create();
+    const char *f32 = sum_of_squares(arena, "bf16", "f32");
+    check_outcome(evaluate(arena, f32, ones_but(arena, 3e30f, -3e30f, 1, 3)), 0, IN_DOUBT, 0);
+    check_outcome(evaluate(arena, f32, ones_but(arena, 3e30f, 1, 1, 1)), 0, IN_DOUBT, 0);
+    check_outcome(evaluate(arena, f32, ones_but(arena, 3e30f, 1, -INFINITY, 1)), 0, IN_DOUBT, 0);
+    check_outcome(evaluate(arena, f32, ones_but(arena, 1e15f, -1e15f, 1, 3)), 0, NUMBER, COUNT - 6);
+    check_outcome(evaluate(arena, f32, ones_but(arena, NAN, 1, 1, 1)), 0, NO_NUMBER, NAN);
+    check_outcome(evaluate(arena, sum_of_squares(arena, "f32", "f64"), ones_but(arena, 3e30f, -3e30f, 1, 3)), 0, NUMBER, COUNT - 6);
+    arena_destroy(arena);
+}
+
 int main(void) {
+    check_order_of_products();
+    check_order_of_neighbours();
+    check_fused_products();
     check_weights();
     check_functions();
     check_ends();
