@@ -158,9 +158,10 @@ class Convolution:
         self.taps = [a.most for a in self.axes] if transposed else [a.taps for a in self.axes]
         self.taps = [1 if a in self.joined else t for a, t in zip(self.axes, self.taps)]
         self.count = math.prod(self.taps)
-        if self.count == 1:
+        single = self.count == 1 and not self.merged  # columns that hold taps are prepared whole
+        if single:
             self.depth //= 2  # a loop over channels, so that there is one to copy ahead in
-        self.cut = self.count == 1 or channels > self.depth and not self.merged
+        self.cut = single or channels > self.depth and not self.merged
         self.few = self.of_few_channels()
         self.planes = [Planes(self)] if Planes.fit(self) else []
         if self.side > 1:  # two blocks of a multiprocessor, each with a tile of the result in shared memory, too

@@ -52,7 +52,7 @@ def main():
     bad = [what for what, right in forms.items() if not right]
     bad += [] if "load(G[o, :, 0:112] -> f, pad=0)" in uneven.sketch() else ["columns that nothing sets"]
     with tempfile.TemporaryDirectory() as name:
-        for c, sizes, data in ((marked, "B=1, C=4, L=4200, O=5", "X: normal(0, 20)"), (uneven, "B=1, C=100, H=5, W=7, O=3", "X: uniform(0, 1)"),
+        for c, sizes, data in ((marked, "B=1, C=4, L=4200, O=5", "X: normal(0, 20)"), (marked, "B=1, C=4, L=70, O=5", "X: uniform(0, 1)"), (marked, "B=1, C=2, L=70, O=5", "X: uniform(0, 1)"), (uneven, "B=1, C=100, H=5, W=7, O=3", "X: uniform(0, 1)"),
                                (grouped, "B=1, C=3, H=70, W=9, O=3", "X: normal(0, 20)"), (sixteen, "B=1, C=13, H=5, W=9, O=3", "X: uniform(0, 1)"),
                                (several, "B=1, C=13, L=50, O=3", "X: uniform(0, 1)"),
                                (apart, "B=1, C=13, H=6, W=9, O=35", "X: normal(0, 20)"), (apart, "B=1, C=7, H=5, W=40, O=3", "X: uniform(0, 1)"),
