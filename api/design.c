@@ -268,13 +268,19 @@ static bool design_one(sketchc_unit *unit, const sketchc_options *options, size_
     return made;
 }
 
-/* The first style, in the order of preference, whose code is no larger than that; 0: than any code may be. */
-static bool design_any(sketchc_unit *unit, const sketchc_options *options, size_t first, int64_t most_ops) {
-    bool large = false;
+/* The first style, in the order of preference, whose code is no larger than that; 0: than any code may be. `large`: another one has more. */
+static bool design_any(sketchc_unit *unit, const sketchc_options *options, size_t first, int64_t most_ops, bool *large) {
+    bool first_large = false;
+    *large = false;
     unit->reasons = NULL;
     for (size_t turn = 0; turn < 4; turn++)
-        for (size_t i = 0; i < design_style_count(); i++)
-            if (turn_of(i, first, large) == turn && design_one(unit, options, i, most_ops, turn ? NULL : &large)) return true;
+        for (size_t i = 0; i < design_style_count(); i++) {
+            bool more = false;
+            if (turn_of(i, first, first_large) != turn) continue;
+            if (design_one(unit, options, i, most_ops, &more)) return true;
+            *large |= more;
+            if (turn == 0) first_large = more;
+        }
     return false;
 }
 
@@ -284,7 +290,10 @@ enum { MODEST_OPS = 32000, MODEST_PRODUCT_OPS = 100000, STEPS_OF_LIMIT = 4 };
 
 static bool design_modestly(sketchc_unit *unit, const sketchc_options *options, size_t first) {
     int64_t most = strcmp(design_style(first)->name, "blocks") == 0 ? MODEST_PRODUCT_OPS : MODEST_OPS;
-    return design_any(unit, options, first, most) || design_any(unit, options, first, STEPS_OF_LIMIT * most) || design_any(unit, options, first, 0);
+    bool large; /* else a higher limit changes nothing */
+    if (design_any(unit, options, first, most, &large)) return true;
+    if (large && design_any(unit, options, first, STEPS_OF_LIMIT * most, &large)) return true;
+    return large && design_any(unit, options, first, 0, &large);
 }
 
 bool api_design_missing(sketchc_unit *unit, const sketchc_options *options, IrModule *module) {
