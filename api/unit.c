@@ -21,11 +21,16 @@ const char *sketchc_llvm_version(void) {
     return SKETCHC_HAVE_LLVM ? SKETCHC_LLVM_VERSION : NULL;
 }
 
-char *api_string(const Str *s) {
+/* Null: out of memory. */
+static char *copied(const Str *s) {
     char *copy = malloc(s->len + 1);
+    if (copy) memcpy(copy, s->data, s->len + 1);
+    return copy;
+}
+
+char *api_string(const Str *s) {
+    char *copy = copied(s);
     if (!copy) memory_out();
-    memcpy(copy, s->data, s->len);
-    copy[s->len] = 0;
     return copy;
 }
 
@@ -169,13 +174,6 @@ static void tell_diagnostics(void *call) {
 char *sketchc_diagnostics(const sketchc_unit *unit, const char *format) {
     Told t = {unit, format ? format : "text", NULL};
     return memory_guard(tell_diagnostics, &t) ? t.text : NULL;
-}
-
-/* Null: out of memory. */
-static char *copied(const Str *s) {
-    char *copy = malloc(s->len + 1);
-    if (copy) memcpy(copy, s->data, s->len + 1);
-    return copy;
 }
 
 unsigned sketchc_error_count(const sketchc_unit *unit) {
