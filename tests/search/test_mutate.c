@@ -1,6 +1,7 @@
 /* Mutations: what each does to a sketch, that equal seeds repeat, and that proposals do too. */
 #include "mutate.h"
 #include "rules.h"
+#include "sketchc.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -78,8 +79,15 @@ static void test_rules(void) {
     proposer_destroy(rules);
 }
 
+/* The store's view `shapes` knows naive designs by their names. */
+static void test_naive_names(void) {
+    for (size_t i = 0; i < sketchc_design_count(); i++)
+        CHECK(sketchc_design_is_naive(i) == (strncmp(sketchc_design_name(i), "naive", 5) == 0));
+}
+
 int main(void) {
     test_mutations();
+    test_naive_names();
     test_repeats();
     test_rules();
     puts(failures ? "failed" : "mutations, their seeds and the rules");
