@@ -1,5 +1,6 @@
 /* Slices: which operands of an access stand for which axis of what it accesses. */
 #include "ir_internal.h"
+#include "query.h"
 
 #include <string.h>
 
@@ -48,4 +49,31 @@ const IrSliceAxis *ir_slice_range(const IrSlice *s, unsigned tile_axis, unsigned
             return &s->axes[i];
         }
     return NULL;
+}
+
+bool slice_operand(const IrOp *op, unsigned tile_axis, unsigned *operand, unsigned *tensor_axis) {
+    IrSlice s = ir_slice(op);
+    const IrSliceAxis *axis = ir_slice_range(&s, tile_axis, tensor_axis);
+    if (axis) *operand = axis->operand;
+    return axis != NULL;
+}
+
+bool keeps_lanes(const IrOp *op) {
+    if (op->opcode != IR_TILE_EXTRACT || ir_attr(op, "steps")) return false;
+    const IrType *from = op->operands[0]->type, *to = op->results[0].type;
+    if (to->kind != IR_TYPE_TILE || to->rank != from->rank) return false;
+    for (unsigned i = 0; i < from->rank; i++) {
+        unsigned operand, axis;
+        int64_t begin;
+        if (from->extents[i] != to->extents[i] || !slice_operand(op, i, &operand, &axis) ||
+            !aff_is_const(ir_aff_of(op->block->func->module, op->operands[operand]), &begin) || begin != 0)
+            return false;
+    }
+    return true;
+}
+
+int64_t slice_step(const IrOp *op, unsigned tile_axis) {
+    IrSlice s = ir_slice(op);
+    const IrSliceAxis *axis = ir_slice_range(&s, tile_axis, NULL);
+    return axis ? axis->step : 1;
 }

@@ -1,6 +1,6 @@
 /* design: reductions, products and what runs along an axis. */
 #include "design_internal.h"
-#include "passes_internal.h"
+#include "query.h"
 
 #include <string.h>
 

@@ -4,7 +4,7 @@
  * each) makes one nest whose tile has both axes: a block alone holds all of it, and code for as many
  * elements as its threads hold. Through a workspace each of the two is a nest over rows. */
 #include "design_internal.h"
-#include "passes_internal.h"
+#include "pointer_table.h"
 
 #include <string.h>
 

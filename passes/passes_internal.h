@@ -3,37 +3,9 @@
 #define PASSES_PASSES_INTERNAL_H
 
 #include "passes.h"
+#include "pointer_table.h"
 #include "presence.h"
-
-/* ---- Small helpers (util.c) ---- */
-
-/* A table from pointers to numbers. */
-typedef struct {
-    Arena *arena;
-    const void **keys;
-    uint32_t *values;
-    size_t capacity, used;
-} PointerTable;
-PointerTable pointer_table(Arena *arena);
-void pointer_table_set(PointerTable *t, const void *key, uint32_t value);
-bool pointer_table_get(const PointerTable *t, const void *key, uint32_t *value);
-
-typedef struct {
-    IrOp **data;
-    size_t len, cap;
-} OpList;
-/* Every op of the block and its regions, in program order. */
-OpList ops_collect(Arena *scratch, IrBlock *block);
-
-bool is_tile(const IrValue *v);
-bool is_terminator(const IrOp *op);
-/* No effect and no tile among its results: index and scalar arithmetic, constants. */
-bool is_scalar_arithmetic(const IrOp *op);
-/* Can the op be executed again, or removed when unused? (pure, or a load) */
-bool is_repeatable(const IrOp *op);
-bool is_unused(const IrOp *op); /* it has results, and nobody uses them */
-/* Removes ops whose results nobody uses and that only compute or load. */
-void remove_unused(Arena *scratch, IrBlock *block);
+#include "query.h"
 
 /* ---- One kernel as several steps (steps.c) ---- */
 
@@ -70,8 +42,6 @@ void func_add_symbol(IrFunc *func, DerivedSymbol symbol);
 /* And to the other versions of its kernel: all have the same parameters. */
 void kernel_add_symbol(IrFunc *func, DerivedSymbol symbol);
 
-/* A leaf of an expression at the sizes of a case (an IrCase), for aff_eval. */
-bool case_symbol(void *ctx, const Aff *leaf, int64_t *value);
 /* An expression there, over derived symbols of the function, too; num_sms is the target's. */
 bool eval_at_case(const PassContext *ctx, const IrFunc *func, const IrCase *of, const Aff *e, int64_t *value);
 /* Is there a product in one of the kernels? */
@@ -79,32 +49,10 @@ bool module_multiplies(const IrModule *m);
 /* Does a case ask for a step of the plan, by sizes at which `used` is 1, or is it 1 whatever the sizes are? */
 bool step_is_asked_for(const PassContext *ctx, const IrFunc *func, const Aff *used);
 
-/* The block of the op or of the argument that the value is. */
-IrBlock *home_of(const IrValue *v);
-/* Is `block` that block, or nested in it? Nested in a region of that op? A null block is in nothing. */
-bool is_inside(const IrBlock *block, const IrBlock *of);
-bool is_inside_op(const IrBlock *block, const IrOp *op);
-bool is_view(const IrValue *tensor);
-/* The tensor behind a view, or behind views of views, else the tensor itself. */
-IrValue *memory_of(IrValue *tensor);
-
 /* How many rows of its tensor one row of the view has, whose rows begin where the tensor's do: V[.., x: X - (n - 1), c: n*C] is
  * T[.., x + c//C, c%C] of T[.., X, C], C a constant, rows of whole 16-byte pieces. All of the view lies in the tensor, by the tensor's own strides. 0: it is no such view. */
 int64_t view_joins_rows(IrModule *m, const IrValue *tensor);
-/* One tensor, or views by one index map: equal indices are one element. */
-bool is_same_tensor(IrModule *m, const IrValue *a, const IrValue *b);
-/* One function, or versions of one kernel. */
-bool is_same_kernel(const IrFunc *f, const IrFunc *g);
 enum { MAX_VERSIONS = 4 }; /* of a step; docs/decisions/0004-artifact.md */
-unsigned count_versions(const IrFunc *f); /* of its kernel, itself among them */
-/* Does any op store to it, directly or through a view? */
-bool is_stored_to(IrValue *tensor);
-/* Operand position of the begin of range axis `tile_axis` of a tile.load or tile.store (its end is
- * the next operand) and the tensor axis; false when there is no such axis. */
-bool slice_operand(const IrOp *op, unsigned tile_axis, unsigned *operand, unsigned *tensor_axis);
-int64_t slice_step(const IrOp *op, unsigned tile_axis);
-/* A tile.extract that leaves every lane in its place: it only says where the present ones end. */
-bool keeps_lanes(const IrOp *op);
 /* Adds `offset` (lanes along the tile axis) to the begin of a load's or store's slice. */
 void slice_shift(IrOp *op, unsigned tile_axis, IrValue *offset);
 /* Loads that the iterations of a loop with few of them repeat a little further on: a window's elements. */
