@@ -19,19 +19,21 @@ RULES = {
     "ir": ["support"],
     "frontend": ["ir", "support"],
     "model": ["ir", "support"],
+    "graph": ["ir", "support"],
     "passes": ["ir", "model", "support"],
     "emit": ["ir", "support"],
     "verify": ["ir", "support"],
     "runtime": ["emit/artifact.h", "verify", "support"],
-    "api": ["include", "support", "ir", "frontend", "model", "passes", "emit", "verify", "runtime"],
+    "api": ["include", "support", "ir", "frontend", "graph", "model", "passes", "emit", "verify",
+            "runtime"],
     "search": ["include", "support"],
     "llm": ["include", "search", "support"],
     "tools": ["include", "support"],  # support: strings and files of the command line
     "bench": ["include"],
     "examples": ["include"],
 }
-INTERNALS = ["support", "ir", "frontend", "model", "passes", "emit", "verify", "runtime", "api",
-             "include"]
+INTERNALS = ["support", "ir", "frontend", "graph", "model", "passes", "emit", "verify", "runtime",
+             "api", "include"]
 # Single sources that may include more.
 EXTRA = {
     "tools/sketchc.c": ["search", "llm"],

@@ -330,7 +330,7 @@ def main() -> int:
         return 0
     sketchc, count, first = sys.argv[1], int(sys.argv[2]), int(sys.argv[3]) if len(sys.argv) > 3 else 1
     root = pathlib.Path(__file__).resolve().parent.parent.parent
-    styles = STYLES.findall((root / "passes/design_styles.def").read_text())
+    styles = STYLES.findall((root / "graph/design_styles.def").read_text())
     seen: collections.Counter[str] = collections.Counter()
     failed = []
     with tempfile.TemporaryDirectory() as folder:

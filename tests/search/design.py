@@ -47,7 +47,7 @@ def main() -> int:
     long = sys.argv[1] == "--long"
     sketchc, folder, *categories = sys.argv[1 + long:]
     root = pathlib.Path(__file__).resolve().parent.parent.parent
-    styles = STYLES.findall((root / "passes/design_styles.def").read_text())
+    styles = STYLES.findall((root / "graph/design_styles.def").read_text())
     files = [f for f in sorted(pathlib.Path(folder).glob("*.sketch"))
              if long or f.read_text()[2:].split(":")[0] in categories]
     problems = []

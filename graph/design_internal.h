@@ -1,6 +1,6 @@
 /* Shared by the files of the pass `design`. */
-#ifndef PASSES_DESIGN_INTERNAL_H
-#define PASSES_DESIGN_INTERNAL_H
+#ifndef GRAPH_DESIGN_INTERNAL_H
+#define GRAPH_DESIGN_INTERNAL_H
 
 #include "design.h"
 
