@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""Computes the polynomials of passes/expand_math.c and prints passes/math_tables.h.
+"""Computes the polynomials of passes/numeric/expand_math.c and prints passes/numeric/math_tables.h.
 
-    fit_polynomials.py > passes/math_tables.h
+    fit_polynomials.py > passes/numeric/math_tables.h
 
 Needs mpmath. Each is the near-minimax polynomial (Chebyshev) of a smooth function on the interval
 that the argument reduction leaves; erfc's exponents are fitted by least squares, weighted by what their

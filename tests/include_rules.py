@@ -1,12 +1,14 @@
 #!/usr/bin/env python3
-"""Holds the include table of the architecture: which folder may include which.
+"""Holds the include table of the architecture: which folder may include and call which.
 
-Checked are the #include lines of every C source, and the -I paths that the build gives to each
-compilation (a folder that is not on the path cannot be included by accident)."""
+Checked are the #include lines of every C source, the -I paths that the build gives to each
+compilation (a folder that is not on the path cannot be included by accident), and the symbols of
+the objects that the build made: a function is called only where its header may be included."""
 import argparse
 import json
 import pathlib
 import re
+import subprocess
 import sys
 import tempfile
 
@@ -21,9 +23,20 @@ RULES = {
     "model": ["ir", "support"],
     "graph": ["ir", "support"],
     "passes": ["ir", "model", "support"],
+    # Levels of passes: each also has what passes/ has, and the headers of passes/ itself.
+    "passes/analysis": [],
+    "passes/grid": ["passes/analysis"],
+    "passes/tile": ["passes/analysis", "passes/grid"],
+    "passes/reduce": ["passes/analysis", "passes/grid", "passes/tile"],
+    "passes/gemm": ["passes/analysis"],
+    "passes/numeric": ["passes/analysis"],
+    "passes/lower": ["passes/analysis"],
+    "passes/kernel": ["passes/analysis"],
+    "passes/stencil": ["passes/analysis"],
+    "passes/check": ["passes/analysis"],
     "emit": ["ir", "support"],
     "verify": ["ir", "support"],
-    "runtime": ["emit/artifact.h", "verify", "support"],
+    "runtime": ["emit/artifact.h", "verify", "ir", "support"],
     "api": ["include", "support", "ir", "frontend", "graph", "model", "passes", "emit", "verify",
             "runtime"],
     "search": ["include", "support"],
@@ -34,8 +47,11 @@ RULES = {
 }
 INTERNALS = ["support", "ir", "frontend", "graph", "model", "passes", "emit", "verify", "runtime",
              "api", "include"]
+PASS_LEVELS = [folder for folder in RULES if folder.startswith("passes/")]
 # Single sources that may include more.
 EXTRA = {
+    "passes/run.c": PASS_LEVELS,
+    "passes/pipeline.c": PASS_LEVELS,
     "tools/sketchc.c": ["search", "llm"],
     "tools/ask": ["search", "llm"],
     "tools/sketch-opt.c": INTERNALS,
@@ -54,18 +70,28 @@ INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]', re.M)
 
 
 def folder_of(path: str) -> str:
-    return path.split("/")[0]
+    """The folder of the table that the path lies in: two levels where the table has them."""
+    parts = path.split("/")
+    deep = "/".join(parts[:2])
+    return deep if deep in RULES else parts[0]
 
 
 def sources(root: pathlib.Path) -> list[str]:
-    return sorted(str(f.relative_to(root)) for folder in RULES if (root / folder).is_dir()
-                  for f in (root / folder).rglob("*") if f.suffix in (".c", ".h", ".def", ".y", ".re"))
+    return sorted({str(f.relative_to(root)) for folder in RULES if (root / folder).is_dir()
+                   for f in (root / folder).rglob("*")
+                   if f.suffix in (".c", ".h", ".def", ".y", ".re")})
+
+
+def rules_of(folder: str) -> list[str]:
+    """What may be included from a folder, itself first; of a level what its parent may, too."""
+    parent = folder.split("/")[0]
+    return [folder, *RULES[folder], *([parent, *RULES[parent]] if parent != folder else [])]
 
 
 def allowed(source: str) -> list[str]:
     more = [folder for prefix, folders in EXTRA.items() if source.startswith(prefix)
             for folder in folders]
-    return [folder_of(source), *RULES[folder_of(source)], *more]
+    return [*rules_of(folder_of(source)), *more]
 
 
 def resolve(root: pathlib.Path, source: str, name: str, known: list[str]) -> str | None:
@@ -138,10 +164,56 @@ def check_paths(root: pathlib.Path, build: pathlib.Path) -> list[str]:
     return sorted(problems)
 
 
+def objects(root: pathlib.Path, build: pathlib.Path) -> dict[str, str]:
+    """Of each source of the table that the build has compiled: the object, of several the last."""
+    found = {}
+    for entry in json.loads((build / "compile_commands.json").read_text()):
+        directory = pathlib.Path(entry["directory"])
+        source, made = (directory / entry["file"]).resolve(), directory / entry.get("output", "")
+        if source.is_relative_to(root) and not source.is_relative_to(build) and made.is_file():
+            name = str(source.relative_to(root))
+            if folder_of(name) in RULES:
+                found[name] = str(made)
+    return found
+
+
+def symbols(made: dict[str, str]) -> tuple[dict[str, str], list[tuple[str, str]]]:
+    """Where each global symbol is defined, and which source uses which."""
+    sources_of = {made_file: source for source, made_file in made.items()}
+    listed = subprocess.run(["nm", "-A", "-g", *sources_of], capture_output=True, text=True, check=True)
+    defined, used = {}, []
+    for line in listed.stdout.splitlines():
+        made_file, rest = line.split(":", 1)
+        *_, kind, name = rest.split()
+        if kind == "U":
+            used.append((sources_of[made_file], name))
+        else:
+            defined[name] = sources_of[made_file]
+    return defined, used
+
+
+def check_calls(root: pathlib.Path, build: pathlib.Path) -> list[str]:
+    defined, used = symbols(objects(root, build))
+    problems = []
+    for source, name in used:
+        home = defined.get(name)
+        if home and not may_call(source, home):
+            problems.append(f"{source} uses {name} of {home}: {folder_of(source)}/ may use "
+                            f"{', '.join(allowed(source))} only")
+    return problems
+
+
+def may_call(source: str, home: str) -> bool:
+    """`include` declares what api/, search/ and llm/ define; a header stands for the sources beside it."""
+    may = allowed(source)
+    return (folder_of(home) in may or any(m.startswith(folder_of(home) + "/") for m in may)
+            or ("include" in may and folder_of(home) in ("api", "search", "llm")))
+
+
 def check(root: pathlib.Path, build: pathlib.Path | None) -> list[str]:
     known = sources(root)
     problems = [p for source in known for p in check_source(root, source, known)]
-    return problems + (check_paths(root, build) if build else [])
+    return problems + (check_paths(root, build) + check_calls(root, build) if build else [])
 
 
 SELF_TEST = {  # source: (text, a part of the complaint or None)
@@ -157,7 +229,12 @@ SELF_TEST = {  # source: (text, a part of the complaint or None)
     "emit/c.c": ('#include <llvm-c/Core.h>\n', "belongs in"),
     "runtime/r.c": ('#include "artifact.h"\n', None),
     "runtime/s.c": ('#  include "other.h"\n', "includes emit/other.h"),
-    "runtime/t.c": ('#include "b.h"\n', "includes ir/b.h"),
+    "search/t.c": ('#include "b.h"\n', "includes ir/b.h"),
+    "passes/analysis/n.h": ("", None),
+    "passes/lower/l.h": ("", None),
+    "passes/lower/l.c": ('#include "analysis/n.h"\n#include "b.h"\n', None),
+    "passes/kernel/k.c": ('#include "lower/l.h"\n', "includes passes/lower/l.h"),
+    "ir/up.c": ('#include "analysis/n.h"\n', "includes passes/analysis/n.h"),
     "tools/sketchc.c": ('#include "b.h"\n', "includes ir/b.h"),
     "tools/sketch-opt.c": ('#include "b.h"\n', None),
     "frontend/dots.c": ('#include "../ir/b.h"\n', "path with .."),
@@ -170,7 +247,7 @@ def self_test() -> list[str]:
         root = pathlib.Path(folder).resolve()
         commands = []
         for name, (text, _) in SELF_TEST.items():
-            (root / name).parent.mkdir(exist_ok=True)
+            (root / name).parent.mkdir(parents=True, exist_ok=True)
             (root / name).write_text(text)
         for name, path in (("support/a.c", "ir"), ("ir/peek.c", "support"), ("ir/b2.c", ".")):
             commands.append({"directory": str(root), "file": name, "command": f"cc -I{path} -c"})
@@ -184,7 +261,28 @@ def self_test() -> list[str]:
         paths = check_paths(root, root / "build")
         if len(paths) != 2 or "ir/b2.c" not in paths[0] or "support/a.c" not in paths[1]:
             wrong.append(f"include paths: {paths}")
-    return wrong
+    return wrong + self_test_calls()
+
+
+def self_test_calls() -> list[str]:
+    """Two levels of passes and the IR, compiled: only the call between the levels is complained of."""
+    texts = {"ir/b.c": "void b(void); void b(void) {}",
+             "passes/lower/l.c": "void b(void); void l(void); void l(void) { b(); }",
+             "passes/kernel/k.c": "void b(void); void l(void); void k(void); void k(void) { l(); b(); }"}
+    with tempfile.TemporaryDirectory() as folder:
+        root = pathlib.Path(folder).resolve()
+        commands = []
+        for name, text in texts.items():
+            (root / name).parent.mkdir(parents=True, exist_ok=True)
+            (root / name).write_text(text + "\n")
+            made = name.replace("/", "_") + ".o"
+            subprocess.run(["cc", "-c", str(root / name), "-o", str(root / made)], check=True)
+            commands.append({"directory": str(root), "file": name, "output": made, "command": "cc"})
+        (root / "build").mkdir()
+        (root / "build/compile_commands.json").write_text(json.dumps(commands))
+        calls = check_calls(root, root / "build")
+    fits = len(calls) == 1 and calls[0].startswith("passes/kernel/k.c uses l of passes/lower/l.c")
+    return [] if fits else [f"calls: {calls}"]
 
 
 def main() -> int:

@@ -1,0 +1,162 @@
+/* May chunks of an axis run in any order? Where a tensor is stored to, every chunk must keep to elements
+ * of its own: all accesses of it begin at one place along the axis, which no loop inside moves, or
+ * are apart for other reasons. Analysis of strip_mine; changes nothing. */
+#include <string.h>
+
+#include "analysis.h"
+
+typedef struct {
+    PassContext *ctx;
+    const Axes *axes;
+    size_t index;
+    const IrBlock *scope;
+} Cut;
+
+typedef struct {
+    IrOp *op;
+    IrValue *tensor, *tile;
+    IrValue *seen; /* the tensor, or the view of it that the slice is of */
+    bool stores, along; /* along: the cut axis is one of the slice's */
+    unsigned operand, tensor_axis;
+    const Aff *begin, *width; /* along the cut axis, in elements */
+} Access;
+
+static bool read_access(const Cut *c, IrOp *op, Access *a) {
+    if (op->opcode != IR_TILE_LOAD && op->opcode != IR_TILE_STORE) return false;
+    IrModule *m = c->ctx->module;
+    *a = (Access){.op = op, .stores = op->opcode == IR_TILE_STORE};
+    a->tile = a->stores ? op->operands[0] : &op->results[0];
+    a->seen = op->operands[a->stores];
+    a->tensor = memory_of(a->seen);
+    int axis = axes_find(c->axes, a->tile, c->index);
+    a->along = axis >= 0 && slice_operand(op, (unsigned)axis, &a->operand, &a->tensor_axis);
+    if (!a->along) return true;
+    const Aff *step = aff_const(m->affs, slice_step(op, (unsigned)axis));
+    a->begin = ir_aff_of(m, op->operands[a->operand]);
+    a->width = aff_mul(m->affs, step, a->tile->type->extents[axis]);
+    return true;
+}
+
+/* ---- Loops inside the scope ---- */
+
+static const IrOp *loop_of(const IrValue *v, const IrBlock *scope) {
+    const IrBlock *b = home_of(v);
+    for (; b && b != scope; b = b->parent ? b->parent->block : NULL)
+        if (b->parent && (b->parent->opcode == IR_FOR || b->parent->opcode == IR_PARALLEL)) return b->parent;
+    return NULL;
+}
+
+typedef struct {
+    const Cut *cut;
+    const IrValue *variable; /* of the one loop that moves the expression */
+    bool other;              /* something else moves it too */
+} Moves;
+
+static void find_moves(Moves *m, const Aff *e) {
+    if (e->kind == AFF_VAR) {
+        const IrValue *v = e->var;
+        const IrOp *loop = loop_of(v, m->cut->scope);
+        bool counts = loop && v == loop->regions[0]->args[0];
+        if (loop && (!counts || (m->variable && m->variable != v))) m->other = true;
+        if (counts) m->variable = v;
+    }
+    for (size_t i = 0; i < e->count; i++) find_moves(m, e->args[i]);
+}
+
+static const Aff *next_leaf(void *ctx, const Aff *leaf) {
+    const Moves *m = ctx;
+    if (leaf->kind != AFF_VAR || leaf->var != m->variable) return NULL;
+    IrModule *module = m->cut->ctx->module;
+    const IrOp *loop = m->variable->block->parent;
+    return aff_add(module->affs, leaf, ir_aff_of(module, loop->operands[2]));
+}
+
+/* Does the slice stay where it is in all iterations, or leave its elements behind? */
+static bool keeps_place(const Cut *c, const Access *a) {
+    AffCtx *affs = c->ctx->module->affs;
+    Moves m = {.cut = c};
+    find_moves(&m, a->begin);
+    if (!m.variable && !m.other) return true;
+    if (m.other) return false;
+    const AffFacts *facts = ir_facts_at(c->ctx->scratch, a->op);
+    const Aff *moved = aff_sub(affs, aff_substitute(affs, a->begin, next_leaf, &m), a->begin);
+    return aff_prove_le(facts, a->width, moved) ||
+           aff_prove_le(facts, a->width, aff_sub(affs, aff_const(affs, 0), moved));
+}
+
+typedef struct {
+    const Aff *leaf, *value;
+} Replace;
+
+static const Aff *replace_leaf(void *ctx, const Aff *leaf) {
+    const Replace *r = ctx;
+    return leaf == r->leaf ? r->value : NULL;
+}
+
+static const Aff *moving_leaf(const Cut *c, const Aff *e) {
+    if (e->kind == AFF_VAR) return loop_of(e->var, c->scope) ? e : NULL;
+    const Aff *found = NULL;
+    for (size_t i = 0; i < e->count && !found; i++) found = moving_leaf(c, e->args[i]);
+    return found;
+}
+
+/* The place of the slice within a period of its own width, where loops move it by whole periods only;
+ * null where they do not. */
+static const Aff *place_in_period(const Cut *c, const Access *a) {
+    AffCtx *affs = c->ctx->module->affs;
+    const AffFacts *facts = ir_facts_at(c->ctx->scratch, a->op);
+    const Aff *e = a->begin, *leaf;
+    int64_t zero;
+    while ((leaf = moving_leaf(c, e))) {
+        Replace next = {leaf, aff_add(affs, leaf, aff_const(affs, 1))};
+        Replace none = {leaf, aff_const(affs, 0)};
+        const Aff *step = aff_sub(affs, aff_substitute(affs, e, replace_leaf, &next), e);
+        const Aff *rest = aff_simplify(facts, aff_mod(affs, step, a->width));
+        bool whole = step == a->width || (aff_is_const(rest, &zero) && zero == 0);
+        if (!whole || aff_depends_on(step, leaf->var)) return NULL;
+        e = aff_substitute(affs, e, replace_leaf, &none);
+    }
+    return e;
+}
+
+/* ---- Pairs ---- */
+
+static bool apart_along(const Cut *c, const Access *a, const Access *b) {
+    AffCtx *affs = c->ctx->module->affs;
+    const AffFacts *facts = ir_facts_at(c->ctx->scratch, b->op);
+    return aff_prove_le(facts, aff_add(affs, a->begin, a->width), b->begin) ||
+           aff_prove_le(facts, aff_add(affs, b->begin, b->width), a->begin);
+}
+
+static bool pair_is_safe(const Cut *c, const Access *a, const Access *b) {
+    const char *mode = ir_attr_str(a->op, "mode", "set"), *other = ir_attr_str(b->op, "mode", "set");
+    bool commute = a->stores && b->stores && strcmp(mode, "set") != 0 && strcmp(mode, other) == 0;
+    if (commute || (!a->stores && !b->stores)) return true;
+    if (!a->along && !b->along) return b->stores; /* the first chunk stores, all load */
+    if (!is_same_tensor(c->ctx->module, a->seen, b->seen)) return false;
+    if (!a->along || !b->along || a->tensor_axis != b->tensor_axis) return false;
+    const Aff *place = a->width == b->width ? place_in_period(c, a) : NULL;
+    if (place && place == place_in_period(c, b)) return true;
+    if (a->begin == b->begin) return keeps_place(c, a);
+    Moves m = {.cut = c};
+    find_moves(&m, a->begin);
+    find_moves(&m, b->begin);
+    return !m.variable && !m.other && apart_along(c, a, b);
+}
+
+bool cut_is_safe(PassContext *ctx, const Axes *axes, const OpList *ops, const IrBlock *scope,
+                 size_t index, const IrOp **store, const IrOp **other) {
+    Cut c = {ctx, axes, index, scope};
+    for (size_t i = 0; i < ops->len; i++) {
+        Access a, b;
+        if (!is_inside(ops->data[i]->block, scope) || !read_access(&c, ops->data[i], &a)) continue;
+        for (size_t k = 0; a.stores && k < ops->len; k++) {
+            if (!is_inside(ops->data[k]->block, scope) || !read_access(&c, ops->data[k], &b)) continue;
+            if (a.tensor != b.tensor || pair_is_safe(&c, &a, &b)) continue;
+            *store = a.op;
+            *other = b.op;
+            return false;
+        }
+    }
+    return true;
+}

@@ -1,0 +1,89 @@
+/* Shared by the files split_*.c and row_plan.c: chunks of values along one axis. */
+#ifndef PASSES_TILE_SPLIT_H
+#define PASSES_TILE_SPLIT_H
+
+#include "analysis/analysis.h"
+
+enum { SPLIT_SCANS = 16 /* that a loop carries */, SPLIT_TOGETHER = 3 /* reductions of one pass */, SPLIT_ANEW = 64 /* loops of a kernel for those that it does not */ };
+
+/* A loop or branch that is being repeated for a chunk, and those around it that are. */
+typedef struct Repeated {
+    const IrOp *op;
+    const struct Repeated *outer;
+} Repeated;
+
+typedef struct {
+    PassContext *ctx;
+    const Axes *axes;
+    size_t index; /* the axis class */
+    int64_t chunk;
+    IrBuilder *b;    /* inside the loop over chunks */
+    IrValue *begin;  /* first lane of the chunk */
+    IrValueMap *map; /* original -> its chunk */
+    /* Scans that feed the loop: what they carry from chunk to chunk. */
+    unsigned scan_count;
+    IrOp *scans[SPLIT_SCANS];
+    IrValue *totals[SPLIT_SCANS], *next[SPLIT_SCANS];
+    bool reverse; /* chunks from the last to the first */
+    unsigned anew; /* loops for scans that are not carried, so far */
+    const Repeated *repeated;
+    bool ok;
+} Slice;
+
+/* ---- Versions by the length of a row (row_plan.c) ---- */
+
+enum { ROW_VERSIONS = 4, ROW_LEAST_CAP = 64, ROW_SHORT = 1024 /* lanes that a warp keeps */ };
+
+/* A version that keeps rows of up to `cap` lanes, over `cluster` blocks of `warps` warps; aligned: it asks for
+ * rows and addresses of whole 16-byte pieces. cap INT64_MAX: several passes, aligned. */
+typedef struct {
+    int64_t cap, warps, cluster;
+    int64_t held; /* lanes of one tile in a thread */
+    bool aligned;
+} RowClass;
+
+/* Fills `taken` (at most ROW_VERSIONS - 1), shortest rows first, for the axis of symbolic extent; 0: only
+ * several passes can serve it. */
+size_t row_plan(PassContext *ctx, IrFunc *f, const Axes *axes, size_t index, RowClass *taken);
+/* Is the kernel one that a sketch chooses by sizes, but not for the heaviest of the cases? */
+bool row_of_small_sizes(const PassContext *ctx, IrFunc *f);
+/* The length of a row in the heaviest of the cases; 0: no case tells it. */
+int64_t row_usual(const PassContext *ctx, const IrFunc *f, const Aff *extent);
+/* The length of a row in the heaviest of the cases where it is at most `most`, else 0: the lanes of a tile for it, and whether it
+ * is of whole 16-byte pieces. */
+int64_t row_short(const PassContext *ctx, const IrFunc *f, const Aff *extent, int64_t most, int64_t *lanes, bool *aligned);
+/* The extent of a tile for rows of that length, in pieces of so many elements: a little longer. */
+int64_t row_lanes_for(int64_t row, int64_t piece);
+/* Moves loads that wait for a reduction behind it. True: something moved, and as classes are numbered in the
+ * order of values, `axes` and `index` no longer name what an analysis of `f` or of its copies finds. */
+bool row_sink_loads(PassContext *ctx, IrFunc *f, const Axes *axes, size_t index);
+/* May a version hold rows of any alignment turned (docs/ir.md, `turned`)? */
+bool row_may_turn(PassContext *ctx, IrFunc *f, const Axes *axes, size_t index);
+
+/* ---- Ends (split_ends.c), loops and branches (split_loops.c), chunks (split_slices.c) ---- */
+
+/* Whatever folds along an axis whose extent will be replaced sees its lanes end there. */
+void end_folds(PassContext *ctx, IrFunc *f);
+
+bool is_control(const IrOp *op);
+bool is_repeated_inside(const Slice *s, const IrValue *v);
+/* Can what the op takes be made a chunk at a time, each chunk from the start? */
+bool chunks_repeat(PassContext *ctx, const Axes *axes, size_t index, const IrOp *sink);
+void repeat_control(Slice *s, IrOp *op);
+/* Removes what nobody needs, also from what loops carry and branches give (split_dead.c). */
+void remove_dead(PassContext *ctx, IrFunc *f);
+
+/* The chunk of a value of the class: its defining ops again, a chunk at a time. */
+IrValue *slice_value(Slice *s, IrValue *v);
+const IrType *chunk_type(const Slice *s, const IrValue *v);
+
+/* One op becomes a loop over chunks that repeats what feeds it. */
+void pass_for_store(Slice *s, IrOp *store);
+void pass_for_reduces(Slice *s, IrOp *const *ops, size_t count); /* none needs another's result; of several, none a scan's */
+void pass_for_arg(Slice *s, IrOp *op);
+void pass_for_gemm(Slice *s, IrOp *op);
+
+/* The innermost of the parallel loops around a kernel that only reduces rows of a tensor with one that all of them read; null: it is another. */
+const IrOp *rows_that_share(PassContext *ctx, const OpList *ops, const Axes *axes, size_t index);
+
+#endif
