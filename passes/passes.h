@@ -25,13 +25,25 @@ typedef bool (*PassFn)(PassContext *ctx);
 typedef struct {
     const char *name; /* text form: --passes=, --print-ir-after= */
     PassFn run;
-    const char *needs; /* what must hold of the module */
-    const char *keeps;
+    unsigned needs;    /* states that functions below graph level may be in: bits of PassState */
+    unsigned leaves;   /* and in which they are behind it; 0: as they were */
+    const char *keeps; /* what of a function stays, in words */
     const char *breaks;
     const char *summary;
 } PassInfo;
 
-#define PASS(id, name, function, needs, keeps, breaks, summary) bool function(PassContext *ctx);
+/* The states of functions below graph level (IrState, and kernel level), as bits. */
+typedef enum {
+    PASS_STATE_OPEN = 1 << IR_STATE_OPEN,
+    PASS_STATE_STATIC = 1 << IR_STATE_STATIC,
+    PASS_STATE_MAPPED = 1 << IR_STATE_MAPPED,
+    PASS_STATE_KERNEL = 1 << (IR_STATE_MAPPED + 1),
+    PASS_STATE_ANY = (PASS_STATE_KERNEL << 1) - 1
+} PassState;
+unsigned pass_state_of(const IrFunc *func); /* 0: graph level */
+
+#define AGAIN(id, targets)
+#define PASS(id, name, function, ...) bool function(PassContext *ctx);
 #include "passes.def"
 #undef PASS
 
@@ -39,6 +51,7 @@ typedef enum {
 #define PASS(id, ...) PASS_##id,
 #include "passes.def"
 #undef PASS
+#undef AGAIN
     PASS_COUNT
 } PassId;
 

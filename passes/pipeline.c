@@ -1,31 +1,42 @@
-/* The pipelines, as lists to read, and the names of passes. */
+/* The pipelines and the names of passes, from passes.def. */
 #include "passes.h"
 
 #include <string.h>
 
+enum {
+    OPEN = PASS_STATE_OPEN,
+    STATIC = PASS_STATE_STATIC,
+    MAPPED = PASS_STATE_MAPPED,
+    KERNEL = PASS_STATE_KERNEL,
+    ANY = PASS_STATE_ANY,
+    AS_IT_WAS = 0
+};
+
+#define AGAIN(id, targets)
 static const PassInfo infos[PASS_COUNT] = {
-#define PASS(id, name, function, needs, keeps, breaks, summary)                                    \
-    {name, function, needs, keeps, breaks, summary},
+#define PASS(id, name, function, targets, needs, leaves, keeps, breaks, summary)                   \
+    {name, function, needs, leaves, keeps, breaks, summary},
 #include "passes.def"
 #undef PASS
 };
+#undef AGAIN
 
+/* Which pipelines have a row; a list of one kind of target takes the rows that IN_name makes into something. */
+#define IN_CUDA(id) PASS_##id,
+#define IN_ALL(id) PASS_##id,
+#define IN_NONE(id)
+#define PASS(id, name, function, targets, ...) IN_##targets(id)
+#define AGAIN(id, targets) IN_##targets(id)
 static const PassId cuda_pipeline[] = {
-    PASS_LIFT_BRANCHES, PASS_REPORT_HINTS,
-    PASS_SIMPLIFY,      PASS_OUTLINE_KERNELS, PASS_EXPAND_COUNTS,  PASS_GATHER_MOVES, PASS_STRIP_MINE,
-    PASS_FOLD_ROWS,     PASS_GRID_ROWS,     PASS_SPREAD_FOLDS, PASS_REPEAT_FINISH, PASS_SPREAD_SCANS,    PASS_SPLIT_GEMMS,     PASS_SHORT_TILES,     PASS_SPLIT_PASSES,  PASS_SIMPLIFY,        PASS_GROUP_ROWS, PASS_PART_WALKS,     PASS_TURN_BACK,      PASS_GRID,           PASS_SIMPLIFY,
-    PASS_TAKE_TURNS,    PASS_NARROW_RESULTS, PASS_SHARE_DIVISORS, PASS_SIMPLIFY,        PASS_MASK_SCORES,   PASS_PREPARE_GEMMS, PASS_ALIGN_VERSIONS,  PASS_STAGE_BUFFERS, PASS_ASSIGN_LAYOUTS, PASS_SUM_BEHIND, PASS_EXPAND,
-    PASS_SIMPLIFY,      PASS_MEET_STEPS,      PASS_LOAD_AHEAD,      PASS_WINDOW_LOADS,    PASS_CHUNKS_AHEAD,    PASS_FUSE_MAPS,      PASS_EXPAND_MATH,     PASS_EXPAND_TYPES,  PASS_SIMPLIFY,
-    PASS_DEPENDENT_STEPS, PASS_LONE_STORES, PASS_COALESCE, PASS_CHECK_LIMITS,
+#include "passes.def"
 };
-
+#undef IN_CUDA
+#define IN_CUDA(id)
 static const PassId cpu_pipeline[] = {
-    PASS_LIFT_BRANCHES, PASS_REPORT_HINTS,
-    PASS_SIMPLIFY,     PASS_OUTLINE_KERNELS, PASS_EXPAND_COUNTS, PASS_GATHER_MOVES, PASS_STRIP_MINE,
-    PASS_SPLIT_PASSES, PASS_SIMPLIFY,        PASS_GRID,          PASS_NARROW_RESULTS, PASS_SHARE_DIVISORS, PASS_SIMPLIFY,
-    PASS_PREPARE_GEMMS, PASS_EXPAND,         PASS_SIMPLIFY,      PASS_FUSE_MAPS,     PASS_EXPAND_MATH,    PASS_EXPAND_TYPES,
-    PASS_SIMPLIFY,     PASS_COALESCE, PASS_CHECK_LIMITS,
+#include "passes.def"
 };
+#undef AGAIN
+#undef PASS
 
 const PassInfo *pass_info(PassId id) {
     return &infos[id];

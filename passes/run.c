@@ -89,8 +89,52 @@ static bool round_trips(PassContext *ctx, const char *after) {
     return ok;
 }
 
+unsigned pass_state_of(const IrFunc *func) {
+    if (func->level == IR_LEVEL_GRAPH) return 0;
+    return func->level == IR_LEVEL_KERNEL ? PASS_STATE_KERNEL : 1u << func->state;
+}
+
+static const char *state_name(unsigned state) {
+    return state == PASS_STATE_OPEN     ? "tile open"
+           : state == PASS_STATE_STATIC ? "tile static"
+           : state == PASS_STATE_MAPPED ? "tile mapped"
+                                        : "kernel";
+}
+
+static void list_states(unsigned states, Str *out) {
+    for (unsigned state = 1; state <= PASS_STATE_KERNEL; state <<= 1)
+        if (states & state) str_printf(out, "%s%s", out->len ? " or " : "", state_name(state));
+}
+
+/* A function in none of the states; null: there is none. */
+static const IrFunc *outside(const IrModule *m, unsigned states) {
+    const IrFunc *f = m->first;
+    while (f && (!pass_state_of(f) || (pass_state_of(f) & states))) f = f->next;
+    return f;
+}
+
+/* Is the module one that the pass takes? */
+static bool takes(PassContext *ctx, const PassInfo *info) {
+    const IrFunc *f = outside(ctx->module, info->needs);
+    if (!f) return true;
+    Str list;
+    str_init(&list);
+    list_states(info->needs, &list);
+    diag_report(ctx->diags, DIAG_pass_state, SPAN_NONE, info->name, list.data, f->name, state_name(pass_state_of(f)));
+    str_release(&list);
+    return false;
+}
+
+/* Did the pass leave the module as its row says? */
+static bool leaves(PassContext *ctx, const PassInfo *info) {
+    const IrFunc *f = info->leaves ? outside(ctx->module, info->leaves) : NULL;
+    if (f) diag_report(ctx->diags, DIAG_pass_failed, SPAN_NONE, info->name, "it leaves a function in a state that passes.def does not name");
+    return !f;
+}
+
 static bool run_one(PassContext *ctx, PassId id, PassReport *report) {
     const PassInfo *info = pass_info(id);
+    if (!takes(ctx, info)) return false;
     Arena *scratch = arena_create();
     if (!scratch) {
         diag_report(ctx->diags, DIAG_pass_failed, SPAN_NONE, info->name, "out of memory");
@@ -108,7 +152,7 @@ static bool run_one(PassContext *ctx, PassId id, PassReport *report) {
     arena_destroy(scratch);
     if (!ok && ctx->diags->error_count == errors)
         diag_report(ctx->diags, DIAG_pass_failed, SPAN_NONE, info->name, "it gave no reason");
-    return ok;
+    return ok && leaves(ctx, info);
 }
 
 static bool check(PassContext *ctx, const char *after, bool verify_it, const PassOptions *options,

@@ -15,6 +15,7 @@ ELSEWHERE = {
     "no_tool": "tests/e2e/cubin_tools.test",
     "tool_failed": "tests/e2e/cubin_tools.test",
     "round_trip": "tests/unit/passes/test_build.c",
+    "pass_state": "tests/e2e/passes.test",
 }
 # 16 MiB of code come from sketches only that take minutes to compile.
 UNREACHED = {"code_too_large"}

@@ -4,7 +4,7 @@ set -u
 out=${OUTDIR:-$(mktemp -d)} here=$REPO/bench/prototypes/ahead
 nvcc -O3 -fmad=false -arch=sm_90a -o "$out/rows" "$here/rows.cu" && "$out/rows"
 # By the compiler: as it is, and without the pass.
-list=$(awk '/cuda_pipeline\[\]/,/};/' "$REPO/passes/pipeline.c" | grep -o 'PASS_[A-Z_]*' | sed 's/PASS_//' | tr 'A-Z' 'a-z' | paste -sd,)
+list=$(sed -n 's/^PASS(\([A-Z_]*\), "[a-z_]*", [a-z_]*, \(CUDA\|ALL\),.*/\1/p; s/^AGAIN(\([A-Z_]*\), \(CUDA\|ALL\))/\1/p' "$REPO/passes/passes.def" | tr 'A-Z' 'a-z' | paste -sd,)
 export ARCH=sm_90a
 mkdir -p "$out/f16" "$out/drawn"
 python3 "$REPO/bench/kernelbench/level1.py" "$SK" --variant f16 "$out/f16"

@@ -2,7 +2,7 @@
 # Needs SK (sketchc), LIB (libsketchc.so), REPO (this repository) and PyTorch; about 20 s of a GPU's time. README.md says what it decides.
 set -u
 out=${OUTDIR:-$(mktemp -d)} kb=$REPO/bench/kernelbench
-list=$(awk '/cuda_pipeline\[\]/,/};/' "$REPO/passes/pipeline.c" | grep -o 'PASS_[A-Z_]*' | sed 's/PASS_//' | tr 'A-Z' 'a-z' | paste -sd,)
+list=$(sed -n 's/^PASS(\([A-Z_]*\), "[a-z_]*", [a-z_]*, \(CUDA\|ALL\),.*/\1/p; s/^AGAIN(\([A-Z_]*\), \(CUDA\|ALL\))/\1/p' "$REPO/passes/passes.def" | tr 'A-Z' 'a-z' | paste -sd,)
 export ARCH=sm_90a
 for form in together apart; do
   passes=$list
