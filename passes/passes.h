@@ -56,7 +56,7 @@ typedef enum {
 } PassId;
 
 const PassInfo *pass_info(PassId id);
-bool pass_find(const char *name, PassId *id);
+bool pass_find(const char *name, PassId *id); /* also by a name that it had (renamed.def) */
 
 /* ---- Pipelines (pipeline.c) ---- */
 

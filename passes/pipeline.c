@@ -38,6 +38,15 @@ static const PassId cpu_pipeline[] = {
 #undef AGAIN
 #undef PASS
 
+static const struct {
+    const char *old;
+    PassId id;
+} renamed[] = {
+#define RENAMED(old, id) {old, PASS_##id},
+#include "renamed.def"
+#undef RENAMED
+};
+
 const PassInfo *pass_info(PassId id) {
     return &infos[id];
 }
@@ -46,6 +55,11 @@ bool pass_find(const char *name, PassId *id) {
     for (unsigned i = 0; i < PASS_COUNT; i++)
         if (strcmp(infos[i].name, name) == 0) {
             *id = (PassId)i;
+            return true;
+        }
+    for (size_t i = 0; i < COUNT_OF(renamed); i++)
+        if (strcmp(renamed[i].old, name) == 0) {
+            *id = renamed[i].id;
             return true;
         }
     return false;

@@ -60,7 +60,7 @@ static bool ends_in_products(const IrValue *v, Path *path) {
 }
 
 /* Weights of a softmax that are rounded to 16 bits for products, and else summed: kernels may take an exponential below the least normal
- * number of f32 for 0 (passes/numeric/narrow_results.c), of a row whose greatest is 1. What becomes of that is the operator's to tell. */
+ * number of f32 for 0 (passes/numeric/relax_precision.c), of a row whose greatest is 1. What becomes of that is the operator's to tell. */
 bool evaluate_may_flush(const IrOp *op) {
     if ((op->opcode != IR_EXP && op->opcode != IR_EXP2) || op->results[0].type->dtype != DTYPE_F32) return false;
     const IrOp *less = op->operands[0]->def, *all = less && less->opcode == IR_SUB ? less->operands[1]->def : NULL;

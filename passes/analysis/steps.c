@@ -1,4 +1,4 @@
-/* Kernels that become several steps: fold_rows.c, spread_folds.c. */
+/* Kernels that become several steps: reshape_column_reduction.c, split_reduction.c. */
 #include <string.h>
 
 #include "analysis.h"

@@ -6,14 +6,14 @@
  * needs:  kernel level.
  * keeps:  everything.
  * breaks: nothing.
- * source: own; races.h. docs/decisions/0018-barriers.md has the rules.
+ * source: own; barrier_check.h. docs/decisions/0018-barriers.md has the rules.
  *
  *   mem.store(%v, %lanes, %tid); %w = mem.load(%lanes, %other)          error[B0722]
  */
 #include <string.h>
 
 #include "passes.h"
-#include "races.h"
+#include "barrier_check.h"
 
 static void print_first_line(Str *out, const IrOp *op) {
     Str text;

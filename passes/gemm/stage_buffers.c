@@ -7,7 +7,7 @@
  * keeps:  values; the order of k.
  * breaks: nothing; the function becomes `mapped`.
  *         Where all gemms of a kernel fit a warpgroup's instruction and the copy engine can bring their
- *         factors, stage_boxes.c makes the schedule.
+ *         factors, tma_pipeline.c makes the schedule.
  * source: multistage cp.async pipelines as in CUTLASS and Triton: wait, barrier, issue the copy that
  *         is S-1 ahead into the stage that was consumed last, compute. One barrier an iteration.
  *

@@ -26,10 +26,10 @@ typedef struct Operand {
     bool across; /* K runs across the rows as they are stored */
     int64_t rows, columns; /* of a matrix, padded */
     int64_t matrices;
-    bool late; /* FILL_AHEAD: multiplied with in the second half of an iteration alone (stage_halves.c) */
+    bool late; /* FILL_AHEAD: multiplied with in the second half of an iteration alone (pingpong.c) */
 } Operand;
 
-/* A block takes several tiles in turn (stage_turns.c). */
+/* A block takes several tiles in turn (persistent_gemm.c). */
 typedef struct {
     IrValue *value;      /* from which indices of this turn's tile come */
     IrValue *near, *far; /* for the tile that is fetched for first, and for the one behind it */
@@ -113,7 +113,7 @@ void stage_turns_prepare(Staging *s, Ring *ring, IrBuilder *outside);
 /* What iteration `number` of the block's first tiles is; what iteration `i` of a turn fetches for. */
 StageFetch stage_turns_first(IrBuilder *b, const Ring *ring, int64_t number);
 StageFetch stage_turns_ahead(IrBuilder *b, Ring *ring, IrValue *i);
-/* By the copy engine and wgmma (stage_boxes.c): the rows of the function's gemms if all may be, else 0; the ring's
+/* By the copy engine and wgmma (tma_pipeline.c): the rows of the function's gemms if all may be, else 0; the ring's
  * barriers in front of its loop; an iteration's schedule, around the gemms that stand in its block already;
  * what follows the loop. */
 int64_t stage_wants_boxes(PassContext *ctx, IrFunc *f);
@@ -130,7 +130,7 @@ void stage_boxes_waits(IrBlock *block, IrOp *const *gemms, size_t count);
 void stage_boxes_arrived(IrBuilder *b, const Ring *ring, unsigned phase, IrValue *i);
 void stage_boxes_refill(Staging *s, IrBuilder *b, Ring *ring, IrValue *i);
 void stage_boxes_give_back(IrBuilder *b, const Ring *ring, IrValue *i);
-/* The turn by half an iteration (stage_halves.c): how many blocks a multiprocessor is to hold if the ring's loop is turned, 0 where it is not
+/* The turn by half an iteration (pingpong.c): how many blocks a multiprocessor is to hold if the ring's loop is turned, 0 where it is not
  * to be; how many stages it takes, 0 where there is no room; the turn, once the loop's gemms stand in their buffers. The old loop, with the loads of its
  * factors, is gone then. */
 int64_t stage_halves_fit(const Staging *s, const Ring *ring, IrOp *const *gemms, size_t count, int64_t stage_bytes);

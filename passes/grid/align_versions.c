@@ -24,7 +24,7 @@
 
 #include "analysis/gemm_plan.h"
 #include "analysis/analysis.h"
-#include "whole_tiles.h"
+#include "peel_last_tile.h"
 
 typedef struct {
     IrModule *module;

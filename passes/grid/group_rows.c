@@ -24,7 +24,7 @@
 #include "group_rows.h"
 
 enum { LANES = 4096 /* of a block */, SHORT = 1024 /* a row, at most */, MOST_WARPS = 8, BLOCKS_SM = 4 };
-/* Of rows that loops of the iteration walk over, one lane a thread: what is in flight is left to window_loads. */
+/* Of rows that loops of the iteration walk over, one lane a thread: what is in flight is left to stencil_reuse. */
 enum { WALK_LANES = 256, WALK_SHORT = 16 };
 /* Of longer rows that all read another tensor's row, too, which comes from the L2 cache once for all of them. */
 enum { SHARE_ROWS = 4, SHARE_LANES = 8192 };

@@ -1,4 +1,4 @@
-/* Blocks that map an item a turn behind its sums (meet_steps.c, load_ahead.c). */
+/* Blocks that map an item a turn behind its sums (fuse_by_grid_barrier.c, prefetch_rows.c). */
 #ifndef PASSES_KERNEL_LAG_H
 #define PASSES_KERNEL_LAG_H
 

@@ -3,7 +3,7 @@
  *   store(%p, %P); barrier; %s = load(%P); store(%q, %Q); barrier; %t = load(%Q)
  *     =>  store(%p, %P); store(%q, %Q); barrier; %s = load(%P); %t = load(%Q)
  *
- * Not a pass: meet_steps asks for it where what is between two barriers is known to be reductions. */
+ * Not a pass: fuse_by_grid_barrier asks for it where what is between two barriers is known to be reductions. */
 #include <string.h>
 
 #include "analysis/analysis.h"

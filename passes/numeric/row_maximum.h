@@ -1,4 +1,4 @@
-/* Values that lie below the maximum of their row (share_divisors.c). */
+/* Values that lie below the maximum of their row (divide_by_reciprocal.c). */
 #ifndef PASSES_NUMERIC_ROW_MAXIMUM_H
 #define PASSES_NUMERIC_ROW_MAXIMUM_H
 

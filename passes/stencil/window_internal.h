@@ -1,4 +1,4 @@
-/* Shared by window_loads.c and window_stage.c: what the iterations of short loops read of a tensor. */
+/* Shared by stencil_reuse.c and window_stage.c: what the iterations of short loops read of a tensor. */
 #ifndef PASSES_STENCIL_WINDOW_INTERNAL_H
 #define PASSES_STENCIL_WINDOW_INTERNAL_H
 
@@ -95,7 +95,7 @@ bool window_fits(const Window *w, int64_t unrolled);
 void window_take(Window *w, IrValue *held);
 
 /* Where a loop around a window's own loops moves along one of its axes: what two of its iterations have in common is
- * combined once, and boxes are copied ahead (window_roll.c). Rolled one? Then maps have come and gone. */
+ * combined once, and boxes are copied ahead (rolling_window.c). Rolled one? Then maps have come and gone. */
 bool window_roll(PassContext *ctx, IrFunc *f);
 
 #endif

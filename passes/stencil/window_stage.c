@@ -1,4 +1,4 @@
-/* Windows in shared memory, for window_loads: what the threads of a block read of a tensor, each of them a little
+/* Windows in shared memory, for stencil_reuse: what the threads of a block read of a tensor, each of them a little
  * beside the others, is one box of it. The block loads the box once, in pieces of 16 bytes where alignment allows, and
  * its threads read it there.
  *

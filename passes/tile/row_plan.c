@@ -221,7 +221,7 @@ typedef struct {
     double weight;
 } RowSize;
 
-/* Does the case launch no block of the kernel, where the sketch chooses by sizes (lift_branches)? */
+/* Does the case launch no block of the kernel, where the sketch chooses by sizes (specialize_by_size)? */
 static bool is_passed_over(const Aff *iterations, IrCase *c) {
     int64_t blocks;
     return iterations && aff_eval(iterations, case_symbol, c, &blocks) && blocks <= 0;

@@ -500,7 +500,7 @@ static bool handle_axis(PassContext *ctx, IrFunc *f, Axes *axes, size_t index) {
         if (done) return done > 0;
     }
     int64_t cap = power_of_two_below(ctx->target->row_large / axes_others(axes, index, 1, 1)), cluster = ir_func_cluster(f);
-    if (cluster > 1) cap = ctx->target->row_chunk * cluster; /* spread_scans: what its blocks hold at once */
+    if (cluster > 1) cap = ctx->target->row_chunk * cluster; /* cluster_scan: what its blocks hold at once */
     bool whole_row = c->constant < 0 && !c->contracted && !c->multiplied && cap >= LEAST_CAP && !ir_func_attr(f, "long_rows") &&
                      count_versions(f) < MAX_VERSIONS;
     if (!whole_row) return split(ctx, f, axes, index) >= 0;

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Rows divided by one value each (passes/numeric/share_divisors.c), on the CPU: within 0.5000001 ulps and half the least
+"""Rows divided by one value each (passes/numeric/divide_by_reciprocal.c), on the CPU: within 0.5000001 ulps and half the least
 denormal of the exact quotient, and what a division gives of zeros, infinities and NaN, for divisors and
 dividends of every size.
 

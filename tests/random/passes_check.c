@@ -4,7 +4,7 @@
 #include "build.h"
 #include "check.h"
 #include "passes.h"
-#include "check/races.h"
+#include "check/barrier_check.h"
 #include "verify.h"
 
 #include <stdlib.h>

@@ -9,7 +9,7 @@
  * fails; one in a tensor, which is not the proof's business, is counted. */
 #include "ir.h"
 #include "passes.h"
-#include "check/races.h"
+#include "check/barrier_check.h"
 #include "sketchc.h"
 #include "verify.h"
 

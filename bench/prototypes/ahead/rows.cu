@@ -61,7 +61,7 @@ template <bool MAX, int W> __device__ __forceinline__ float everywhere(float v, 
 enum { REGS, AT_MAX, BEHIND, AT_EXP, BULK };
 // T threads; R of the 24 * 512 / T slots are kept in registers, the others in shared memory; LIGHT: no exponentials. The next row comes
 // REGS: into registers behind the store; AT_MAX: by cp.async as soon as a slot is read; BEHIND: behind the maximum, all at once (what
-// load_ahead does); AT_EXP: a slot's copy behind its exponentials; BULK: as BEHIND, by the copy engine.
+// prefetch_rows does); AT_EXP: a slot's copy behind its exponentials; BULK: as BEHIND, by the copy engine.
 template <int T, int R, int HOW, bool LIGHT> __global__ void __cluster_dims__(8, 1, 1) __launch_bounds__(T, 1)
 rows(const float *__restrict__ X, float *__restrict__ Y, long long M, long long N) {
     extern __shared__ __align__(128) unsigned char smem[];

@@ -11,7 +11,7 @@ python3 "$REPO/bench/kernelbench/level1.py" "$SK" --variant f16 "$out/f16"
 python3 "$REPO/bench/kernelbench/drawn.py" "$SK" "$out/drawn"
 for form in ahead registers; do
   passes=$list
-  [ $form = registers ] && passes=${list/load_ahead,/}
+  [ $form = registers ] && passes=${list/prefetch_rows,/}
   printf '#!/bin/sh\nexec "%s" --passes=%s "$@"\n' "$SK" "$passes" > "$out/sk"
   chmod +x "$out/sk"
   for set in kb:"$REPO/bench/kernelbench/level1/02[34]*.sketch $REPO/bench/kernelbench/level1/034*.sketch" f16:"$out/f16/023*.sketch" drawn:"$out/drawn/1007*.sketch"; do

@@ -6,7 +6,7 @@ list=$(sed -n 's/^PASS(\([A-Z_]*\), "[a-z_]*", [a-z_]*, \(CUDA\|ALL\),.*/\1/p; s
 export ARCH=sm_90a
 for form in together apart; do
   passes=$list
-  [ $form = apart ] && passes=${list/grid_rows,/}
+  [ $form = apart ] && passes=${list/cooperative_row_reduction,/}
   printf '#!/bin/sh\nexec "%s" --passes=%s "$@"\n' "$SK" "$passes" > "$out/sk"
   chmod +x "$out/sk"
   "$REPO/bench/gpu_artifacts.sh" "$out/sk" "$out/$form" "$kb"/level1/033*.sketch "$kb"/level1/035*.sketch

@@ -1,0 +1,534 @@
+/* The walk: every way through a kernel, all threads at once, with what they touched and what is in flight.
+ * Loops are barrier_check_loops.c's, products of warpgroups barrier_check_products.c's, the copy engine's part barrier_check_engine.c's. */
+#include <string.h>
+
+#include "barrier_check.h"
+
+/* ---- What matters ---- */
+
+static bool in_shared(const IrValue *ptr) {
+    const IrType *t = ptr->type;
+    return t->kind == IR_TYPE_PTR && (t->space == IR_SPACE_SHARED || t->space == IR_SPACE_CLUSTER);
+}
+
+static bool matters(const IrOp *op) {
+    switch (op->opcode) {
+    case IR_MEM_LOAD: return in_shared(op->operands[0]);
+    case IR_CLUSTER_BEGUN:
+    case IR_CLUSTER_SEND:
+    case IR_CLUSTER_MEET: return true;
+    case IR_MEM_STORE: return in_shared(op->operands[1]);
+    case IR_MEM_ATOMIC: return in_shared(op->operands[1]);
+    case IR_ATOM: return in_shared(op->operands[0]);
+    case IR_ASYNC_COPY:
+    case IR_ASYNC_COMMIT:
+    case IR_ASYNC_WAIT:
+    case IR_BARRIER:
+    case IR_ARRIVE:
+    case IR_MEET:
+    case IR_MBAR_INIT:
+    case IR_MBAR_DROP:
+    case IR_MBAR_EXPECT:
+    case IR_MBAR_WAIT:
+    case IR_MBAR_ARRIVE:
+    case IR_TMA_LOAD:
+    case IR_WGMMA:
+    case IR_WGMMA_FENCE:
+    case IR_WGMMA_COMMIT:
+    case IR_WGMMA_WAIT: return true;
+    default: return false;
+    }
+}
+
+static void find_relevant(void *context, IrOp *op) {
+    Races *r = context;
+    if (!matters(op)) return;
+    for (const IrOp *up = op; up && !r->relevant[up->mark]; up = up->block->parent) r->relevant[up->mark] = 1;
+}
+
+/* ---- Places ---- */
+
+/* The shared.ptr behind a pointer, and the block whose memory it is, null: the thread's own. */
+const IrOp *races_array_of(const IrValue *pointer, const IrValue **rank) {
+    *rank = NULL;
+    const IrOp *def = pointer->def;
+    if (def && def->opcode == IR_CLUSTER_PTR) {
+        *rank = def->operands[1];
+        def = def->operands[0]->def;
+    }
+    return def && def->opcode == IR_SHARED_PTR ? def : NULL;
+}
+
+static Threads all_active(const Races *r, int64_t block) {
+    Threads who = NOBODY;
+    for (int64_t t = block * r->block_threads; t < (block + 1) * r->block_threads; t++) {
+        if (!r->active[t]) continue;
+        if (who == NOBODY) who = (Threads)t;
+        else if (who >= 0 && who / WARP == t / WARP) who = WARP_SET - (Threads)(t / WARP);
+        else if (who >= 0 || WARP_SET - who != t / WARP) return BLOCK_SET - (Threads)block;
+    }
+    return who;
+}
+
+/* The cells that the active threads touch; false where they are not known: then the whole array, block by block. */
+bool races_places(Races *r, const IrOp *op, const Access *a, const Value *mask, Reach *reaches, size_t *count) {
+    const IrValue *rank;
+    const IrOp *array = races_array_of(a->pointer, &rank);
+    *count = 0;
+    if (!array) {
+        races_fail(r, op, NULL, "the pointer's array is not known");
+        return true;
+    }
+    int64_t size = (int64_t)dtype_size(a->pointer->type->dtype), base = ir_attr_int(array, "offset", 0), per_block = r->shared_bytes / r->grain;
+    const Value *offset = races_value(r, a->offset), *home = rank ? races_value(r, rank) : NULL;
+    bool known = offset->kind == VALUE_LINEAR && !offset->rest && (!home || (home->kind == VALUE_LINEAR && !home->rest));
+    if (home && !known) {
+        races_fail(r, op, NULL, "the place in another block's memory is not known");
+        return true;
+    }
+    for (int64_t t = 0; t < r->threads && known; t++) {
+        if (!r->active[t] || (mask && number_of(mask, t) == 0)) continue;
+        int64_t at = base + number_of(offset, t) * size, block = home ? number_of(home, t) : t / r->block_threads;
+        if (at < 0 || at + a->bytes > r->shared_bytes || at % r->grain || a->bytes % r->grain || block < 0 || block >= r->blocks) {
+            if (mask && number_of(mask, t) == 2) continue; /* not there, or the mask is false */
+            races_fail(r, op, NULL, "an access outside of shared memory");
+            return true;
+        }
+        int64_t from = block * per_block + at / r->grain;
+        reaches[(*count)++] = (Reach){from, from + a->bytes / r->grain, t};
+    }
+    for (int64_t b = 0; b < r->blocks && !known; b++) {
+        Threads who = all_active(r, b);
+        if (who == NOBODY) continue;
+        int64_t from = b * per_block + base / r->grain, bytes = ir_attr_int(array, "bytes", 0);
+        reaches[(*count)++] = (Reach){from, from + (bytes + r->grain - 1) / r->grain, who};
+    }
+    return known;
+}
+
+void races_mark(Races *r, uint8_t *where, const Reach *reaches, size_t count) {
+    (void)r;
+    for (size_t i = 0; i < count; i++) memset(where + reaches[i].from, 1, (size_t)(reaches[i].to - reaches[i].from));
+}
+
+/* A remote place needs that its block has begun. */
+static void check_remote(Races *r, const State *s, const IrOp *op, const Access *a, const Reach *reaches, size_t count) {
+    const IrValue *rank;
+    if (!races_array_of(a->pointer, &rank) || !rank || s->cluster) return;
+    for (size_t i = 0; i < count; i++)
+        if (reaches[i].from / (r->shared_bytes / r->grain) != reaches[i].who / r->block_threads)
+            races_fail(r, op, NULL, "no barrier of the cluster says that the other block has begun");
+}
+
+/* An access by loads and stores. */
+static void touch(Races *r, State *s, const IrOp *op, const Access *a, const Value *mask, bool writes) {
+    size_t count;
+    Reach *reaches = r->reaches;
+    bool known = races_places(r, op, a, mask, reaches, &count);
+    if (r->failed || !count) return;
+    if (!known && writes && (count > 1 || reaches[0].who < 0)) {
+        races_fail(r, op, NULL, "which places the threads write is not known");
+        return;
+    }
+    if (writes) {
+        races_mark(r, r->generic, reaches, count);
+        r->generic_op = op;
+    }
+    check_remote(r, s, op, a, reaches, count);
+    if (s->flights.len) {
+        Record record = {.op = op, .count = count, .reaches = reaches, .from = INT64_MAX};
+        for (size_t i = 0; i < count; i++) {
+            if (reaches[i].from < record.from) record.from = reaches[i].from;
+            if (reaches[i].to > record.to) record.to = reaches[i].to;
+        }
+        state_check_flights(r, s, op, &record, writes);
+    }
+    for (size_t i = 0; i < count && !r->failed; i++)
+        state_touch(r, s, op, reaches[i].from, reaches[i].to - reaches[i].from, (Threads)reaches[i].who, writes, 0);
+}
+
+static int64_t bytes_of(const IrType *t) { return (int64_t)dtype_size(t->dtype) * (int64_t)t->width; }
+
+static void walk_access(Races *r, State *s, const IrOp *op) {
+    bool store = op->opcode != IR_MEM_LOAD;
+    const IrValue *pointer = op->operands[store], *offset = op->operands[store + 1];
+    if (!in_shared(pointer)) return;
+    unsigned at = store ? 3 : 2;
+    Access a = {pointer, offset, bytes_of(store ? op->operands[0]->type : op->results[0].type)};
+    touch(r, s, op, &a, op->operand_count > at ? races_value(r, op->operands[at]) : NULL, store);
+}
+
+/* Into each block's memory, as a store to each of them. */
+static void walk_send(Races *r, State *s, const IrOp *op) {
+    size_t count;
+    Access a = {op->operands[1], op->operands[2], bytes_of(op->operands[0]->type)};
+    Reach *reaches = r->reaches;
+    bool known = races_places(r, op, &a, op->operand_count > 4 ? races_value(r, op->operands[4]) : NULL, reaches, &count);
+    if (r->failed || !count) return;
+    if (!known) races_fail(r, op, NULL, "which places the threads write is not known");
+    if (!s->cluster) races_fail(r, op, NULL, "no barrier of the cluster says that the other block has begun");
+    s->sent = true;
+    int64_t per_block = r->shared_bytes / r->grain;
+    for (int64_t block = 0; block < r->blocks && !r->failed; block++) {
+        for (size_t i = 0; i < count; i++) {
+            int64_t at = reaches[i].from % per_block, size = reaches[i].to - reaches[i].from;
+            reaches[i].from = block * per_block + at, reaches[i].to = reaches[i].from + size;
+        }
+        races_mark(r, r->generic, reaches, count);
+        r->generic_op = op;
+        Record record = {.op = op, .count = count, .reaches = reaches, .from = 0, .to = r->cells};
+        if (s->flights.len) state_check_flights(r, s, op, &record, true);
+        for (size_t i = 0; i < count && !r->failed; i++)
+            state_touch(r, s, op, reaches[i].from, reaches[i].to - reaches[i].from, (Threads)reaches[i].who, true, PAST_SENT);
+    }
+}
+
+/* ldmatrix, stmatrix: lanes give the addresses of rows of 16 bytes, which the whole warp reads or writes. */
+static void walk_matrices(Races *r, State *s, const IrOp *op) {
+    const char *name = ir_attr_str(op, "name", "");
+    if (!in_shared(op->operands[0])) return;
+    bool writes = strncmp(name, "stmatrix.x", 10) == 0;
+    if (!writes && strncmp(name, "ldmatrix.x", 10) != 0) {
+        races_fail(r, op, NULL, "it is not known what this instruction reads");
+        return;
+    }
+    int64_t lanes = (name[10] - '0') * 8;
+    size_t count, kept = 0;
+    Access a = {op->operands[0], op->operands[1], 16};
+    bool known = races_places(r, op, &a, NULL, r->reaches, &count);
+    for (size_t i = 0; i < count && known; i++) {
+        Reach reach = r->reaches[i];
+        if (reach.who % WARP >= lanes) continue;
+        reach.who = WARP_SET - reach.who / WARP;
+        r->reaches[kept++] = reach;
+    }
+    if (!known) kept = count;
+    if (writes && !known && !r->failed) races_fail(r, op, NULL, "which places the threads write is not known");
+    if (writes && !r->failed) races_mark(r, r->generic, r->reaches, kept), r->generic_op = op;
+    Record record = {.op = op, .count = kept, .reaches = r->reaches, .from = 0, .to = r->cells};
+    if (s->flights.len && !r->failed) state_check_flights(r, s, op, &record, writes);
+    for (size_t i = 0; i < kept && !r->failed; i++)
+        state_touch(r, s, op, r->reaches[i].from, r->reaches[i].to - r->reaches[i].from, (Threads)r->reaches[i].who, writes, 0);
+}
+
+/* ---- In flight ---- */
+
+bool races_iterations_ahead(Races *r, const IrOp *loop, const Aff *guard, bool first, int64_t *ahead) {
+    const Value *at = races_value(r, first ? loop->operands[0] : loop->regions[0]->args[0]);
+    const Value *ub = races_value(r, loop->operands[1]), *step = races_value(r, loop->operands[2]);
+    if (!guard || !at->flat || !ub->flat || !step->flat || at->kind != VALUE_LINEAR || ub->kind != VALUE_LINEAR) return false;
+    AffCtx *c = r->affs;
+    const Aff *zero = aff_const(c, 0), *exists = aff_sub(c, ub->rest ? ub->rest : zero, at->rest ? at->rest : zero);
+    exists = aff_add(c, exists, aff_const(c, ub->number[0] - at->number[0] - 1));
+    const Aff *way = aff_sub(c, exists, guard);
+    int64_t distance;
+    if (!step->rest) {
+        if (!aff_is_const(way, &distance) || step->number[0] <= 0 || distance % step->number[0]) return false;
+        *ahead = distance / step->number[0];
+        return true;
+    }
+    const Aff *each = aff_add(c, step->rest, aff_const(c, step->number[0]));
+    for (*ahead = -16; *ahead < 16; ++*ahead)
+        if (aff_mul(c, each, aff_const(c, *ahead)) == way) return true;
+    return false;
+}
+
+/* What is known of the conditions under which something happens here. */
+void races_note_condition(Races *r, const IrOp **loop, int64_t *ahead, const Aff **guard) {
+    *loop = NULL, *ahead = 0, *guard = NULL;
+    if (!r->guards.len) return;
+    *guard = r->guards.data[r->guards.len - 1];
+    for (size_t i = r->guards.len; r->loops.len && i-- > 0;)
+        if (races_iterations_ahead(r, r->loops.data[r->loops.len - 1], r->guards.data[i], false, ahead)) {
+            *loop = r->loops.data[r->loops.len - 1];
+            *guard = NULL;
+            return;
+        }
+}
+
+void races_launch(Races *r, State *s, const Record *record) {
+    Flight f = {.record = record, .side = r->side};
+    races_note_condition(r, &f.loop, &f.ahead, &f.guard);
+    for (size_t i = 0; i < s->flights.len; i++)
+        if (s->flights.data[i].record == record && s->flights.data[i].age == 0) {
+            s->flights.data[i].loop = NULL, s->flights.data[i].guard = NULL;
+            if (s->flights.data[i].side != f.side) s->flights.data[i].side = 0;
+            return;
+        }
+    VEC_PUSH(r->arena, &s->flights, f);
+}
+
+static void walk_copy(Races *r, State *s, const IrOp *op) {
+    size_t count;
+    Access a = {op->operands[2], op->operands[3], ir_attr_int(op, "bytes", 0)};
+    bool known = races_places(r, op, &a, NULL, r->reaches, &count);
+    if (!known && !r->failed) races_fail(r, op, NULL, "where the asynchronous copy goes is not known");
+    if (r->failed || !count) return;
+    races_mark(r, r->generic, r->reaches, count);
+    r->generic_op = op;
+    for (size_t i = 0; i < count; i++) {
+        for (int64_t c = r->reaches[i].from; c < r->reaches[i].to; c++) {
+            if (r->bits[c]) races_fail(r, op, op, "two threads copy to one place");
+            r->bits[c] = 1;
+        }
+    }
+    for (size_t i = 0; i < count; i++) memset(r->bits + r->reaches[i].from, 0, (size_t)(r->reaches[i].to - r->reaches[i].from));
+    const Record *record = races_record(r, FLIGHT_COPY, op, r->reaches, count, 0);
+    state_check_flights(r, s, op, record, true);
+    for (size_t i = 0; i < count && !r->failed; i++)
+        state_check(r, s, op, r->reaches[i].from, r->reaches[i].to - r->reaches[i].from, (Threads)r->reaches[i].who, true);
+    races_launch(r, s, record);
+}
+
+enum { OLDEST = 64 };
+
+static void close_group(State *s, FlightKind kind) {
+    for (size_t i = 0; i < s->flights.len; i++)
+        if (s->flights.data[i].record->kind == kind && s->flights.data[i].age < OLDEST) s->flights.data[i].age++;
+}
+
+/* What is over is only noted: whatever touched its place meanwhile was held against it then, and what touched it before was as it began. What
+ * meets it here all the same came another way, where it was not. */
+void races_finish_groups(Races *r, State *s, FlightKind kind, int64_t pending) {
+    size_t kept = 0;
+    for (size_t i = 0; i < s->flights.len; i++) {
+        Flight f = s->flights.data[i];
+        if (f.record->kind != kind || f.age <= pending) {
+            s->flights.data[kept++] = f;
+            continue;
+        }
+        for (size_t k = 0; k < f.record->count; k++) {
+            const Reach *reach = &f.record->reaches[k];
+            state_mark(r, s, f.record->op, reach->from, reach->to - reach->from, (Threads)reach->who, kind == FLIGHT_COPY, kind == FLIGHT_PRODUCT ? PAST_TOGETHER : 0);
+        }
+    }
+    s->flights.len = kept;
+}
+
+/* ---- Control flow ---- */
+
+static void yield_values(Races *r, const IrOp *op, const IrBlock *region) {
+    for (unsigned k = 0; k < op->result_count; k++) {
+        const IrValue *v = region->last->operands[k];
+        if (v->type->kind == IR_TYPE_SCALAR && v->type->width == 1 && !dtype_is_float(v->type->dtype)) races_set(r, &op->results[k], races_value(r, v));
+    }
+}
+
+static void walk_region(Races *r, const IrOp *op, unsigned region, State **s) {
+    races_enter(r, op, region);
+    if (op->regions[region] && op->regions[region]->first) races_walk_block(r, op->regions[region], s);
+}
+
+static void leave_branch(Races *r, State *s, const IrOp *op, unsigned region) {
+    if (op->regions[region] && op->regions[region]->last) races_leave_sums(r, s, op, op->regions[region], NULL);
+}
+
+/* All threads together, one way or the other. */
+static void walk_choice(Races *r, const IrOp *op, const Value *cond, State **s) {
+    const Aff *holds = cond->rest;
+    State *other = state_copy(r, *s);
+    for (unsigned side = 0; side < 2 && !r->failed; side++) {
+        State **now = side ? &other : s;
+        if (holds) VEC_PUSH(r->arena, &r->guards, side ? aff_sub(r->affs, aff_const(r->affs, -1), holds) : holds);
+        walk_region(r, op, side, now);
+        leave_branch(r, *now, op, side);
+        if (holds) r->guards.len--;
+    }
+    state_join(r, *s, other);
+}
+
+/* Some threads one way, then the others the other way, with nothing that orders them. */
+static void walk_divergence(Races *r, const IrOp *op, const Value *cond, State **s) {
+    uint8_t *before = ARENA_ARRAY(r->arena, uint8_t, (size_t)r->threads), *truth = ARENA_ARRAY(r->arena, uint8_t, (size_t)r->threads);
+    bool together = r->together;
+    uint64_t one_side = ++r->clock, around = r->side;
+    memcpy(before, r->active, (size_t)r->threads);
+    for (int64_t t = 0; t < r->threads; t++) truth[t] = (uint8_t)number_of(cond, t);
+    for (unsigned side = 0; side < 2 && !r->failed; side++) {
+        bool all = true, sure = true;
+        for (int64_t t = 0; t < r->threads; t++) {
+            r->active[t] = before[t] && truth[t] != side;
+            all = all && r->active[t] == before[t];
+            sure = sure && (!before[t] || truth[t] != 2);
+        }
+        r->together = together && all && sure;
+        if (!races_count_active(r)) continue;
+        r->side = side ? around : one_side;
+        if (side) VEC_PUSH(r->arena, &r->other_sides, one_side);
+        walk_region(r, op, side, s);
+        leave_branch(r, *s, op, side);
+        if (side) r->other_sides.len--;
+    }
+    for (size_t i = 0; i < (*s)->flights.len; i++)
+        if ((*s)->flights.data[i].side == one_side) (*s)->flights.data[i].side = around;
+    r->side = around;
+    memcpy(r->active, before, (size_t)r->threads);
+    r->together = together;
+}
+
+static void walk_if(Races *r, const IrOp *op, State **s) {
+    const Value *cond = races_value(r, op->operands[0]);
+    if (cond->kind == VALUE_TRUTH && cond->flat && cond->number[0] != 2) {
+        unsigned side = !cond->number[0];
+        walk_region(r, op, side, s);
+        if (r->failed || !op->regions[side]->last) return;
+        yield_values(r, op, op->regions[side]);
+        leave_branch(r, *s, op, side);
+    } else if (cond->kind == VALUE_TRUTH && cond->flat) {
+        walk_choice(r, op, cond, s);
+    } else {
+        walk_divergence(r, op, cond, s);
+    }
+}
+
+static void walk_map(Races *r, const IrOp *op, State **s) {
+    const IrAttr *extents = ir_attr(op, "extents");
+    int64_t total = 1, index[16] = {0};
+    for (size_t d = 0; d < extents->count; d++) total *= extents->ints[d];
+    for (int64_t i = 0; i < total && !r->failed; i++) {
+        races_enter(r, op, 0);
+        for (size_t d = 0; d < extents->count; d++) {
+            Value at = {.kind = VALUE_LINEAR, .flat = true, .number = &index[d]};
+            races_set(r, op->regions[0]->args[d], &at);
+        }
+        races_walk_block(r, op->regions[0], s);
+        for (size_t d = extents->count; d-- > 0 && ++index[d] == extents->ints[d];) index[d] = 0;
+    }
+}
+
+/* ---- Ops ---- */
+
+static void walk_op(Races *r, const IrOp *op, State **s) {
+    switch (op->opcode) {
+    case IR_FOR: races_walk_for(r, op, s); return;
+    case IR_IF: walk_if(r, op, s); return;
+    case IR_MAP: walk_map(r, op, s); return;
+    case IR_MEM_LOAD:
+    case IR_MEM_STORE:
+    case IR_MEM_ATOMIC: walk_access(r, *s, op); return;
+    case IR_ATOM: walk_matrices(r, *s, op); return;
+    case IR_ASYNC_COPY: walk_copy(r, *s, op); return;
+    case IR_ASYNC_COMMIT:
+        if (r->together) close_group(*s, FLIGHT_COPY);
+        return;
+    case IR_ASYNC_WAIT:
+        if (r->together) races_finish_groups(r, *s, FLIGHT_COPY, ir_attr_int(op, "pending", 0));
+        return;
+    case IR_BARRIER:
+        if ((*s)->sent && strcmp(ir_attr_str(op, "scope", "block"), "block") == 0)
+            races_fail(r, op, NULL, "a barrier of the block between what is sent and the meeting");
+        if (r->together) state_barrier(r, *s, ir_attr_str(op, "scope", "block"));
+        return;
+    case IR_ARRIVE: /* begins with a barrier of the block */
+    case IR_MEET:   /* ends with one */
+        if (r->together) state_barrier(r, *s, "block");
+        return;
+    case IR_CLUSTER_BEGUN:
+        if (r->together) (*s)->cluster = true;
+        return;
+    case IR_CLUSTER_SEND: walk_send(r, *s, op); return;
+    case IR_CLUSTER_MEET:
+        if (r->together) state_meet(r, *s);
+        return;
+    case IR_MBAR_INIT: races_walk_init(r, *s, op); return;
+    case IR_MBAR_DROP: races_walk_drop(r, *s, op); return;
+    case IR_MBAR_EXPECT: races_walk_expect(r, *s, op); return;
+    case IR_MBAR_WAIT: races_walk_phase(r, *s, op); return;
+    case IR_MBAR_ARRIVE: races_walk_arrive(r, *s, op); return;
+    case IR_TMA_LOAD: races_walk_box(r, *s, op); return;
+    case IR_WGMMA: races_walk_product(r, *s, op); return;
+    case IR_WGMMA_FENCE: (*s)->fenced = true; return;
+    case IR_WGMMA_COMMIT:
+        close_group(*s, FLIGHT_PRODUCT);
+        for (size_t i = 0; i < (*s)->sums.len; i++)
+            if ((*s)->sums.data[i].age < OLDEST) (*s)->sums.data[i].age++;
+        (*s)->fenced = false;
+        return;
+    case IR_WGMMA_WAIT: races_walk_product_wait(r, *s, op); return;
+    default: races_fail(r, op, NULL, "it is not known what this op does"); return;
+    }
+}
+
+void races_walk_block(Races *r, const IrBlock *block, State **s) {
+    for (const IrOp *op = block->first; op && !r->failed; op = op->next) {
+        if ((*s)->sums.len) races_check_sums(r, *s, op, !r->relevant[op->mark]);
+        if (r->relevant[op->mark]) walk_op(r, op, s);
+        if (r->work > r->work_limit) races_fail(r, op, NULL, "the kernel is too long to be walked");
+    }
+}
+
+/* ---- The kernel ---- */
+
+static void find_grain(void *context, IrOp *op) {
+    Races *r = context;
+    if (op->opcode != IR_SHARED_PTR) return;
+    int64_t size = (int64_t)dtype_size(op->results[0].type->dtype), end = ir_attr_int(op, "offset", 0) + ir_attr_int(op, "bytes", 0);
+    while (size < r->grain || ir_attr_int(op, "offset", 0) % r->grain) r->grain /= 2;
+    if (end > r->shared_bytes) r->shared_bytes = end;
+}
+
+/* A block ends when all that others touch in its memory is over. */
+static void check_end(Races *r, const State *s) {
+    for (size_t i = 0; i < s->flights.len && r->blocks > 1; i++)
+        if (s->flights.data[i].record->kind == FLIGHT_BOX) races_fail(r, s->flights.data[i].record->op, NULL, "a block may have ended when a box comes into its memory");
+    for (int64_t i = 0; i < r->cells && r->blocks > 1 && !r->failed; i++) {
+        const Cell *page = s->pages[i / CELLS];
+        if (!page) continue;
+        int64_t home = i / (r->shared_bytes / r->grain);
+        const Touch *touches[2] = {&page[i % CELLS].write, &page[i % CELLS].read};
+        for (unsigned k = 0; k < 2; k++)
+            if (touches[k]->who != NOBODY && (touches[k]->who < 0 ? touches[k]->who == ANYBODY : touches[k]->who / r->block_threads != home))
+                races_fail(r, touches[k]->op, NULL, "a block may have ended when another touches its memory");
+    }
+}
+
+static void check_proxies(Races *r) {
+    for (int64_t i = 0; i < r->cells && !r->failed; i++)
+        if (r->generic[i] && r->engine[i])
+            races_fail(r, r->engine_op, r->generic_op, "no proxy fence stands between a thread's write and the copy engine or a product");
+}
+
+static Races *create(Arena *scratch, IrFunc *f, RaceCases *cases) {
+    Races *r = ARENA_NEW(scratch, Races);
+    *r = (Races){.arena = scratch, .module = f->module, .func = f, .affs = f->module->affs, .grain = 8, .copier = NOBODY, .cases = cases, .work_limit = INT64_C(400) << 20};
+    r->blocks = ir_func_cluster(f);
+    r->block_threads = ir_func_attr_int(f, "num_warps", 1) * WARP;
+    r->threads = r->blocks * r->block_threads;
+    ir_walk(f->body, find_grain, r);
+    r->shared_bytes = (r->shared_bytes + 127) / 128 * 128;
+    r->cells = r->blocks * (r->shared_bytes / r->grain);
+    r->page_count = (size_t)((r->cells + CELLS - 1) / CELLS);
+    r->generic = ARENA_ARRAY(scratch, uint8_t, (size_t)r->cells + 1);
+    r->engine = ARENA_ARRAY(scratch, uint8_t, (size_t)r->cells + 1);
+    r->bits = ARENA_ARRAY(scratch, uint8_t, (size_t)r->cells + 1);
+    r->active = ARENA_ARRAY(scratch, uint8_t, (size_t)r->threads);
+    r->reaches = ARENA_ARRAY(scratch, Reach, (size_t)r->threads + 4096);
+    memset(r->active, 1, (size_t)r->threads);
+    r->together = true;
+    races_values_init(r);
+    ir_walk(f->body, find_relevant, r);
+    races_find_needs(r);
+    return r;
+}
+
+static bool absent_in(Arena *scratch, IrFunc *f, RaceCases *cases, RaceFault *fault) {
+    Races *r = create(scratch, f, cases);
+    r->facts = r->func_facts = aff_facts_fork(ir_facts_at(scratch, f->body->first));
+    State *s = state_new(r);
+    races_walk_block(r, f->body, &s);
+    if (!r->failed) check_end(r, s);
+    if (!r->failed) check_proxies(r);
+    *fault = r->fault;
+    return !r->failed;
+}
+
+bool races_absent(IrFunc *f, RaceFault *fault) {
+    RaceCases cases = {0};
+    bool absent = true;
+    do {
+        Arena *arena = arena_create();
+        absent = absent_in(arena, f, &cases, fault);
+        arena_destroy(arena);
+    } while (absent && races_next_case(&cases));
+    return absent;
+}

@@ -1,0 +1,305 @@
+/* Pass fuse_by_grid_barrier: two steps of which blocks do the same chunks, the second after all of the first of a row, become one.
+ *
+ * what:   a step with the attribute `meets` names one of the same grid. Its blocks take chunks in turn, and do of each first what
+ *         the other's block did, then wait for the other blocks of the row, `of_row` of them in a row of the grid, and then do
+ *         their own part: both read the chunk, so that it is read once. All blocks of a launch are resident at once
+ *         (cooperative launch), as many as the versions' registers allow (min_blocks), and the step before made the counters zero.
+ *         Blocks wait in the order of rows, and each takes later rows later: the first row that is not done is the
+ *         first for all of its blocks, so that somebody always goes on as long as a row has no more blocks than the launch.
+ *         Versions go together by guard; where one has no partner, the steps stay two.
+ *         Where the step says `lags`, a block does the first part of its next chunk ahead of the second part of this one, and partial
+ *         results are published and awaited one by one, without counters and fences. A block publishes before it waits, so that the
+ *         same holds; what both parts load is copied to shared memory a turn ahead (load_lagging).
+ * needs:  kernel functions, after lower_to_threads; target cuda
+ * keeps:  values
+ * breaks: grid_x; a step is gone
+ * source: own; persistent blocks and barriers among those that share a row
+ *
+ *     @shares grid N: A(ctaid.x)               @kept grid min(N, resident), cooperative:
+ *     @kept   grid N: B(ctaid.x)          =>     for(ctaid.x, N, nctaid.x) (%item) {
+ *                                                  A(%item); arrive(%counters, %item // K); meet(%counters, %item // K, K); B(%item); barrier() }
+ *
+ *     lags:  for(0, turns + 1) (%t) { if(%t < turns) { A(%coming); publish } { barrier() }  if(0 < %t) { await; B(%item of t - 1) } { barrier() } }
+ */
+#include <string.h>
+
+#include "analysis/analysis.h"
+#include "lag.h"
+
+static const char *kernel_named(const IrFunc *f) {
+    const IrAttr *kernel = ir_func_attr(f, "kernel");
+    return kernel && kernel->string ? kernel->string : f->name;
+}
+
+static const Aff *aff_of(const IrFunc *f, const char *key) {
+    const IrAttr *a = ir_func_attr(f, key);
+    return a && a->kind == IR_ATTR_AFF ? a->aff : NULL;
+}
+
+static bool has_same_shape(const IrFunc *f, const IrFunc *g) {
+    static const char *const keys[] = {"num_warps", "vector_bytes", "min_blocks"};
+    for (size_t i = 0; i < COUNT_OF(keys); i++)
+        if (ir_func_attr_int(f, keys[i], 0) != ir_func_attr_int(g, keys[i], 0)) return false;
+    return f->guard == g->guard && aff_of(f, "grid_x") && aff_of(f, "grid_x") == aff_of(g, "grid_x") && ir_func_cluster(f) == 1 &&
+           ir_func_cluster(g) == 1;
+}
+
+/* The version of the step that `f` meets; null: there is none. */
+static IrFunc *partner_of(const IrFunc *f) {
+    const char *name = ir_func_attr(f, "meets")->string;
+    for (IrFunc *g = f->module->first; g; g = g->next)
+        if (g->level == IR_LEVEL_KERNEL && strcmp(kernel_named(g), name) == 0 && has_same_shape(f, g)) return g;
+    return NULL;
+}
+
+static bool all_have_partners(const IrFunc *first) {
+    for (const IrFunc *f = first; f; f = f->next)
+        if (is_same_kernel(f, first) && (!partner_of(f) || aff_of(f, "grid_x") != aff_of(first, "grid_x"))) return false;
+    return true;
+}
+
+/* The body of `from` at the builder, for item number `item`. */
+static void place(PassContext *ctx, IrBuilder *b, const IrFunc *from, IrFunc *to, IrValue *item) {
+    IrValueMap *map = ir_value_map_create(ctx->scratch);
+    for (unsigned i = 0; i < from->param_count; i++) ir_value_map_set(map, from->body->args[i], param_named(to, from->params[i].name));
+    for (IrOp *op = from->body->first; op; op = op->next) {
+        bool number = op->opcode == IR_SPECIAL && strcmp(ir_attr_str(op, "name", ""), "ctaid.x") == 0;
+        if (number)
+            ir_value_map_set(map, &op->results[0], item);
+        else if (!is_terminator(op))
+            ir_op_clone(b, op, map);
+    }
+}
+
+static IrValue *special(IrBuilder *b, const char *name) {
+    const IrType *index = ir_type_index(b->module);
+    IrOp *op = ir_op_create(b, IR_SPECIAL, 0, NULL, 1, &index);
+    ir_attr_set_str(op, "name", name);
+    return ir_result(op, 0);
+}
+
+/* ---- What both bodies load ---- */
+
+static bool is_only_read(const IrValue *ptr) {
+    for (const IrUse *use = ptr->uses; use; use = use->next)
+        if (use->op->opcode != IR_MEM_LOAD) return false;
+    return !ptr->def && !ptr->block->parent;
+}
+
+static bool is_same_value(IrValueMap *map, IrValue *a, const IrValue *b) {
+    bool constants = a->def && b->def && a->def->opcode == IR_CONST && b->def->opcode == IR_CONST;
+    return ir_value_map_get(map, a) == b || (constants && a->type == b->type && ir_attrs_equal(a->def, b->def));
+}
+
+static const IrOp *past_constants(const IrOp *op) {
+    while (op && op->opcode == IR_CONST) op = op->next;
+    return op;
+}
+
+/* Do two maps without effects come to the same, as memory that is only read stays as it is? */
+static bool is_same_map(PassContext *ctx, const IrOp *a, const IrOp *b) {
+    if (a->result_count != 1 || b->result_count != 1 || a->results[0].type != b->results[0].type || !ir_attrs_equal(a, b)) return false;
+    IrValueMap *map = ir_value_map_create(ctx->scratch);
+    const IrBlock *in = a->regions[0], *other = b->regions[0];
+    if (in->arg_count != other->arg_count) return false;
+    for (unsigned i = 0; i < in->arg_count; i++) ir_value_map_set(map, in->args[i], other->args[i]);
+    const IrOp *p = past_constants(in->first), *q = past_constants(other->first);
+    for (; p && q; p = past_constants(p->next), q = past_constants(q->next)) {
+        bool fine = ir_has_trait(p, IR_PURE) || is_terminator(p) || (p->opcode == IR_MEM_LOAD && is_only_read(p->operands[0]));
+        if (!fine || p->region_count || p->opcode != q->opcode || p->operand_count != q->operand_count) return false;
+        if (!ir_attrs_equal(p, q)) return false;
+        for (unsigned i = 0; i < p->operand_count; i++)
+            if (!is_same_value(map, p->operands[i], q->operands[i])) return false;
+        for (unsigned i = 0; i < p->result_count; i++) {
+            if (p->results[i].type != q->results[i].type) return false;
+            ir_value_map_set(map, &p->results[i], &q->results[i]);
+        }
+    }
+    return !p && !q;
+}
+
+/* A fragment that was loaded before the meeting is not loaded again behind it. */
+static void keep_loads(PassContext *ctx, IrBlock *body) {
+    for (IrOp *op = body->first, *next; op; op = next) {
+        next = op->next;
+        if (op->opcode != IR_MAP || op->result_count != 1) continue;
+        for (const IrOp *before = body->first; before != op; before = before->next) {
+            if (before->opcode != IR_MAP || !is_same_map(ctx, before, op)) continue;
+            ir_replace_uses(&op->results[0], (IrValue *)&before->results[0]);
+            ir_op_erase(op);
+            break;
+        }
+    }
+}
+
+/* What one body stores and the other loads is no longer memory that is only read. */
+static void drop_promises(void *ctx, IrOp *op) {
+    (void)ctx;
+    if (op->opcode == IR_MEM_LOAD && !is_only_read(op->operands[0])) ir_attr_remove(op, "predicated");
+}
+
+/* ---- The step ---- */
+
+/* The loop's bound as a derived symbol: no register holds it from turn to turn. */
+static IrValue *item_count(IrFunc *f, const char *name, const Aff *items) {
+    IrValue *arg = ir_func_add_param(f, IR_PARAM_SYMBOL, name, ir_type_index(f->module), IR_DIR_IN);
+    f->params[arg->index].derived = items;
+    return arg;
+}
+
+/* As many blocks as run at once, all of them, `row` of which wait for each other. */
+static void make_resident(IrFunc *f, const Aff *items, const Aff *row) {
+    AffCtx *c = f->module->affs;
+    const Aff *resident = aff_mul(c, aff_sym(c, "num_sms"), aff_const(c, ir_func_attr_int(f, "min_blocks", 1)));
+    ir_func_attr_set_aff(f, "grid_x", aff_min(c, items, resident));
+    ir_func_attr_set_aff(f, "meeting", row);
+    ir_func_attr_set_int(f, "cooperative", 1);
+}
+
+static void join(PassContext *ctx, IrFunc *f, const IrFunc *before, const char *items_name) {
+    const Aff *items = aff_of(f, "grid_x"), *row = aff_of(f, "of_row");
+    IrOp *end = f->body->last, *old = f->body->first == end ? NULL : f->body->first;
+    IrBuilder b = ir_builder_before(f->body->first);
+    IrOp *loop = ir_for(&b, special(&b, "ctaid.x"), item_count(f, items_name, items), special(&b, "nctaid.x"), 0, NULL, "item");
+    IrValue *item = loop->regions[0]->args[0];
+    IrBuilder in = ir_builder_at_end(loop->regions[0]);
+    place(ctx, &in, before, f, item);
+    IrValue *count = ir_aff_emit(&in, row);
+    IrValue *operands[] = {param_named(f, ir_func_attr(f, "counters")->string), ir_binary(&in, IR_FLOORDIV, item, count), count};
+    ir_op_create(&in, IR_ARRIVE, 2, operands, 0, NULL);
+    ir_op_create(&in, IR_MEET, 3, operands, 0, NULL);
+    for (IrOp *op = old, *next; op != end; op = next) {
+        next = op->next;
+        bool number = op->opcode == IR_SPECIAL && strcmp(ir_attr_str(op, "name", ""), "ctaid.x") == 0;
+        if (number) {
+            ir_replace_uses(&op->results[0], item);
+            ir_op_erase(op);
+        } else {
+            ir_op_move_to_end(op, loop->regions[0]);
+        }
+    }
+    /* The next turn writes to the shared memory that this one read. */
+    build_barrier(&in, "block");
+    ir_yield(&in, 0, NULL);
+    int64_t own = ir_func_attr_int(f, "shared_bytes", 0), other = ir_func_attr_int(before, "shared_bytes", 0);
+    if (own || other) ir_func_attr_set_int(f, "shared_bytes", own > other ? own : other);
+    make_resident(f, items, row);
+    ir_simplify(f);
+    keep_loads(ctx, loop->regions[0]);
+    ir_walk(f->body, drop_promises, NULL);
+}
+
+/* ---- The step whose blocks map an item a turn behind its sums ---- */
+
+/* What one part stores of a workspace and the other loads is published and awaited, element by element. */
+static void tell(IrFunc *f, const IrOp *first, const IrOp *second) {
+    for (unsigned i = 0; i < f->param_count; i++) {
+        bool stored = false, loaded = false;
+        if (f->params[i].kind != IR_PARAM_WORKSPACE) continue;
+        for (const IrUse *use = f->body->args[i]->uses; use; use = use->next) {
+            stored |= use->op->opcode == IR_MEM_STORE && is_inside_op(use->op->block, first);
+            loaded |= use->op->opcode == IR_MEM_LOAD && is_inside_op(use->op->block, second);
+        }
+        for (const IrUse *use = f->body->args[i]->uses; stored && loaded && use; use = use->next)
+            ir_attr_set_bool(use->op, use->op->opcode == IR_MEM_STORE ? "publishes" : "awaits", true);
+    }
+}
+
+/* Behind the other part's shared memory. */
+static void move_shared(void *context, IrOp *op) {
+    const int64_t *by = context;
+    if (op->opcode == IR_SHARED_PTR) ir_attr_set_int(op, "offset", ir_attr_int(op, "offset", 0) + *by);
+}
+
+static IrValue *item_of(const Lag *lag, IrBuilder *b, IrValue *turn) {
+    return ir_binary(b, IR_ADD, lag->block, ir_binary(b, IR_MUL, turn, lag->blocks));
+}
+
+static IrOp *branch(IrBuilder *b, IrValue *condition) { return ir_op_create(b, IR_IF, 1, &condition, 0, NULL); }
+
+/* How many items the block has: (items - block) / blocks, rounded up. */
+static IrValue *turns_of(const Lag *lag, IrBuilder *b, IrValue *items) {
+    IrValue *left = ir_binary(b, IR_SUB, ir_binary(b, IR_ADD, items, lag->blocks), ir_binary(b, IR_ADD, lag->block, ir_const_index(b, 1)));
+    return ir_binary(b, IR_FLOORDIV, left, lag->blocks);
+}
+
+static bool has_barrier(const IrBlock *block) {
+    for (const IrOp *op = block->first; op; op = op->next)
+        if (is_barrier(op, "block")) return true;
+    return false;
+}
+
+/* Between a part's accesses of its shared memory in two turns stands a barrier of the other part, which all turns have: where
+ * the other does nothing it is a barrier, too. */
+static void separate_turns(PassContext *ctx, const Lag *lag) {
+    IrOp *const parts[] = {lag->first, lag->second};
+    for (size_t i = 0; i < COUNT_OF(parts); i++) {
+        share_barriers(ctx->scratch, parts[i]->regions[0]);
+        IrBuilder end = ir_builder_before(parts[i]->regions[0]->last);
+        if (!has_barrier(parts[i]->regions[0])) build_barrier(&end, "block");
+        IrBuilder other = ir_builder_at_end(parts[i]->regions[1]);
+        build_barrier(&other, "block");
+        ir_yield(&other, 0, NULL);
+    }
+}
+
+static void join_lagging(PassContext *ctx, IrFunc *f, const IrFunc *before, const char *items_name) {
+    enum { LINE = 128 };
+    const Aff *items = aff_of(f, "grid_x"), *row = aff_of(f, "of_row");
+    int64_t own = (ir_func_attr_int(f, "shared_bytes", 0) + LINE - 1) / LINE * LINE, other = ir_func_attr_int(before, "shared_bytes", 0);
+    IrOp *end = f->body->last, *old = f->body->first;
+    IrBuilder b = ir_builder_before(old);
+    IrValue *zero = ir_const_index(&b, 0), *one = ir_const_index(&b, 1);
+    Lag lag = {.block = special(&b, "ctaid.x"), .blocks = special(&b, "nctaid.x")};
+    lag.turns = turns_of(&lag, &b, item_count(f, items_name, items));
+    lag.loop = ir_for(&b, zero, ir_binary(&b, IR_ADD, lag.turns, one), one, 0, NULL, "turn");
+    IrValue *turn = lag.loop->regions[0]->args[0];
+    IrBuilder in = ir_builder_at_end(lag.loop->regions[0]);
+    lag.first = branch(&in, ir_binary(&in, IR_LT, turn, lag.turns));
+    IrBuilder first = ir_builder_at_end(lag.first->regions[0]);
+    lag.coming = item_of(&lag, &first, turn);
+    place(ctx, &first, before, f, lag.coming);
+    ir_walk(lag.first->regions[0], move_shared, &own);
+    ir_yield(&first, 0, NULL);
+    lag.second = branch(&in, ir_binary(&in, IR_LT, zero, turn));
+    IrBuilder second = ir_builder_at_end(lag.second->regions[0]);
+    lag.item = item_of(&lag, &second, ir_binary(&second, IR_SUB, turn, one));
+    for (IrOp *op = old, *next; op != end; op = next) {
+        next = op->next;
+        bool number = op->opcode == IR_SPECIAL && strcmp(ir_attr_str(op, "name", ""), "ctaid.x") == 0;
+        if (number) {
+            ir_replace_uses(&op->results[0], lag.item);
+            ir_op_erase(op);
+        } else {
+            ir_op_move_to_end(op, lag.second->regions[0]);
+        }
+    }
+    ir_yield(&second, 0, NULL);
+    ir_yield(&in, 0, NULL);
+    ir_func_attr_set_int(f, "shared_bytes", own + other);
+    make_resident(f, items, row);
+    tell(f, lag.first, lag.second);
+    ir_walk(f->body, drop_promises, NULL);
+    load_lagging(ctx, f, &lag);
+    ir_simplify(f);
+    separate_turns(ctx, &lag);
+}
+
+static void remove_versions(IrModule *m, const char *name) {
+    for (IrFunc *f = m->first, *next; f; f = next) {
+        next = f->next;
+        if (f->level == IR_LEVEL_KERNEL && strcmp(kernel_named(f), name) == 0) ir_func_remove(f);
+    }
+}
+
+bool pass_fuse_by_grid_barrier(PassContext *ctx) {
+    for (IrFunc *f = ctx->module->first; f; f = f->next) {
+        const IrAttr *meets = ir_func_attr(f, "meets");
+        if (f->level != IR_LEVEL_KERNEL || !meets || ir_func_attr(f, "meeting") || !all_have_partners(f)) continue;
+        const char *name = meets->string, *items = param_new_name(ctx->module, "items");
+        for (IrFunc *g = f; g; g = g->next)
+            if (is_same_kernel(g, f)) (ir_func_attr_int(g, "lags", 0) ? join_lagging : join)(ctx, g, partner_of(g), items);
+        remove_versions(ctx->module, name);
+    }
+    return true;
+}

@@ -1,0 +1,658 @@
+/* Pass prefetch_rows: blocks that take rows in turn load the next row into shared memory while they work on this one.
+ *
+ * what:   a fragment that a loop over turns carries, loaded at the end of each turn for the next one, leaves the
+ *         registers: each thread copies its own lanes, asynchronously, to places of its own in shared memory, and reads
+ *         them back at the next turn's begin. As nobody else touches these places no barrier is needed; the copies are
+ *         issued if there is a next turn: behind the turn's first reduction where functions of many elements are computed, else as
+ *         soon as the row is read back. Absent lanes are stored as what the load put there. Of blocks that meet others, what a turn
+ *         loads by its number alone is copied ahead likewise, behind the arrival: nobody waits for these copies, and they are under
+ *         way while the block waits.
+ * needs:  kernel level, before fuse_elementwise, target cuda with cp.async; a kernel with the attribute `resident` (one block
+ *         fills a multiprocessor) or `meeting`; room in the block's shared memory
+ * keeps:  values, order of effects within a turn
+ * breaks: shared_bytes
+ * source: double buffering; docs/decisions/0022-rows-ahead.md
+ *
+ *   %x = map { load(%X, %m) }                          map { async.copy(%X, %m, own) }; async.commit
+ *   for(%m, ..., %x) (%turn, %row) {                   for(%m, ...) (%turn) {
+ *     ... barrier ... store                    =>        async.wait; %row = map { load(own) }
+ *     %n = map { load(%X, %turn + step) }                ... barrier ...
+ *     yield(%n)                                          if (%turn + step < ...) map { async.copy(%X, %turn + step, own) }
+ *                                                        async.commit ... store
+ *   }                                                  }; async.wait
+ */
+#include <string.h>
+
+#include "analysis/analysis.h"
+#include "lag.h"
+
+enum { WARP = 32, COPIED = 4 /* the least that cp.async takes, and twice and four times that */ };
+
+/* A carried fragment, or one that a turn loads. */
+typedef struct {
+    unsigned index;     /* among what the loop carries */
+    IrOp *first, *next; /* the maps that load it; one map where the turn loads it itself */
+    int64_t pieces, width, size; /* of a thread; elements of one access; bytes of an element */
+    bool alike;         /* the same lanes are absent at every turn */
+    IrOp *mapped;       /* of items that are mapped a turn behind their sums: what loads it for the map; null: the sums alone need it */
+    IrValue *shared;
+} Row;
+
+typedef struct {
+    PassContext *ctx;
+    IrFunc *func;
+    IrOp *loop;
+    Row *rows;
+    unsigned count;
+    int64_t threads;
+    IrOp *meets; /* where the block has told the others that it arrived; null: it tells nobody */
+    IrValue *number;       /* that of the turn, which the loads depend on */
+    const IrBlock *part;   /* of the loop's body, where the loads stand; null: they stand in the body itself */
+} Ahead;
+
+static bool is_of_turn(const Ahead *a, const IrBlock *block) { return block == a->loop->regions[0] || (a->part && block == a->part); }
+
+/* ---- Which loops ---- */
+
+static bool is_read_only(const IrValue *pointer) {
+    if (pointer->def || pointer->type->kind != IR_TYPE_PTR) return false;
+    for (const IrUse *u = pointer->uses; u; u = u->next)
+        if (u->index != 0 || (u->op->opcode != IR_MEM_LOAD && u->op->opcode != IR_ASYNC_COPY)) return false;
+    return true;
+}
+
+/* The load of a map that does nothing else; null: there is more. */
+static IrOp *load_of(const IrOp *map) {
+    if (!map || map->opcode != IR_MAP || map->result_count != 1) return NULL;
+    const IrOp *yield = map->regions[0]->last;
+    IrOp *load = yield->operands[0]->def;
+    if (!load || load->opcode != IR_MEM_LOAD || load->block != map->regions[0] || !is_read_only(load->operands[0])) return NULL;
+    for (const IrOp *op = map->regions[0]->first; op != yield; op = op->next)
+        if (op != load && (!ir_has_trait(op, IR_PURE) || op->region_count)) return NULL;
+    const IrValue *other = load->operand_count > 3 ? load->operands[3] : NULL;
+    return other && (!other->def || other->def->opcode != IR_CONST) ? NULL : load;
+}
+
+static bool has_one_use(const IrValue *v) { return v->uses && !v->uses->next; }
+
+/* Can the value be had anywhere in the loop's body: index arithmetic of its number and of what stands outside? */
+static bool is_movable(const Ahead *a, const IrValue *v) {
+    if (v == a->number || !is_inside(home_of(v), a->loop->regions[0])) return true;
+    if (!v->def || !is_of_turn(a, v->def->block) || !ir_has_trait(v->def, IR_PURE) || v->def->region_count) return false;
+    for (unsigned i = 0; i < v->def->operand_count; i++)
+        if (!is_movable(a, v->def->operands[i])) return false;
+    return true;
+}
+
+static bool map_is_movable(const Ahead *a, const IrOp *map) {
+    for (const IrOp *op = map->regions[0]->first; op; op = op->next)
+        for (unsigned i = 0; i < op->operand_count; i++)
+            if (home_of(op->operands[i]) != map->regions[0] && !is_movable(a, op->operands[i])) return false;
+    return true;
+}
+
+/* Is it one value, whatever the turn, at equal indices of the two maps? */
+static bool is_same(const Ahead *a, const Row *row, const IrValue *v, const IrValue *w) {
+    const IrBlock *of = home_of(v), *body = row->first->regions[0];
+    if (v == w) return true;
+    if (!v->def || !w->def) return of == body && home_of(w) == row->next->regions[0] && !v->def && !w->def && v->index == w->index;
+    if (v->def->opcode != w->def->opcode || v->def->operand_count != w->def->operand_count || v->type != w->type) return false;
+    if (!ir_has_trait(v->def, IR_PURE) || v->def->region_count || v->def->opcode == IR_SPECIAL) return false;
+    int64_t c, d;
+    if (v->def->opcode == IR_CONST)
+        return v->type == ir_type_index(a->func->module) && aff_is_const(ir_aff_of(a->func->module, (IrValue *)v), &c) &&
+               aff_is_const(ir_aff_of(a->func->module, (IrValue *)w), &d) && c == d;
+    for (unsigned i = 0; i < v->def->operand_count; i++)
+        if (!is_same(a, row, v->def->operands[i], w->def->operands[i])) return false;
+    return true;
+}
+
+/* Are the same lanes absent at every turn, with the same constant in their place? */
+static bool has_same_absent(const Ahead *a, const Row *row, const IrOp *load, const IrOp *again) {
+    if (load->operand_count < 3 || again->operand_count < 3) return load->operand_count == again->operand_count;
+    const IrAttr *c = ir_attr(load->operands[3]->def, "value"), *d = ir_attr(again->operands[3]->def, "value");
+    bool same = c->kind == d->kind && (c->kind == IR_ATTR_FLOAT ? c->number == d->number : c->integer == d->integer);
+    return same && is_same(a, row, load->operands[2], again->operands[2]);
+}
+
+static void measure(Row *row, const IrOp *load) {
+    const IrAttr *extents = ir_attr(row->first, "extents");
+    for (size_t i = 0; i < extents->count; i++) row->pieces *= extents->ints[i];
+    const IrType *type = load->results[0].type;
+    row->width = type->width > 1 ? type->width : 1;
+    row->size = (int64_t)dtype_size(type->dtype);
+}
+
+static bool is_copied(const Row *row) {
+    int64_t bytes = row->width * row->size;
+    return bytes == COPIED || bytes == 2 * COPIED || bytes == 4 * COPIED;
+}
+
+static bool read_row(const Ahead *a, unsigned index, Row *row) {
+    const IrValue *first = a->loop->operands[3 + index], *next = a->loop->regions[0]->last->operands[index];
+    *row = (Row){.index = index, .first = first->def, .next = next->def, .pieces = 1};
+    const IrOp *load = load_of(row->first), *again = load_of(row->next);
+    if (!load || !again || a->loop->results[index].uses || !has_one_use(first) || !has_one_use(next)) return false;
+    if (row->next->block != a->loop->regions[0] || !map_is_movable(a, row->next)) return false;
+    if (load->results[0].type != again->results[0].type) return false;
+    const IrAttr *extents = ir_attr(row->first, "extents"), *others = ir_attr(row->next, "extents");
+    if (extents->count != others->count || memcmp(extents->ints, others->ints, extents->count * sizeof *extents->ints) != 0) return false;
+    measure(row, load);
+    row->alike = has_same_absent(a, row, load, again);
+    return is_copied(row);
+}
+
+static bool is_carried(const Row *row) { return row->first != row->next; }
+
+/* What a turn loads by its number alone. */
+static bool read_own(const Ahead *a, IrOp *map, Row *row) {
+    const IrOp *load = load_of(map);
+    *row = (Row){.first = map, .next = map, .pieces = 1};
+    if (!load || !map_is_movable(a, map)) return false;
+    measure(row, load);
+    return is_copied(row);
+}
+
+static int64_t bytes_of(const Ahead *a, const Row *row) { return row->pieces * row->width * row->size * a->threads; }
+
+/* A place for the row, if the block's part of the shared memory has room. */
+static void keep_row(Ahead *a, Row row, int64_t *used) {
+    enum { LINE = 128, OWN = 1024 /* of the system, a block */ };
+    const Target *t = a->ctx->target;
+    int64_t bytes = bytes_of(a, &row), room = t->shared_bytes_sm / ir_func_attr_int(a->func, "min_blocks", 1) - OWN;
+    if (*used + bytes > (room < t->shared_bytes_block ? room : t->shared_bytes_block)) return;
+    const IrType *type = ir_type_ptr(a->func->module, row.first->results[0].type->dtype, IR_SPACE_SHARED);
+    IrBuilder b = ir_builder_before(is_carried(&row) ? row.first : a->loop);
+    IrOp *pointer = ir_op_create(&b, IR_SHARED_PTR, 0, NULL, 1, &type);
+    ir_attr_set_int(pointer, "offset", *used);
+    ir_attr_set_int(pointer, "bytes", bytes);
+    ir_attr_set_str(pointer, "name", "ahead");
+    row.shared = ir_result(pointer, 0);
+    *used += (bytes + LINE - 1) / LINE * LINE;
+    a->rows[a->count++] = row;
+}
+
+static void find_rows(Ahead *a) {
+    enum { LINE = 128 };
+    int64_t used = (ir_func_attr_int(a->func, "shared_bytes", 0) + LINE - 1) / LINE * LINE;
+    size_t maps = 0;
+    Row row;
+    for (const IrOp *op = a->loop->regions[0]->first; op; op = op->next) maps += op->opcode == IR_MAP;
+    a->rows = ARENA_ARRAY(a->ctx->scratch, Row, a->loop->result_count + maps + 1);
+    for (unsigned i = 0; i < a->loop->result_count; i++)
+        if (read_row(a, i, &row)) keep_row(a, row, &used);
+    for (IrOp *op = a->loop->regions[0]->first; op && a->meets; op = op->next)
+        if (read_own(a, op, &row)) keep_row(a, row, &used);
+    if (a->count) ir_func_attr_set_int(a->func, "shared_bytes", used);
+}
+
+/* ---- Copies ---- */
+
+static IrValue *special(IrBuilder *b, const char *name) {
+    const IrType *index = ir_type_index(b->module);
+    IrOp *op = ir_op_create(b, IR_SPECIAL, 0, NULL, 1, &index);
+    ir_attr_set_str(op, "name", name);
+    return ir_result(op, 0);
+}
+
+static IrValue *times(IrBuilder *b, IrValue *v, int64_t k) { return ir_binary(b, IR_MUL, v, ir_const_index(b, k)); }
+
+/* Where a piece is, in elements: the threads' pieces of one number stand side by side. */
+static IrValue *place(const Ahead *a, const Row *row, IrBuilder *outer, IrBuilder *b, const IrOp *map) {
+    const IrAttr *extents = ir_attr(row->first, "extents");
+    IrValue *thread = ir_binary(outer, IR_ADD, times(outer, special(outer, "warp"), WARP), special(outer, "lane")), *number = NULL;
+    for (size_t i = 0; i < extents->count; i++) {
+        IrValue *at = map->regions[0]->args[i];
+        number = number ? ir_binary(b, IR_ADD, times(b, number, extents->ints[i]), at) : at;
+    }
+    return ir_binary(b, IR_ADD, times(outer, thread, row->width), times(b, number, a->threads * row->width));
+}
+
+static IrOp *like(const Row *row, IrBuilder *b, bool result) {
+    const IrAttr *extents = ir_attr(row->first, "extents");
+    const IrType *type = row->first->results[0].type;
+    return ir_map(b, (unsigned)extents->count, extents->ints, result, &type);
+}
+
+static void store_other(const Row *row, IrBuilder *b, const IrOp *other, IrValue *to) {
+    const IrType *type = ir_type_vec(b->module, other->results[0].type->dtype, (unsigned)row->width);
+    IrOp *fill = ir_op_create(b, IR_CONST, 0, NULL, 1, &type);
+    ir_attr_copy(fill, other, "value");
+    IrValue *operands[3] = {ir_result(fill, 0), row->shared, to};
+    ir_attr_set_int(ir_op_create(b, IR_MEM_STORE, 3, operands, 0, NULL), "align", row->width * row->size);
+}
+
+/* One piece; `others`: where the mask is false, what stands for absent lanes is stored. */
+static void copy_piece(const Row *row, IrBuilder *b, const IrOp *load, IrValueMap *values, IrValue *to, bool others) {
+    IrValue *mask = load->operand_count > 2 ? ir_value_map_get(values, load->operands[2]) : NULL;
+    IrBuilder in = *b;
+    if (mask) {
+        IrOp *branch = ir_op_create(b, IR_IF, 1, &mask, 0, NULL);
+        in = ir_builder_at_end(branch->regions[0]);
+        in.span = b->span;
+        if (others) {
+            IrBuilder out = ir_builder_at_end(branch->regions[1]);
+            out.span = b->span;
+            store_other(row, &out, load->operands[3]->def, to);
+            ir_yield(&out, 0, NULL);
+        }
+    }
+    int64_t bytes = row->width * row->size;
+    IrValue *operands[5] = {load->operands[0], ir_value_map_get(values, load->operands[1]), row->shared, to, ir_const_index(&in, bytes)};
+    ir_attr_set_int(ir_op_create(&in, IR_ASYNC_COPY, 5, operands, 0, NULL), "bytes", bytes);
+    if (mask) ir_yield(&in, 0, NULL);
+}
+
+/* The value made again at `b`. */
+static void make_again(const Ahead *a, IrBuilder *b, IrValueMap *values, IrValue *v) {
+    if (!v->def || !is_of_turn(a, v->def->block) || ir_value_map_get(values, v) != v) return;
+    for (unsigned i = 0; i < v->def->operand_count; i++) make_again(a, b, values, v->def->operands[i]);
+    ir_op_clone(b, v->def, values);
+}
+
+/* What `map` loads, copied at `b`, in the turn of that number. */
+static void copy_row(const Ahead *a, const Row *row, IrBuilder *b, const IrOp *map, IrValue *number, bool others) {
+    IrValueMap *values = ir_value_map_create(a->ctx->scratch);
+    ir_value_map_set(values, a->number, number);
+    const IrOp *load = load_of(map);
+    b->span = map->span;
+    for (const IrOp *op = map->regions[0]->first; op; op = op->next)
+        for (unsigned i = 0; i < op->operand_count; i++) make_again(a, b, values, op->operands[i]);
+    IrOp *copies = like(row, b, false);
+    IrBuilder in = ir_builder_at_end(copies->regions[0]), outer = ir_builder_before(copies);
+    in.span = outer.span = map->span;
+    for (unsigned i = 0; i < map->regions[0]->arg_count; i++)
+        ir_value_map_set(values, map->regions[0]->args[i], copies->regions[0]->args[i]);
+    for (const IrOp *op = map->regions[0]->first; op != map->regions[0]->last; op = op->next)
+        if (op != load) ir_op_clone(&in, op, values);
+    copy_piece(row, &in, load, values, place(a, row, &outer, &in, copies), others);
+    ir_yield(&in, 0, NULL);
+}
+
+static IrValue *read_back(const Ahead *a, const Row *row, IrBuilder *b) {
+    IrOp *map = like(row, b, true);
+    IrBuilder in = ir_builder_at_end(map->regions[0]), outer = ir_builder_before(map);
+    in.span = outer.span = b->span;
+    IrValue *operands[2] = {row->shared, place(a, row, &outer, &in, map)};
+    const IrType *type = load_of(row->first)->results[0].type;
+    IrOp *load = ir_op_create(&in, IR_MEM_LOAD, 2, operands, 1, &type);
+    ir_attr_set_int(load, "align", row->width * row->size);
+    IrValue *value = ir_result(load, 0);
+    ir_yield(&in, 1, &value);
+    return ir_result(map, 0);
+}
+
+static void wait_for_all(IrBuilder *b) { ir_attr_set_int(ir_op_create(b, IR_ASYNC_WAIT, 0, NULL, 0, NULL), "pending", 0); }
+
+/* ---- The loop ---- */
+
+static bool is_ahead(const Ahead *a, unsigned index) {
+    for (unsigned i = 0; i < a->count; i++)
+        if (is_carried(&a->rows[i]) && a->rows[i].index == index) return true;
+    return false;
+}
+
+/* The loop without the rows. */
+static IrOp *shorter_loop(const Ahead *a) {
+    IrOp *old = a->loop;
+    IrValue **kept = ARENA_ARRAY(a->ctx->scratch, IrValue *, old->result_count + 1);
+    unsigned n = 0;
+    for (unsigned i = 0; i < old->result_count; i++)
+        if (!is_ahead(a, i)) kept[n++] = old->operands[3 + i];
+    IrBuilder b = ir_builder_before(old);
+    b.span = old->span;
+    IrBlock *from = old->regions[0];
+    IrOp *loop = ir_for(&b, old->operands[0], old->operands[1], old->operands[2], n, kept, from->args[0]->name);
+    loop->attrs = old->attrs;
+    IrBlock *to = loop->regions[0];
+    ir_replace_uses(from->args[0], to->args[0]);
+    IrOp *yield = from->last;
+    n = 0;
+    for (unsigned i = 0; i < old->result_count; i++) {
+        if (is_ahead(a, i)) continue;
+        kept[n] = yield->operands[i];
+        ir_replace_uses(from->args[1 + i], to->args[1 + n]);
+        ir_replace_uses(&old->results[i], &loop->results[n++]);
+    }
+    for (IrOp *op = from->first, *next; op != yield; op = next) {
+        next = op->next;
+        ir_op_move_to_end(op, to);
+    }
+    IrBuilder end = ir_builder_at_end(to);
+    ir_yield(&end, n, kept);
+    return loop;
+}
+
+/* Behind the first reduction, whose last barrier is the cluster's where there is one, and the map that combines its partials: copies
+ * that wait for memory hold up no access of shared memory that all blocks wait for, and what a thread has read back is in registers. */
+static IrOp *behind_reduction(const Ahead *a, IrBlock *body) {
+    const char *scope = ir_func_cluster(a->func) > 1 ? "cluster" : "block";
+    IrOp *op = body->first;
+    while (op && !is_barrier(op, scope)) op = op->next;
+    while (op && op->opcode != IR_MAP) op = op->next;
+    return op ? op->next : body->first;
+}
+
+/* What of a turn decides where its copies are issued. */
+typedef struct {
+    bool functions; /* of many elements, not of what is reduced alone */
+    bool fences;    /* the cluster's barriers, which wait for copies, too */
+} Turn;
+
+static void look_at_turn(void *context, IrOp *op) {
+    Turn *turn = context;
+    const IrOp *map = op->block->parent;
+    const IrAttr *extents = map && map->opcode == IR_MAP && ir_math_info(op->opcode) ? ir_attr(map, "extents") : NULL;
+    for (size_t i = 0; extents && i < extents->count; i++) turn->functions |= extents->ints[i] > 1;
+    turn->fences |= is_barrier(op, "cluster");
+}
+
+/* Where the copies of a turn are issued: as soon as the row is read back, so that memory has work while the reduction waits, and in
+ * front of its barriers, past which assemblers move no copy (ptxas put them behind the exponentials of all elements). Where the
+ * reduction's barrier fences: behind it, if exponentials keep the multiprocessor busy from there on. */
+static IrOp *copies_before(const Ahead *a, IrBlock *body, IrOp *read) {
+    if (a->meets) return a->meets->next; /* nobody waits for the copies; they are under way while this block waits */
+    Turn turn = {0};
+    ir_walk(body, look_at_turn, &turn);
+    return turn.functions && turn.fences ? behind_reduction(a, body) : read;
+}
+
+static IrValue *next_turn(const Ahead *a, IrBuilder *b) { return ir_binary(b, IR_ADD, a->loop->regions[0]->args[0], a->loop->operands[2]); }
+
+/* Where there is a next turn. */
+static IrBuilder if_next(const Ahead *a, IrBuilder *b, IrValue *next) {
+    IrValue *exists = ir_binary(b, IR_LT, next, a->loop->operands[1]);
+    return ir_builder_at_end(ir_op_create(b, IR_IF, 1, &exists, 0, NULL)->regions[0]);
+}
+
+/* The first turn's rows. */
+static void copy_first_rows(const Ahead *a) {
+    IrBuilder before = ir_builder_before(a->loop);
+    IrValue *begin = a->loop->operands[0];
+    for (unsigned i = 0; i < a->count; i++) {
+        bool carried = is_carried(&a->rows[i]);
+        IrBuilder b = ir_builder_before(carried ? a->rows[i].first : a->loop);
+        copy_row(a, &a->rows[i], &b, a->rows[i].first, begin, true);
+    }
+    ir_op_create(&before, IR_ASYNC_COMMIT, 0, NULL, 0, NULL);
+}
+
+/* In each turn the next one's rows. */
+static void copy_next_rows(const Ahead *a, IrOp *before) {
+    IrBuilder issue = ir_builder_before(before);
+    IrValue *number = a->loop->regions[0]->args[0], *next = next_turn(a, &issue);
+    IrBuilder inside = if_next(a, &issue, next);
+    for (unsigned i = 0; i < a->count; i++)
+        copy_row(a, &a->rows[i], &inside, a->rows[i].next, is_carried(&a->rows[i]) ? number : next, !a->rows[i].alike);
+    ir_yield(&inside, 0, NULL);
+    ir_op_create(&issue, IR_ASYNC_COMMIT, 0, NULL, 0, NULL);
+}
+
+static void copy_ahead(Ahead *a) {
+    copy_first_rows(a);
+    IrOp *begin = a->loop->regions[0]->first;
+    IrBuilder head = ir_builder_before(begin);
+    head.span = a->loop->span;
+    wait_for_all(&head);
+    for (unsigned i = 0; i < a->count; i++) {
+        const Row *r = &a->rows[i];
+        IrValue *old = is_carried(r) ? a->loop->regions[0]->args[1 + r->index] : &r->first->results[0], *row = read_back(a, r, &head);
+        row->name = old->name;
+        ir_replace_uses(old, row);
+    }
+    copy_next_rows(a, copies_before(a, a->loop->regions[0], begin));
+    IrOp *loop = shorter_loop(a);
+    ir_op_erase(a->loop->regions[0]->last);
+    ir_op_erase(a->loop);
+    for (unsigned i = 0; i < a->count; i++) {
+        ir_op_erase(a->rows[i].first);
+        if (is_carried(&a->rows[i])) ir_op_erase(a->rows[i].next);
+    }
+    IrBuilder after = ir_builder_after(loop);
+    wait_for_all(&after);
+}
+
+typedef struct {
+    bool async;
+} Seen;
+
+static void look(void *context, IrOp *op) {
+    Seen *s = context;
+    s->async |= op->opcode == IR_ASYNC_COMMIT || op->opcode == IR_ASYNC_WAIT;
+}
+
+static IrOp *arrival_in(const IrBlock *body) {
+    IrOp *op = body->first;
+    while (op && op->opcode != IR_ARRIVE) op = op->next;
+    return op;
+}
+
+static void prefetch_rows(PassContext *ctx, IrFunc *f) {
+    Seen seen = {0};
+    bool meets = ir_func_attr(f, "meeting");
+    if ((!ir_func_attr_int(f, "resident", 0) && !meets) || ir_func_attr(f, "lags") || !target_has(ctx->target, TARGET_CP_ASYNC)) return;
+    ir_walk(f->body, look, &seen);
+    if (seen.async) return; /* groups are counted there */
+    for (IrOp *op = f->body->first; op; op = op->next) {
+        if (op->opcode != IR_FOR || (!op->result_count && !meets)) continue;
+        Ahead a = {.ctx = ctx, .func = f, .loop = op, .threads = WARP * ir_func_attr_int(f, "num_warps", 1),
+                   .number = op->regions[0]->args[0]};
+        if (meets) a.meets = arrival_in(op->regions[0]);
+        find_rows(&a);
+        if (a.count) copy_ahead(&a);
+        return;
+    }
+}
+
+/* ---- Items that are mapped a turn behind their sums ---- */
+
+/* Do values of the two parts come to the same where their items do? */
+static bool is_alike(const Lag *lag, const IrOp *map, const IrOp *other, const IrValue *v, const IrValue *w) {
+    if (v == w || (v == lag->coming && w == lag->item)) return true;
+    if (!v->def && !w->def) return home_of(v) == map->regions[0] && home_of(w) == other->regions[0] && v->index == w->index;
+    if (!v->def || !w->def || v->def->opcode != w->def->opcode || v->def->operand_count != w->def->operand_count || v->type != w->type) return false;
+    if (!ir_has_trait(v->def, IR_PURE) || v->def->region_count || !ir_attrs_equal(v->def, w->def)) return false;
+    for (unsigned i = 0; i < v->def->operand_count; i++)
+        if (!is_alike(lag, map, other, v->def->operands[i], w->def->operands[i])) return false;
+    return true;
+}
+
+static bool loads_the_same(const Lag *lag, const IrOp *map, const IrOp *other) {
+    const IrOp *load = load_of(map), *again = load_of(other);
+    if (load->operand_count != again->operand_count || map->results[0].type != other->results[0].type || !ir_attrs_equal(map, other)) return false;
+    for (unsigned i = 0; i < load->operand_count; i++)
+        if (!is_alike(lag, map, other, load->operands[i], again->operands[i])) return false;
+    return true;
+}
+
+static void enter_part(Ahead *a, const Lag *lag, bool second) {
+    a->part = (second ? lag->second : lag->first)->regions[0];
+    a->number = second ? lag->item : lag->coming;
+}
+
+/* The first part's row that the map loads, too. */
+static Row *summed_row(Ahead *a, const Lag *lag, const IrOp *map) {
+    for (unsigned i = 0; i < a->count; i++)
+        if (!a->rows[i].mapped && loads_the_same(lag, a->rows[i].first, map)) return &a->rows[i];
+    return NULL;
+}
+
+static void find_lagging_rows(Ahead *a, const Lag *lag, bool second, int64_t *used) {
+    enter_part(a, lag, second);
+    for (IrOp *op = a->part->first; op; op = op->next) {
+        Row row;
+        if (op->opcode != IR_MAP || !read_own(a, op, &row)) continue;
+        Row *summed = second ? summed_row(a, lag, op) : NULL;
+        if (second) row.mapped = op;
+        if (summed) summed->mapped = op;
+        else keep_row(a, row, used);
+    }
+}
+
+/* What a turn loads, if there is one of that number. */
+static void copy_turn(Ahead *a, const Lag *lag, IrBuilder *b, IrValue *turn) {
+    IrValue *exists = ir_binary(b, IR_LT, turn, lag->turns);
+    IrBuilder in = ir_builder_at_end(ir_op_create(b, IR_IF, 1, &exists, 0, NULL)->regions[0]);
+    IrValue *item = ir_binary(&in, IR_ADD, lag->block, ir_binary(&in, IR_MUL, turn, lag->blocks));
+    for (unsigned i = 0; i < a->count; i++) {
+        enter_part(a, lag, a->rows[i].first == a->rows[i].mapped);
+        copy_row(a, &a->rows[i], &in, a->rows[i].first, item, true);
+    }
+    ir_yield(&in, 0, NULL);
+    ir_op_create(b, IR_ASYNC_COMMIT, 0, NULL, 0, NULL);
+}
+
+/* A fragment of what stands for nothing: the first turn maps nothing. */
+static IrValue *nothing(const Row *row, IrBuilder *b) {
+    IrOp *map = like(row, b, true);
+    IrBuilder in = ir_builder_at_end(map->regions[0]);
+    const IrType *type = load_of(row->first)->results[0].type;
+    IrOp *zero = ir_op_create(&in, IR_CONST, 0, NULL, 1, &type);
+    if (dtype_is_float(type->dtype)) ir_attr_set_float(zero, "value", 0);
+    else ir_attr_set_int(zero, "value", 0);
+    IrValue *value = ir_result(zero, 0);
+    ir_yield(&in, 1, &value);
+    return ir_result(map, 0);
+}
+
+/* The loop with the fragments that are mapped a turn later. */
+static IrOp *longer_loop(const Ahead *a, IrValue **inits, IrValue **next, unsigned carried) {
+    IrOp *old = a->loop;
+    IrBuilder b = ir_builder_before(old);
+    b.span = old->span;
+    IrBlock *from = old->regions[0];
+    IrOp *loop = ir_for(&b, old->operands[0], old->operands[1], old->operands[2], carried, inits, from->args[0]->name);
+    IrBlock *to = loop->regions[0];
+    ir_replace_uses(from->args[0], to->args[0]);
+    for (IrOp *op = from->first, *after; op != from->last; op = after) {
+        after = op->next;
+        ir_op_move_to_end(op, to);
+    }
+    IrBuilder end = ir_builder_at_end(to);
+    ir_yield(&end, carried, next);
+    return loop;
+}
+
+/* What the second part needs comes from the turn before. */
+static void carry_rows(Ahead *a, IrValue **next) {
+    IrValue **inits = ARENA_ARRAY(a->ctx->scratch, IrValue *, a->count + 1);
+    unsigned carried = 0;
+    IrBuilder before = ir_builder_before(a->loop);
+    for (unsigned i = 0; i < a->count; i++)
+        if (a->rows[i].mapped) inits[carried++] = nothing(&a->rows[i], &before);
+    IrOp *old = a->loop;
+    a->loop = longer_loop(a, inits, next, carried);
+    carried = 0;
+    for (unsigned i = 0; i < a->count; i++) {
+        if (!a->rows[i].mapped) continue;
+        IrValue *row = a->loop->regions[0]->args[1 + carried++];
+        row->name = a->rows[i].mapped->results[0].name;
+        ir_replace_uses(&a->rows[i].mapped->results[0], row);
+    }
+    ir_op_erase(old->regions[0]->last);
+    ir_op_erase(old);
+}
+
+/* The first part reads what was copied for it. */
+static void sum_from_place(const Ahead *a, const Row *row) {
+    IrBuilder b = ir_builder_before(row->first);
+    b.span = row->first->span;
+    IrValue *old = ir_result(row->first, 0), *value = read_back(a, row, &b);
+    value->name = old->name;
+    ir_replace_uses(old, value);
+}
+
+/* The load of a map that waits for one element of another block, and does nothing else; null: it is another map. */
+static IrOp *awaited_by(const IrOp *map) {
+    IrOp *load = NULL;
+    if (map->opcode != IR_MAP || map->result_count != 1) return NULL;
+    for (IrOp *op = map->regions[0]->first; op; op = op->next) {
+        if (op->opcode == IR_MEM_LOAD && !load && ir_attr_bool(op, "awaits")) load = op;
+        else if (!is_terminator(op) && (!ir_has_trait(op, IR_PURE) || op->region_count)) return NULL;
+    }
+    return load && map->regions[0]->last->operands[0] == &load->results[0] ? load : NULL;
+}
+
+/* The map awaits only what `early` has not seen: 0, or -0, which is there at once. */
+static void await_rest(IrOp *map, IrOp *load, IrValue *early) {
+    IrBlock *body = map->regions[0];
+    IrBuilder b = ir_builder_before(load);
+    IrValue **operands = ARENA_ARRAY(b.module->arena, IrValue *, body->arg_count + 1);
+    const IrType *type = load->results[0].type;
+    operands[0] = early;
+    for (unsigned i = 0; i < body->arg_count; i++) operands[1 + i] = body->args[i];
+    IrValue *seen = ir_result(ir_op_create(&b, IR_FRAG_GET, body->arg_count + 1, operands, 1, &type), 0);
+    IrOp *zero = ir_op_create(&b, IR_CONST, 0, NULL, 1, &type);
+    ir_attr_set_float(zero, "value", 0);
+    IrValue *absent = ir_binary(&b, IR_EQ, seen, ir_result(zero, 0));
+    if (load->operand_count > 2) absent = ir_binary(&b, IR_AND, load->operands[2], absent);
+    IrValue *all[4] = {load->operands[0], load->operands[1], absent, seen};
+    IrOp *rest = ir_op_create(&b, IR_MEM_LOAD, 4, all, 1, &type);
+    ir_attr_copy(rest, load, "align");
+    ir_attr_set_bool(rest, "awaits", true);
+    ir_replace_uses(&load->results[0], ir_result(rest, 0));
+    ir_op_erase(load);
+}
+
+/* A look at what the turn awaits, before it does anything else: mostly all of it is there, and has come when the sums are made. */
+static void look_early(Ahead *a, const Lag *lag) {
+    IrBlock *body = a->loop->regions[0];
+    IrBuilder b = ir_builder_before(body->first);
+    IrValue *before = ir_binary(&b, IR_MAX, ir_binary(&b, IR_SUB, body->args[0], ir_const_index(&b, 1)), ir_const_index(&b, 0));
+    IrValue *item = ir_binary(&b, IR_ADD, lag->block, ir_binary(&b, IR_MUL, before, lag->blocks));
+    enter_part(a, lag, true);
+    for (IrOp *op = lag->second->regions[0]->first; op; op = op->next) {
+        IrOp *load = awaited_by(op);
+        if (!load || !map_is_movable(a, op)) continue;
+        IrValueMap *values = ir_value_map_create(a->ctx->scratch);
+        ir_value_map_set(values, a->number, item);
+        b.span = op->span;
+        for (const IrOp *in = op->regions[0]->first; in; in = in->next)
+            for (unsigned i = 0; i < in->operand_count; i++) make_again(a, &b, values, in->operands[i]);
+        IrOp *early = ir_op_clone(&b, op, values);
+        IrOp *look = awaited_by(early);
+        ir_attr_remove(look, "awaits");
+        ir_attr_set_bool(look, "peeks", true);
+        await_rest(op, load, ir_result(early, 0));
+    }
+}
+
+/* Copies to shared memory are issued when a turn has read what the one before left there: its sums, and what the next turn maps. */
+void load_lagging(PassContext *ctx, IrFunc *f, Lag *lag) {
+    enum { LINE = 128 };
+    int64_t used = (ir_func_attr_int(f, "shared_bytes", 0) + LINE - 1) / LINE * LINE;
+    Ahead a = {.ctx = ctx, .func = f, .loop = lag->loop, .threads = WARP * ir_func_attr_int(f, "num_warps", 1)};
+    OpList ops = ops_collect(ctx->scratch, lag->loop->regions[0]);
+    a.rows = ARENA_ARRAY(ctx->scratch, Row, ops.len + 1);
+    look_early(&a, lag);
+    find_lagging_rows(&a, lag, false, &used);
+    find_lagging_rows(&a, lag, true, &used);
+    if (!a.count) return;
+    ir_func_attr_set_int(f, "shared_bytes", used);
+    IrBlock *body = a.loop->regions[0];
+    IrBuilder before = ir_builder_before(a.loop), head = ir_builder_before(body->first), end = ir_builder_before(body->last);
+    IrValue **next = ARENA_ARRAY(ctx->scratch, IrValue *, a.count + 1);
+    unsigned carried = 0;
+    copy_turn(&a, lag, &before, ir_const_index(&before, 0));
+    wait_for_all(&head);
+    for (unsigned i = 0; i < a.count; i++) {
+        const Row *r = &a.rows[i];
+        if (r->first != r->mapped) sum_from_place(&a, r);
+        if (r->mapped) next[carried++] = read_back(&a, r, &end);
+    }
+    copy_turn(&a, lag, &end, ir_binary(&end, IR_ADD, body->args[0], ir_const_index(&end, 1)));
+    carry_rows(&a, next);
+    for (unsigned i = 0; i < a.count; i++) {
+        if (a.rows[i].mapped && a.rows[i].mapped != a.rows[i].first) ir_op_erase(a.rows[i].mapped);
+        ir_op_erase(a.rows[i].first);
+    }
+    lag->loop = a.loop;
+    IrBuilder after = ir_builder_after(a.loop);
+    wait_for_all(&after);
+}
+
+bool pass_prefetch_rows(PassContext *ctx) {
+    for (IrFunc *f = ctx->module->first; f; f = f->next)
+        if (f->level == IR_LEVEL_KERNEL) prefetch_rows(ctx, f);
+    return true;
+}

@@ -1,0 +1,560 @@
+/* Reductions: within the fragment, then over lanes by shuffles, then over warps through shared memory,
+ * partials taken in index order at each step, so that the result does not depend on timing. */
+#include "lower_internal.h"
+#include "analysis/analysis.h"
+#include "plant.h"
+
+#include <math.h>
+#include <string.h>
+
+typedef struct {
+    IrOp *op;
+    IrOpcode combine;
+    Dtype dtype;
+    uint32_t axes;
+    Dist from, kept; /* of the operand, of the result */
+    IrValue *frag;   /* the operand with the identity in absent lanes */
+} Reduction;
+
+static bool reduction_kind(const char *kind, IrOpcode *combine) {
+    static const struct {
+        const char *name;
+        IrOpcode opcode;
+    } kinds[] = {{"add", IR_ADD}, {"mul", IR_MUL}, {"max", IR_MAX},
+                 {"min", IR_MIN}, {"and", IR_AND}, {"or", IR_OR}};
+    for (size_t i = 0; i < COUNT_OF(kinds); i++)
+        if (strcmp(kinds[i].name, kind) == 0) {
+            *combine = kinds[i].opcode;
+            return true;
+        }
+    return false;
+}
+
+static double neutral_float(IrOpcode combine) {
+    return combine == IR_MAX ? -INFINITY : combine == IR_MIN ? INFINITY : combine == IR_MUL ? 1 : 0;
+}
+
+static IrValue *neutral(Expand *x, IrBuilder *b, IrOpcode combine, Dtype dtype) {
+    const IrType *type = ir_type_scalar(x->module, dtype);
+    bool is_max = combine == IR_MAX, extreme = is_max || combine == IR_MIN;
+    if (dtype_is_float(dtype)) return ir_const_float(b, type, neutral_float(combine));
+    if (combine == IR_AND) return ir_const_int(b, type, dtype == DTYPE_BOOL ? 1 : -1);
+    unsigned bits = dtype_bits(dtype);
+    int64_t top = dtype_is_signed(dtype) ? INT64_MAX >> (64 - bits)
+                                         : (int64_t)(UINT64_MAX >> (64 - bits));
+    int64_t bottom = dtype_is_signed(dtype) ? -top - 1 : 0;
+    if (!extreme) return ir_const_int(b, type, combine == IR_MUL);
+    return ir_const_int(b, type, is_max ? bottom : top);
+}
+
+IrValue *expand_identity(Expand *x, IrBuilder *b, const char *kind, Dtype dtype, IrOpcode *combine) {
+    return reduction_kind(kind, combine) ? neutral(x, b, *combine, dtype) : NULL;
+}
+
+static IrValue *identity(Expand *x, IrBuilder *b, const Reduction *r) {
+    return neutral(x, b, r->combine, r->dtype);
+}
+
+/* Hardware shuffles words: narrow lanes travel as one. */
+IrValue *expand_shuffle(Expand *x, IrBuilder *b, IrValue *v, int64_t mask) {
+    const IrType *own = v->type;
+    bool narrow = dtype_size(own->dtype) < 4;
+    if (narrow)
+        v = ir_cast(b, v, ir_type_scalar(x->module, dtype_is_float(own->dtype) ? DTYPE_F32 : DTYPE_I32));
+    IrOp *op = ir_op_create(b, IR_SHUFFLE_XOR, 1, &v, 1, &v->type);
+    ir_attr_set_int(op, "mask", mask);
+    return narrow ? ir_cast(b, ir_result(op, 0), own) : ir_result(op, 0);
+}
+
+/* Where the operand is absent along an axis that is kept, so is the result: what it holds there is of no account. */
+static Presence folded_presence(Expand *x, const Reduction *r) {
+    Presence p = presence_in(x->presence, r->op->operands[0]);
+    for (unsigned i = 0; i < p.rank; i++)
+        if (!(r->axes >> i & 1)) p.axes[i] = (PresenceAxis){0};
+    return p;
+}
+
+/* The operand as a fragment whose lanes that are absent along a folded axis hold the identity. */
+static IrValue *masked_operand(Expand *x, Reduction *r) {
+    IrValue *operand = r->op->operands[0], *index[DIST_MAX_DIMS];
+    const Rep *rep = expand_rep(x, operand);
+    IrBuilder inner, saved = x->b;
+    IrOp *map = dist_map(x, &r->from, 1, r->dtype, &inner, index);
+    x->b = ir_builder_before(map);
+    Presence present = folded_presence(x, r);
+    bool holds = dtype_is_float(r->dtype) && absent_holds(x, operand, r->axes, neutral_float(r->combine));
+    IrValue *mask = holds ? NULL : interval_mask(x, &inner, &present, &r->from, index, NULL);
+    x->b = saved;
+    if (!mask && rep_is_own(rep, &r->from)) {
+        ir_yield(&inner, 1, &(IrValue *){identity(x, &inner, r)});
+        ir_op_erase(map);
+        return rep->value;
+    }
+    IrValue *element = rep_get(x, &inner, rep, &r->from, index, 1);
+    if (mask && !PLANTED(20)) element = ir_select(&inner, mask, element, identity(x, &inner, r));
+    ir_yield(&inner, 1, &element);
+    return ir_result(map, 0);
+}
+
+/* Fragment indices of the operand from the indices of its kept subs (in order) and reduced subs. */
+static void operand_index(IrBuilder *b, const Reduction *r, IrValue *const *kept, IrValue *const *reduced,
+                          IrValue **index) {
+    unsigned next_kept = 0, next_reduced = 0;
+    for (unsigned i = 0; i < r->from.dim_count; i++) {
+        const DistDim *dim = &r->from.dims[i];
+        int64_t kept_inner = 1, inner = 1;
+        bool has_kept = false;
+        for (unsigned s = 0; s < dim->sub_count; s++)
+            if (!(r->axes >> dim->subs[s].axis & 1)) has_kept = true;
+        unsigned reduced_count = 0;
+        for (unsigned s = 0; s < dim->sub_count; s++) reduced_count += r->axes >> dim->subs[s].axis & 1;
+        unsigned reduced_at = next_reduced + reduced_count;
+        IrValue *sum = NULL;
+        for (unsigned s = dim->sub_count; s-- > 0; inner *= dim->subs[s].extent) {
+            IrValue *v;
+            if (r->axes >> dim->subs[s].axis & 1) {
+                v = reduced[--reduced_at];
+            } else {
+                v = kept[next_kept];
+                if (kept_inner > 1) v = ir_binary(b, IR_FLOORDIV, v, ir_const_index(b, kept_inner));
+                if (has_kept && dim->sub_count > reduced_count + 1)
+                    v = ir_binary(b, IR_MOD, v, ir_const_index(b, dim->subs[s].extent));
+                kept_inner *= dim->subs[s].extent;
+            }
+            sum = index_add(b, sum, index_mul_const(b, v, inner));
+        }
+        index[i] = sum ? sum : ir_const_index(b, 0);
+        next_reduced += reduced_count;
+        next_kept += has_kept;
+    }
+}
+
+typedef struct {
+    unsigned count;
+    int64_t extent[DIST_MAX_DIMS * 2];
+} ReducedSubs;
+
+static ReducedSubs reduced_subs(const Reduction *r) {
+    ReducedSubs subs = {0};
+    for (unsigned i = 0; i < r->from.dim_count; i++)
+        for (unsigned s = 0; s < r->from.dims[i].sub_count; s++)
+            if (r->axes >> r->from.dims[i].subs[s].axis & 1) subs.extent[subs.count++] = r->from.dims[i].subs[s].extent;
+    return subs;
+}
+
+static IrValue *operand_element(IrBuilder *b, const Reduction *r, IrValue *const *kept,
+                                IrValue *const *reduced, const IrType *type) {
+    IrValue *operands[DIST_MAX_DIMS + 1] = {r->frag};
+    operand_index(b, r, kept, reduced, operands + 1);
+    return ir_result(ir_op_create(b, IR_FRAG_GET, r->from.dim_count + 1, operands, 1, &type), 0);
+}
+
+/* Nested loops over the reduced subs from number `level` on; `width` lanes a step of the last. */
+static IrValue *reduce_loops(Expand *x, IrBuilder *b, const Reduction *r, const ReducedSubs *subs, unsigned level,
+                             IrValue *const *kept, IrValue **reduced, IrValue *acc, int64_t width) {
+    if (level == subs->count) {
+        IrValue *element = operand_element(b, r, kept, reduced, acc->type);
+        return ir_binary(b, r->combine, acc, element);
+    }
+    int64_t step = level + 1 == subs->count ? width : 1;
+    IrOp *loop = ir_for(b, ir_const_index(b, 0), ir_const_index(b, subs->extent[level]), ir_const_index(b, step), 1, &acc, NULL);
+    if (x->gpu) ir_attr_set_int(loop, "unroll", -1);
+    IrBuilder body = ir_builder_at_end(loop->regions[0]);
+    body.span = b->span;
+    reduced[level] = loop->regions[0]->args[0];
+    IrValue *next = reduce_loops(x, &body, r, subs, level + 1, kept, reduced, loop->regions[0]->args[1], width);
+    ir_yield(&body, 1, &next);
+    return ir_result(loop, 0);
+}
+
+/* One value from the lanes of a vec, pairwise. */
+static IrValue *fold_vec(Expand *x, IrBuilder *b, const Reduction *r, IrValue *vec) {
+    unsigned width = vec->type->width;
+    IrValue *lanes[64];
+    const IrType *scalar = ir_type_scalar(x->module, r->dtype);
+    for (unsigned i = 0; i < width; i++) {
+        IrOp *extract = ir_op_create(b, IR_EXTRACT, 1, &vec, 1, &scalar);
+        ir_attr_set_int(extract, "lane", i);
+        lanes[i] = ir_result(extract, 0);
+    }
+    for (unsigned half = width / 2; half; half /= 2)
+        for (unsigned i = 0; i < half; i++) lanes[i] = ir_binary(b, r->combine, lanes[i], lanes[i + half]);
+    return lanes[0];
+}
+
+/* How many lanes of the fragment's last dim one step reduces on a CPU. */
+static int64_t vector_width(const Expand *x, const Reduction *r) {
+    const DistDim *last = &r->from.dims[r->from.dim_count - 1];
+    if (x->gpu || last->sub_count != 1 || !(r->axes >> last->subs[0].axis & 1)) return 1;
+    int64_t width = 32;
+    while (width > 1 && last->extent % width) width /= 2;
+    return width;
+}
+
+static IrValue *reduce_in_thread(Expand *x, const Reduction *r) {
+    ReducedSubs subs = reduced_subs(r);
+    IrBuilder inner;
+    IrValue *kept[DIST_MAX_DIMS], *reduced[DIST_MAX_DIMS * 2];
+    IrOp *map = dist_map(x, &r->kept, 1, r->dtype, &inner, kept);
+    int64_t width = vector_width(x, r);
+    IrValue *acc = identity(x, &inner, r);
+    if (width > 1) {
+        const IrType *vec = ir_type_vec(x->module, r->dtype, (unsigned)width);
+        IrOp *splat = ir_op_create(&inner, IR_CONST, 0, NULL, 1, &vec);
+        splat->attrs = acc->def->attrs;
+        acc = ir_result(splat, 0);
+    }
+    acc = reduce_loops(x, &inner, r, &subs, 0, kept, reduced, acc, width);
+    if (width > 1) acc = fold_vec(x, &inner, r, acc);
+    ir_yield(&inner, 1, &acc);
+    return ir_result(map, 0);
+}
+
+/* CPU, kept last dim: the loops outside, a vectorisable map inside. */
+static IrValue *reduce_rows(Expand *x, IrBuilder *b, const Reduction *r, const ReducedSubs *subs, unsigned level,
+                            IrValue **reduced, IrValue *acc) {
+    IrBuilder saved = x->b, inner;
+    if (level == subs->count) {
+        IrValue *kept[DIST_MAX_DIMS];
+        x->b = *b;
+        IrOp *map = dist_map(x, &r->kept, 1, r->dtype, &inner, kept);
+        *b = x->b;
+        x->b = saved;
+        IrValue *operands[DIST_MAX_DIMS + 1] = {acc};
+        for (unsigned i = 0; i < r->kept.dim_count; i++) operands[i + 1] = kept[i];
+        const IrType *type = ir_type_scalar(x->module, r->dtype);
+        IrValue *old = ir_result(ir_op_create(&inner, IR_FRAG_GET, r->kept.dim_count + 1, operands, 1, &type), 0);
+        IrValue *element = operand_element(&inner, r, kept, reduced, type);
+        IrValue *next = ir_binary(&inner, r->combine, old, element);
+        ir_yield(&inner, 1, &next);
+        return ir_result(map, 0);
+    }
+    IrOp *loop = ir_for(b, ir_const_index(b, 0), ir_const_index(b, subs->extent[level]), ir_const_index(b, 1), 1, &acc, NULL);
+    IrBuilder body = ir_builder_at_end(loop->regions[0]);
+    reduced[level] = loop->regions[0]->args[0];
+    IrValue *next = reduce_rows(x, &body, r, subs, level + 1, reduced, loop->regions[0]->args[1]);
+    ir_yield(&body, 1, &next);
+    return ir_result(loop, 0);
+}
+
+static IrValue *reduce_kept_last(Expand *x, const Reduction *r) {
+    ReducedSubs subs = reduced_subs(r);
+    IrBuilder inner;
+    IrValue *kept[DIST_MAX_DIMS], *reduced[DIST_MAX_DIMS * 2];
+    IrOp *start = dist_map(x, &r->kept, 1, r->dtype, &inner, kept);
+    IrValue *zero = identity(x, &inner, r);
+    ir_yield(&inner, 1, &zero);
+    return reduce_rows(x, &x->b, r, &subs, 0, reduced, ir_result(start, 0));
+}
+
+static IrValue *kept_get(Expand *x, IrBuilder *b, const Reduction *r, IrValue *frag, IrValue *const *index) {
+    IrValue *operands[DIST_MAX_DIMS + 1] = {frag};
+    for (unsigned i = 0; i < r->kept.dim_count; i++) operands[i + 1] = index[i];
+    const IrType *type = ir_type_scalar(x->module, r->dtype);
+    return ir_result(ir_op_create(b, IR_FRAG_GET, r->kept.dim_count + 1, operands, 1, &type), 0);
+}
+
+/* The bits of lane or warp along the reduced axes. */
+static int64_t reduced_bits(const Reduction *r, DistSource source) {
+    int64_t bits = 0;
+    for (unsigned i = 0; i < r->from.term_count; i++) {
+        const DistTerm *t = &r->from.terms[i];
+        if (t->source == source && (r->axes >> t->axis & 1)) bits |= t->mask << t->shift;
+    }
+    return bits;
+}
+
+static IrValue *reduce_lanes(Expand *x, const Reduction *r, IrValue *frag, int64_t bits) {
+    if (!bits) return frag;
+    IrBuilder inner;
+    IrValue *index[DIST_MAX_DIMS];
+    IrOp *map = dist_map(x, &r->kept, 1, r->dtype, &inner, index);
+    IrValue *v = kept_get(x, &inner, r, frag, index);
+    for (int64_t bit = 1; bit < 32; bit *= 2) {
+        if (!(bits & bit) || (PLANTED(16) && bit == 1)) continue;
+        v = ir_binary(&inner, r->combine, v, expand_shuffle(x, &inner, v, bit));
+    }
+    ir_yield(&inner, 1, &v);
+    return ir_result(map, 0);
+}
+
+void expand_barrier(Expand *x) {
+    if (PLANTED(5)) return;
+    build_barrier(&x->b, "block");
+}
+
+/* Row-major offset of the kept coordinates in the scratch array; *elements its size. */
+static IrValue *scratch_offset(Expand *x, IrBuilder *b, const Reduction *r, IrValue *const *index, int64_t *elements) {
+    IrValue *offset = NULL;
+    *elements = 1;
+    for (unsigned a = r->kept.rank; a-- > 0; *elements *= r->kept.padded[a]) {
+        IrValue *at = index_add(b, dist_base(x, &r->kept, a), dist_local(b, &r->kept, a, index));
+        if (at) offset = index_add(b, offset, index_mul_const(b, at, *elements));
+    }
+    return offset ? offset : ir_const_index(b, 0);
+}
+
+/* The number of this warp among those that share a result: its reduced bits, packed. */
+static IrValue *partial_number(Expand *x, int64_t bits) {
+    Dist pack = {.rank = 1};
+    int64_t weight = 1;
+    for (unsigned p = 0; p < 5; p++)
+        if (bits >> p & 1) {
+            pack.terms[pack.term_count++] = (DistTerm){DIST_WARP, p, 1, 0, weight};
+            weight *= 2;
+        }
+    return dist_base(x, &pack, 0);
+}
+
+/* Of the threads that hold one partial, the first; null: there is one. */
+static IrValue *first_holder(Expand *x, const Reduction *r) {
+    Dist pack = {.rank = 1};
+    int64_t lanes = reduced_bits(r, DIST_LANE) | r->from.free_lanes, warps = r->from.free_warps & (x->num_warps - 1);
+    if (lanes) pack.terms[pack.term_count++] = (DistTerm){DIST_LANE, 0, lanes, 0, 1};
+    if (warps) pack.terms[pack.term_count++] = (DistTerm){DIST_WARP, 0, warps, 0, 1};
+    IrValue *number = dist_base(x, &pack, 0);
+    return number ? ir_binary(&x->b, IR_EQ, number, ir_const_index(&x->b, 0)) : NULL;
+}
+
+/* Does the reduction cross threads of that kind? */
+static bool crosses(const IrOp *op, DistSource source) {
+    Dist d = dist_of(op->operands[0]->type);
+    const IrAttr *axes = ir_attr(op, "axes");
+    for (unsigned i = 0; i < d.term_count; i++)
+        for (size_t k = 0; d.terms[i].source == source && k < axes->count; k++)
+            if (d.terms[i].axis == axes->ints[k]) return true;
+    return false;
+}
+
+/* Barriers of the cluster wait until each thread's stores are in global memory, too, of which a block that stores rows has many on
+ * their way. What a block's own barrier counts needs no fence. */
+enum { SENDS = 1, MOST_MEETINGS = 32 };
+
+/* Do the blocks of a cluster send their partials of it to each other? Behind a barrier of each block, which needs warps that meet. */
+static bool is_sent(const Expand *x, const IrOp *op) {
+    Dtype dtype = op->results[0].type->dtype;
+    size_t size = dtype_size(dtype);
+    return SENDS && x->meetings + 2 <= MOST_MEETINGS && (size == 4 || size == 8) && crosses(op, DIST_BLOCK) && crosses(op, DIST_WARP);
+}
+
+/* Partials stand in memory of their own. Must a barrier come before they are written, since an earlier run of
+ * the same code may still read them? Another reduction of the same block, or a wider step of this one by barriers, has a
+ * barrier after every read. */
+static bool may_be_read(const Expand *x, const IrOp *op, DistSource source) {
+    if (x->b.block == x->to->body) return false;
+    if (source == DIST_WARP && crosses(op, DIST_BLOCK) && !is_sent(x, op)) return false;
+    for (const IrOp *other = op->block->first; other; other = other->next)
+        if (other != op && other->opcode == IR_TILE_REDUCE && crosses(other, source)) return false;
+    return true;
+}
+
+static IrValue *reduce_warps(Expand *x, const Reduction *r, IrValue *frag) {
+    int64_t bits = reduced_bits(r, DIST_WARP);
+    if (!bits) return frag;
+    int64_t partials = (int64_t)1 << __builtin_popcountll((unsigned long long)bits), elements = 1;
+    for (unsigned a = 0; a < r->kept.rank; a++) elements *= r->kept.padded[a];
+    IrValue *shared = expand_shared(x, r->dtype, partials * elements, "partials");
+    IrValue *number = partial_number(x, bits), *index[DIST_MAX_DIMS];
+    IrValue *mask = first_holder(x, r);
+    IrBuilder inner;
+    if (may_be_read(x, r->op, DIST_WARP)) expand_barrier(x);
+    dist_map(x, &r->kept, 1, DTYPE_NONE, &inner, index);
+    IrValue *offset = scratch_offset(x, &inner, r, index, &elements);
+    offset = index_add(&inner, index_mul_const(&inner, number, elements), offset);
+    IrValue *stored[4] = {kept_get(x, &inner, r, frag, index), shared, offset, mask};
+    ir_op_create(&inner, IR_MEM_STORE, mask ? 4 : 3, stored, 0, NULL);
+    ir_yield(&inner, 0, NULL);
+    expand_barrier(x);
+    IrOp *map = dist_map(x, &r->kept, 1, r->dtype, &inner, index);
+    offset = scratch_offset(x, &inner, r, index, &elements);
+    IrValue *sum = NULL;
+    const IrType *type = ir_type_scalar(x->module, r->dtype);
+    for (int64_t i = 0; i < partials; i++) {
+        IrValue *loaded[2] = {shared, index_add(&inner, offset, ir_const_index(&inner, i * elements))};
+        IrValue *v = ir_result(ir_op_create(&inner, IR_MEM_LOAD, 2, loaded, 1, &type), 0);
+        sum = sum ? ir_binary(&inner, r->combine, sum, v) : v;
+    }
+    ir_yield(&inner, 1, &sum);
+    return ir_result(map, 0);
+}
+
+static void cluster_barrier(Expand *x) {
+    if (PLANTED(5)) return;
+    build_barrier(&x->b, "cluster");
+}
+
+/* A block's memory may be written once it runs: it says so where the body begins, with nothing on its way that this would wait for, and
+ * the others look before the first op of the body that does. */
+static void start_cluster(Expand *x) {
+    if (x->cluster_begin) return;
+    IrBuilder first = ir_builder_before(x->anchor);
+    x->cluster_begin = ir_op_create(&first, IR_CLUSTER_BEGIN, 0, NULL, 0, NULL);
+    const IrBlock *block = x->b.block;
+    IrOp *outer = NULL;
+    for (; block != x->to->body; block = outer->block) outer = block->parent;
+    IrBuilder b = outer ? ir_builder_before(outer) : x->b;
+    if (!PLANTED(5)) ir_op_create(&b, IR_CLUSTER_BEGUN, 0, NULL, 0, NULL);
+}
+
+/* What the blocks of a cluster combine. */
+typedef struct {
+    IrValue *shared, *mask, *number; /* partials of all blocks; who writes (null: all); this block's rank */
+    int64_t elements;                /* of a block */
+} BlockPartials;
+
+static IrValue *partial_place(Expand *x, IrBuilder *b, const Reduction *r, const BlockPartials *p, IrValue *const *index) {
+    int64_t elements = p->elements;
+    IrValue *offset = scratch_offset(x, b, r, index, &elements);
+    return index_add(b, index_mul_const(b, p->number, elements), offset);
+}
+
+static void begin_with(Expand *x, IrValue *barrier) {
+    IrOp *old = x->cluster_begin;
+    IrValue *barriers[MOST_MEETINGS];
+    for (unsigned i = 0; i < old->operand_count; i++) barriers[i] = old->operands[i];
+    barriers[old->operand_count] = barrier;
+    IrBuilder b = ir_builder_after(barrier->def);
+    x->cluster_begin = ir_op_create(&b, IR_CLUSTER_BEGIN, old->operand_count + 1, barriers, 0, NULL);
+    ir_op_erase(old);
+}
+
+static IrValue *barrier_of_sends(Expand *x) {
+    IrValue *barrier = expand_shared(x, DTYPE_U64, 1, "arrived");
+    begin_with(x, barrier);
+    return barrier;
+}
+
+static void meet(Expand *x, IrValue *barrier, int64_t bytes) {
+    if (PLANTED(5)) return;
+    IrOp *op = ir_op_create(&x->b, IR_CLUSTER_MEET, 1, &barrier, 0, NULL);
+    ir_attr_set_int(op, "bytes", bytes);
+    ir_attr_set_int(op, "number", x->meetings++);
+}
+
+/* All blocks have read what this reduction sent last: they say so behind a barrier of theirs that came since, the one of the warps. */
+static void meet_readers(Expand *x, const BlockPartials *p) {
+    IrValue *barrier = barrier_of_sends(x), *seen = expand_shared(x, DTYPE_I32, x->cluster, "seen");
+    IrValue *first = ir_binary(&x->b, IR_EQ, expand_thread(x), ir_const_index(&x->b, 0));
+    IrValue *zero = ir_const_int(&x->b, ir_type_scalar(x->module, DTYPE_I32), 0);
+    ir_op_create(&x->b, IR_CLUSTER_SEND, 5, (IrValue *[]){zero, seen, p->number, barrier, first}, 0, NULL);
+    meet(x, barrier, x->cluster * (int64_t)dtype_size(DTYPE_I32));
+}
+
+IrValue *expand_found_by_blocks(Expand *x, IrValue *value) {
+    Dist rank = {.rank = 1, .term_count = 1, .terms = {{DIST_BLOCK, 0, x->cluster - 1, 0, 1}}};
+    BlockPartials p = {.elements = 1, .number = dist_base(x, &rank, 0)};
+    p.shared = expand_shared(x, value->type->dtype, x->cluster, "block_totals");
+    start_cluster(x);
+    if (x->b.block != x->to->body) meet_readers(x, &p);
+    IrValue *barrier = barrier_of_sends(x), *first = ir_binary(&x->b, IR_EQ, expand_thread(x), ir_const_index(&x->b, 0));
+    ir_op_create(&x->b, IR_CLUSTER_SEND, 5, (IrValue *[]){value, p.shared, p.number, barrier, first}, 0, NULL);
+    meet(x, barrier, x->cluster * (int64_t)dtype_size(value->type->dtype));
+    return p.shared;
+}
+
+/* Another reduction between two runs of this one says that all have read. */
+static void send_partials(Expand *x, const Reduction *r, const BlockPartials *p, IrValue *frag) {
+    if (may_be_read(x, r->op, DIST_BLOCK)) meet_readers(x, p);
+    IrValue *barrier = barrier_of_sends(x), *index[DIST_MAX_DIMS];
+    IrBuilder inner;
+    dist_map(x, &r->kept, 1, DTYPE_NONE, &inner, index);
+    IrValue *operands[5] = {kept_get(x, &inner, r, frag, index), p->shared, partial_place(x, &inner, r, p, index), barrier, p->mask};
+    ir_op_create(&inner, IR_CLUSTER_SEND, p->mask ? 5 : 4, operands, 0, NULL);
+    ir_yield(&inner, 0, NULL);
+    meet(x, barrier, x->cluster * p->elements * (int64_t)dtype_size(r->dtype));
+}
+
+static void write_partials(Expand *x, const Reduction *r, const BlockPartials *p, IrValue *frag) {
+    if (may_be_read(x, r->op, DIST_BLOCK)) cluster_barrier(x);
+    IrBuilder inner;
+    const IrType *theirs = ir_type_ptr(x->module, r->dtype, IR_SPACE_CLUSTER);
+    IrValue **places = ARENA_ARRAY(x->ctx->scratch, IrValue *, (size_t)x->cluster), *index[DIST_MAX_DIMS];
+    for (int64_t i = 0; i < x->cluster; i++)
+        places[i] = ir_result(ir_op_create(&x->b, IR_CLUSTER_PTR, 2, (IrValue *[]){p->shared, ir_const_index(&x->b, i)}, 1, &theirs), 0);
+    dist_map(x, &r->kept, 1, DTYPE_NONE, &inner, index);
+    IrValue *offset = partial_place(x, &inner, r, p, index), *value = kept_get(x, &inner, r, frag, index);
+    for (int64_t i = 0; i < x->cluster; i++)
+        ir_op_create(&inner, IR_MEM_STORE, p->mask ? 4 : 3, (IrValue *[]){value, places[i], offset, p->mask}, 0, NULL);
+    ir_yield(&inner, 0, NULL);
+    cluster_barrier(x);
+}
+
+/* Each block writes its partial into all blocks' memory; every thread combines them in the order of the ranks. */
+static IrValue *reduce_blocks(Expand *x, const Reduction *r, IrValue *frag) {
+    int64_t bits = reduced_bits(r, DIST_BLOCK);
+    if (!bits) return frag;
+    if (bits != x->cluster - 1) {
+        expand_error(x, r->op, "a reduction over some of a cluster's blocks");
+        return frag;
+    }
+    BlockPartials p = {.elements = 1};
+    for (unsigned a = 0; a < r->kept.rank; a++) p.elements *= r->kept.padded[a];
+    p.shared = expand_shared(x, r->dtype, x->cluster * p.elements, "block_partials");
+    Dist own = r->kept, rank = {.rank = 1, .term_count = 1, .terms = {{DIST_BLOCK, 0, x->cluster - 1, 0, 1}}};
+    own.used_blocks = x->cluster - 1;
+    p.mask = owner_mask(x, &own), p.number = dist_base(x, &rank, 0);
+    start_cluster(x);
+    if (is_sent(x, r->op)) send_partials(x, r, &p, frag);
+    else write_partials(x, r, &p, frag);
+    IrBuilder inner;
+    IrValue *index[DIST_MAX_DIMS];
+    const IrType *type = ir_type_scalar(x->module, r->dtype);
+    IrOp *map = dist_map(x, &r->kept, 1, r->dtype, &inner, index);
+    int64_t elements = p.elements;
+    IrValue *offset = scratch_offset(x, &inner, r, index, &elements), *sum = NULL;
+    for (int64_t i = 0; i < x->cluster; i++) {
+        IrValue *loaded[2] = {p.shared, index_add(&inner, offset, ir_const_index(&inner, i * elements))};
+        IrValue *v = ir_result(ir_op_create(&inner, IR_MEM_LOAD, 2, loaded, 1, &type), 0);
+        sum = sum ? ir_binary(&inner, r->combine, sum, v) : v;
+    }
+    ir_yield(&inner, 1, &sum);
+    return ir_result(map, 0);
+}
+
+/* A reduction of the same lanes that was expanded before in the same block: it may only differ in keeping the axes. */
+static const Rep *found_before(Expand *x, const IrOp *op) {
+    const IrAttr *axes = ir_attr(op, "axes");
+    for (const IrUse *use = op->operands[0]->uses; use; use = use->next) {
+        const IrOp *other = use->op;
+        if (other == op || other->opcode != IR_TILE_REDUCE || other->block != op->block) continue;
+        const Rep *rep = expand_rep(x, (IrValue *)&other->results[0]);
+        const IrAttr *own = ir_attr(other, "axes");
+        if (!rep || strcmp(ir_attr_str(other, "kind", ""), ir_attr_str(op, "kind", "")) != 0) continue;
+        if (ir_attr_bool(other, "apart") != ir_attr_bool(op, "apart")) continue;
+        if (own->count == axes->count && memcmp(own->ints, axes->ints, axes->count * sizeof *axes->ints) == 0) return rep;
+    }
+    return NULL;
+}
+
+void expand_reduce(Expand *x, IrOp *op) {
+    if (expand_rep(x, &op->results[0])) return; /* a scan has found it */
+    Reduction r = {.op = op, .dtype = op->results[0].type->dtype, .from = dist_of(op->operands[0]->type)};
+    if (!reduction_kind(ir_attr_str(op, "kind", ""), &r.combine)) {
+        expand_error(x, op, "this kind of reduction has no lowering yet");
+        return;
+    }
+    const IrAttr *axes = ir_attr(op, "axes");
+    for (size_t i = 0; i < axes->count; i++) r.axes |= 1u << axes->ints[i];
+    r.kept = dist_reduce(&r.from, r.axes, ir_attr_bool(op, "keepdim"));
+    const Rep *before = found_before(x, op);
+    if (before && !before->is_frag) {
+        expand_bind_scalar(x, &op->results[0], before->value);
+        return;
+    }
+    if (before) {
+        expand_bind_frag(x, &op->results[0], before->value, &r.kept);
+        return;
+    }
+    r.frag = masked_operand(x, &r);
+    const DistDim *last = &r.from.dims[r.from.dim_count - 1];
+    bool kept_last = !x->gpu && last->sub_count == 1 && !(r.axes >> last->subs[0].axis & 1);
+    IrValue *frag = kept_last ? reduce_kept_last(x, &r) : reduce_in_thread(x, &r);
+    if (!ir_attr_bool(op, "apart")) frag = reduce_blocks(x, &r, reduce_warps(x, &r, reduce_lanes(x, &r, frag, reduced_bits(&r, DIST_LANE))));
+    expand_bind_frag(x, &op->results[0], frag, &r.kept);
+}
+
+void expand_combine(Expand *x, IrOp *op) {
+    Reduction r = {.op = op, .combine = IR_ADD, .dtype = op->results[0].type->dtype, .kept = dist_of(op->results[0].type)};
+    IrValue *parts = rep_materialise(x, expand_rep(x, op->operands[0]), &r.kept, r.dtype);
+    expand_bind_frag(x, &op->results[0], reduce_lanes(x, &r, parts, ir_attr_int(op, "lanes", 0)), &r.kept);
+}

@@ -1,0 +1,495 @@
+/* Pass split_k: long K of a product of few tiles is divided among blocks.
+ *
+ * what:   a kernel of parallel loops around one serial loop of gemms, whose carried tiles are sums that begin at 0, becomes four steps:
+ *           part      the loop's iterations in `parts` pieces, each a block; its sums go to a workspace
+ *           sum       of the parts behind the first, in their order, where they are more than MOST_NEAR
+ *           finish    the kernel with the parts, or the first and the sum of the others, in place of the loop
+ *           as it was
+ *         Of either those before or the last the grid is empty, by the sizes of the launch: split is what has so few tiles that two
+ *         or more parts of each are resident at once, with LEAST_TRIPS iterations a part, and what the cost model says to be
+ *         MARGIN_PERCENT faster than one block a tile, two more launches and the workspace's bytes counted. Where no case
+ *         asks for it all is left as it was. What has to be computed for that is derived symbols: once a launch.
+ * The tail: tiles that fill the machine more than once leave it half empty in their last wave. Where a case asks for it (at most TAIL_WAVES
+ *         whole waves) what is divided is the tiles behind the last whole wave, and the kernel as it was makes those before them, numbered through:
+ *         %whole of them. With fewer tiles than fit at once these are none, and all is as above.
+ * needs:  tile functions in state open, after split_reduction; target cuda
+ * keeps:  values but for the order in which floats are summed; names
+ * breaks: steps are numbered anew
+ * source: split K
+ *
+ *     parallel(0, I) (%i) {                            parallel(0, parts) (%p) { parallel(0, I) (%i) {
+ *       %c = for(0, n, 1, 0) (%k, %s) {          =>      %c = for(p L, min(p L + L, n), 1, 0) (%k, %s) { ... }
+ *         yield(tile.gemm(%a, %b, %s)) }                 tile.store(%c, %W, %p, i BM, i BM + BM, 0, BN) } }
+ *       tile.store(f(%c), %C, ...) }                   parallel(0, I BM) (%r) { sum of %W[:, r, :] into %S[r, :] }
+ *                                                      parallel(0, I) (%i) { tile.store(f(%S[i BM : i BM + BM, :]), %C, ...) }
+ */
+#include <math.h>
+#include <string.h>
+
+#include "analysis/gemm_cost.h"
+#include "analysis/analysis.h"
+#include "grid/tile_order.h"
+
+enum { TAIL_WAVES = 8 /* 0: none */, MOST_SUMS = 3, LEAST_TRIPS = 4, MARGIN_PERCENT = 20, PARTS_AT_ONCE = 16, MOST_NEAR = 4, MOST_PICOSECONDS = 1 << 30 };
+
+typedef struct {
+    PassContext *ctx;
+    IrFunc *func;
+    OpList ops;
+    size_t at; /* the loop's place among them */
+    IrOp *loop;
+    int64_t rows, columns;        /* of each sum */
+    const Aff *all, *trips;       /* iterations of the parallel loops; of the serial one */
+    const Aff *waves, *tiles;     /* of those iterations what fills the machine, as whole waves, before those that are divided; null: nothing, and all are */
+    int64_t step;                 /* of the serial loop's variable */
+    DerivedSymbol most, used, span, parts; /* parts there may be; 1 where it is split, else 0; iterations of a part; parts */
+    DerivedSymbol whole;                   /* the tiles of whole waves */
+    DerivedSymbol far;                     /* 1 where a step of its own sums the parts, else 0 */
+    bool may_be_far;                       /* a case has so many parts; else there is no such step, and nothing of `far` */
+    const char *pieces[MOST_SUMS], *sums[MOST_SUMS]; /* workspaces */
+} Split;
+
+/* ---- Which kernels ---- */
+
+/* Does the loop only add to the carried tile: through gemms and sums up to its yield? */
+static bool is_only_added_to(const IrOp *loop, unsigned which) {
+    const IrValue *v = loop->regions[0]->args[1 + which];
+    for (;;) {
+        const IrUse *use = v->uses;
+        if (!use || use->next) return false;
+        const IrOp *op = use->op;
+        if (op->block != loop->regions[0]) return false;
+        if (is_terminator(op)) return use->index == which;
+        bool sum = op->opcode == IR_ADD || (op->opcode == IR_TILE_GEMM && use->index == 2);
+        if (!sum || op->results[0].type != v->type) return false;
+        v = &op->results[0];
+    }
+}
+
+static bool begins_at_zero(const IrValue *v) {
+    const IrAttr *value = v->def && v->def->opcode == IR_CONST ? ir_attr(v->def, "value") : NULL;
+    if (!value) return false;
+    if (value->kind == IR_ATTR_INT) return value->integer == 0;
+    return value->kind == IR_ATTR_FLOAT && value->number == 0 && !signbit(value->number);
+}
+
+/* Sums of one shape, wide enough to be added in memory. */
+static bool carries_sums(Split *s) {
+    const IrOp *loop = s->loop;
+    if (!loop->result_count || loop->result_count > MOST_SUMS) return false;
+    for (unsigned i = 0; i < loop->result_count; i++) {
+        const IrType *t = loop->results[i].type;
+        if (t->kind != IR_TYPE_TILE || t->rank != 2 || dtype_size(t->dtype) < 4 || (i && t != loop->results[0].type)) return false;
+        if (ir_type_extent(t, 0) < 1 || ir_type_extent(t, 1) < 1) return false;
+        if (!begins_at_zero(loop->operands[3 + i]) || !is_only_added_to(loop, i)) return false;
+    }
+    s->rows = ir_type_extent(loop->results[0].type, 0), s->columns = ir_type_extent(loop->results[0].type, 1);
+    return true;
+}
+
+/* Nothing but parallel loops around the loop's block, which stores behind it. */
+static bool is_plain(const Split *s) {
+    for (size_t i = 0; i < s->ops.len; i++) {
+        const IrOp *op = s->ops.data[i];
+        bool around = op->opcode == IR_PARALLEL && is_inside_op(s->loop->block, op);
+        if (op->region_count && op != s->loop && !around) return false;
+        if (op->region_count || is_terminator(op)) continue;
+        if (op->opcode == IR_TILE_LOAD && is_stored_to(op->operands[0])) return false;
+        if (is_repeatable(op)) continue;
+        if (op->opcode != IR_TILE_STORE || op->block != s->loop->block || i < s->at) return false;
+        if (strcmp(ir_attr_str(op, "mode", "set"), "set") != 0) return false;
+    }
+    return true;
+}
+
+static bool counts(Split *s) {
+    IrModule *m = s->ctx->module;
+    s->all = parallel_iterations(m, &s->ops);
+    if (!s->all) return false;
+    s->trips = loop_trips(m, s->loop);
+    return aff_over_symbols(s->trips) && aff_over_symbols(ir_aff_of(m, s->loop->operands[0])) &&
+           aff_is_const(ir_aff_of(m, s->loop->operands[2]), &s->step) && s->step > 0;
+}
+
+/* ---- What it saves ---- */
+
+static int64_t picoseconds(double seconds) {
+    double ps = ceil(seconds * 1e12);
+    return ps < MOST_PICOSECONDS ? (int64_t)ps : MOST_PICOSECONDS;
+}
+
+static const Aff *most_parts(const Split *s, int64_t resident) {
+    AffCtx *c = s->ctx->module->affs;
+    const Aff *room = aff_floordiv(c, aff_const(c, resident), aff_max(c, aff_const(c, 1), s->tiles));
+    return aff_min(c, room, aff_floordiv(c, s->trips, aff_const(c, LEAST_TRIPS)));
+}
+
+/* Bytes that an iteration of all tiles takes from memory: what several of them load counts once. Those of a last wave take no more than each for itself. */
+static const Aff *bytes_of_all(const Split *s, const GemmCost *cost) {
+    IrModule *m = s->ctx->module;
+    const Aff *all = aff_const(m->affs, 0);
+    for (const IrOp *load = s->loop->regions[0]->first; load; load = load->next) {
+        if (load->opcode != IR_TILE_LOAD) continue;
+        const Aff *bytes = aff_const(m->affs, gemm_cost_tile_bytes(load->results[0].type));
+        for (size_t i = 0; i < s->at; i++)
+            if (s->ops.data[i]->opcode == IR_PARALLEL && gemm_cost_moves_with(s->ctx, load, s->ops.data[i]))
+                bytes = aff_mul(m->affs, bytes, loop_trips(m, s->ops.data[i]));
+        all = aff_add(m->affs, all, bytes);
+    }
+    return s->waves ? aff_min(m->affs, all, aff_mul(m->affs, s->tiles, aff_const(m->affs, cost->bytes))) : all;
+}
+
+/* Of one block a tile, less the margin, what parts and their sums do not take: the longest of the parts' blocks, of what they bring from L2
+ * and of what that takes from memory. `most`: parts of a tile. */
+static const Aff *saving(const Split *s, const GemmCost *cost, const CostMachine *m, double beside, const Aff *most) {
+    AffCtx *c = s->ctx->module->affs;
+    double products = gemm_cost_seconds(cost, s->ctx->target, m), brought = (double)cost->bytes / m->sm;
+    double shared = cost->shared * (double)m->sms / m->shared, sums = 2.0 * 4 * (double)(s->rows * s->columns) * s->loop->result_count;
+    double alone = fmax(products, fmax(brought, shared));
+    const Aff *brought_to_all = aff_mul(c, aff_mul(c, s->tiles, s->trips), aff_const(c, picoseconds((double)cost->bytes / m->l2)));
+    const Aff *before = aff_mul(c, s->trips, aff_const(c, picoseconds(alone * (100 - MARGIN_PERCENT) / 100)));
+    const Aff *longest = aff_ceildiv(c, s->trips, aff_max(c, aff_const(c, 1), most));
+    const Aff *after = aff_max(c, aff_mul(c, longest, aff_const(c, picoseconds(alone * beside))), brought_to_all);
+    int64_t rate = (int64_t)(m->read * 256e-12); /* bytes in 256 picoseconds */
+    const Aff *moved = aff_floordiv(c, aff_mul(c, bytes_of_all(s, cost), aff_const(c, 256)), aff_const(c, rate > 1 ? rate : 1));
+    after = aff_max(c, after, aff_mul(c, s->trips, moved));
+    after = aff_add(c, after, aff_mul(c, aff_mul(c, s->tiles, most), aff_const(c, picoseconds(sums / m->copy))));
+    return aff_sub(c, before, aff_add(c, after, aff_const(c, picoseconds(2 * (m->launch + 2 * m->latency)))));
+}
+
+/* 1 where there are tiles, two parts of each are resident and something is saved, else 0. */
+static const Aff *used_with(const Split *s, const Aff *most, const Aff *saved) {
+    AffCtx *c = s->ctx->module->affs;
+    const Aff *worth = aff_min(c, s->tiles, aff_min(c, aff_sub(c, most, aff_const(c, 1)), saved));
+    return aff_max(c, aff_const(c, 0), aff_min(c, aff_const(c, 1), worth));
+}
+
+/* Used, and where there are whole waves few enough of them. */
+static const Aff *used_behind(const Split *s, const Aff *most, const Aff *saved, int64_t resident) {
+    AffCtx *c = s->ctx->module->affs;
+    const Aff *used = used_with(s, most, saved);
+    if (!s->waves) return used;
+    return aff_max(c, aff_const(c, 0), aff_min(c, used, aff_sub(c, aff_const(c, TAIL_WAVES * resident + 1), s->waves)));
+}
+
+/* The order of tiles that a case or the sketch asks for is one of rows and columns, which tiles that are numbered through do not have. */
+static bool is_ordered(const Split *s) {
+    IrOp *row = NULL;
+    for (size_t i = 0; i < s->at; i++) {
+        IrOp *loop = s->ops.data[i];
+        if (loop->opcode != IR_PARALLEL) continue;
+        const IrAttr *hints = ir_attr(loop, "hints");
+        for (size_t h = 0; hints && h < hints->count; h++)
+            if (strncmp(hints->strs[h], "swizzle", 7) == 0) return true;
+        if (row && tile_order_is_asked_for(s->ctx, s->func, row, loop)) return true;
+        row = loop;
+    }
+    return false;
+}
+
+/* Which tiles are divided: those of the last wave where a case asks for that, else all. */
+static bool choose_tiles(Split *s, const GemmCost *cost, const CostMachine *machine, int64_t beside) {
+    AffCtx *c = s->ctx->module->affs;
+    const Aff *resident = aff_const(c, beside * machine->sms);
+    for (int tail = TAIL_WAVES && !is_ordered(s); tail >= 0; tail--) {
+        s->waves = tail ? aff_mul(c, aff_floordiv(c, s->all, resident), resident) : NULL;
+        s->tiles = tail ? aff_sub(c, s->all, s->waves) : s->all;
+        const Aff *most = most_parts(s, beside * machine->sms);
+        const Aff *used = used_behind(s, most, saving(s, cost, machine, (double)beside, most), beside * machine->sms);
+        if (step_is_asked_for(s->ctx, s->func, tail ? aff_min(c, used, s->waves) : used)) return true;
+    }
+    return false;
+}
+
+static bool is_worth_it(Split *s) {
+    AffCtx *c = s->ctx->module->affs;
+    GemmCost cost;
+    CostMachine machine;
+    if (!gemm_cost(s->ctx, s->func, &cost) || cost.block != s->loop->regions[0]) return false;
+    if (!cost_machine(s->ctx->target, &machine) || machine.products <= 0) return false;
+    int64_t beside = gemm_cost_beside(&cost, s->ctx, s->func), resident = beside * machine.sms;
+    if (!choose_tiles(s, &cost, &machine, beside)) return false;
+    const Aff *most = most_parts(s, resident), *one = aff_const(c, 1);
+    const Aff *used = used_behind(s, most, saving(s, &cost, &machine, (double)beside, most), resident);
+    s->may_be_far = step_is_asked_for(s->ctx, s->func, aff_min(c, used, aff_sub(c, most, aff_const(c, MOST_NEAR))));
+    if (s->waves) {
+        s->whole = derived_symbol(s->ctx->module, "whole", s->waves);
+        s->waves = s->whole.name;
+        s->tiles = aff_sub(c, s->all, s->waves);
+        most = most_parts(s, resident);
+    }
+    s->most = derived_symbol(s->ctx->module, "most", aff_max(c, aff_const(c, 0), most));
+    s->used = derived_symbol(s->ctx->module, "split",
+                             used_behind(s, s->most.name, saving(s, &cost, &machine, (double)beside, s->most.name), resident));
+    s->span = derived_symbol(s->ctx->module, "span", aff_max(c, one, aff_ceildiv(c, s->trips, aff_max(c, one, s->most.name))));
+    s->parts = derived_symbol(s->ctx->module, "parts", aff_mul(c, s->used.name, aff_ceildiv(c, s->trips, s->span.name)));
+    const Aff *beyond = aff_sub(c, s->parts.name, aff_const(c, MOST_NEAR));
+    s->far = derived_symbol(s->ctx->module, "far", aff_max(c, aff_const(c, 0), aff_min(c, one, beyond)));
+    return true;
+}
+
+/* What is absent of a sum is left out when it is loaded: from a lane on. */
+static bool ends_are_known(const Split *s) {
+    for (unsigned i = 0; i < s->loop->result_count; i++) {
+        Presence p = presence_of(s->ctx, &s->loop->results[i]);
+        for (unsigned a = 0; a < p.rank; a++) {
+            int64_t lo;
+            if (p.axes[a].hi && !(aff_is_const(p.axes[a].lo, &lo) && lo == 0)) return false;
+        }
+    }
+    return true;
+}
+
+static bool find(Split *s) {
+    s->ops = ops_collect(s->ctx->scratch, s->func->body);
+    for (s->at = 0; s->at < s->ops.len && s->ops.data[s->at]->opcode != IR_FOR; s->at++) {}
+    if (s->at == s->ops.len || !s->ctx->target->sms) return false;
+    s->loop = s->ops.data[s->at];
+    return carries_sums(s) && is_plain(s) && counts(s) && ends_are_known(s) && is_worth_it(s);
+}
+
+/* ---- The steps ---- */
+
+/* The workspaces, as matrices of `rows` rows of a tile's columns for each iteration of the parallel loops, of each part or summed. */
+static void add_workspaces(const Split *s, IrFunc *func, bool pieces, bool sums) {
+    IrModule *m = s->ctx->module;
+    AffCtx *c = m->affs;
+    const Aff *rows = aff_mul(c, s->tiles, aff_const(c, s->rows)), *columns = aff_const(c, s->columns);
+    const Aff *elements = aff_mul(c, s->used.name, aff_mul(c, rows, columns)), *summed_elements = aff_mul(c, s->far.name, aff_mul(c, rows, columns));
+    for (unsigned i = 0; i < s->loop->result_count; i++) {
+        Dtype dtype = s->loop->results[i].type->dtype;
+        const IrType *summed = ir_type_tensor(m, dtype, 2, (const Aff *[]){rows, columns});
+        const IrType *parted = ir_type_tensor(m, dtype, 3, (const Aff *[]){s->parts.name, rows, columns});
+        if (pieces) func_add_workspace(func, s->pieces[i], parted, aff_mul(c, elements, s->most.name));
+        if (sums) func_add_workspace(func, s->sums[i], summed, summed_elements);
+    }
+}
+
+static void make_step(const Split *s, IrFunc *func, bool pieces, bool sums) {
+    if (s->waves) func_add_symbol(func, s->whole);
+    func_add_symbol(func, s->most);
+    func_add_symbol(func, s->used);
+    if (!pieces && !sums) return;
+    func_add_symbol(func, s->span);
+    func_add_symbol(func, s->parts);
+    if (s->may_be_far) func_add_symbol(func, s->far);
+    add_workspaces(s, func, pieces, sums);
+}
+
+/* One loop over `count` iterations of the parallel loops, from number `first` on, in their place. */
+static void number_through(const Split *s, IrFunc *func, const Aff *count, const Aff *first) {
+    OpList ops = ops_collect(s->ctx->scratch, func->body);
+    IrModule *m = s->ctx->module;
+    VEC(IrOp *) loops = {0};
+    for (size_t i = 0; i < ops.len; i++)
+        if (ops.data[i]->opcode == IR_PARALLEL) VEC_PUSH(s->ctx->scratch, &loops, ops.data[i]);
+    IrOp *through = step_repeat(func, count, "tile"), *outermost = loops.data[0];
+    const IrAttr *hints = ir_attr(outermost, "hints");
+    if (hints) ir_attr_set_strs(through, "hints", hints->count, hints->strs);
+    through->span = outermost->span;
+    IrBuilder b = ir_builder_before(outermost);
+    IrValue *rest = ir_binary(&b, IR_ADD, ir_aff_emit(&b, first), through->regions[0]->args[0]);
+    for (size_t i = loops.len; i-- > 0;) {
+        IrOp *loop = loops.data[i];
+        IrValue *trips = ir_aff_emit(&b, loop_trips(m, loop)), *turn = i ? ir_binary(&b, IR_MOD, rest, trips) : rest;
+        rest = i ? ir_binary(&b, IR_FLOORDIV, rest, trips) : rest;
+        IrValue *begin = ir_aff_emit(&b, ir_aff_of(m, loop->operands[0])), *step = ir_aff_emit(&b, ir_aff_of(m, loop->operands[2]));
+        ir_replace_uses(loop->regions[0]->args[0], ir_binary(&b, IR_ADD, begin, ir_binary(&b, IR_MUL, turn, step)));
+    }
+    for (size_t i = 0; i < loops.len; i++) {
+        for (IrOp *op = loops.data[i]->regions[0]->first, *next; op; op = next) {
+            next = op->next;
+            if (is_terminator(op)) ir_op_erase(op);
+            else ir_op_move_before(op, loops.data[i]);
+        }
+        ir_op_erase(loops.data[i]);
+    }
+}
+
+/* The function's loop of gemms. */
+static IrOp *loop_in(const OpList *ops) {
+    size_t i = 0;
+    while (ops->data[i]->opcode != IR_FOR) i++;
+    return ops->data[i];
+}
+
+/* The first row of this iteration of the parallel loops in a workspace. */
+static IrValue *first_row(const Split *s, IrBuilder *b, const OpList *ops) {
+    IrValue *number = ir_const_index(b, 0);
+    for (size_t i = 0; i < ops->len; i++) {
+        const IrOp *loop = ops->data[i];
+        if (loop->opcode != IR_PARALLEL) continue;
+        IrValue *turn = ir_binary(b, IR_FLOORDIV, ir_binary(b, IR_SUB, loop->regions[0]->args[0], loop->operands[0]), loop->operands[2]);
+        number = ir_binary(b, IR_ADD, ir_binary(b, IR_MUL, number, ir_aff_emit(b, loop_trips(b->module, loop))), turn);
+    }
+    return ir_binary(b, IR_MUL, number, ir_const_index(b, s->rows));
+}
+
+static void make_part(const Split *s, IrFunc *func) {
+    OpList ops = ops_collect(s->ctx->scratch, func->body);
+    IrOp *loop = loop_in(&ops);
+    AffCtx *c = s->ctx->module->affs;
+    while (loop->block->last->prev != loop) ir_op_erase(loop->block->last->prev); /* what is done with the sums */
+    IrOp *around = step_repeat(func, s->parts.name, "part");
+    IrBuilder b = ir_builder_before(loop);
+    IrValue *part = around->regions[0]->args[0], *length = ir_aff_emit(&b, aff_mul(c, s->span.name, aff_const(c, s->step)));
+    IrValue *begin = ir_binary(&b, IR_ADD, loop->operands[0], ir_binary(&b, IR_MUL, part, length));
+    IrValue *end = ir_binary(&b, IR_MIN, ir_binary(&b, IR_ADD, begin, length), loop->operands[1]);
+    ir_set_operand(loop, 0, begin);
+    ir_set_operand(loop, 1, end);
+    b = ir_builder_after(loop);
+    b.span = loop->span;
+    IrValue *row = first_row(s, &b, &ops), *last = ir_binary(&b, IR_ADD, row, ir_const_index(&b, s->rows));
+    for (unsigned i = 0; i < loop->result_count; i++) {
+        IrOp *fill = ir_op_create(&b, IR_TILE_FILL, 1, (IrValue *[]){&loop->results[i]}, 1, &loop->results[i].type);
+        if (dtype_is_float(loop->results[i].type->dtype)) ir_attr_set_float(fill, "value", 0);
+        else ir_attr_set_int(fill, "value", 0);
+        IrValue *zero = ir_const_index(&b, 0), *columns = ir_const_index(&b, s->columns);
+        IrValue *operands[] = {ir_result(fill, 0), param_named(func, s->pieces[i]), part, row, last, zero, columns};
+        ir_attr_set_str(ir_op_create(&b, IR_TILE_STORE, COUNT_OF(operands), operands, 0, NULL), "axes", "prr");
+    }
+    remove_unused(s->ctx->scratch, func->body);
+}
+
+/* Sums of `row` over the parts behind the first, several of them at once: a row of S. */
+static void sum_parts(const Split *s, IrFunc *func, IrBuilder *b, IrValue *row, unsigned i) {
+    IrModule *m = s->ctx->module;
+    const Aff *extents[] = {aff_const(m->affs, PARTS_AT_ONCE), aff_const(m->affs, s->columns)};
+    Dtype dtype = s->loop->results[i].type->dtype;
+    const IrType *several = ir_type_tile(m, dtype, 2, extents, NULL), *one = ir_type_tile(m, dtype, 1, extents + 1, NULL);
+    IrValue *zero = ir_const_index(b, 0), *columns = ir_const_index(b, s->columns), *at_once = ir_const_index(b, PARTS_AT_ONCE);
+    IrValue *parts = ir_aff_emit(b, s->parts.name), *none = tile_splat(b, one, 0);
+    IrOp *loop = ir_for(b, ir_const_index(b, 1), parts, at_once, 1, &none, "first");
+    IrBuilder in = ir_builder_at_end(loop->regions[0]);
+    IrValue *first = loop->regions[0]->args[0];
+    IrValue *from[] = {param_named(func, s->pieces[i]), first, ir_binary(&in, IR_ADD, first, at_once), row, zero, columns};
+    IrOp *load = ir_op_create(&in, IR_TILE_LOAD, COUNT_OF(from), from, 1, &several);
+    ir_attr_set_str(load, "axes", "rpr");
+    IrValue *sum = ir_binary(&in, IR_ADD, loop->regions[0]->args[1], tile_reduced(&in, ir_result(load, 0), "add", 0, false, one));
+    ir_yield(&in, 1, &sum);
+    IrValue *to[] = {ir_result(loop, 0), param_named(func, s->sums[i]), row, zero, columns};
+    ir_attr_set_str(ir_op_create(b, IR_TILE_STORE, COUNT_OF(to), to, 0, NULL), "axes", "pr");
+}
+
+static void make_sum(const Split *s, IrFunc *func) {
+    AffCtx *c = s->ctx->module->affs;
+    while (func->body->last->prev) ir_op_erase(func->body->last->prev);
+    const Aff *rows = aff_mul(c, s->far.name, aff_mul(c, s->tiles, aff_const(c, s->rows)));
+    IrOp *loop = step_repeat(func, rows, "row");
+    IrBuilder b = ir_builder_before(loop->regions[0]->last);
+    for (unsigned i = 0; i < s->loop->result_count; i++) sum_parts(s, func, &b, loop->regions[0]->args[0], i);
+}
+
+/* No block of the new steps goes on to another tile: the parts are few, and the finish has no ring. */
+static void drop_persistent(const Split *s, IrFunc *func) {
+    OpList ops = ops_collect(s->ctx->scratch, func->body);
+    for (size_t i = 0; i < ops.len; i++) {
+        const IrAttr *hints = ir_attr(ops.data[i], "hints");
+        if (!hints) continue;
+        const char **kept = ARENA_ARRAY(s->ctx->scratch, const char *, hints->count);
+        size_t count = 0;
+        for (size_t h = 0; h < hints->count; h++)
+            if (strcmp(hints->strs[h], "persistent") != 0) kept[count++] = hints->strs[h];
+        if (count < hints->count) ir_attr_set_strs(ops.data[i], "hints", count, kept);
+    }
+}
+
+/* What is loaded of a tile's sums: from `row` on, as much as is present. */
+typedef struct {
+    IrValue *row, *height, *width;
+} Place;
+
+/* Of one sum, in part number `part` of what is split, or (null) of what the step before summed. */
+static IrValue *load_sum(const Split *s, IrFunc *func, IrBuilder *b, const Place *at, IrValue *part, unsigned i) {
+    IrValue *from[6], *zero = ir_const_index(b, 0);
+    unsigned n = 0;
+    from[n++] = param_named(func, part ? s->pieces[i] : s->sums[i]);
+    if (part) from[n++] = part;
+    from[n++] = at->row, from[n++] = ir_binary(b, IR_ADD, at->row, at->height);
+    from[n++] = zero, from[n++] = at->width;
+    IrOp *load = ir_op_create(b, IR_TILE_LOAD, n, from, 1, &s->loop->results[i].type);
+    ir_attr_set_str(load, "axes", part ? "prr" : "rr");
+    return ir_result(load, 0);
+}
+
+/* Adds to `sums` what a loop from `begin` to `end` loads. */
+static void add_more(const Split *s, IrFunc *func, IrBuilder *b, const Place *at, const Aff *end, bool parts, IrValue **sums) {
+    unsigned count = s->loop->result_count;
+    IrOp *loop = ir_for(b, ir_const_index(b, parts), ir_aff_emit(b, end), ir_const_index(b, 1), count, sums, "more");
+    IrBuilder in = ir_builder_at_end(loop->regions[0]);
+    IrValue *added[MOST_SUMS];
+    for (unsigned i = 0; i < count; i++)
+        added[i] = ir_binary(&in, IR_ADD, loop->regions[0]->args[1 + i], load_sum(s, func, &in, at, parts ? loop->regions[0]->args[0] : NULL, i));
+    ir_yield(&in, count, added);
+    for (unsigned i = 0; i < count; i++) sums[i] = ir_result(loop, i);
+}
+
+static void make_finish(const Split *s, IrFunc *func) {
+    AffCtx *c = s->ctx->module->affs;
+    OpList ops = ops_collect(s->ctx->scratch, func->body);
+    IrOp *loop = loop_in(&ops);
+    IrBuilder b = ir_builder_before(loop);
+    b.span = loop->span;
+    Presence p = presence_of(s->ctx, &loop->results[0]);
+    const Aff *rows = aff_const(c, s->rows), *columns = aff_const(c, s->columns);
+    Place at = {.row = first_row(s, &b, &ops)};
+    IrValue *sums[MOST_SUMS];
+    for (unsigned i = 0; i < loop->result_count; i++) {
+        p = presence_of(s->ctx, &loop->results[i]);
+        at.height = ir_aff_emit(&b, p.axes[0].hi ? aff_min(c, p.axes[0].hi, rows) : rows);
+        at.width = ir_aff_emit(&b, p.axes[1].hi ? aff_min(c, p.axes[1].hi, columns) : columns);
+        sums[i] = load_sum(s, func, &b, &at, ir_const_index(&b, 0), i);
+    }
+    at.height = ir_const_index(&b, s->rows), at.width = ir_const_index(&b, s->columns); /* the first load says what is present */
+    const Aff *near = s->may_be_far ? aff_sub(c, s->parts.name, aff_mul(c, s->parts.name, s->far.name)) : s->parts.name;
+    add_more(s, func, &b, &at, near, true, sums);
+    if (s->may_be_far) add_more(s, func, &b, &at, s->far.name, false, sums);
+    for (unsigned i = 0; i < loop->result_count; i++) {
+        sums[i]->name = loop->results[i].name;
+        ir_replace_uses(&loop->results[i], sums[i]);
+    }
+    ir_op_erase(loop);
+    remove_unused(s->ctx->scratch, func->body);
+    step_repeat(func, s->used.name, "used");
+}
+
+static void split(Split *s) {
+    IrModule *m = s->ctx->module;
+    AffCtx *c = m->affs;
+    const char *name = s->func->name;
+    int64_t step = ir_func_attr_int(s->func, "step", 0);
+    for (unsigned i = 0; i < s->loop->result_count; i++) {
+        s->pieces[i] = param_new_name(m, arena_printf(m->arena, "pieces%u_", i));
+        s->sums[i] = param_new_name(m, arena_printf(m->arena, "sums%u_", i));
+    }
+    unsigned before = s->may_be_far ? 3 : 2; /* steps in front of the kernel as it was */
+    steps_make_room(m, step, before);
+    IrFunc *as_it_was = ir_func_clone(s->func, name); /* clones follow the function at once: the steps stand in order */
+    IrFunc *finish = ir_func_clone(s->func, name), *sum = s->may_be_far ? ir_func_clone(s->func, name) : NULL;
+    step_name(as_it_was, name, step + before);
+    step_name(s->func, step_new_name(m, name, "part"), step);
+    if (sum) step_name(sum, step_new_name(m, name, "sum"), step + 1);
+    step_name(finish, step_new_name(m, name, "finish"), step + before - 1);
+    make_step(s, as_it_was, false, false);
+    if (s->waves) number_through(s, as_it_was, aff_sub(c, s->all, aff_mul(c, s->used.name, s->tiles)), aff_const(c, 0));
+    else step_repeat(as_it_was, aff_sub(c, aff_const(c, 1), s->used.name), "alone");
+    if (sum) make_step(s, sum, true, true), make_sum(s, sum);
+    make_step(s, finish, true, s->may_be_far);
+    if (s->waves) number_through(s, finish, s->tiles, s->waves);
+    make_finish(s, finish);
+    drop_persistent(s, finish);
+    make_step(s, s->func, true, false);
+    if (s->waves) number_through(s, s->func, s->tiles, s->waves);
+    drop_persistent(s, s->func);
+    make_part(s, s->func);
+}
+
+bool pass_split_k(PassContext *ctx) {
+    for (IrFunc *f = ctx->module->first, *next; f; f = next) {
+        next = f->next;
+        if (f->level != IR_LEVEL_TILE || f->state != IR_STATE_OPEN || f->guard || count_versions(f) > 1) continue;
+        Split found = {.ctx = ctx, .func = f};
+        if (find(&found)) split(&found);
+    }
+    return true;
+}

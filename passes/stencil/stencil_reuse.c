@@ -1,0 +1,688 @@
+/* Pass stencil_reuse: what the iterations of short loops load of a tensor is loaded once, ahead of them.
+ *
+ * what:   a map of loads in a nest of loops with few iterations (a window's elements) moves in front of the nest: a
+ *         fragment holds all that any iteration reads. Where an iteration's step along an axis of the tensor is
+ *         commensurable with the fragment's, elements that several of them read are one element of it. Bounds are
+ *         checked once a thread: lanes whose window lies inside of them all load without masks. The loops are unrolled.
+ *         What a block's threads read much more often than it has elements lies in shared memory (window_stage.c); what
+ *         neighbours share along one axis and combine along another is combined once. Where a loop around moves the window, what
+ *         its iterations have in common is combined once, and boxes are copied ahead (rolling_window.c).
+ * needs:  kernel level, target cuda, before fuse_elementwise; nobody stores to the tensor in the kernel
+ * keeps:  values but for the grouping of what is combined; order of effects
+ * breaks: nothing
+ * source: own; register reuse of stencils (Callahan, Carr, Kennedy: scalar replacement)
+ *
+ *   for(0, 3) (%r) {
+ *     %v = map [4] (%i) { yield(load(%X, %base + (%i + %r) * %W, mask(%i + %r))) } ...
+ *   }
+ * becomes
+ *   %w = if(corners inside) { map [6] (%u) { yield(load(%X, %base + %u * %W)) } } { ... masked ... }
+ *   for(0, 3) (%r) { %v = map [4] (%i) { yield(frag.get(%w, %i + %r)) } ... }    unroll = -1
+ */
+#include <string.h>
+
+#include "window_internal.h"
+
+enum {
+    MAX_TRIPS = 32,     /* of one loop */
+    MAX_HELD = 64,      /* registers of a fragment ... */
+    MAX_ALL_HELD = 128, /* and of all in a block */
+    OTHERS = 16,        /* registers of a thread beside those of what loops carry, where windows lie in shared memory */
+    SYSTEM_BYTES = 1024, /* of shared memory: a block's that are not its own */
+    MAX_READS = 256,    /* of it, unrolled */
+    MAX_UNROLLED = 4096 /* ops of the loops, unrolled */
+};
+
+/* ---- Linear forms ---- */
+
+typedef struct {
+    const Window *w;
+    const Aff *const *values; /* per variable; null: the variable's first */
+    bool foreign;             /* a leaf is computed within the loops */
+} Rename;
+
+static const Aff *rename_leaf(void *ctx, const Aff *leaf) {
+    Rename *r = ctx;
+    if (leaf->kind != AFF_VAR) return NULL;
+    for (unsigned i = 0; i < r->w->var_count; i++)
+        if (r->w->vars[i].value == leaf->var) return r->values[i];
+    if (is_inside_op(home_of((const IrValue *)leaf->var), r->w->outermost)) r->foreign = true;
+    return NULL;
+}
+
+static bool at_numbers(Window *w, const Aff *e, const Aff *const *values, const Aff **out) {
+    Rename r = {w, values, false};
+    *out = aff_substitute(w->m->affs, e, rename_leaf, &r);
+    return !r.foreign && (*out)->kind != AFF_OVERFLOW;
+}
+
+/* e = fixed + sum of slope * number; false where it is no such sum. The difference of neighbours
+ * must not depend on any number: it is taken at the first and symbolically, in all of them. */
+static bool linear_form(Window *w, const Aff *e, const Aff **fixed, const Aff **slopes) {
+    AffCtx *c = w->m->affs;
+    const Aff *first[WINDOW_VARS], *symbolic[WINDOW_VARS], *moved[WINDOW_VARS], *plain, *general, *next;
+    for (unsigned i = 0; i < w->var_count; i++) {
+        first[i] = aff_const(c, w->vars[i].first);
+        symbolic[i] = aff_var(c, w->vars[i].value, w->vars[i].value->name);
+    }
+    if (!at_numbers(w, e, first, &plain) || !at_numbers(w, e, symbolic, &general)) return false;
+    *fixed = plain;
+    for (unsigned i = 0; i < w->var_count; i++) {
+        for (unsigned k = 0; k < w->var_count; k++) moved[k] = symbolic[k];
+        moved[i] = aff_add(c, symbolic[i], aff_const(c, 1));
+        if (!at_numbers(w, e, moved, &next)) return false;
+        slopes[i] = aff_sub(c, next, general);
+        if (slopes[i]->kind == AFF_OVERFLOW) return false;
+        for (unsigned k = 0; k < w->var_count; k++)
+            if (aff_depends_on(slopes[i], w->vars[k].value)) return false;
+    }
+    return true;
+}
+
+static int64_t gcd(int64_t a, int64_t b) {
+    a = a < 0 ? -a : a, b = b < 0 ? -b : b;
+    while (b) {
+        int64_t r = a % b;
+        a = b;
+        b = r;
+    }
+    return a;
+}
+
+/* The greatest integer that divides every coefficient. */
+static int64_t content(const Aff *e) {
+    if (e->kind == AFF_CONST) return gcd(e->value, 0);
+    if (e->kind != AFF_SUM) return 1;
+    int64_t d = gcd(e->value, 0);
+    for (size_t i = 0; i < e->count; i++) d = gcd(d, e->coefs[i]);
+    return d;
+}
+
+static const Aff *divided(AffCtx *c, const Aff *e, int64_t d) {
+    if (d == 1) return e;
+    if (e->kind == AFF_CONST) return aff_const(c, e->value / d);
+    const Aff *sum = aff_const(c, e->value / d);
+    for (size_t i = 0; i < e->count; i++)
+        sum = aff_add(c, sum, aff_mul(c, aff_const(c, e->coefs[i] / d), e->args[i]));
+    return sum;
+}
+
+/* ---- What is loaded, under which conditions ---- */
+
+static bool is_read_only(const IrValue *pointer) {
+    if (pointer->def || pointer->type->kind != IR_TYPE_PTR) return false;
+    for (const IrUse *u = pointer->uses; u; u = u->next)
+        if (u->index != 0 || (u->op->opcode != IR_MEM_LOAD && u->op->opcode != IR_ASYNC_COPY))
+            return false;
+    return true;
+}
+
+IrOp *window_load_of(const IrOp *map) {
+    if (map->opcode != IR_MAP || map->result_count != 1) return NULL;
+    IrOp *load = map->regions[0]->last->operands[0]->def;
+    if (!load || load->opcode != IR_MEM_LOAD || load->block != map->regions[0] ||
+        load->results[0].type->width > 1)
+        return NULL;
+    for (const IrOp *op = map->regions[0]->first; op != map->regions[0]->last; op = op->next)
+        if (op != load && (!ir_has_trait(op, IR_PURE) || op->region_count)) return NULL;
+    return is_read_only(load->operands[0]) ? load : NULL;
+}
+
+static bool constant_bounds(IrModule *m, const IrOp *loop, int64_t *first, int64_t *count) {
+    int64_t ub, step;
+    if (!aff_is_const(ir_aff_of(m, loop->operands[0]), first) ||
+        !aff_is_const(ir_aff_of(m, loop->operands[1]), &ub) ||
+        !aff_is_const(ir_aff_of(m, loop->operands[2]), &step) || step != 1 || ub - *first < 1 ||
+        ub - *first > MAX_TRIPS)
+        return false;
+    *count = ub - *first;
+    return true;
+}
+
+static bool add_atoms(Window *w, IrValue *mask) {
+    IrOp *op = mask->def;
+    if (op && op->opcode == IR_AND)
+        return add_atoms(w, op->operands[0]) && add_atoms(w, op->operands[1]);
+    if (w->atom_count == WINDOW_ATOMS) return false;
+    WindowAtom *a = &w->atoms[w->atom_count++];
+    *a = (WindowAtom){0};
+    if (!is_inside_op(home_of(mask), w->outermost)) {
+        a->other = mask;
+        return true;
+    }
+    if (!op || (op->opcode != IR_LT && op->opcode != IR_LE) ||
+        op->operands[0]->type != ir_type_index(w->m))
+        return false;
+    AffCtx *c = w->m->affs;
+    const Aff *e = aff_sub(c, ir_aff_of(w->m, op->operands[1]), ir_aff_of(w->m, op->operands[0])),
+              *slopes[WINDOW_VARS];
+    if (op->opcode == IR_LT) e = aff_sub(c, e, aff_const(c, 1));
+    if (!linear_form(w, e, &a->fixed, slopes)) return false;
+    for (unsigned i = 0; i < w->var_count; i++)
+        if (!aff_is_const(slopes[i], &a->slope[i])) return false;
+    return true;
+}
+
+/* ---- The fragment's axes ---- */
+
+/* May the variables share an axis: do their steps fit every condition alike? */
+static bool atoms_allow(const Window *w, unsigned i, unsigned k, int64_t scale_i, int64_t scale_k) {
+    for (unsigned a = 0; a < w->atom_count; a++) {
+        int64_t x = w->atoms[a].slope[i], y = w->atoms[a].slope[k];
+        if (x % scale_i != 0 || y % scale_k != 0 || x / scale_i != y / scale_k) return false;
+    }
+    return true;
+}
+
+static int64_t lowest(int64_t scale, int64_t count) {
+    return scale < 0 ? scale * (count - 1) : 0;
+}
+
+static int64_t span_of(int64_t scale, int64_t count) {
+    return (scale < 0 ? -scale : scale) * (count - 1);
+}
+
+bool window_common_step(AffCtx *c, const Aff *a, const Aff *b, int64_t *p, int64_t *q, const Aff **step) {
+    *p = content(a), *q = content(b);
+    int64_t d = gcd(*p, *q);
+    if (!*p || !*q || *p > INT32_MAX || *q > INT32_MAX) return false;
+    *p /= d, *q /= d;
+    const Aff *left = aff_mul(c, a, aff_const(c, *q)), *right = aff_mul(c, b, aff_const(c, *p));
+    if (left != right) {
+        *p = -*p;
+        if (left != aff_mul(c, b, aff_const(c, *p))) return false;
+    }
+    *step = divided(c, b, *q);
+    return true;
+}
+
+/* One axis for a loop and an axis of the map whose strides are commensurable, where that holds
+ * fewer elements. */
+static bool share_axis(Window *w, unsigned i, unsigned k) {
+    WindowVar *x = &w->vars[i], *y = &w->vars[k];
+    int64_t p, q;
+    const Aff *step;
+    if (!window_common_step(w->m->affs, y->stride, x->stride, &q, &p, &step)) return false;
+    int64_t extent = span_of(p, x->count) + span_of(q, y->count) + 1;
+    if (extent >= x->count * y->count || !atoms_allow(w, i, k, p, q)) return false;
+    x->axis = y->axis = (int)w->axis_count;
+    x->scale = p, y->scale = q;
+    w->axes[w->axis_count++] = (WindowAxis){extent, -lowest(p, x->count) - lowest(q, y->count), step};
+    return true;
+}
+
+/* Is it one element, under the same conditions, at all numbers? */
+static bool stays(const Window *w, unsigned i) {
+    int64_t stride;
+    bool same = aff_is_const(w->vars[i].stride, &stride) && stride == 0;
+    for (unsigned a = 0; a < w->atom_count && same; a++) same = w->atoms[a].slope[i] == 0;
+    return same || w->vars[i].count == 1;
+}
+
+static void choose_axes(Window *w) {
+    w->axis_count = 0;
+    for (unsigned i = 0; i < w->var_count; i++) w->vars[i].axis = -1;
+    for (unsigned i = 0; i < w->map_rank; i++)
+        for (unsigned k = w->map_rank; k < w->var_count && w->vars[i].axis < 0; k++)
+            if (w->vars[k].axis < 0) share_axis(w, i, k);
+    for (unsigned i = 0; i < w->var_count; i++) {
+        if (w->vars[i].axis >= 0 || stays(w, i)) continue;
+        w->vars[i].axis = (int)w->axis_count;
+        w->vars[i].scale = 1;
+        w->axes[w->axis_count++] = (WindowAxis){w->vars[i].count, 0, w->vars[i].stride};
+    }
+    for (unsigned a = 0; a < w->atom_count; a++)
+        for (unsigned i = 0; i < w->var_count; i++)
+            if (w->vars[i].axis >= 0)
+                w->atoms[a].held[w->vars[i].axis] = w->atoms[a].slope[i] / w->vars[i].scale;
+}
+
+static int64_t held_elements(const Window *w) {
+    int64_t n = 1;
+    for (unsigned a = 0; a < w->axis_count; a++) n *= w->axes[a].extent;
+    return n;
+}
+
+static int64_t held_registers(const Window *w) {
+    return held_elements(w) * ((int64_t)(dtype_size(w->load->results[0].type->dtype) + 3) / 4);
+}
+
+static int64_t reads(const Window *w) {
+    int64_t n = 1;
+    for (unsigned i = 0; i < w->var_count; i++) n *= w->vars[i].count;
+    return n;
+}
+
+static int64_t count_ops(const IrBlock *block) {
+    int64_t n = 0;
+    for (const IrOp *op = block->first; op; op = op->next) {
+        int64_t inside = 1, copies = 1;
+        const IrAttr *extents = op->opcode == IR_MAP ? ir_attr(op, "extents") : NULL;
+        for (size_t i = 0; extents && i < extents->count; i++) copies *= extents->ints[i];
+        for (unsigned r = 0; r < op->region_count; r++)
+            if (op->regions[r]) inside += count_ops(op->regions[r]);
+        n += inside * copies;
+    }
+    return n;
+}
+
+bool window_find(PassContext *ctx, IrOp *map, IrOp *load, unsigned depth, Window *w, int64_t *unrolled) {
+    *w = (Window){.ctx = ctx, .m = ctx->module, .map = map, .load = load, .outermost = map};
+    const IrAttr *extents = ir_attr(map, "extents");
+    w->map_rank = map->regions[0]->arg_count;
+    if (w->map_rank + depth > WINDOW_VARS) return false;
+    for (unsigned i = 0; i < w->map_rank; i++)
+        w->vars[w->var_count++] =
+            (WindowVar){.value = map->regions[0]->args[i], .count = extents->ints[i]};
+    int64_t trips = 1;
+    for (unsigned d = 0; d < depth; d++) {
+        IrOp *loop = w->outermost->block->parent;
+        WindowVar v = {0};
+        if (!loop || loop->opcode != IR_FOR || !constant_bounds(w->m, loop, &v.first, &v.count))
+            return false;
+        v.value = loop->regions[0]->args[0];
+        w->vars[w->var_count++] = v;
+        w->loops[w->loop_count++] = loop;
+        w->outermost = loop;
+        trips *= v.count;
+    }
+    *unrolled = count_ops(w->outermost->regions[0]) * trips;
+    const Aff *slopes[WINDOW_VARS];
+    if (!linear_form(w, ir_aff_of(w->m, load->operands[1]), &w->base, slopes)) return false;
+    for (unsigned i = 0; i < w->var_count; i++) w->vars[i].stride = slopes[i];
+    if (load->operand_count > 2 && !add_atoms(w, load->operands[2])) return false;
+    if (load->operand_count > 3 && is_inside_op(home_of(load->operands[3]), w->outermost) &&
+        (!load->operands[3]->def || load->operands[3]->def->opcode != IR_CONST))
+        return false;
+    choose_axes(w);
+    return w->axis_count > 0;
+}
+
+void window_line_of(const Window *w, Window *line) {
+    AffCtx *c = w->m->affs;
+    const WindowVar *v = &w->vars[w->var_count - 1];
+    const Aff *steps = aff_sub(c, aff_var(c, v->value, v->value->name), aff_const(c, v->first));
+    *line = *w;
+    line->var_count--, line->loop_count--;
+    line->outermost = w->loops[line->loop_count - 1];
+    line->base = aff_add(c, w->base, aff_mul(c, v->stride, steps));
+    for (unsigned a = 0; a < w->atom_count; a++) {
+        WindowAtom *atom = &line->atoms[a];
+        if (!atom->other) atom->fixed = aff_add(c, atom->fixed, aff_mul(c, aff_const(c, atom->slope[line->var_count]), steps));
+        memset(atom->held, 0, sizeof atom->held);
+    }
+    choose_axes(line);
+}
+
+bool window_fits(const Window *w, int64_t unrolled) {
+    return reads(w) <= MAX_READS && unrolled <= MAX_UNROLLED && held_registers(w) <= MAX_HELD;
+}
+
+/* Is its fragment small enough, and worth it? */
+static bool fits(const Window *w, int64_t unrolled) {
+    return window_fits(w, unrolled) && (w->atom_count || held_elements(w) < reads(w));
+}
+
+/* ---- The code ---- */
+
+static IrValue *and_of(IrBuilder *b, IrValue *a, IrValue *c) {
+    return a ? ir_binary(b, IR_AND, a, c) : c;
+}
+
+static IrValue *at_least_zero(IrBuilder *b, const Aff *e) {
+    return ir_binary(b, IR_LE, ir_const_index(b, 0), ir_aff_emit(b, e));
+}
+
+/* A condition at indices of the fragment. */
+static const Aff *atom_at(const Window *w, const WindowAtom *a, const Aff *const *index) {
+    AffCtx *c = w->m->affs;
+    const Aff *e = a->fixed;
+    for (unsigned i = 0; i < w->axis_count; i++) {
+        const Aff *steps = aff_sub(c, index[i], aff_const(c, w->axes[i].start));
+        e = aff_add(c, e, aff_mul(c, aff_const(c, a->held[i]), steps));
+    }
+    return e;
+}
+
+/* Do the conditions hold at every index? */
+static IrValue *all_inside(const Window *w, IrBuilder *b) {
+    AffCtx *c = w->m->affs;
+    IrValue *all = NULL;
+    for (unsigned a = 0; a < w->atom_count; a++) {
+        const WindowAtom *atom = &w->atoms[a];
+        const Aff *corner[WINDOW_VARS];
+        for (unsigned i = 0; i < w->axis_count; i++)
+            corner[i] = aff_const(c, atom->held[i] < 0 ? w->axes[i].extent - 1 : 0);
+        all =
+            and_of(b, all, atom->other ? atom->other : at_least_zero(b, atom_at(w, atom, corner)));
+    }
+    return all;
+}
+
+static IrValue *load_map(const Window *w, IrBuilder *b, bool masked) {
+    AffCtx *c = w->m->affs;
+    int64_t extents[WINDOW_VARS];
+    const Aff *index[WINDOW_VARS], *offset = w->base;
+    for (unsigned i = 0; i < w->axis_count; i++) extents[i] = w->axes[i].extent;
+    const IrType *scalar = w->load->results[0].type;
+    const IrType *type = ir_type_frag(w->m, scalar->dtype, w->axis_count, extents);
+    IrOp *map = ir_map(b, w->axis_count, extents, 1, &type);
+    IrBuilder outer = ir_builder_before(map), inner = ir_builder_at_end(map->regions[0]);
+    outer.span = inner.span = b->span;
+    for (unsigned i = 0; i < w->axis_count; i++) {
+        index[i] = aff_var(c, map->regions[0]->args[i], NULL);
+        offset = aff_sub(c, offset, aff_mul(c, w->axes[i].stride, aff_const(c, w->axes[i].start)));
+    }
+    IrValue *at = ir_aff_emit(&outer, offset), *mask = NULL;
+    for (unsigned i = 0; i < w->axis_count; i++)
+        at = ir_binary(&inner, IR_ADD, at,
+                       ir_binary(&inner, IR_MUL, map->regions[0]->args[i],
+                                 ir_aff_emit(&outer, w->axes[i].stride)));
+    for (unsigned a = 0; a < w->atom_count && masked; a++) {
+        const WindowAtom *atom = &w->atoms[a];
+        mask = and_of(&inner, mask,
+                      atom->other ? atom->other : at_least_zero(&inner, atom_at(w, atom, index)));
+    }
+    IrValue *operands[4] = {w->load->operands[0], at, mask, NULL};
+    if (mask) {
+        IrValue *other = w->load->operands[3];
+        operands[3] =
+            is_inside_op(home_of(other), w->outermost)
+                ? ir_result(ir_op_clone(&outer, other->def, ir_value_map_create(w->ctx->scratch)),
+                            0)
+                : other;
+    }
+    IrOp *load = ir_op_create(&inner, IR_MEM_LOAD, mask ? 4 : 2, operands, 1, &scalar);
+    ir_attr_copy(load, w->load, "align");
+    ir_attr_copy(load, w->load, "cache");
+    if (mask) ir_attr_set_bool(load, "predicated", true);
+    IrValue *value = ir_result(load, 0);
+    ir_yield(&inner, 1, &value);
+    return ir_result(map, 0);
+}
+
+static IrValue *load_window(const Window *w) {
+    IrBuilder b = ir_builder_before((IrOp *)w->outermost);
+    b.span = w->map->span;
+    if (!w->atom_count) return load_map(w, &b, false);
+    IrValue *inside = all_inside(w, &b);
+    int64_t extents[WINDOW_VARS];
+    for (unsigned i = 0; i < w->axis_count; i++) extents[i] = w->axes[i].extent;
+    const IrType *type =
+        ir_type_frag(w->m, w->load->results[0].type->dtype, w->axis_count, extents);
+    IrOp *branch = ir_op_create(&b, IR_IF, 1, &inside, 1, &type);
+    for (unsigned r = 0; r < 2; r++) {
+        IrBuilder inner = ir_builder_at_end(branch->regions[r]);
+        inner.span = b.span;
+        IrValue *value = load_map(w, &inner, r == 1);
+        ir_yield(&inner, 1, &value);
+    }
+    return ir_result(branch, 0);
+}
+
+static void read_window(const Window *w, IrValue *held) {
+    IrBuilder b = ir_builder_before(w->load);
+    IrValue *operands[WINDOW_VARS + 1] = {held};
+    for (unsigned a = 0; a < w->axis_count; a++) {
+        int64_t start = w->axes[a].start;
+        IrValue *index = NULL;
+        for (unsigned i = 0; i < w->var_count; i++) {
+            const WindowVar *v = &w->vars[i];
+            if (v->axis != (int)a) continue;
+            start -= v->first * v->scale;
+            IrValue *steps = ir_binary(&b, IR_MUL, v->value, ir_const_index(&b, v->scale));
+            index = index ? ir_binary(&b, IR_ADD, index, steps) : steps;
+        }
+        operands[1 + a] = ir_binary(&b, IR_ADD, index, ir_const_index(&b, start));
+    }
+    const IrType *type = w->load->results[0].type;
+    IrOp *get = ir_op_create(&b, IR_FRAG_GET, 1 + w->axis_count, operands, 1, &type);
+    ir_replace_uses(&w->load->results[0], ir_result(get, 0));
+    ir_op_erase(w->load);
+    for (unsigned i = 0; i < w->loop_count; i++) ir_attr_set_int(w->loops[i], "unroll", -1);
+}
+
+/* ---- Sums and maxima axis by axis ---- */
+
+/* Is it the map's index of that axis? Of the one element of an axis it may be 0. */
+static bool is_own_index(const Window *w, const IrOp *map, IrValue *index, unsigned axis) {
+    int64_t at;
+    return index == map->regions[0]->args[axis] ||
+           (ir_attr(map, "extents")->ints[axis] == 1 && aff_is_const(ir_aff_of(w->m, index), &at) && at == 0);
+}
+
+static bool is_own_element(const Window *w, const IrOp *get, const IrOp *map, const IrValue *frag) {
+    if (!get || get->opcode != IR_FRAG_GET || get->block != map->regions[0] || get->operands[0] != frag ||
+        get->operand_count != map->regions[0]->arg_count + 1)
+        return false;
+    for (unsigned i = 1; i < get->operand_count; i++)
+        if (!is_own_index(w, map, get->operands[i], i - 1)) return false;
+    return true;
+}
+
+static bool is_used_once(const IrValue *v) { return v->uses && !v->uses->next; }
+
+/* Do the loops do anything but what `map` makes of the window's? */
+static bool does_more(const Window *w, const IrOp *map) {
+    for (unsigned i = 0; i < w->loop_count; i++)
+        for (const IrOp *op = w->loops[i]->regions[0]->first; op; op = op->next) {
+            bool known = op == w->loops[i]->regions[0]->last || op == w->map || op == map || (i && op == w->loops[i - 1]);
+            if (!known && (op->region_count || !ir_has_trait(op, IR_PURE))) return true;
+        }
+    return false;
+}
+
+IrOp *window_combining(const Window *w) {
+    for (unsigned i = 0; i < w->loop_count; i++) {
+        const IrOp *loop = w->loops[i];
+        if (loop->result_count != 1 || !is_used_once(loop->regions[0]->args[1])) return NULL;
+        if (i && (loop->regions[0]->last->operands[0] != ir_result(w->loops[i - 1], 0) || !is_used_once(ir_result(w->loops[i - 1], 0)) ||
+                  w->loops[i - 1]->operands[3] != loop->regions[0]->args[1]))
+            return NULL;
+    }
+    const IrBlock *body = w->loops[0]->regions[0];
+    const IrOp *map = body->last->operands[0]->def;
+    if (!map || map->opcode != IR_MAP || map->block != body || map->result_count != 1 || !is_used_once(ir_result(w->map, 0))) return NULL;
+    IrOp *op = map->regions[0]->last->operands[0]->def;
+    if (!op || op->block != map->regions[0]) return NULL;
+    switch (op->opcode) {
+    case IR_ADD: case IR_MUL: case IR_MAX: case IR_MIN: case IR_MAXNUM: case IR_MINNUM: case IR_AND: case IR_OR: case IR_XOR: break;
+    default: return NULL;
+    }
+    if (does_more(w, map)) return NULL;
+    for (unsigned i = 0; i < 2; i++)
+        if (is_own_element(w, op->operands[i]->def, map, body->args[1]) && is_own_element(w, op->operands[1 - i]->def, map, ir_result(w->map, 0)))
+            return op;
+    return NULL;
+}
+
+/* Does the axis belong to this loop alone? */
+static bool is_alone(const Window *w, unsigned var) {
+    if (w->vars[var].axis < 0 || w->vars[var].count == 1) return false;
+    for (unsigned i = 0; i < w->var_count; i++)
+        if (i != var && w->vars[i].axis == w->vars[var].axis) return false;
+    return true;
+}
+
+static void drop_axis(Window *w, unsigned var) {
+    unsigned axis = (unsigned)w->vars[var].axis;
+    w->vars[var].count = 1, w->vars[var].axis = -1;
+    for (unsigned a = axis; a + 1 < w->axis_count; a++) w->axes[a] = w->axes[a + 1];
+    w->axis_count--;
+    for (unsigned i = 0; i < w->var_count; i++) w->vars[i].axis -= w->vars[i].axis > (int)axis;
+}
+
+/* An element of the fragment. What lies in shared memory is read there and then: one element at a time is held. */
+static IrValue *element_of(Window *w, IrBuilder *b, IrValue *held, IrValue *const *index) {
+    const IrType *scalar = ir_type_scalar(w->m, held->type->dtype);
+    const IrOp *map = held->def;
+    IrValue *operands[WINDOW_VARS + 1] = {held};
+    if (map->opcode != IR_MAP) {
+        for (unsigned a = 0; a < held->type->rank; a++) operands[1 + a] = index[a];
+        return ir_result(ir_op_create(b, IR_FRAG_GET, 1 + held->type->rank, operands, 1, &scalar), 0);
+    }
+    IrValueMap *values = ir_value_map_create(w->ctx->scratch);
+    const IrBlock *body = map->regions[0];
+    for (unsigned a = 0; a < held->type->rank; a++) ir_value_map_set(values, body->args[a], index[a]);
+    for (const IrOp *op = body->first; op != body->last; op = op->next) ir_op_clone(b, op, values);
+    return ir_value_map_get(values, body->last->operands[0]);
+}
+
+/* Combines the fragment's elements along the axis of a loop, of which one iteration remains. */
+static IrValue *fold_axis(Window *w, unsigned var, IrValue *held, const IrOp *by) {
+    unsigned axis = (unsigned)w->vars[var].axis, n = 0;
+    int64_t extents[WINDOW_VARS], count = w->axes[axis].extent;
+    for (unsigned a = 0; a < w->axis_count; a++)
+        if (a != axis) extents[n++] = w->axes[a].extent;
+    IrBuilder b = ir_builder_before(w->outermost);
+    b.span = w->map->span;
+    const IrType *scalar = ir_type_scalar(w->m, held->type->dtype), *type = ir_type_frag(w->m, scalar->dtype, n, extents);
+    IrOp *map = ir_map(&b, n, extents, 1, &type), *loop = w->loops[var - w->map_rank];
+    IrBuilder in = ir_builder_at_end(map->regions[0]);
+    in.span = b.span;
+    IrValue *sum = NULL;
+    for (int64_t k = 0; k < count; k++) {
+        IrValue *index[WINDOW_VARS];
+        for (unsigned a = 0; a < w->axis_count; a++) index[a] = a == axis ? ir_const_index(&in, k) : map->regions[0]->args[a - (a > axis)];
+        IrValue *element = element_of(w, &in, held, index);
+        sum = sum ? ir_binary(&in, by->opcode, sum, element) : element;
+    }
+    ir_yield(&in, 1, &sum);
+    if (held->def->opcode == IR_MAP) ir_op_erase(held->def);
+    IrBuilder at = ir_builder_before(loop);
+    ir_set_operand(loop, 1, ir_const_index(&at, w->vars[var].first + 1));
+    drop_axis(w, var);
+    return ir_result(map, 0);
+}
+
+/* Where neighbours share elements along one axis, what each of them combines along another is combined once. */
+static bool is_folded(const Window *w, unsigned var) {
+    return is_alone(w, var) && w->axis_count > 1 && held_elements(w) + reads(w) / w->vars[var].count < reads(w);
+}
+
+static IrValue *fold_axes(Window *w, IrValue *held) {
+    const IrOp *by = window_combining(w);
+    for (unsigned i = w->map_rank; by && i < w->var_count; i++)
+        if (is_folded(w, i)) held = fold_axis(w, i, held, by);
+    return held;
+}
+
+/* Does it fit where lines are combined as they are read? */
+static bool fits_folded(const Window *w, int64_t unrolled) {
+    Window folded = *w;
+    for (unsigned i = w->map_rank; window_combining(w) && i < w->var_count; i++)
+        if (is_folded(&folded, i)) drop_axis(&folded, i);
+    return held_elements(w) <= MAX_READS && held_registers(&folded) <= MAX_HELD && reads(&folded) <= MAX_READS && unrolled <= MAX_UNROLLED;
+}
+
+void window_take(Window *w, IrValue *held) { read_window(w, fold_axes(w, held)); }
+
+/* Elements of less than a word: those side by side in memory are the last axis of the fragment, so that words of them can be read. */
+static void put_words_last(Window *w) {
+    int64_t step;
+    unsigned from = 0, last = w->axis_count - 1;
+    while (from < last && !(aff_is_const(w->axes[from].stride, &step) && step == 1)) from++;
+    if (from == last || dtype_size(w->load->results[0].type->dtype) >= 4) return;
+    WindowAxis axis = w->axes[from];
+    w->axes[from] = w->axes[last], w->axes[last] = axis;
+    for (unsigned i = 0; i < w->var_count; i++) {
+        if (w->vars[i].axis == (int)from) w->vars[i].axis = (int)last;
+        else if (w->vars[i].axis == (int)last) w->vars[i].axis = (int)from;
+    }
+    for (unsigned a = 0; a < w->atom_count; a++) {
+        int64_t held = w->atoms[a].held[from];
+        w->atoms[a].held[from] = w->atoms[a].held[last], w->atoms[a].held[last] = held;
+    }
+}
+
+/* ---- The walk ---- */
+
+/* How often the loops around the fragment's make it anew. */
+static int64_t times_made(const Window *all, const Window *w) {
+    int64_t n = 1;
+    for (unsigned i = w->loop_count; i < all->loop_count; i++) n *= all->vars[all->map_rank + i].count;
+    return n;
+}
+
+typedef struct {
+    const IrBlock *block;
+    int64_t registers; /* of the fragments of that block */
+    WindowMemory memory;
+    bool lasting; /* a box there is read later than right behind its fill: no other may come */
+} Held;
+
+/* The deepest nest that fits. What the block reads in that nest, or in a deeper one, is staged in shared memory where
+ * that is less than what its threads load. */
+static void visit(PassContext *ctx, IrOp *map, Held *held) {
+    IrOp *load = window_load_of(map);
+    Window nests[WINDOW_LOOPS], best = {0}, folded = {0};
+    unsigned deepest = 0;
+    int64_t unrolled;
+    while (load && deepest < WINDOW_LOOPS && window_find(ctx, map, load, deepest + 1, &nests[deepest], &unrolled)) {
+        const Window *w = &nests[deepest++];
+        if (best.loop_count + 1 == deepest && fits(w, unrolled)) best = *w;
+        if (fits_folded(w, unrolled)) folded = *w;
+    }
+    if (!best.map) return;
+    WindowStage *stage = NULL;
+    bool lasting = false;
+    unsigned limit = held->memory.bytes ? best.loop_count : deepest; /* other fills may stand in deeper nests */
+    for (unsigned f = folded.loop_count > best.loop_count ? 0 : 1; f < 2 && !stage && !held->lasting; f++) {
+        const Window *read = f ? &best : &folded;
+        for (unsigned depth = limit; depth >= read->loop_count && !stage; depth--) {
+            stage = window_stage_plan(&nests[depth - 1], held_elements(read) * times_made(&nests[depth - 1], read), &held->memory);
+            lasting = depth > read->loop_count;
+        }
+        if (stage) best = *read;
+    }
+    if (held->block != best.outermost->block) held->block = best.outermost->block, held->registers = 0;
+    if (held->registers + held_registers(&best) > MAX_ALL_HELD) return;
+    held->registers += held_registers(&best);
+    held->lasting = held->lasting || (stage && lasting);
+    if (stage) window_stage_fill(stage), put_words_last(&best);
+    IrValue *loaded = stage ? window_stage_read(stage, &best, NULL, NULL) : load_window(&best);
+    window_take(&best, loaded);
+}
+
+static int64_t frag_elements(const IrType *t) {
+    int64_t n = 1;
+    for (unsigned i = 0; i < t->rank; i++) n *= ir_type_extent(t, i);
+    return n;
+}
+
+/* Blocks that copy, wait, compute and store once each stand beside as many others as boxes and registers leave room for: some copy while others
+ * store. Registers are those of what loops carry and OTHERS more, so that no compiler keeps a whole window in them, which lies in shared memory. */
+static void ask_for_blocks(PassContext *ctx, IrFunc *f, const OpList *ops) {
+    const Target *t = ctx->target;
+    int64_t carried = 0;
+    for (size_t i = 0; i < ops->len; i++) {
+        const IrOp *op = ops->data[i];
+        int64_t here = 0;
+        if (op->opcode == IR_ATOM || op->opcode == IR_WGMMA) return; /* what a product needs is not known from what it carries */
+        for (unsigned k = 0; op->opcode == IR_FOR && k < op->result_count; k++)
+            if (op->results[k].type->kind == IR_TYPE_FRAG) here += frag_elements(op->results[k].type);
+        if (here > carried) carried = here;
+    }
+    int64_t threads = 32 * ir_func_attr_int(f, "num_warps", 1), shared = ir_func_attr_int(f, "shared_bytes", 0) + SYSTEM_BYTES;
+    int64_t by_registers = t->registers_sm / ((carried + OTHERS) * threads), by_shared = t->shared_bytes_sm / shared;
+    int64_t blocks = by_registers < by_shared ? by_registers : by_shared;
+    if (blocks > t->threads_sm / threads) blocks = t->threads_sm / threads;
+    if (blocks > t->blocks_sm) blocks = t->blocks_sm;
+    if (carried && blocks > 1 && !ir_func_attr(f, "min_blocks")) ir_func_attr_set_int(f, "min_blocks", blocks);
+}
+
+bool pass_stencil_reuse(PassContext *ctx) {
+    for (IrFunc *f = ctx->module->first, *next; f; f = next) {
+        next = f->next;
+        if (f->level != IR_LEVEL_KERNEL) continue;
+        Held held = {.lasting = window_roll(ctx, f)};
+        OpList ops = ops_collect(ctx->scratch, f->body);
+        for (size_t i = 0; i < ops.len; i++)
+            if (ops.data[i]->opcode == IR_MAP) visit(ctx, ops.data[i], &held);
+        if (ir_func_attr(f, "skewed") && !ir_func_attr_int(f, "skewed", 0))
+            ir_func_remove(f); /* as the version behind it */
+        else if (held.memory.bytes && ctx->target->kind == TARGET_CUDA)
+            ask_for_blocks(ctx, f, &ops);
+    }
+    return true;
+}
