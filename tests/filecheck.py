@@ -30,7 +30,10 @@ import sys
 LEADER = r"(?:^|\s)(?:#|//|;)\s*"
 SUFFIXES = {".sketch", ".skir", ".test"}
 OUR_BUG, SANITIZER = 5, 99
+TIMES = "processor-times"  # what bash's `times` says at the end of each RUN line
+SPENT = re.compile(r"(\d+)m([\d.]+)s")
 PRELUDE = f"""set -o pipefail
+trap 'times >> "$TIMES"' EXIT
 not() {{ "$@"; local s=$?; [ $s -ne 0 ] && [ $s -ne {OUR_BUG} ] && [ $s -ne {SANITIZER} ] && [ $s -lt 124 ]; }}
 status() {{ local want=$1 s; shift; "$@"; s=$?; [ $s -eq $want ] || {{ echo "exit status $s, not $want" >&2; return 1; }}; }}
 others() {{ if [ -n "${{SANITIZED:-}}" ]; then cat > /dev/null; else "$@"; fi; }}
@@ -96,7 +99,7 @@ class Runner:
     def environment(self, folder: pathlib.Path) -> dict[str, str]:
         env = {k: v for k, v in os.environ.items()
                if not k.startswith("SKETCHC_") and k not in ("NO_COLOR", "CLICOLOR_FORCE")}
-        env.update(PATH=self.path, LC_ALL="C.UTF-8", TMPDIR=str(folder),
+        env.update(PATH=self.path, LC_ALL="C.UTF-8", TMPDIR=str(folder), TIMES=str(folder / TIMES),
                    XDG_CACHE_HOME=str(folder / "cache"))
         for name in ("ASAN_OPTIONS", "UBSAN_OPTIONS", "LSAN_OPTIONS"):
             extra = "halt_on_error=1:print_stacktrace=1:" if name == "UBSAN_OPTIONS" else ""
@@ -164,6 +167,14 @@ class Runner:
             return None
         return f"standard error is not {golden.name}:\n{err}"
 
+    def temporary(self, file: pathlib.Path) -> pathlib.Path:
+        return pathlib.Path(self.args.build) / "lit" / self.args.suite / f"{file.relative_to(self.args.folder)}.tmp"
+
+    def seconds(self, file: pathlib.Path) -> float:
+        times = self.temporary(file) / TIMES
+        text = times.read_text() if times.exists() else ""
+        return sum(60 * int(minutes) + float(seconds) for minutes, seconds in SPENT.findall(text))
+
     def run(self, file: pathlib.Path) -> str | None:
         """None when it passes, else what is wrong. Raises Skip."""
         text = file.read_text(errors="surrogateescape")
@@ -171,8 +182,7 @@ class Runner:
         missing = sorted(wanted - self.features)
         if missing:
             raise Skip("needs " + ", ".join(missing))
-        relative = file.relative_to(self.args.folder)
-        temporary = pathlib.Path(self.args.build) / "lit" / self.args.suite / f"{relative}.tmp"
+        temporary = self.temporary(file)
         shutil.rmtree(temporary, ignore_errors=True)
         temporary.mkdir(parents=True)
         lines = directives(text, "RUN")
@@ -221,9 +231,10 @@ def main() -> int:
     print(f"1..{len(files)}" + ("" if files else " # SKIP no test files"), flush=True)
     failed = 0
     with concurrent.futures.ThreadPoolExecutor(args.jobs) as pool:
-        for number, (line, problem) in enumerate(pool.map(runner.report, files), 1):
+        for number, (file, (line, problem)) in enumerate(zip(files, pool.map(runner.report, files)), 1):
             for text in problem.splitlines()[:80]:
                 print("#", text)
+            print(f"# processor seconds: {runner.seconds(file):.2f} {file.relative_to(args.folder)}")
             print(line.format(number), flush=True)
             failed += line.startswith("not ok")
     return 1 if failed else 0

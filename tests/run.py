@@ -5,6 +5,10 @@ A meson test is one program or script, or many when it speaks TAP (tests/fileche
 counted one by one. A skip (exit status 77, or SKIP in TAP) is printed with its reason: the last
 line of its output. Where CI is set, a skip of a test in must-not-skip.txt is a failure.
 
+A failed run says first what failed and the command that repeats it, then what the tests wrote. Every run closes
+with the processor seconds of its slowest tests and of its suites (costs.py): they are the same on a machine that
+does other things, too.
+
 A line `figure: NAME VALUE [UNIT]` in a test's output backs a promise: it is printed at the end and,
 by --long, written to bench/results/long/ with seed, time and commit."""
 import argparse
@@ -14,14 +18,20 @@ import json
 import os
 import pathlib
 import re
+import shlex
 import subprocess
 import sys
+
+import costs
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 TAP = re.compile(r"^(ok|not ok) \d+ - (.*?)(?:\s+# SKIP\s*(.*))?$")
 # What CI's machines may lack, and signals, which the sanitizers take: `needs a, b` of these only is a skip anywhere.
 CUDA = {"nvcc", "ptxas", "gpu", "compute-sanitizer", "signals"}
 FIGURE = re.compile(r"^figure: (\S+) (.+)$", re.M)
+SHOWN = 60  # lines of a failed test's output
+# scripts/test makes the build folders by these.
+OPTIONS = {"build": "", "build-asan": "--asan", "build-tsan": "--tsan", "build-nollvm": "--no-llvm"}
 
 
 def commit() -> str:
@@ -34,8 +44,7 @@ def results_of(entry: dict) -> list[tuple[str, str, str]]:
     """(name, ok|skip|fail, reason) of one meson test."""
     out = entry.get("stdout") or ""
     name = entry["name"].split(" / ")[-1]
-    suites = entry["name"].split(":")[-1].split(" / ")[0].split("+")[0] if " / " in entry["name"] else ""
-    full = f"{suites}/{name}" if suites else name
+    full = f"{costs.suite_of(entry['name'])}/{name}" if " / " in entry["name"] else name
     cases = [TAP.match(line) for line in out.splitlines()] if re.search(r"^1\.\.\d+", out, re.M) else []
     cases = [c for c in cases if c]
     if cases and (entry["result"] in ("OK", "SKIP") or any(c[1] == "not ok" for c in cases)):
@@ -95,45 +104,128 @@ def self_check() -> None:
     assert forbid_skips([("gpu/a", "skip", "r")], ["unit/*"])[0][1] == "skip"
 
 
-def run_meson(args: argparse.Namespace, seed: str) -> tuple[int, list[dict], float]:
-    suites = [] if args.long else ["--no-suite", "long"]
+def selected(args: argparse.Namespace, suites: list[str]) -> list[str]:
+    run = subprocess.run(["meson", "test", "-C", args.build, "--no-rebuild", "--list", *suites, *args.meson], cwd=ROOT,
+                         capture_output=True, text=True)
+    return [line.strip() for line in run.stdout.splitlines() if ":" in line or " / " in line]
+
+
+def wrapper(build: str) -> list[str]:
+    timed = ROOT / build / "tests/tools/timed"
+    return ["--wrapper", shlex.quote(str(timed))] if timed.exists() else []
+
+
+def environment(args: argparse.Namespace, seed: str) -> dict[str, str]:
     # Threads that wait take no time from the tests beside them.
     env = dict(os.environ, SKETCHC_TEST_LONG="1" if args.long else "0", SKETCHC_TEST_SEED=seed, OMP_WAIT_POLICY="passive")
     env.setdefault("UBSAN_OPTIONS", "halt_on_error=1:print_stacktrace=1")
+    return env
+
+
+def watch(command: list[str], env: dict[str, str], progress: costs.Progress) -> int:
+    """Runs meson, whose lines become the progress; what else it says matters where it ran no test."""
+    said = []
+    run = subprocess.Popen(command, cwd=ROOT, env=env, stdout=subprocess.PIPE, text=True, errors="replace")
+    for line in run.stdout:
+        said.append(line)
+        progress.ended(line)
+    progress.end()
+    status = run.wait()
+    if not progress.count:
+        print(*said[-SHOWN:], sep="", end="")
+    return status
+
+
+def run_meson(args: argparse.Namespace, seed: str) -> tuple[int, list[dict], float]:
+    suites = [] if args.long else ["--no-suite", "long"]
     slower = "8" if args.slow else "3"  # of the tests' time limits: a shared machine, a sanitizer
-    log = ROOT / args.build / "meson-logs/testlog.json"
+    wrap = wrapper(args.build)
+    log = ROOT / args.build / f"meson-logs/testlog{'-timed' if wrap else ''}.json"
     log.unlink(missing_ok=True)
+    progress = costs.Progress(selected(args, suites), costs.read_known(ROOT, args.build))
     begin = datetime.datetime.now()
-    run = subprocess.run(["meson", "test", "-C", args.build, "--no-rebuild", "--print-errorlogs",
-                          "--timeout-multiplier", slower, *suites, *args.meson], cwd=ROOT, env=env)
+    status = watch(["meson", "test", "-C", args.build, "--no-rebuild", "--timeout-multiplier", slower,
+                    *wrap, *suites, *args.meson], environment(args, seed), progress)
     seconds = (datetime.datetime.now() - begin).total_seconds()
     entries = [json.loads(line) for line in log.read_text().splitlines()] if log.exists() else []
-    return run.returncode, entries, seconds
+    return status, entries, seconds
 
 
-def main() -> int:
+def repeating(args: argparse.Namespace, seed: str, entry: dict, case: str) -> str:
+    """The command that runs a failed test again, and only it."""
+    name = entry["name"].split(" / ")[-1]
+    words = ["scripts/test", *([OPTIONS[args.build]] if OPTIONS.get(args.build) else []), *(["--long"] if args.long else []),
+             f"--seed={seed}", "--", name]
+    if " / " in entry["name"]:
+        words[-1:] = ["--suite", costs.suite_of(entry["name"]), name]
+    only = f"TEST_FILTER={shlex.quote(case)} " if case and name == "files" else ""
+    return only + " ".join(map(shlex.quote, words))
+
+
+def cases_of(entry: dict) -> list[tuple[str, str, str, str]]:
+    """results_of with the case's own name, of a test that is many."""
+    name = entry["name"].split(" / ")[-1]
+    for full, kind, reason in results_of(entry):
+        before, found, case = full.partition(f"{name}/")
+        yield full, kind, reason, case if found and "/" not in before.rstrip("/") else ""
+
+
+def tell_failures(args: argparse.Namespace, seed: str, entries: list[dict], forbidden: list) -> None:
+    """First all that failed and how to repeat it, then what each wrote."""
+    failed = [(entry, full, reason, case) for entry in entries
+              for full, kind, reason, case in cases_of(entry) if kind == "fail"]
+    for entry, full, reason, case in failed:
+        print(f"failed: {full}{': ' + reason if reason else ''}\n    {repeating(args, seed, entry, case)}")
+    for full, reason in forbidden:
+        print(f"failed: {full}: {reason}")
+    for name in dict.fromkeys(entry["name"] for entry, *_ in failed):
+        entry = next(e for e in entries if e["name"] == name)
+        text = (entry.get("stdout") or "") + (entry.get("stderr") or "")
+        lines = [line for line in text.splitlines() if not line.startswith(("ok ", "# processor seconds"))]
+        print(f"---- {name}, the last lines:", *lines[-SHOWN:], sep="\n")
+
+
+def tell(args: argparse.Namespace, seed: str, entries: list[dict], results: list) -> list[tuple[str, str]]:
+    """The report; what it returns are the figures."""
+    found = {full for entry in entries for full, kind, _ in results_of(entry) if kind == "fail"}
+    tell_failures(args, seed, entries, [(n, r) for n, k, r in results if k == "fail" and n not in found])
+    figures = [f for entry in entries for f in FIGURE.findall(entry.get("stdout") or "")]
+    print(*[f"figure: {name} {value}" for name, value in figures], sep="\n", end="\n" if figures else "")
+    for name, kind, reason in results:
+        if kind == "skip":
+            print(f"skipped: {name}: {reason}")
+    table = costs.lines_of(entries)
+    (ROOT / args.build / "slowest.txt").write_text("\n".join(table) + "\n")
+    print(*table, sep="\n")
+    return figures
+
+
+def parse_arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--long", action="store_true", help="the full counts")
     parser.add_argument("--slow", action="store_true", help="a build with sanitizers")
     parser.add_argument("--build", default="build")
-    parser.add_argument("--seed", default=None)
+    parser.add_argument("--seed", default=None, help="of what is drawn: in the short run the day's, in the long one the second's")
+    parser.add_argument("--keep-slowest", action="store_true", help="the table becomes tests/slowest-BUILD.txt")
     parser.add_argument("meson", nargs="*", help="passed on to meson test, after --")
-    args = parser.parse_args()
+    return parser.parse_args()
+
+
+def main() -> int:
+    args = parse_arguments()
     self_check()
-    seed = args.seed or (str(int(datetime.datetime.now().timestamp())) if args.long else "1")
+    costs.self_check()
+    now = datetime.datetime.now(datetime.timezone.utc)
+    seed = args.seed or (str(int(now.timestamp())) if args.long else now.strftime("%Y%m%d"))
+    print(f"seed: {seed} (--seed={seed} repeats what is drawn)", flush=True)
     status, entries, seconds = run_meson(args, seed)
     results = [r for entry in entries for r in results_of(entry)]
     if os.environ.get("CI"):
         results = forbid_skips(results, read_patterns())
-    figures = [f for entry in entries for f in FIGURE.findall(entry.get("stdout") or "")]
-    for name, value in figures:
-        print(f"figure: {name} {value}")
-    for name, kind, reason in results:
-        if kind == "skip":
-            print(f"skipped: {name}: {reason}")
-    for name, kind, reason in results:
-        if kind == "fail":
-            print(f"failed: {name}{': ' + reason if reason else ''}")
+    figures = tell(args, seed, entries, results)
+    costs.write_known(ROOT, args.build, entries)
+    if args.keep_slowest:
+        costs.keep_slowest(ROOT, args.build, entries)
     count = {kind: sum(k == kind for _, k, _ in results) for kind in ("ok", "fail", "skip")}
     if status and not count["fail"]:
         count["fail"] = 1
