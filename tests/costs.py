@@ -8,6 +8,7 @@ import json
 import pathlib
 import re
 import sys
+import threading
 import time
 
 WHOLE = re.compile(r"^processor seconds: ([\d.]+)$", re.M)
@@ -95,6 +96,7 @@ class Progress:
         self.out, self.clock = out, clock
         self.begin = self.said = clock()
         self.count, self.done, self.failed = 0, 0.0, 0
+        self.over = threading.Event()
 
     def line(self) -> str:
         part = min(self.done / self.all, 1.0)
@@ -130,8 +132,17 @@ class Progress:
             print(self.line(), file=self.out, flush=True)
 
     def end(self) -> None:
+        self.over.set()
         if self.out.isatty():
             print("\r\033[K", end="", file=self.out, flush=True)
+
+
+def tell_often(progress: Progress) -> None:
+    """While a long test runs, too; ends with the program."""
+    def tell() -> None:
+        while not progress.over.wait(5):
+            progress.tell()
+    threading.Thread(target=tell, daemon=True).start()
 
 
 def self_check() -> None:

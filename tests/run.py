@@ -125,6 +125,7 @@ def environment(args: argparse.Namespace, seed: str) -> dict[str, str]:
 def watch(command: list[str], env: dict[str, str], progress: costs.Progress) -> int:
     """Runs meson, whose lines become the progress; what else it says matters where it ran no test."""
     said = []
+    costs.tell_often(progress)
     run = subprocess.Popen(command, cwd=ROOT, env=env, stdout=subprocess.PIPE, text=True, errors="replace")
     for line in run.stdout:
         said.append(line)

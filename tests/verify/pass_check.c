@@ -2,7 +2,7 @@
  * every result must be within the operator's error bound (or exact), with no trap, and the same
  * when independent iterations run in reverse.
  *
- *   pass_check FILE [--graph=FILE.skir] [--op=NAME] [--arch=NAME] [--blocks=N] [--slow] [--ready] [--passes=A,B]
+ *   pass_check FILE [--graph=FILE.skir] [--op=NAME] [--arch=NAME] [--blocks=N] [--slow] [--ready] [--sampled] [--passes=A,B]
  *              [--exact] [--plant=PASS:OLD=>NEW] [-DNAME=VALUE]... [-v] SIZES...
  *
  * FILE is text IR or, ending in .sketch, an operator with its sketch. *
@@ -10,11 +10,13 @@
  * the file itself. --blocks: how many the target holds at a time. --slow: of 1 GB/s and an L2 of 1 KB. --ready: launches and
  * latencies take a nanosecond. --plant edits the text of the module
  * after a pass, to show that the check sees the fault. Under the sanitizers (SANITIZED is set) the first and the last of the sizes are taken:
- * others take the same ways through our code. */
+ * others take the same ways through our code; and of the modules between the first and the last every fourth, in one order:
+ * SKETCHC_TEST_SEED, the day's, draws which. --long and a build without sanitizers take all, unless --sampled. */
 #include "../unit/verify/graph.h"
 #include "build.h"
 #include "passes.h"
 
+#include <inttypes.h>
 #include <math.h>
 #include <signal.h>
 #include <stdlib.h>
@@ -26,7 +28,7 @@ enum { NOTHING_PLANTED = 99 };
 
 typedef struct {
     const char *file, *graph, *op, *arch, *blocks, *passes, *plant;
-    bool exact, verbose, slow, ready;
+    bool exact, verbose, slow, ready, sampled;
     size_t define_count;
     FrontendDefine defines[16];
 } Options;
@@ -224,8 +226,29 @@ static bool same_in_reverse(Run *r, const IrModule *m, const char *stage) {
 
 static bool planted; /* so far; what fails before is no fault that was found */
 
-static bool check_stage(Run *r, const IrModule *m, const char *stage) {
-    return launch(r, m, false, stage) && judge(r, stage) && same_in_reverse(r, m, stage);
+static bool check_stage(Run *r, const IrModule *m, const char *stage, bool both_orders) {
+    return launch(r, m, false, stage) && judge(r, stage) && (!both_orders || same_in_reverse(r, m, stage));
+}
+
+static const char *environment(const char *name, const char *otherwise) {
+    const char *value = getenv(name);
+    return value ? value : otherwise;
+}
+
+static bool takes_all(const Options *o) {
+    return !o->sampled && (o->plant || !getenv("SANITIZED") || strcmp(environment("SKETCHC_TEST_LONG", "0"), "1") == 0);
+}
+
+/* Does the day's seed choose the module after this pass? */
+static bool drawn(const Run *r, size_t pass) {
+    Str text;
+    const char *folder = strrchr(r->options->file, '/'); /* of this clone */
+    str_init(&text);
+    str_printf(&text, "%s %s %s %zu %" PRId64, environment("SKETCHC_TEST_SEED", "1"), folder ? folder : r->options->file, r->options->arch, pass,
+               r->given.count ? r->given.values[0].value : 0);
+    bool chosen = hash128(text.data, text.len, (Hash128){3, 4}).lo % 4 == 0;
+    str_release(&text);
+    return chosen;
 }
 
 /* ---- Passes ---- */
@@ -284,7 +307,8 @@ static bool check_pipeline(Run *r, Arena *unit, DiagList *diags, IrModule *m) {
         passes = pipeline_for(ctx.target->kind, &count);
     else if (!pipeline_parse(unit, diags, r->options->passes, &passes, &count))
         refuse(r->options->passes);
-    if (!check_stage(r, ctx.module, "source")) return false;
+    bool all = takes_all(r->options);
+    if (!check_stage(r, ctx.module, "source", all)) return false;
     uint64_t checked = text_hash(ctx.module);
     for (size_t i = 0; i < count; i++) {
         PassReport report;
@@ -298,8 +322,10 @@ static bool check_pipeline(Run *r, Arena *unit, DiagList *diags, IrModule *m) {
             return false;
         }
         ctx.module = plant_fault(r, diags, ctx.module, name);
+        bool end = i + 1 == count;
+        if (!all && !end && !drawn(r, i)) continue;
         uint64_t now = text_hash(ctx.module);
-        if (now != checked && !check_stage(r, ctx.module, name)) return false;
+        if ((now != checked || (end && !all)) && !check_stage(r, ctx.module, name, all || end)) return false;
         checked = now;
     }
     return true;
@@ -387,6 +413,8 @@ int main(int argc, char **argv) {
             o.verbose = true;
         else if (strcmp(a, "--slow") == 0)
             o.slow = true;
+        else if (strcmp(a, "--sampled") == 0)
+            o.sampled = true;
         else if (strcmp(a, "--ready") == 0)
             o.ready = true;
         else if (a[0] == '-')
