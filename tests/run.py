@@ -23,6 +23,7 @@ import subprocess
 import sys
 
 import costs
+import daily
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 TAP = re.compile(r"^(ok|not ok) \d+ - (.*?)(?:\s+# SKIP\s*(.*))?$")
@@ -102,12 +103,29 @@ def self_check() -> None:
     assert forbid_skips([("unit/a", "skip", "needs gpu, nvcc")], ["unit/*"])[0][1] == "skip"
     assert forbid_skips([("unit/a", "skip", "needs gpu, llvm")], ["unit/*"])[0][1] == "fail"
     assert forbid_skips([("gpu/a", "skip", "r")], ["unit/*"])[0][1] == "skip"
+    assert by_name(["--suite", "pass", "files"]) and not by_name(["--suite", "pass", "--no-suite", "heavy"])
 
 
-def selected(args: argparse.Namespace, suites: list[str]) -> list[str]:
+def by_name(words: list[str]) -> bool:
+    """Do words for meson name tests? Else they choose suites."""
+    values = {"--suite", "--no-suite", "--num-processes", "-j", "--test-args", "--timeout-multiplier", "-t"}
+    return any(not word.startswith("-") and before not in values for before, word in zip([""] + words, words))
+
+
+def chosen(args: argparse.Namespace, seed: str, suites: list[str]) -> tuple[list[str], list[str]]:
+    """(The tests as meson lists them, the names to give it: none for all.) What is named runs whatever the day draws."""
     run = subprocess.run(["meson", "test", "-C", args.build, "--no-rebuild", "--list", *suites, *args.meson], cwd=ROOT,
                          capture_output=True, text=True)
-    return [line.strip() for line in run.stdout.splitlines() if ":" in line or " / " in line]
+    listed = [line.strip() for line in run.stdout.splitlines() if " / " in line]
+    if args.long or by_name(args.meson):
+        return listed, []
+    tests = json.loads((ROOT / args.build / "meson-info/intro-tests.json").read_text())
+    out = daily.left_out([(t["name"], {s.split(":")[-1] for s in t["suite"]}) for t in tests], seed)
+    stay = [line for line in listed if line.split(" / ")[-1] not in out]
+    if len(stay) == len(listed):
+        return listed, []
+    print(f"{len(listed) - len(stay)} of {len(listed)} tests wait for another day's seed, or --long", flush=True)
+    return stay, list(dict.fromkeys(line.split(" / ")[-1] for line in stay))
 
 
 def wrapper(build: str) -> list[str]:
@@ -143,10 +161,11 @@ def run_meson(args: argparse.Namespace, seed: str) -> tuple[int, list[dict], flo
     wrap = wrapper(args.build)
     log = ROOT / args.build / f"meson-logs/testlog{'-timed' if wrap else ''}.json"
     log.unlink(missing_ok=True)
-    progress = costs.Progress(selected(args, suites), costs.read_known(ROOT, args.build))
+    listed, names = chosen(args, seed, suites)
+    progress = costs.Progress(listed, costs.read_known(ROOT, args.build))
     begin = datetime.datetime.now()
     status = watch(["meson", "test", "-C", args.build, "--no-rebuild", "--timeout-multiplier", slower,
-                    *wrap, *suites, *args.meson], environment(args, seed), progress)
+                    *wrap, *suites, *args.meson, *names], environment(args, seed), progress)
     seconds = (datetime.datetime.now() - begin).total_seconds()
     entries = [json.loads(line) for line in log.read_text().splitlines()] if log.exists() else []
     return status, entries, seconds
@@ -216,8 +235,9 @@ def main() -> int:
     args = parse_arguments()
     self_check()
     costs.self_check()
+    daily.self_check()
     now = datetime.datetime.now(datetime.timezone.utc)
-    seed = args.seed or (str(int(now.timestamp())) if args.long else now.strftime("%Y%m%d"))
+    seed = args.seed or (str(int(now.timestamp())) if args.long else str(int(now.timestamp()) // 86400))
     print(f"seed: {seed} (--seed={seed} repeats what is drawn)", flush=True)
     status, entries, seconds = run_meson(args, seed)
     results = [r for entry in entries for r in results_of(entry)]

@@ -2,7 +2,7 @@
 emit/async.def, against the same operation on whole tensors. A row of those tables without a kernel fails.
 
 atoms.py ROOT interpret PASS_CHECK     each interpreted on small integers, equal to the reference evaluator's result
-atoms.py ROOT assemble KERNEL_TOOL     as PTX by ptxas and as CUDA C by nvcc, for the architecture that it needs
+atoms.py ROOT assemble KERNEL_TOOL     as PTX by ptxas and as CUDA C by nvcc, for the architecture that it needs; half of them a day
 atoms.py ROOT run KERNEL_TOOL          on the device: both codes' results equal the reference, and each other, bit for bit
 atoms.py ROOT pack KERNEL_TOOL FOLDER [ARCH]   both codes assembled for ARCH (sm_90a), without a device
 atoms.py ROOT device SKETCHC FOLDER    as run, of what pack left, on a machine that needs no compilers
@@ -18,6 +18,9 @@ import re
 import subprocess
 import sys
 import tempfile
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
+import daily
 
 SKIPPED = 77
 SIZES = {"f16": 2, "bf16": 2, "f32": 4, "i8": 1, "u8": 1, "i32": 4, "f8e4m3": 1, "f8e5m2": 1}
@@ -780,6 +783,8 @@ def main():
         return 0
     if mode == "device":
         return device(table, program[0], pathlib.Path(program[1]))
+    if mode == "assemble":
+        table = daily.drawn(table, 2)
     if mode == "cuda" and len(program) > 1:
         first, step = map(int, program.pop().split("/"))
         table = table[first - 1::step]

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """One example: its form, its result on the processor at its cases and ragged sizes, the GPU's pass
-pipeline interpreted at its case `small`, and PTX and CUDA C that NVIDIA's own tools take.
+pipeline interpreted at its case `small`, and PTX and CUDA C that NVIDIA's own tools take: of a third of the examples each day.
 
     example.py FILE SKETCHC PASS_CHECK"""
 import os
@@ -10,6 +10,9 @@ import shutil
 import subprocess
 import sys
 import tempfile
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
+import daily
 
 MAX_BYTES = 400_000   # of a case or a ragged size: larger ones are for the GPU runs
 INTERPRETED = 60_000  # elements of a case that the interpreter is asked for
@@ -86,6 +89,7 @@ class Example:
                               "-fsyntax-only", code])
 
     def assemble(self) -> None:
+        taken = daily.draws(self.file.stem, 3)
         for arch in ("sm_80", "sm_90a"):
             for target, suffix, tool in (("nvptx", "ptx", "ptxas"), ("cuda", "cu", "nvcc")):
                 code = self.folder / f"{arch}.{suffix}"
@@ -94,7 +98,7 @@ class Example:
                 if not self.emitted(f"{target} for {arch}", command):
                     continue
                 # nvcc is slow; both architectures have one CUDA C but for the gemm's instructions.
-                if path and (tool == "ptxas" or arch == "sm_90a"):
+                if taken and path and (tool == "ptxas" or arch == "sm_90a"):
                     extra = [] if tool == "ptxas" else ["-cubin", "-fmad=false", "-Werror", "all-warnings"]
                     self.must(tool, [path, f"-arch={arch}", *extra, code, "-o", self.folder / "cubin"])
 
