@@ -4,7 +4,7 @@
  *                [--most-failures=N] [--stop] [--artifacts=FOLDER [--arch=sm_90a] [--assemble]] [--passes]
  *                [--biased] [--optimise=-O1]
  *
- * RandomProgram number i has the seed S + i. A failing one is printed at once with the command that runs it
+ * RandomProgram number i has the seed S + i; --seed=day is 1000 times SKETCHC_TEST_SEED, and 1. A failing one is printed at once with the command that runs it
  * again; at the end the first --most-failures of them are shrunk and written to FOLDER (default: the current
  * one) as NAME.sketch, to be put into tests/bugs. With --stop the first failure ends the run. With
  * --artifacts nothing is run: each is compiled to PTX and CUDA C, for a machine with a GPU
@@ -259,11 +259,18 @@ static bool says_how(const char *arg) {
     return true;
 }
 
+/* A thousand programs a day, of the seed that scripts/test draws by. */
+static uint64_t seed_of_day(void) {
+    const char *day = getenv("SKETCHC_TEST_SEED");
+    return 1000 * (day ? strtoull(day, NULL, 10) : 0) + 1;
+}
+
 static bool parse_options(Run *r, int argc, char **argv) {
     unsigned long long v;
     for (int i = 1; i < argc; i++) {
         if (says_how(argv[i])) str_printf(&r->again, " %s", argv[i]);
         if (number(argv[i], "--count=", &v)) r->count = v;
+        else if (strcmp(argv[i], "--seed=day") == 0) r->seed = seed_of_day();
         else if (number(argv[i], "--seed=", &v)) r->seed = v;
         else if (number(argv[i], "--jobs=", &v)) r->jobs = v < 64 ? (unsigned)v : 64;
         else if (number(argv[i], "--sizes=", &v)) r->check.cases.count = (unsigned)v;
