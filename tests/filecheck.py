@@ -8,7 +8,8 @@ A test file is one of two kinds:
               %sketch-opt, %emit_tool, %sema_dump, %s (this file), %t (a temporary path of this test, its folder exists).
               Helpers: FileCheck; `not CMD` (fails, but without a crash or an internal error);
               `status N CMD` (exits with exactly N); `golden FILE` (standard input equals FILE); `others CMD` (a
-              compiler that is none of ours: runs where SANITIZED is not set, else only takes its input).
+              compiler that is none of ours: runs where SANITIZED is not set, else only takes its input);
+              `$(drawn N FILES)`: every N-th file, by the day's seed (tests/daily.py), all of them in the long run.
   goldens     a .sketch file without RUN lines: `sketchc FILE -o %t ARGS` exits with STATUS and
               writes exactly FILE.err to standard error. `ARGS:` (default: none) and
               `STATUS:` (default: 1) are comment lines of the file.
@@ -27,6 +28,8 @@ import signal
 import subprocess
 import sys
 
+import daily
+
 LEADER = r"(?:^|\s)(?:#|//|;)\s*"
 SUFFIXES = {".sketch", ".skir", ".test"}
 OUR_BUG, SANITIZER = 5, 99
@@ -36,6 +39,10 @@ PRELUDE = f"""set -o pipefail
 trap 'times >> "$TIMES"' EXIT
 not() {{ "$@"; local s=$?; [ $s -ne 0 ] && [ $s -ne {OUR_BUG} ] && [ $s -ne {SANITIZER} ] && [ $s -lt 124 ]; }}
 status() {{ local want=$1 s; shift; "$@"; s=$?; [ $s -eq $want ] || {{ echo "exit status $s, not $want" >&2; return 1; }}; }}
+drawn() {{
+  local rate=$1 i=0 f; shift; [ -z "${{DRAW_ALL:-}}" ] || rate=1
+  for f; do [ $((i++ % rate)) -ne $((DRAW_SEED % rate)) ] || echo "$f"; done
+}}
 others() {{ if [ -n "${{SANITIZED:-}}" ]; then cat > /dev/null; else "$@"; fi; }}
 golden() {{
   if [ -n "${{UPDATE_GOLDEN:-}}" ]; then cat > "$1"; else diff -u "$1" -; fi
@@ -101,6 +108,9 @@ class Runner:
                if not k.startswith("SKETCHC_") and k not in ("NO_COLOR", "CLICOLOR_FORCE")}
         env.update(PATH=self.path, LC_ALL="C.UTF-8", TMPDIR=str(folder), TIMES=str(folder / TIMES),
                    XDG_CACHE_HOME=str(folder / "cache"))
+        env["DRAW_SEED"] = str(daily.seed_of(os.environ.get("SKETCHC_TEST_SEED", "1")))
+        if os.environ.get("SKETCHC_TEST_LONG") == "1":
+            env["DRAW_ALL"] = "1"
         for name in ("ASAN_OPTIONS", "UBSAN_OPTIONS", "LSAN_OPTIONS"):
             extra = "halt_on_error=1:print_stacktrace=1:" if name == "UBSAN_OPTIONS" else ""
             env[name] = f"{env[name] + ':' if env.get(name) else ''}{extra}exitcode={SANITIZER}"

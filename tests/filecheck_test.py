@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
 """The runner of test files fails where it must: each kind of file, passing and failing."""
+import os
 import pathlib
 import subprocess
 import sys
@@ -24,6 +25,7 @@ FILES = {
     "needs.test": "# REQUIRES: gcc, a-feature-of-no-machine\n# RUN: false\n",
     "golden.test": "# RUN: echo x | golden golden.txt\n",
     "golden_bad.test": "# RUN: echo y | golden golden.txt\n",
+    "drawn.test": "# RUN: test \"$(echo $(drawn 3 a b c d e f g))\" = 'c f'\n# RUN: test \"$(DRAW_ALL=1; echo $(drawn 3 a b))\" = 'a b'\n",
     "temporary.test": "# RUN: echo z > %t\n# RUN: grep z %t\n",
     "hang.test": "# RUN: sleep 60\n",
     "good.sketch": "x\n", "good.sketch.err": "good.sketch:1:1: error: no\n",
@@ -32,7 +34,7 @@ FILES = {
     "new.sketch": "x\n",
 }
 WANT = {
-    "ok": ["ok.test", "not.test", "golden.test", "temporary.test", "good.sketch"],
+    "ok": ["ok.test", "not.test", "golden.test", "drawn.test", "temporary.test", "good.sketch"],
     "skip": ["unbuilt.test", "needs.test"],
     "not ok": ["fails.test", "not_crash.test", "not_bug.test", "status.test", "empty.test",
                "golden_bad.test", "hang.test", "stale.sketch", "status.sketch", "new.sketch"],
@@ -41,7 +43,8 @@ WANT = {
 
 def run(root: pathlib.Path, *extra: str) -> dict[str, str]:
     out = subprocess.run([sys.executable, RUNNER, root / "files", "--build", root, "--program",
-                          "sketchc", "--timeout", "2", *extra], capture_output=True, text=True)
+                          "sketchc", "--timeout", "2", *extra], capture_output=True, text=True,
+                         env=dict(os.environ, SKETCHC_TEST_SEED="5", SKETCHC_TEST_LONG="0"))
     results = {}
     for line in out.stdout.splitlines():
         if line.startswith(("ok", "not ok")):
