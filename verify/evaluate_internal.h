@@ -111,7 +111,7 @@ enum {
 
 /* What a reduction or scan has taken so far. */
 typedef struct {
-    double finite; /* the magnitude of the finite terms */
+    double finite; /* the magnitude of the finite terms, which round */
     double sum, magnitude, error, walk; /* walk: sum of |partial sums| at truncation points */
     double last, run, squares; /* the last term but 0, how often it came in a row; the sum of the
                                   squares of these runs' lengths */
@@ -204,6 +204,17 @@ bool evaluate_may_flush(const IrOp *op);
 
 /* Adds a rounding of `units` half-ulps of the node's precision to an error. */
 double error_settle(const Node *node, double value, double error, double units);
+
+/* evaluate_products.c */
+/* The error of a * b of operands off by ea and eb: none of an infinity, whose sign and size no error of a number changes, unless that may be 0. */
+double product_error(double a, double ea, double b, double eb);
+/* Is a product of numbers infinite in double? Fused with an addition, or in another grouping, it may be a number. */
+bool product_overflows(double a, double b);
+/* Takes a factor. */
+void acc_multiply(Acc *acc, const Node *node, double v, double e);
+/* A zero or an infinity decides a product, but for groupings in which the others make the opposite of it first, and so NaN.
+ * Without either all is as for numbers: products that pass far beyond the range on the way are held to be formed so that they do not. */
+bool product_hangs_on_order(const Node *node, const Acc *acc);
 
 /* evaluate_reduce.c */
 Acc acc_identity(const Node *node);

@@ -37,7 +37,8 @@ double error_settle(const Node *node, double value, double error, double units) 
 
 static double divide_error(double a, double ea, double b, double eb) {
     if (eb == 0 && (b == 0 || isnan(b))) return 0; /* an infinity or NaN */
-    return fabs(b) > eb ? (ea + fabs(a / b) * eb) / (fabs(b) - eb) : INFINITY;
+    if (!(fabs(b) > eb)) return INFINITY;
+    return isinf(a) ? ea : (ea + fabs(a / b) * eb) / (fabs(b) - eb);
 }
 
 static double pow_error(double a, double ea, double b, double eb, double v) {
@@ -122,7 +123,7 @@ static double binary_error(const Node *node, double a, double ea, double b, doub
     case IR_SUB:
         return ea + eb;
     case IR_MUL:
-        return fabs(a) * eb + fabs(b) * ea + ea * eb;
+        return node->fused && product_overflows(a, b) ? INFINITY : product_error(a, ea, b, eb);
     case IR_DIV:
         return divide_error(a, ea, b, eb);
     case IR_FLOORDIV:
@@ -277,7 +278,7 @@ static void compute_real(const Evaluator *ev, const Node *node, const Lanes *con
         } else if (node->opcode == IR_FMA) {
             double a = x[0]->v[l], b = x[1]->v[l], ea = x[0]->e[l], eb = x[1]->e[l];
             v = fma(a, b, x[2]->v[l]);
-            e = fabs(a) * eb + fabs(b) * ea + ea * eb + x[2]->e[l];
+            e = product_error(a, ea, b, eb) + x[2]->e[l];
         } else {
             v = scalar_real_binary(node->opcode, x[0]->v[l], x[1]->v[l]);
             e = binary_error(node, x[0]->v[l], x[0]->e[l], x[1]->v[l], x[1]->e[l], v, &tie);

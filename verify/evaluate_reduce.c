@@ -60,20 +60,6 @@ static inline void acc_sum(Acc *acc, const Node *node, double v, double e) {
     if (node->tensor_core && acc->terms % BOUND_TENSOR_CORE_STEP == 0) acc->walk += fabs(acc->sum);
 }
 
-/* How large and how small a product of some of the terms may be: of any of them in a reduction, of neighbours in a scan. */
-static void acc_range(Acc *acc, const Node *node, double v, double e) {
-    double size = fabs(v), high = size + e, low = fmax(size - e, 0);
-    acc->nan |= isnan(v);
-    acc->zero |= v == 0;
-    acc->infinite |= isinf(v);
-    if (!isfinite(v) || v == 0) return;
-    bool scan = node->kind == NODE_SCAN;
-    acc->span_most = scan ? fmax(acc->span_most, 1) * high : acc->most * fmax(high, 1);
-    acc->span_least = scan ? fmin(acc->span_least, 1) * low : acc->least * fmin(low, 1);
-    acc->most = fmax(acc->most, acc->span_most);
-    acc->least = fmin(acc->least, acc->span_least);
-}
-
 static void acc_real(Acc *acc, const Node *node, double v, double e) {
     switch (node->reduce) {
     case REDUCE_ADD:
@@ -81,9 +67,7 @@ static void acc_real(Acc *acc, const Node *node, double v, double e) {
         acc_sum(acc, node, v, e);
         return;
     case REDUCE_MUL:
-        acc->error = acc->error == INFINITY || e == INFINITY ? INFINITY : acc->error * fabs(v) + fabs(acc->sum) * e + acc->error * e;
-        acc->sum *= v;
-        acc_range(acc, node, v, e);
+        acc_multiply(acc, node, v, e);
         break;
     case REDUCE_MAX:
         if (isnan(v) || v > acc->sum) acc->sum = v;
@@ -174,17 +158,16 @@ static double chain_length(const Node *node, double n) {
 }
 
 /* The bound of a sum of n terms in any order of blocks; u's share of the reference included. Equal terms
- * are rounded alike, so a run of k of them walks k steps one way, and no more steps than a block has are worst. */
+ * are rounded alike, so a run of k of them walks k steps one way, and no more steps than a block has are worst.
+ * Infinite terms round nothing. */
 static double sum_bound(const Node *node, const Acc *acc) {
     double n = (double)acc->terms, u = node->unit + 0x1p-53, chain = chain_length(node, n);
-    double part = n > 0 ? chain / n : 1, steps = sqrt(acc->squares * part);
-    if (!node->contract) return fmin(chain, 8 + 4 * steps) * u * acc->magnitude;
-    if (!node->tensor_core)
-        return fmax(BOUND_CONTRACT_C * sqrt(chain), fmin(chain, BOUND_CONTRACT_C * steps)) * u *
-               acc->magnitude;
-    double bound = BOUND_CONTRACT_C * sqrt(chain) * node->core_unit * acc->magnitude;
-    bound += node->core_unit * acc->walk * part;
-    return bound + (2 + node->input_unit) * node->input_unit * acc->magnitude;
+    double part = n > 0 ? chain / n : 1, steps = sqrt(acc->squares * part), magnitude = acc->finite;
+    if (!node->contract) return fmin(chain, 8 + 4 * steps) * u * magnitude;
+    if (!node->tensor_core) return fmax(BOUND_CONTRACT_C * sqrt(chain), fmin(chain, BOUND_CONTRACT_C * steps)) * u * magnitude;
+    double bound = BOUND_CONTRACT_C * sqrt(chain) * node->core_unit * magnitude;
+    bound += node->core_unit * fmin(acc->walk, n * magnitude) * part;
+    return bound + (2 + node->input_unit) * node->input_unit * magnitude;
 }
 
 /* As sum_bound with x as a first term, less what it says of the others: every partial sum of its block
@@ -204,17 +187,12 @@ static double flushed(const Evaluator *ev, const Node *node, const Acc *acc) {
     return ev->flushes && f32 ? 3 * (double)acc->terms * dtype_min_normal(DTYPE_F32) : 0;
 }
 
-/* Some order of the terms has a partial sum beyond the largest number, whatever their sum is. */
+/* Some order of the terms has a partial sum beyond the largest number, whatever their sum is: then an infinite term is no certain
+ * sum either. NaN is, of a NaN and of inf - inf, unless in doubles, too, it may be what overflowed that was infinite. */
 static bool may_overflow(const Node *node, const Acc *acc, double e) {
-    return !isnan(acc->sum) && acc->finite + (e < INFINITY ? e : 0) > node->largest * (1 + node->unit);
-}
-
-/* A zero or an infinity decides a product, but for groupings in which the others make the opposite of it first, and so NaN.
- * Without either all is as for numbers: products that pass far beyond the range on the way are held to be formed so that they do not. */
-static bool product_hangs_on_order(const Node *node, const Acc *acc) {
-    bool over = acc->most > node->largest * (1 + node->unit), under = acc->least < 2 * node->tiny;
-    if (acc->nan || (acc->zero && acc->infinite)) return false; /* NaN in every order */
-    return acc->infinite ? under : acc->zero && over;
+    if (isnan(acc->magnitude)) return false;
+    if (isnan(acc->sum)) return isinf(acc->finite);
+    return acc->finite + (e < INFINITY ? e : 0) > node->largest * (1 + node->unit);
 }
 
 /* Whole numbers that every order adds up without rounding. Tensor cores may keep less than the precision does. */
@@ -269,8 +247,7 @@ static void multiply(const Node *node, const Lanes *a, const Lanes *b, size_t co
     for (size_t l = 0; l < count && node->is_real; l++) {
         double x = a->v[l], y = b->v[l], ex = a->e[l], ey = b->e[l];
         out->v[l] = x * y;
-        bool unknown = ex == INFINITY || ey == INFINITY;
-        out->e[l] = ex == 0 && ey == 0 ? 0 : unknown ? INFINITY : fabs(x) * ey + fabs(y) * ex + ex * ey;
+        out->e[l] = product_overflows(x, y) ? INFINITY : product_error(x, ex, y, ey);
     }
     for (size_t l = 0; l < count && !node->is_real; l++) {
         out->i[l] = (int64_t)((uint64_t)a->i[l] * (uint64_t)b->i[l]);

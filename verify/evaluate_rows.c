@@ -111,11 +111,12 @@ static void scan_row(const RowWork *w, Row *row) {
 /* What is known of h = a * h + b behind some steps, in any order of combining pairs (docs/decisions/0003). */
 typedef struct {
     double h, error;  /* of what a and b are off by */
-    double magnitude; /* the same of absolute values */
+    double magnitude; /* the same of absolute values, less infinite ones */
     double worst;     /* magnitudes of all steps, each brought here by the |a| behind it: where each step's rounding ends */
     double run, squares; /* the same of the last run of equal pairs, and of the runs before the sum of squares: steps of a random walk */
     double flushed;   /* halves of the smallest denormal, of products of a that meet the largest magnitude so far */
     double most, span; /* that magnitude; the largest product of neighbouring |a| that ends here */
+    double since;     /* the least that |a| multiply to since h is infinite */
     double a, b;
     bool begun, fractional, lost; /* lost: a product of neighbours, or a partial h, is beyond the largest number, in some order */
     uint8_t flags;
@@ -124,9 +125,10 @@ typedef struct {
 static void recur(Recurrence *r, const Node *node, const Lanes *bs, const Lanes *as, size_t l) {
     double a = as->v[l], b = bs->v[l], size = fabs(a), ea = as->e[l];
     bool equal = r->begun && a == r->a && b == r->b;
-    double magnitude = size * r->magnitude + fabs(b);
+    double magnitude = size * r->magnitude + (isinf(b) ? 0 : fabs(b));
     r->flags |= (as->tie[l] | bs->tie[l]) & LANE_OUTSIDE;
-    r->error = (size + ea) * r->error + ea * fabs(r->h) + bs->e[l];
+    r->error = product_error(a, ea, r->h, r->error) + bs->e[l];
+    r->since = isinf(r->h) ? r->since * fmax(size - ea, 0) : 1;
     r->h = a * r->h + b;
     r->worst = r->begun ? size * r->worst + magnitude : 0;
     r->squares = size * size * (equal ? r->squares : r->squares + r->run * r->run);
@@ -135,14 +137,14 @@ static void recur(Recurrence *r, const Node *node, const Lanes *bs, const Lanes 
     r->most = fmax(r->most, magnitude);
     r->span = size * fmax(r->span, 1);
     r->magnitude = magnitude;
-    r->lost |= fmax(r->span, r->most) > node->largest * (1 + node->unit) || (isinf(r->h) && !isnan(a));
+    r->lost |= fmax(r->span, r->most) > node->largest * (1 + node->unit) || (isinf(r->h) && r->since < 2 * node->tiny);
     r->fractional |= a != rint(a) || b != rint(b);
     r->a = a, r->b = b, r->begun = true;
 }
 
 static double recurrence_bound(const Evaluator *ev, const Node *node, const Recurrence *r) {
     double u = BOUND_SLACK * node->unit + 0x1p-53;
-    if (isnan(r->h)) return 0;
+    if (isnan(r->h)) return r->error == INFINITY ? INFINITY : 0; /* 0 * inf of what may be another number is no certain NaN */
     if (r->lost) return INFINITY;
     bool exact = r->error == 0 && !r->fractional && fmax(r->magnitude, r->span) * node->unit <= 1;
     if (ev->exact && exact && fmax(r->most, 1) * node->unit <= 1) return 0;

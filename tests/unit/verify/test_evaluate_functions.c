@@ -281,7 +281,90 @@ static void check_fused_products(void) {
     arena_destroy(arena);
 }
 
+/* An infinite term decides a sum: whatever rounds beside it changes nothing. What may overflow on the way, or be another number, decides none. */
+static void check_infinite_terms(void) {
+    static const struct {
+        float first, second, last;
+        Outcome want;
+        double value;
+    } rows[] = {
+        {1, 1, INFINITY, NO_NUMBER, INFINITY},   {-0.1f, 3, -INFINITY, NO_NUMBER, -INFINITY}, {INFINITY, 1, -INFINITY, NO_NUMBER, NAN},
+        {NAN, 1, -INFINITY, NO_NUMBER, NAN},     {3e38f, 1, INFINITY, NO_NUMBER, INFINITY},    {3e38f, 3e38f, -INFINITY, IN_DOUBT, 0},
+        {3e38f, -3e38f, INFINITY, IN_DOUBT, 0},  {3e38f, 3e38f, 1, IN_DOUBT, 0},               {3e38f, 3e38f, NAN, NO_NUMBER, NAN},
+    };
+    static const char *const forms[] = {
+        "  %y = graph.reduce(%X) {kind = \"add\", axes = [0]} : tensor<[] x f32>\n",
+        "  %y = graph.reduce(%X) {kind = \"mean\", axes = [0]} : tensor<[] x f32>\n",
+        "  %c = const() {value = 1.0} : f32\n  %o = graph.broadcast(%c) {axes = []} : tensor<[N] x f32>\n"
+        "  %y = graph.contract(%X, %o) {batch_a = [], batch_b = [], sum_a = [0], sum_b = [0]} : tensor<[] x f32>\n",
+        "  %y = graph.scan(%X) {kind = \"add\", axis = 0} : tensor<[N] x f32>\n",
+    };
+    for (size_t i = 0; i < COUNT_OF(rows) * COUNT_OF(forms); i++) {
+        Arena *arena = arena_create();
+        size_t row = i / COUNT_OF(forms), form = i % COUNT_OF(forms);
+        const char *body = arena_printf(arena, "%s  return(%%y) {names = [\"Y\"]}\n", forms[form]);
+        EvalResult r = evaluate(arena, body, ones_but(arena, rows[row].first, rows[row].second, rows[row].last, 1));
+        check_outcome(r, form == 3 ? COUNT - 1 : 0, rows[row].want, rows[row].value);
+        arena_destroy(arena);
+    }
+}
+
+/* An infinity times (over) a number that may be off is infinite, unless that number may be 0. */
+static void check_infinite_factors(void) {
+    Arena *arena = arena_create();
+    EvalResult r = evaluate(arena,
+                            "  %c = const() {value = 1.1} : f32\n"
+                            "  %a = mul(%X, %X) : tensor<[N] x f32>\n"
+                            "  %b = div(%c, %a) : tensor<[N] x f32>\n"
+                            "  %i = const() {value = inf} : f32\n"
+                            "  %p = mul(%i, %b) : tensor<[N] x f32>\n"
+                            "  %q = div(%p, %b) : tensor<[N] x f32>\n"
+                            "  return(%q) {names = [\"Y\"]}\n",
+                            ones_but(arena, -3, 1e30f, 2, 1));
+    check_outcome(r, 0, NO_NUMBER, INFINITY);
+    check_outcome(r, COUNT - 1, NO_NUMBER, INFINITY);
+    check_outcome(r, 1, IN_DOUBT, 0); /* 1.1 / 1e60 may be 0 */
+    arena_destroy(arena);
+}
+
+/* h = a h + b behind an infinite b, in any order, unless products of a may be 0. */
+static void check_infinite_recurrence(void) {
+    Arena *arena = arena_create();
+    EvalResult r = evaluate(arena,
+                            "  %c = const() {value = 0.5} : f32\n"
+                            "  %s = const() {value = 0.3} : f32\n"
+                            "  %a = mul(%s, %c) : f32\n"
+                            "  %b = graph.broadcast(%a) {axes = []} : tensor<[N] x f32>\n"
+                            "  %y = graph.scan(%X, %b) {kind = \"linear\", axis = 0} : tensor<[N] x f32>\n"
+                            "  return(%y) {names = [\"Y\"]}\n",
+                            ones_but(arena, 1, -INFINITY, 1, 1));
+    check_outcome(r, 0, NUMBER, 1);
+    check_outcome(r, 1, NO_NUMBER, -INFINITY);
+    check_outcome(r, 40, NO_NUMBER, -INFINITY);
+    check_outcome(r, COUNT - 1, IN_DOUBT, 0); /* 0.15^198 is 0 in f32, and 0 * inf is NaN */
+    arena_destroy(arena);
+}
+
+/* What overflows in double is a number where a sum takes it in by one rounding, or in another order. */
+static void check_products_beyond_double(void) {
+    Arena *arena = arena_create();
+    const char *body = "  %g = cast(%X) : tensor<[N] x f64>\n"
+                       "  %a = mul(%g, %g) : tensor<[N] x f64>\n"
+                       "  %b = mul(%a, %a) : tensor<[N] x f64>\n"
+                       "  %d = mul(%b, %a) : tensor<[N] x f64>\n"
+                       "  %y = graph.contract(%d, %d) {batch_a = [], batch_b = [], sum_a = [0], sum_b = [0]} : tensor<[] x f64>\n"
+                       "  return(%y) {names = [\"Y\"]}\n";
+    check_outcome(evaluate(arena, body, ones_but(arena, 1e28f, 1, 1, 1)), 0, IN_DOUBT, 0);
+    check_outcome(evaluate(arena, body, ones_but(arena, 1e28f, 1, INFINITY, 1)), 0, IN_DOUBT, 0);
+    check_outcome(evaluate(arena, body, ones_but(arena, 1e2f, 1, INFINITY, 1)), 0, NO_NUMBER, INFINITY);
+    arena_destroy(arena);
+}
+
 int main(void) {
+    check_infinite_terms();
+    check_infinite_factors();
+    check_infinite_recurrence();
+    check_products_beyond_double();
     check_order_of_products();
     check_order_of_neighbours();
     check_fused_products();
