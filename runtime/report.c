@@ -48,6 +48,7 @@ static void put_verdict(Str *s, const RtVerdict *v) {
     put_count(s, "elements", v->elements);
     put_count(s, "compared", v->compared);
     put_count(s, "undecided", v->undecided);
+    put_count(s, "unknown", v->unknown);
     put_bool(s, "sampled", v->sampled);
     put_bool(s, "by_naive", v->by_naive);
     put_number(s, "within", v->within);
@@ -159,6 +160,7 @@ static void put_coverage(Str *out, const RtVerdict *v) {
         if (v->within > 0) str_printf(out, " by more than %.3g roundings", v->within);
         str_append_char(out, ')');
     }
+    if (v->unknown) str_printf(out, ", nothing is known of %llu of them", (unsigned long long)v->unknown);
 }
 
 static void put_verdict_line(Str *out, const RtVerdict *v) {
@@ -180,16 +182,19 @@ static bool is_fine(const RtVerdict *v) { return v->status == RT_OK || v->status
 static void put_line_of(Str *out, const RtVerifyReport *report, const char *kind, const char *what) {
     size_t passed = 0, skipped = 0;
     double worst = 0;
+    uint64_t unknown = 0;
     for (size_t i = 0; i < report->count; i++) {
         const RtVerdict *v = &report->verdicts[i];
         if (!is_kind(v, kind)) continue;
         passed += v->status == RT_OK;
+        unknown += v->unknown;
         skipped += v->status == RT_SKIPPED;
         if (v->status == RT_OK && v->worst_ratio > worst) worst = v->worst_ratio;
     }
     if (!passed && !skipped) return;
     str_printf(out, "%-14s %-12s %zu %s", rt_status_name(passed ? RT_OK : RT_SKIPPED), kind, passed ? passed : skipped, what);
     if (passed) str_printf(out, ", worst %.2g of the bound", worst);
+    if (unknown && strcmp(kind, "ragged") == 0) str_printf(out, "; nothing is known of %llu elements", (unsigned long long)unknown);
     if (passed && skipped) str_printf(out, "; %zu skipped%s", skipped, strcmp(kind, "ragged") == 0 ? " for their size" : "");
     str_append_char(out, '\n');
 }

@@ -89,6 +89,7 @@ typedef struct {
     double max_error;
     uint64_t compared;                 /* elements compared with the reference */
     uint64_t elements;                 /* elements of the outputs */
+    uint64_t unknown;                  /* elements without a bound: what came out is other than the reference, or no number */
     uint64_t undecided;                /* elements at a discontinuity where either outcome passes */
     bool sampled;                      /* compared on samples, not everywhere */
     bool by_naive;                     /* an output with its naive form, compiled; where that differs by more than `within`, by the evaluator */

@@ -147,7 +147,7 @@ static void make_reference(OneTask *t) {
 static RtError check_outputs(OneTask *t) {
     const Artifact *a = t->r->plan.a;
     const RtOptions *o = t->r->plan.options;
-    CompareOptions compare = {.seed = o->seed, .threads = o->threads, .special = t->task->special != NULL};
+    CompareOptions compare = {.seed = o->seed, .threads = o->threads, .special = t->task->special != NULL, .derived = !t->task->own};
     make_reference(t);
     compare.naive = t->reference.naive;
     for (size_t i = 0; i < a->param_count; i++) {
@@ -273,6 +273,7 @@ static void summarise(const Verdict *v, RtVerdict *out) {
         out->elements += (uint64_t)o->elements;
         out->compared += (uint64_t)o->checked;
         out->undecided += (uint64_t)o->undecided;
+        out->unknown += (uint64_t)o->unknown;
         if (i == 0 || o->max_ratio > out->worst_ratio)
             rt_copy(out->tensor, sizeof out->tensor, o->name);
         if (o->max_ratio > out->worst_ratio) out->worst_ratio = o->max_ratio;

@@ -14,7 +14,7 @@ double compare_paper_tau(Dtype dtype) {
 
 /* What one piece of the elements adds up to; pieces are summed in order. */
 typedef struct {
-    int64_t checked, undecided, stepped, outside, unwritten, inexact, rated, paper_off, allclose_off, strange;
+    int64_t checked, undecided, unknown, stepped, outside, unwritten, inexact, rated, paper_off, allclose_off, strange;
     double ratio_squares, max_ratio, max_error;
     int64_t worst;
     double worst_got, worst_want, worst_bound;
@@ -109,6 +109,11 @@ static void tally_undecided(Tally *t, double got, double value, double error, do
     t->undecided += !step && error > 0;
 }
 
+/* Of a float without a bound nothing is known: that an infinity or NaN is the reference's, too, says nothing of it. */
+static void tally_unknown(Tally *t, double got, double error) {
+    t->unknown += error > 0 || !isfinite(got);
+}
+
 static void tally_element(const Compare *c, Tally *t, int64_t index, const EvalResult *want,
                           size_t at) {
     Dtype dtype = c->shape->dtype;
@@ -125,7 +130,9 @@ static void tally_element(const Compare *c, Tally *t, int64_t index, const EvalR
     t->inexact += want->bound[at] > 0 || want->undecided[at];
     if (c->poisoned && !poison_is_distinctive(dtype) && error > want->bound[at] && !want->undecided[at])
         t->unwritten += poison_at(dtype, 0, memory);
-    if (want->undecided[at])
+    if (real && want->bound[at] == INFINITY)
+        tally_unknown(t, got, error);
+    else if (want->undecided[at])
         tally_undecided(t, got, value, error, want->bound[at], (EvalWay)want->way[at], index);
     else
         tally_ratio(t, error, want->bound[at], got, value, index);
@@ -165,6 +172,7 @@ static void compare_piece(void *ctx, int64_t begin, int64_t end) {
 static void add_tally(Tally *sum, const Tally *t) {
     sum->checked += t->checked;
     sum->undecided += t->undecided;
+    sum->unknown += t->unknown;
     sum->stepped += t->stepped;
     sum->outside += t->outside;
     sum->unwritten += t->unwritten;
@@ -212,6 +220,7 @@ static OutputVerdict *add_output(Verdict *v, const Shape *shape, const Tally *t)
                          .elements = shape->elements,
                          .checked = t->checked,
                          .undecided = t->undecided + t->stepped,
+                         .unknown = t->unknown,
                          .outside = t->outside,
                          .rms = t->rated ? sqrt(t->ratio_squares / (double)t->rated) : 0,
                          .max_ratio = t->max_ratio,
@@ -238,8 +247,20 @@ static void judge_ties(Verdict *v, const OutputVerdict *o, int64_t count, int64_
                      o->name, (long long)count, (long long)o->checked, (long long)limit);
 }
 
-static void judge_all_ties(Verdict *v, const OutputVerdict *o, const Tally *t, bool special) {
-    if (special) return;
+/* At sizes that a case does not declare nobody chose what is known. */
+static void judge_unknown(Verdict *v, const OutputVerdict *o, const Tally *t) {
+    int64_t limit = limit_of_ties(o->checked, COMPARE_UNDECIDED_SHARE, COMPARE_UNDECIDED_FLOOR, 8);
+    if (t->unknown > limit)
+        verdict_fail(v, CHECK_POWER, t->unknown,
+                     "%s: nothing is known of %lld of %lld elements, %lld may be so: on the way a number leaves the range of its type, or "
+                     "divides or is taken the logarithm of where it may be 0, as products of many factors do; choose sizes or data at which "
+                     "they stay within it",
+                     o->name, (long long)t->unknown, (long long)o->checked, (long long)limit);
+}
+
+static void judge_all_ties(Verdict *v, const OutputVerdict *o, const Tally *t, const CompareOptions *options) {
+    if (options->special) return;
+    if (!options->derived) judge_unknown(v, o, t);
     judge_ties(v, o, t->undecided, limit_of_ties(o->checked, COMPARE_UNDECIDED_SHARE, COMPARE_UNDECIDED_FLOOR, 8));
     judge_ties(v, o, t->stepped, limit_of_ties(o->checked, COMPARE_UNDECIDED_SHARE, COMPARE_STEP_FLOOR, 1));
 }
@@ -297,10 +318,12 @@ static void judge_unwritten(Verdict *v, const Shape *shape, const void *got, con
 /* What the elements that differ most from the naive form add to the samples. All elements are compared after it. */
 static void add_suspects(OutputVerdict *o, Tally *sum, const Tally *t, const NaiveDifferences *found) {
     sum->undecided += t->undecided;
+    sum->unknown += t->unknown;
     sum->stepped += t->stepped;
     sum->unwritten += t->unwritten;
     o->outside = sum->outside += t->outside;
     o->undecided += t->undecided + t->stepped;
+    o->unknown += t->unknown;
     o->max_error = fmax(o->max_error, t->max_error);
     if (t->worst >= 0 && t->max_ratio > o->max_ratio) {
         o->max_ratio = t->max_ratio;
@@ -362,12 +385,12 @@ void verdict_check_output(Verdict *v, const Evaluator *ev, unsigned output, cons
         return;
     }
     OutputVerdict *o = add_output(v, shape, &t);
-    judge_all_ties(v, o, &t, options->special);
+    judge_all_ties(v, o, &t, options);
     if (!compare_others(&c, options, o, &t)) {
         verdict_fail(v, CHECK_BOUND, 0, "%s: out of memory for the reference", shape->name);
         return;
     }
-    if (o->by_naive) judge_all_ties(v, o, &t, options->special);
+    if (o->by_naive) judge_all_ties(v, o, &t, options);
     say_what_hides(o, shape, &samples);
     if (c.outside)
         verdict_fail(v, CHECK_REFERENCE, 1,

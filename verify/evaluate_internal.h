@@ -118,6 +118,7 @@ typedef struct {
     double most, least, span_most, span_least; /* products: of the terms that some grouping multiplies first, the largest and the smallest; of a scan neighbours */
     bool nan, zero, infinite; /* products: among the terms */
     int64_t integer, terms;
+    int64_t exponent; /* products: sum and error are times 2^exponent */
     double largest_error;
     double rival;                        /* arg: the most that a term other than the best may be */
     int64_t best;                        /* arg: its position */
@@ -212,9 +213,9 @@ double product_error(double a, double ea, double b, double eb);
 bool product_overflows(double a, double b);
 /* Takes a factor. */
 void acc_multiply(Acc *acc, const Node *node, double v, double e);
-/* A zero or an infinity decides a product, but for groupings in which the others make the opposite of it first, and so NaN.
- * Without either all is as for numbers: products that pass far beyond the range on the way are held to be formed so that they do not. */
-bool product_hangs_on_order(const Node *node, const Acc *acc);
+/* The product of the factors so far, formed with as large an exponent as it takes. What passes beyond the range on the way is held to be formed
+ * so that it does not, but where that decides between an infinity (a zero) and NaN. */
+double acc_product(const Node *node, const Acc *acc, double *error);
 
 /* evaluate_reduce.c */
 Acc acc_identity(const Node *node);

@@ -231,8 +231,7 @@ void acc_finish(EvalRun *run, const Node *node, const Acc *acc, MemoEntry *entry
         break;
     }
     case REDUCE_MUL:
-        e = error_settle(node, v, e, (double)acc->terms);
-        if (product_hangs_on_order(node, acc)) e = INFINITY;
+        v = acc_product(node, acc, &e);
         break;
     default:
         e = acc->largest_error;

@@ -94,9 +94,9 @@ static void print_output(const OutputVerdict *o, Str *out) {
     str_append_json(out, o->name);
     str_printf(out,
                ", \"dtype\": \"%s\", \"elements\": %lld, \"checked\": %lld, "
-               "\"undecided\": %lld, \"outside\": %lld",
+               "\"undecided\": %lld, \"unknown\": %lld, \"outside\": %lld",
                dtype_name(o->dtype), (long long)o->elements, (long long)o->checked,
-               (long long)o->undecided, (long long)o->outside);
+               (long long)o->undecided, (long long)o->unknown, (long long)o->outside);
     print_number(out, "rms", o->rms);
     print_number(out, "max_ratio", o->max_ratio);
     print_number(out, "max_error", o->max_error);

@@ -277,6 +277,7 @@ typedef struct {
     Dtype dtype;
     int64_t elements, checked, outside; /* outside: beyond the bound */
     int64_t undecided; /* near ties of which the other outcome came out */
+    int64_t unknown;   /* without a bound, and other than the reference or no number */
     bool by_naive;     /* all were compared with the naive form, and by the evaluator where they differ by more than `within` */
     double within;     /* in roundings of the dtype; 0: what differs at all was judged */
     double hidden_element, hidden_tile; /* chance that a fault of so many elements is at none that was compared */
@@ -302,6 +303,7 @@ typedef struct {
     bool exact;       /* the evaluator was made with `exact` */
     const Naive *naive; /* ready to run: where not all elements are samples the others are compared with it; null: they are not */
     bool special;     /* special values: any share of the elements may be undecided */
+    bool derived;     /* sizes that no case declares: of any share of the elements nothing may be known */
     const void *second; /* the result of a second launch, over the poison of round 1; null: none. What neither launch
                            has written is told by both, in every type; by one launch only where poison is distinctive */
 } CompareOptions;

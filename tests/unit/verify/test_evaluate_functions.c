@@ -224,6 +224,12 @@ static void check_order_of_products(void) {
         {0.1f, 1, 0, 60, NUMBER, NUMBER, 0},
         {0.1f, 10, NAN, 60, NO_NUMBER, NO_NUMBER, NAN},
         {0.1f, 10, 1, 60, NUMBER, NUMBER, 1},
+        {10, 1, 1, 60, NO_NUMBER, NO_NUMBER, INFINITY},
+        {-10, 1, 1, 199, NO_NUMBER, NO_NUMBER, -INFINITY},
+        {0.1f, 1e3f, 1, 100, IN_DOUBT, IN_DOUBT, 0}, /* of which 60 of the first are 0 */
+        {1e30f, 1e-30f, 2, 60, NUMBER, NUMBER, 2}, /* beyond double on the way */
+        {1e-30f, 1e30f, 2, 60, NUMBER, NUMBER, 2},
+        {1e-30f, 1, 2, 60, NUMBER, NUMBER, 0},
     };
     for (size_t i = 0; i < COUNT_OF(rows); i++) {
         Arena *arena = arena_create();
