@@ -123,6 +123,23 @@ static void check_index(Sema *s, Expr *e) {
     sema_set_error(e);
 }
 
+/* S, or S[], in index notation: the one element of a tensor without axes; elsewhere it is the tensor. */
+static bool is_lone_element(Sema *s, const Expr *e) {
+    bool parameter = e->decl && e->decl->kind == DECL_PARAM;
+    const Decl *d = s->in_index_notation && e->kind == EXPR_NAME && !parameter ? sema_find(s, e->u.name.name) : NULL;
+    return d && type_is_shaped(&d->type) && !d->type.rank;
+}
+
+static void check_lone_element(Sema *s, Expr *e) {
+    Expr *base = ARENA_NEW(s->arena, Expr);
+    *base = *e;
+    e->kind = EXPR_INDEX;
+    e->u.index.base = base;
+    e->u.index.items = NULL;
+    e->u.index.count = 0;
+    check_index(s, e);
+}
+
 const Type *sema_expr(Sema *s, Expr *e) {
     switch (e->kind) {
     case EXPR_ERROR:
@@ -132,7 +149,10 @@ const Type *sema_expr(Sema *s, Expr *e) {
         check_const(s, e);
         break;
     case EXPR_NAME:
-        check_name(s, e);
+        if (is_lone_element(s, e))
+            check_lone_element(s, e);
+        else
+            check_name(s, e);
         break;
     case EXPR_UNARY:
     case EXPR_BINARY:
@@ -142,7 +162,7 @@ const Type *sema_expr(Sema *s, Expr *e) {
         sema_call(s, e);
         break;
     case EXPR_INDEX:
-        if (sema_unwrap_whole(e)) return sema_expr(s, e);
+        if (!is_lone_element(s, e->u.index.base) && sema_unwrap_whole(e)) return sema_expr(s, e);
         check_index(s, e);
         break;
     case EXPR_SLICE:
