@@ -121,6 +121,11 @@ static DesignTile alloc_for(Design *d, unsigned rank, DesignAxis *const *axes, D
     return t;
 }
 
+/* Lanes behind the end of the axes' last tiles are absent in what is loaded. */
+static void set_ends(unsigned count, DesignAxis *const *axes) {
+    for (unsigned i = 0; i < count; i++) axes[i]->ends = true;
+}
+
 static const char *pad_text(Design *d, const double *pad, Dtype dtype) {
     return pad ? arena_printf(d->arena, ", pad=%s", design_number(d, *pad, dtype)) : "";
 }
@@ -160,6 +165,7 @@ static DesignTile load_view(Design *d, const char *tensor, const IrType *type,
     str_printf(d->views, "    view %s%s", name, head.data);
     DesignTile t = alloc_for(d, rank, tile, type->dtype);
     design_line(d, "load(%s[%s] -> %s)", name, slices.data, t.text);
+    set_ends(rank, tile);
     str_release(&head);
     str_release(&slices);
     return t;
@@ -194,6 +200,7 @@ DesignTile design_load(Design *d, const char *tensor, const IrType *type, const 
     DesignTile t = alloc_for(d, rank, axes, type->dtype);
     design_line(d, "load(%s[%s] -> %s%s)", tensor, slices.data, t.text,
                 pad_text(d, pad, type->dtype));
+    if (!pad) set_ends(rank, axes);
     str_release(&slices);
     return t;
 }
@@ -302,26 +309,18 @@ static void gather_axes(Design *d, const IrOp *op, GatherAxis *g, DesignTile *al
     }
 }
 
-/* Whether an index is, or is read from, the place of a largest or smallest element: -1 where there is none. */
-static bool is_place(const IrValue *v, unsigned depth) {
-    const IrOp *def = v->def;
-    if (!def || depth > 8) return false;
-    if (def->opcode == IR_GRAPH_ARG) return true;
-    for (unsigned i = 0; i < def->operand_count; i++)
-        if (is_place(def->operands[i], depth + 1)) return true;
-    return false;
+/* Where an axis has no element, what is read at an index from data is 0: so do gathers by index tiles read it; a scalar
+ * index would leave the lanes absent. */
+static bool reads_zero(const IrOp *op, const GatherAxis *g, const DesignTile *all) {
+    bool from_data = false;
+    for (unsigned i = 0; i < op->operands[0]->type->rank; i++) from_data |= g[i].from_tile;
+    return from_data && all->rank == 0;
 }
 
-/* An element at -1 is 0, as gathers by index tiles read it; a scalar index would leave the lanes absent. Not where that
- * fills the lanes behind the end of a chunk that is folded. */
-static bool reads_zero(const IrOp *op, const GatherAxis *g, const DesignTile *all) {
-    bool place = false;
-    for (unsigned i = 0; i < op->operands[0]->type->rank; i++) {
-        const DesignAxis *axis = g[i].from_tile ? NULL : g[i].access.axis;
-        place |= g[i].from_tile && is_place(op->operands[i + 1], 0);
-        if (axis && axis->folded && axis->walk == WALK_TILE) return false;
-    }
-    return place && all->rank == 0;
+/* Along the axes of its slices, a gather that pads nothing is absent behind the end. */
+static void set_ends_of_slices(const IrOp *op, const GatherAxis *g) {
+    for (unsigned i = 0; i < op->operands[0]->type->rank; i++)
+        if (!g[i].from_tile && g[i].access.axis) g[i].access.axis->ends = true;
 }
 
 DesignTile design_gather(Design *d, IrOp *op) {
@@ -355,12 +354,9 @@ DesignTile design_gather(Design *d, IrOp *op) {
         str_printf(&slices, "%s%s", i ? ", " : "", text);
     }
     DesignTile t = alloc_for(d, rank, axes, type->dtype);
-    design_line(d, "load(%s[%s] -> %s%s)", tensor, slices.data, t.text,
-                pad_text(d,
-                         pad                       ? &pad->number
-                         : reads_zero(op, g, &all) ? &ZERO
-                                                   : NULL,
-                         type->dtype));
+    const double *number = pad ? &pad->number : reads_zero(op, g, &all) ? &ZERO : NULL;
+    design_line(d, "load(%s[%s] -> %s%s)", tensor, slices.data, t.text, pad_text(d, number, type->dtype));
+    if (!number) set_ends_of_slices(op, g);
     str_release(&slices);
     return t;
 }

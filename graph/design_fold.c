@@ -98,12 +98,22 @@ static DesignTile spread(Design *d, const DesignTile *t, DesignAxis *axis) {
     return design_let(d, text, rank, axes, t->dtype);
 }
 
+/* Where nothing that was loaded says where the axis ends, what lies behind it adds nothing. */
+static DesignTile end_tile(Design *d, DesignTile t, DesignAxis *axis, size_t kind) {
+    if (axis->walk != WALK_TILE || axis->ends) return t;
+    DesignTile place = design_index_tile(d, axis->var, DTYPE_I64);
+    const char *at = design_align(d, &place, t.rank, t.axes), *extent = design_aff_text(d, axis->extent);
+    const char *text = arena_printf(d->arena, "where((%s) < %s, %s, %s)", at, extent, t.text, kinds[kind].identity);
+    return design_let(d, text, t.rank, t.axes, t.dtype);
+}
+
 /* Folds the tile along the axes that are tiled; the others are loops. */
 static DesignTile fold_tile(Design *d, DesignTile t, const Fold *f, size_t kind) {
     for (unsigned i = f->count; i-- > 0 && !d->error;) { /* rows first */
         DesignAxis *axis = f->axes[i];
         if (axis->walk == WALK_POINT) continue;
         if (axis_position(&t, axis) < 0) t = spread(d, &t, axis);
+        t = end_tile(d, t, axis, kind);
         int at = axis_position(&t, axis);
         DesignAxis *left[DESIGN_RANK];
         unsigned rank = 0;
@@ -405,7 +415,8 @@ static DesignTile product(Design *d, Product *p, Fold *f) {
     if (d->error) return a;
     mark_sides(&a, &b);
     Pairing how = pair(&a, &b, f);
-    if (!how.fits) return (DesignTile){0};
+    bool open = how.fits && how.sum->walk == WALK_TILE && !how.sum->ends; /* neither factor ends where the sum does */
+    if (!how.fits || open) return (DesignTile){0};
     DesignAxis *axes[DESIGN_RANK];
     unsigned rank = 0;
     for (; rank < a.rank - 2; rank++) axes[rank] = a.axes[rank];

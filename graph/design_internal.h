@@ -17,6 +17,7 @@ typedef struct {
     DesignWalk walk;
     const char *tile;    /* WALK_TILE: the constexpr that holds the extent */
     bool folded;
+    bool ends;           /* what has been loaded along it is absent behind its end */
     /* What the dry run found out. */
     bool coupled;        /* a value folded along it is used along it again: it has to be whole */
     bool contiguous;     /* the last axis of a tensor that is read */
