@@ -163,7 +163,8 @@ static sketchc_status status_of(RtError error) {
 typedef struct Execution {
     const Artifact *artifact;
     const sketchc_run_options *options;
-    RtError (*execute)(struct Execution *x, RtOptions *options, Arena *arena, Str *out);
+    /* Executes and reports; where the options made no sense (`given`), reports that. The error is what the report says. */
+    RtError (*execute)(struct Execution *x, RtError given, RtOptions *options, Arena *arena, Str *out);
     const sketchc_file *inputs, *outputs;
     size_t input_count, output_count;
     const char *format;
@@ -177,7 +178,7 @@ static void execute_call(void *call) {
     RtOptions o;
     Str out;
     str_init(&out);
-    RtError error = x->execute(x, &o, arena, &out);
+    RtError error = x->execute(x, run_options(x->options, x->artifact, arena, &o), &o, arena, &out);
     x->report = api_string(&out);
     x->status = status_of(error);
     str_release(&out);
@@ -190,8 +191,7 @@ static sketchc_status execute(Execution x, char **report) {
     return done ? x.status : SKETCHC_OUT_OF_MEMORY;
 }
 
-static RtError execute_run(Execution *x, RtOptions *o, Arena *arena, Str *out) {
-    RtError error = run_options(x->options, x->artifact, arena, o);
+static RtError execute_run(Execution *x, RtError error, RtOptions *o, Arena *arena, Str *out) {
     if (error.status == RT_OK)
         error = rt_run(x->artifact, o, x->input_count, files(arena, x->inputs, x->input_count), x->output_count,
                        files(arena, x->outputs, x->output_count));
@@ -211,9 +211,9 @@ sketchc_status sketchc_run(const sketchc_artifact *artifact, const sketchc_run_o
                    report);
 }
 
-static RtError execute_verify(Execution *x, RtOptions *o, Arena *arena, Str *out) {
-    RtVerifyReport r = {.error = run_options(x->options, x->artifact, arena, o)};
-    if (r.error.status == RT_OK) r = rt_verify(x->artifact, o, arena);
+static RtError execute_verify(Execution *x, RtError given, RtOptions *o, Arena *arena, Str *out) {
+    RtVerifyReport r = {.error = given};
+    if (given.status == RT_OK) r = rt_verify(x->artifact, o, arena);
     if (is_json(x->format))
         rt_verify_json(x->artifact, &r, out);
     else
@@ -227,9 +227,9 @@ sketchc_status sketchc_verify(const sketchc_artifact *artifact, const sketchc_ru
                    report);
 }
 
-static RtError execute_bench(Execution *x, RtOptions *o, Arena *arena, Str *out) {
-    RtBenchReport r = {.error = run_options(x->options, x->artifact, arena, o)};
-    if (r.error.status == RT_OK) r = rt_bench(x->artifact, o, arena);
+static RtError execute_bench(Execution *x, RtError given, RtOptions *o, Arena *arena, Str *out) {
+    RtBenchReport r = {.error = given};
+    if (given.status == RT_OK) r = rt_bench(x->artifact, o, arena);
     if (is_json(x->format))
         rt_bench_json(x->artifact, &r, out);
     else

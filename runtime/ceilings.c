@@ -26,14 +26,10 @@ static int by_value(const void *a, const void *b) {
 
 /* The median of the rounds, the cache flushed before each. */
 static RtError time_stream(const Buffers *b, StreamKind kind, double *seconds) {
-    double times[ROUNDS];
-    for (int i = -1; i < ROUNDS; i++) {
-        double *t = &times[i < 0 ? 0 : i];
-        RT_TRY(b->d->ops->flush(b->d));
-        RT_TRY(b->d->ops->time_begin(b->d));
-        RT_TRY(b->d->ops->stream(b->d, kind, b->to, b->from, b->bytes));
-        RT_TRY(b->d->ops->time_end(b->d, t));
-    }
+    const TimedWork work = {
+        .kind = TIME_STREAM, .flush = true, .stream = kind, .to = b->to, .from = b->from, .bytes = b->bytes};
+    double times[ROUNDS], seen;
+    for (int i = -1; i < ROUNDS; i++) RT_TRY(device_time(b->d, &work, &times[i < 0 ? 0 : i], &seen));
     qsort(times, ROUNDS, sizeof *times, by_value);
     *seconds = times[ROUNDS / 2];
     return rt_ok();

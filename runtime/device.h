@@ -11,6 +11,24 @@ typedef struct Program Program; /* an artifact's code, loaded */
 /* What a device's plain kernels do with memory: `calibrate` times them. */
 typedef enum { STREAM_COPY, STREAM_READ, STREAM_FILL, STREAM_NOTHING, STREAM_KINDS } StreamKind;
 
+/* The launches of one call, in order. */
+typedef struct {
+    Program *program;
+    const Binding *binding;
+    const uint64_t *addresses; /* by parameter */
+    const Launch *launches;
+    size_t count;
+} LaunchList;
+
+/* What is timed: launches, a copy within the device, or a plain kernel. */
+typedef struct TimedWork {
+    enum { TIME_LAUNCHES, TIME_COPY, TIME_STREAM } kind;
+    bool flush;              /* the last-level cache, before */
+    LaunchList list;         /* LAUNCHES */
+    StreamKind stream;       /* STREAM */
+    uint64_t to, from, bytes; /* COPY, STREAM */
+} TimedWork;
+
 typedef struct {
     RtError (*alloc)(Device *d, uint64_t bytes, uint64_t *address);
     /* Null where a device has none: memory between pages that nothing may touch, at its start or (at_end) behind the last
@@ -32,6 +50,8 @@ typedef struct {
     void (*use_stream)(Device *d, void *stream); /* CUDA: where launches go from now on */
     RtError (*time_begin)(Device *d);
     RtError (*time_end)(Device *d, double *seconds); /* waits */
+    /* Null where the code is in this process: all of device_time there. `seen`: by a clock that the code cannot reach. */
+    RtError (*timed)(Device *d, const struct TimedWork *w, double *seconds, double *seen);
     RtError (*flush)(Device *d);                     /* evicts the last-level cache by reading */
     RtError (*close)(Device *d);
 } DeviceOps;
@@ -44,7 +64,6 @@ struct Device {
     uint64_t free_bytes;   /* at opening */
     char name[128];
     char arch[32]; /* "sm_90", "x86-64" */
-    bool apart;    /* in a process of its own (remote.h) */
     bool fences;   /* alloc_fenced works */
     uint64_t fault; /* where an invalid access ended that process; 0: not known */
 };
@@ -57,6 +76,11 @@ struct Program {
     RtKernelInfo kernels[RT_MAX_KERNELS];
 };
 
+/* Starts all launches, without waiting. */
+RtError device_launch_all(Device *d, const LaunchList *list);
+/* Seconds that the work took by the device's own clock, and (`seen`) at most, by the clock of the process that judges; 0: that
+ * is the same one. */
+RtError device_time(Device *d, const TimedWork *w, double *seconds, double *seen);
 RtError device_open(Device *d, ArtifactTarget target, unsigned ordinal);
 RtError device_open_cpu(Device *d);
 RtError device_open_cuda(Device *d, unsigned ordinal);

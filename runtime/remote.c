@@ -5,6 +5,7 @@
 #include "worker.h"
 
 #include <errno.h>
+#include <math.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,15 +18,32 @@
 
 enum { STAGE = 8 << 20, END_MS = 2000 };
 
-typedef enum { ASK_LOAD, ASK_ALLOC, ASK_FENCED, ASK_RELEASE, ASK_UPLOAD, ASK_DOWNLOAD, ASK_COPY, ASK_FILL, ASK_LAUNCH, ASK_SYNC, ASK_COUNT } Ask;
+typedef enum {
+    ASK_OPEN,
+    ASK_LOAD,
+    ASK_ALLOC,
+    ASK_FENCED,
+    ASK_RELEASE,
+    ASK_UPLOAD,
+    ASK_DOWNLOAD,
+    ASK_COPY,
+    ASK_FILL,
+    ASK_LAUNCH,
+    ASK_FLUSH,
+    ASK_TIME,
+    ASK_SYNC,
+    ASK_COUNT
+} Ask;
 typedef struct {
     uint32_t ask, byte;
     uint64_t to, from, bytes;
     Launch launch; /* step and version by their numbers */
+    TimedWork work; /* its launches by their numbers, in the stage */
 } Request;
 typedef struct {
     RtError error;
     uint64_t value;
+    double seconds;
 } Answer;
 
 /* Shared by both processes: data on their way, and where the other one's invalid access was. */
@@ -34,7 +52,7 @@ typedef struct {
     unsigned char stage[STAGE];
 } Shared;
 
-/* What is told of the device once its code is loaded. */
+/* What is told of the device, and of the code once it is loaded. */
 typedef struct {
     int64_t num_sms, num_cores;
     uint64_t memory_bytes, free_bytes;
@@ -92,11 +110,10 @@ static void watch_faults(Shared *shared) {
     sigaction(SIGBUS, &action, NULL);
 }
 
-static RtError serve_load(Server *s, Arena *arena) {
+static RtError serve_open(Server *s, Arena *arena) {
     Facts facts;
     memset(&facts, 0, sizeof facts);
     RT_TRY(device_open(&s->device, s->r->a->target, s->r->options->device));
-    RT_TRY(s->device.ops->load(&s->device, s->r->a, s->r->options, &s->program));
     binding_init(&s->binding, arena, s->r->a, s->device.num_sms, s->device.num_cores);
     s->addresses = ARENA_ARRAY(arena, uint64_t, s->r->a->param_count + 1);
     facts.num_sms = s->device.num_sms;
@@ -105,6 +122,14 @@ static RtError serve_load(Server *s, Arena *arena) {
     facts.free_bytes = s->device.free_bytes;
     rt_copy(facts.name, sizeof facts.name, s->device.name);
     rt_copy(facts.arch, sizeof facts.arch, s->device.arch);
+    memcpy(s->r->shared->stage, &facts, sizeof facts);
+    return rt_ok();
+}
+
+static RtError serve_load(Server *s) {
+    Facts facts;
+    memset(&facts, 0, sizeof facts);
+    RT_TRY(s->device.ops->load(&s->device, s->r->a, s->r->options, &s->program));
     rt_copy(facts.how, sizeof facts.how, s->program->how);
     facts.kernel_count = s->program->kernel_count;
     memcpy(facts.kernels, s->program->kernels, sizeof facts.kernels);
@@ -112,8 +137,8 @@ static RtError serve_load(Server *s, Arena *arena) {
     return rt_ok();
 }
 
-/* A binding's arrays and the addresses, through the stage: one way or the other. */
-static void pass_binding(unsigned char *stage, Binding *b, uint64_t *addresses, bool out) {
+/* A binding's arrays and the addresses, through the stage: one way or the other. What follows them lies behind. */
+static unsigned char *pass_binding(unsigned char *stage, Binding *b, uint64_t *addresses, bool out) {
     size_t n = b->a->param_count + 1;
     const struct {
         void *data;
@@ -128,25 +153,47 @@ static void pass_binding(unsigned char *stage, Binding *b, uint64_t *addresses, 
             memcpy(parts[i].data, stage, n * parts[i].size);
         stage += n * parts[i].size;
     }
+    return stage;
+}
+
+static void find_code(const Server *s, Launch *l) {
+    l->step = &s->r->a->steps[l->step_index];
+    l->version = l->version ? &l->step->versions[l->version_index] : NULL;
+}
+
+/* On the processor the cache was flushed before, so that this does not show in the judge's clock. */
+static RtError serve_time(Server *s, Request *q, double *seconds) {
+    TimedWork *w = &q->work;
+    double seen;
+    unsigned char *stage = pass_binding(s->r->shared->stage, &s->binding, s->addresses, false);
+    Launch *launches = malloc((w->list.count + 1) * sizeof *launches);
+    if (!launches) return rt_error(RT_MISSING, "out of memory");
+    memcpy(launches, stage, w->list.count * sizeof *launches);
+    for (size_t i = 0; i < w->list.count; i++) find_code(s, &launches[i]);
+    w->list = (LaunchList){s->program, &s->binding, s->addresses, launches, w->list.count};
+    RtError e = device_time(&s->device, w, seconds, &seen);
+    free(launches);
+    return e;
 }
 
 static RtError serve_launch(Server *s, Request *q) {
     Launch *l = &q->launch;
-    l->step = &s->r->a->steps[l->step_index];
-    l->version = &l->step->versions[l->version_index];
+    find_code(s, l);
     pass_binding(s->r->shared->stage, &s->binding, s->addresses, false);
     return s->device.ops->launch(&s->device, s->program, l, &s->binding, s->addresses);
 }
 
-static RtError serve_one(Server *s, Request *q, uint64_t *value, Arena *arena) {
+static RtError serve_one(Server *s, Request *q, Answer *answer, Arena *arena) {
     Device *d = &s->device;
     switch ((Ask)q->ask) {
+    case ASK_OPEN:
+        return serve_open(s, arena);
     case ASK_LOAD:
-        return serve_load(s, arena);
+        return serve_load(s);
     case ASK_ALLOC:
-        return d->ops->alloc(d, q->bytes, value);
+        return d->ops->alloc(d, q->bytes, &answer->value);
     case ASK_FENCED:
-        return d->ops->alloc_fenced(d, q->bytes, q->from, q->byte, value);
+        return d->ops->alloc_fenced(d, q->bytes, q->from, q->byte, &answer->value);
     case ASK_RELEASE:
         d->ops->release(d, q->to);
         return rt_ok();
@@ -160,6 +207,10 @@ static RtError serve_one(Server *s, Request *q, uint64_t *value, Arena *arena) {
         return d->ops->fill(d, q->to, q->byte, q->bytes);
     case ASK_LAUNCH:
         return serve_launch(s, q);
+    case ASK_FLUSH:
+        return d->ops->flush(d);
+    case ASK_TIME:
+        return serve_time(s, q, &answer->seconds);
     case ASK_SYNC:
         return d->ops->sync(d);
     case ASK_COUNT:
@@ -189,7 +240,7 @@ static void serve(Remote *r, int fd, pid_t parent) {
     while (transfer(fd, &q, sizeof q, false)) {
         Answer answer;
         memset(&answer, 0, sizeof answer);
-        answer.error = serve_one(&s, &q, &answer.value, arena);
+        answer.error = serve_one(&s, &q, &answer, arena);
         if (!transfer(fd, &answer, sizeof answer, true)) break;
     }
     _exit(0);
@@ -217,19 +268,24 @@ static RtError find_end(Remote *r) {
     return r->end;
 }
 
-static RtError ask(Device *d, const Request *q, uint64_t *value) {
+static RtError ask_all(Device *d, const Request *q, Answer *answer) {
     Remote *r = d->impl;
-    Answer answer;
     if (rt_failed(&r->end)) return r->end;
-    bool ok = transfer(r->socket, (void *)(uintptr_t)q, sizeof *q, true) && transfer(r->socket, &answer, sizeof answer, false);
-    if (!ok || (unsigned)answer.error.status >= RT_STATUS_COUNT) {
+    bool ok = transfer(r->socket, (void *)(uintptr_t)q, sizeof *q, true) && transfer(r->socket, answer, sizeof *answer, false);
+    if (!ok || (unsigned)answer->error.status >= RT_STATUS_COUNT) {
         RtError e = find_end(r);
         d->fault = r->shared->fault;
         return e;
     }
-    answer.error.text[RT_TEXT - 1] = '\0';
-    if (value) *value = answer.value;
-    return answer.error;
+    answer->error.text[RT_TEXT - 1] = '\0';
+    return answer->error;
+}
+
+static RtError ask(Device *d, const Request *q, uint64_t *value) {
+    Answer answer;
+    RtError e = ask_all(d, q, &answer);
+    if (value && !rt_failed(&e)) *value = answer.value;
+    return e;
 }
 
 static RtError remote_alloc(Device *d, uint64_t bytes, uint64_t *address) {
@@ -281,7 +337,50 @@ static RtError remote_launch(Device *d, Program *p, const Launch *l, const Bindi
     return ask(d, &q, NULL);
 }
 
+/* Launches go with the request, so that the first follows the clock's start at once; a GPU's flush is among its work, behind which the
+ * launches are prepared. */
+static RtError remote_timed(Device *d, const TimedWork *w, double *seconds, double *seen) {
+    Remote *r = d->impl;
+    Request q = {.ask = ASK_TIME, .work = *w};
+    Answer answer;
+    memset(&answer, 0, sizeof answer);
+    if (w->flush && r->a->target == ARTIFACT_CPU) {
+        RT_TRY(ask(d, &(Request){.ask = ASK_FLUSH}, NULL));
+        q.work.flush = false;
+    }
+    if (w->kind == TIME_LAUNCHES) {
+        Binding sent = *w->list.binding;
+        unsigned char *stage = pass_binding(r->shared->stage, &sent, (uint64_t *)(uintptr_t)w->list.addresses, true);
+        if (w->list.count * sizeof *w->list.launches > (size_t)(r->shared->stage + STAGE - stage))
+            return rt_error(RT_LAUNCH_FAILED, "there are too many launches to time");
+        memcpy(stage, w->list.launches, w->list.count * sizeof *w->list.launches);
+    }
+    double start = rt_now();
+    RtError e = ask_all(d, &q, &answer);
+    *seen = rt_now() - start;
+    *seconds = isfinite(answer.seconds) && answer.seconds > 0 ? answer.seconds : 0;
+    return e;
+}
+
 static RtError remote_sync(Device *d) { return ask(d, &(Request){.ask = ASK_SYNC}, NULL); }
+
+static RtError remote_load(Device *d, const Artifact *a, const RtOptions *options, Program **program) {
+    Remote *r = d->impl;
+    Program *p = calloc(1, sizeof *p);
+    Facts f;
+    (void)a, (void)options; /* those of remote_open */
+    if (!p) return rt_error(RT_MISSING, "out of memory");
+    *program = p;
+    remote_phase(d, "loading the code");
+    RT_TRY(ask(d, &(Request){.ask = ASK_LOAD}, NULL));
+    memcpy(&f, r->shared->stage, sizeof f);
+    if (f.kernel_count > RT_MAX_KERNELS) return rt_error(RT_FAULT, "the worker's memory was damaged: it sent nonsense");
+    f.how[sizeof f.how - 1] = '\0';
+    rt_copy(p->how, sizeof p->how, f.how);
+    p->kernel_count = f.kernel_count;
+    memcpy(p->kernels, f.kernels, sizeof p->kernels);
+    return rt_ok();
+}
 
 static void remote_unload(Device *d, Program *p) { (void)d, free(p); }
 
@@ -301,9 +400,11 @@ static const DeviceOps remote_ops = {
     .release = remote_release,
     .upload = remote_upload,
     .download = remote_download,
+    .load = remote_load,
     .copy = remote_copy,
     .fill = remote_fill,
     .launch = remote_launch,
+    .timed = remote_timed,
     .sync = remote_sync,
     .unload = remote_unload,
     .close = remote_close,
@@ -327,31 +428,25 @@ static RtError start(Remote *r) {
     return r->pid > 0 ? rt_ok() : rt_error(RT_MISSING, "cannot start a worker: %s", strerror(error));
 }
 
-static RtError take_facts(Device *d, const Remote *r, Program *p) {
+static RtError take_facts(Device *d, const Remote *r) {
     Facts f;
     memcpy(&f, r->shared->stage, sizeof f);
-    if (f.kernel_count > RT_MAX_KERNELS) return rt_error(RT_FAULT, "the worker's memory was damaged: it sent nonsense");
     d->num_sms = f.num_sms;
     d->num_cores = f.num_cores;
     d->memory_bytes = f.memory_bytes;
     d->free_bytes = f.free_bytes;
-    f.name[sizeof f.name - 1] = f.arch[sizeof f.arch - 1] = f.how[sizeof f.how - 1] = '\0';
+    f.name[sizeof f.name - 1] = f.arch[sizeof f.arch - 1] = '\0';
     rt_copy(d->name, sizeof d->name, f.name);
     rt_copy(d->arch, sizeof d->arch, f.arch);
-    rt_copy(p->how, sizeof p->how, f.how);
-    p->kernel_count = f.kernel_count;
-    memcpy(p->kernels, f.kernels, sizeof p->kernels);
     return rt_ok();
 }
 
-RtError remote_open(Device *d, const Artifact *a, const RtOptions *options, Program **program) {
+RtError remote_open(Device *d, const Artifact *a, const RtOptions *options) {
     Remote *r = calloc(1, sizeof *r);
-    Program *p = calloc(1, sizeof *p);
-    *d = (Device){.ops = &remote_ops, .impl = r, .apart = true, .fences = a->target == ARTIFACT_CPU};
-    if (!r || !p) return rt_error(RT_MISSING, "out of memory");
-    *r = (Remote){.a = a, .options = options, .what = "loading the code"};
-    *program = p;
+    *d = (Device){.ops = &remote_ops, .impl = r, .fences = a->target == ARTIFACT_CPU};
+    if (!r) return rt_error(RT_MISSING, "out of memory");
+    *r = (Remote){.a = a, .options = options, .what = "opening the device"};
     RT_TRY(start(r));
-    RT_TRY(ask(d, &(Request){.ask = ASK_LOAD}, NULL));
-    return take_facts(d, r, p);
+    RT_TRY(ask(d, &(Request){.ask = ASK_OPEN}, NULL));
+    return take_facts(d, r);
 }

@@ -5,8 +5,8 @@
 
 #include "device.h"
 
-/* Forks, opens the device and loads the artifact's code there. `a` and `options` stay in use. */
-RtError remote_open(Device *d, const Artifact *a, const RtOptions *options, Program **program);
+/* Forks and opens the device there; its `load` loads the artifact's code. `a` and `options` stay in use. */
+RtError remote_open(Device *d, const Artifact *a, const RtOptions *options);
 /* What the process is at, for the sentence that tells of its end. */
 void remote_phase(Device *d, const char *what);
 

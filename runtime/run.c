@@ -1,4 +1,5 @@
 /* `run`: one launch on .npy files. */
+#include "remote.h"
 #include "session.h"
 #include "verify.h"
 #include "worker.h"
@@ -146,10 +147,15 @@ static RtError check_written(Run *r, size_t i) {
     return e;
 }
 
+static void begin_phase(Run *r, double seconds, const char *what) {
+    worker_phase(r->channel, seconds, what);
+    remote_phase(r->session.device, what);
+}
+
 static RtError launch(Run *r, const char *what) {
-    worker_phase(r->channel, r->options->time_limit_s > 0 ? r->options->time_limit_s : 60, what);
+    begin_phase(r, r->options->time_limit_s > 0 ? r->options->time_limit_s : 60, what);
     RT_TRY(session_launch(&r->session));
-    worker_phase(r->channel, WORKER_PATIENCE, "checking the results");
+    begin_phase(r, WORKER_PATIENCE, "checking the results");
     return session_check_guards(&r->session);
 }
 
@@ -210,7 +216,7 @@ static void work(void *ctx, WorkerChannel *channel) {
     r->hashes = ARENA_ARRAY(r->arena, Hash128, r->a->param_count + 1);
     r->results = ARENA_ARRAY(r->arena, char *, r->output_count + 1);
     RtError e = check_names(r);
-    if (!rt_failed(&e)) e = device_open(&device, r->a->target, r->options->device);
+    if (!rt_failed(&e)) e = remote_open(&device, r->a, r->options);
     if (!rt_failed(&e)) e = run_on(r, &device);
     worker_send(channel, &e, sizeof e);
 }

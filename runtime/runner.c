@@ -25,12 +25,9 @@ static void send(Runner *r, FrameKind kind, size_t task, const void *data, size_
 
 static RtError set_up(Runner *r) {
     worker_phase(r->channel, WORKER_PATIENCE, "loading the code");
-    if (r->apart) {
-        RT_TRY(remote_open(&r->device, r->plan.a, r->plan.options, &r->program));
-    } else {
-        RT_TRY(device_open(&r->device, r->plan.a->target, r->plan.options->device));
-        RT_TRY(r->device.ops->load(&r->device, r->plan.a, r->plan.options, &r->program));
-    }
+    RT_TRY(remote_open(&r->device, r->plan.a, r->plan.options));
+    RT_TRY(r->device.ops->load(&r->device, r->plan.a, r->plan.options, &r->program));
+    r->device.fences &= r->fences;
     rt_copy(r->info.device, sizeof r->info.device, r->device.name);
     rt_copy(r->info.how, sizeof r->info.how, r->program->how);
     r->info.kernel_count = r->program->kernel_count;
@@ -52,13 +49,16 @@ static void work(void *ctx, WorkerChannel *channel) {
     }
 }
 
+void runner_phase(Runner *r, double seconds, const char *what) {
+    worker_phase(r->channel, seconds, what);
+    remote_phase(&r->device, what);
+}
+
 RtError runner_launch(Runner *r, Session *s, const char *what) {
     const RtOptions *o = r->plan.options;
-    worker_phase(r->channel, o->time_limit_s > 0 ? o->time_limit_s : 60, what);
-    remote_phase(&r->device, what);
+    runner_phase(r, o->time_limit_s > 0 ? o->time_limit_s : 60, what);
     RT_TRY(session_launch(s));
-    worker_phase(r->channel, WORKER_PATIENCE, "checking the results");
-    remote_phase(&r->device, "checking the results");
+    runner_phase(r, WORKER_PATIENCE, "checking the results");
     return rt_ok();
 }
 

@@ -1,5 +1,6 @@
 /* Runs a plan's tasks one after the other in workers and collects a record of each. A task that
- * takes its worker down is blamed, and the rest get another worker. */
+ * takes its worker down is blamed, and the rest get another worker. The artifact's code runs in a
+ * process beside the worker (remote.h), which judges what that one hands back. */
 #ifndef RUNTIME_RUNNER_H
 #define RUNTIME_RUNNER_H
 
@@ -17,7 +18,7 @@ typedef struct {
 typedef struct Runner Runner;
 struct Runner {
     TaskPlan plan;
-    bool apart;             /* the artifact's code is loaded in another process than the one that judges */
+    bool fences;            /* between pages that nothing may touch, where the device has them: not for what is timed */
     size_t record_size;     /* plain data, without pointers */
     unsigned char *records; /* one a task */
     RunnerInfo info;
@@ -37,6 +38,8 @@ struct Runner {
 
 RtError runner_run(Runner *r);
 void *runner_record(Runner *r, size_t task);
+/* Child: what follows may take this long, and is called so. */
+void runner_phase(Runner *r, double seconds, const char *what);
 /* Child: one launch within the time limit. */
 RtError runner_launch(Runner *r, Session *s, const char *what);
 

@@ -1,8 +1,9 @@
 /* From an artifact to a checked and timed result, in a disposable worker process. The library
  * never exits and never prints; every outcome is a status (statuses.def) with a sentence.
  *
- * rt_run, rt_verify and rt_bench fork a worker and run everything there: code is loaded and
- * executed in the child only, so that a kernel that hangs, faults or aborts becomes a status. The
+ * rt_run, rt_verify and rt_bench fork a worker, which holds what judges (inputs, reference, hashes,
+ * guard zones), and beside it a process that loads and executes the code and hands back bytes: a
+ * kernel that hangs, faults or aborts becomes a status, and none can write its own verdict. The
  * calling process must not have initialised CUDA before. */
 #ifndef RUNTIME_RUNTIME_H
 #define RUNTIME_RUNTIME_H

@@ -126,18 +126,18 @@ RtError session_turn(Session *s, Arena *arena) {
     return make_buffers(s, arena);
 }
 
+static LaunchList session_list(const Session *s) {
+    return (LaunchList){
+        .program = s->program, .binding = s->binding, .addresses = s->addresses, .launches = s->launches, .count = s->launch_count};
+}
+
 RtError session_start(Session *s) {
-    Device *d = s->device;
-    for (size_t i = 0; i < s->launch_count; i++) {
-        const Launch *l = &s->launches[i];
-        if (l->skip) continue;
-        if (l->step->kind == ARTIFACT_MEMSET)
-            RT_TRY(d->ops->fill(d, s->addresses[l->step->param], l->step->byte,
-                                s->binding->bytes[l->step->param]));
-        else
-            RT_TRY(d->ops->launch(d, s->program, l, s->binding, s->addresses));
-    }
-    return rt_ok();
+    LaunchList list = session_list(s);
+    return device_launch_all(s->device, &list);
+}
+
+RtError session_time(Session *s, bool flush, double *seconds, double *seen) {
+    return device_time(s->device, &(TimedWork){.kind = TIME_LAUNCHES, .flush = flush, .list = session_list(s)}, seconds, seen);
 }
 
 /* An access that ended the process: did it meet a fence, and whose? The next buffer is FENCE_BYTES away at least. */

@@ -34,6 +34,8 @@ RtError session_poison(Session *s, unsigned param);
 /* All steps in order, then waits. A device fault is FAULT. */
 RtError session_launch(Session *s);
 RtError session_start(Session *s); /* the same without waiting */
+/* The same, timed (device_time). */
+RtError session_time(Session *s, bool flush, double *seconds, double *seen);
 /* OUT_OF_BOUNDS names the tensor and where, when a guard zone was changed, or what strides leave out. */
 RtError session_check_guards(Session *s);
 /* What the last launch counted of what the language defines away (--check), as a sentence; "" without such counts. */

@@ -138,7 +138,7 @@ static void make_reference(OneTask *t) {
     for (unsigned k = 0; k < evaluator_output_count(t->evaluator); k++) {
         uint64_t elements = (uint64_t)evaluator_output(t->evaluator, k)->elements;
         if (elements <= sample_budget(elements)) continue;
-        worker_phase(t->r->channel, WORKER_PATIENCE, "running the naive form");
+        runner_phase(t->r, WORKER_PATIENCE, "running the naive form");
         reference_open(&t->reference, t->arena, t->evaluator, t->r->plan.options->threads);
         return;
     }
@@ -425,7 +425,7 @@ static void count_verdicts(const Runner *r, RtVerifyReport *report, Arena *arena
 
 RtVerifyReport rt_verify(const Artifact *a, const RtOptions *options, Arena *arena) {
     Runner r = {
-        .apart = true, .record_size = sizeof(RtVerdict), .run = run_task, .accept = accept, .blame = blame};
+        .fences = true, .record_size = sizeof(RtVerdict), .run = run_task, .accept = accept, .blame = blame};
     RtVerifyReport report = {.error = task_plan_create(&r.plan, arena, a, options, true)};
     if (rt_failed(&report.error)) return report;
     RtVerdict *verdicts = ARENA_ARRAY(arena, RtVerdict, r.plan.count + 1);

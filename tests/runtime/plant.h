@@ -67,7 +67,8 @@ static inline Artifact *plant(Arena *arena, const char *body) {
     a->steps[0] =
         (ArtifactStep){.kind = ARTIFACT_KERNEL, .name = "plant", .version_count = 1, .versions = v};
     char *source = arena_printf(arena,
-                                "#define _GNU_SOURCE\n#include <stdint.h>\n#include <stdio.h>\n#include <stdlib.h>\n#include <string.h>\n#include <sys/socket.h>\n#include <sys/stat.h>\n"
+                                "#define _GNU_SOURCE\n#include <dlfcn.h>\n#include <stdint.h>\n#include <stdio.h>\n#include <stdlib.h>\n#include <string.h>\n"
+                                "#include <sys/mman.h>\n#include <sys/socket.h>\n#include <sys/stat.h>\n#include <unistd.h>\n"
                                 "int plant(float *X, float *Y, int64_t N, int64_t M);\n"
                                 "int plant(float *X, float *Y, int64_t N, int64_t M) {\n%s\n}\n",
                                 body);
@@ -79,6 +80,12 @@ static inline Artifact *plant(Arena *arena, const char *body) {
     CHECK_STR(error ? error : "", "");
     return a;
 }
+
+/* A pipe among its descriptors, or more than one socket: `channels` is more than 1. */
+#define PLANT_LOOKS_FOR_CHANNELS                                                                   \
+    "struct stat s; int channels = 0;\n"                                                              \
+    "for (int fd = 3; fd < 1024; fd++)\n"                                                             \
+    "    if (fstat(fd, &s) == 0) channels += S_ISFIFO(s.st_mode) ? 2 : S_ISSOCK(s.st_mode);\n"
 
 #define PLANT_GOOD                                                                                 \
     "#pragma omp parallel for\n"                                                                   \

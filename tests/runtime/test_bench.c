@@ -49,6 +49,32 @@ static void test_hang(void) {
     arena_destroy(arena);
 }
 
+/* The code finds no way to speak in the name of what judges it. */
+static void test_no_channel_to_the_judge(void) {
+    Arena *arena = arena_create();
+    RtBenchReport r = bench(arena, PLANT_LOOKS_FOR_CHANNELS "if (channels > 1) return 1;\n" PLANT_GOOD, "tiles");
+    CHECK_STR(r.error.text, "");
+    CHECK(r.error.status == RT_OK && r.timings[0].checked);
+    arena_destroy(arena);
+}
+
+/* A kernel that takes 5 ms and stops the clock of its process before. */
+static void test_clock_that_is_not_believed(void) {
+#if defined(__x86_64__) && !defined(__SANITIZE_ADDRESS__)
+    Arena *arena = arena_create();
+    RtBenchReport r = bench(arena,
+                            "static const unsigned char stopped[] = {0x48, 0xc7, 0x06, 0, 0, 0, 0, 0x48, 0xc7, 0x46, 0x08, 0, 0, 0, 0, 0x31, 0xc0, 0xc3};\n"
+                            "unsigned char *clock = dlsym(RTLD_DEFAULT, \"clock_gettime\");\n"
+                            "mprotect((void *)((uintptr_t)clock & ~(uintptr_t)4095), 8192, PROT_READ | PROT_WRITE | PROT_EXEC);\n"
+                            "memcpy(clock, stopped, sizeof stopped);\n"
+                            "usleep(5000);\n" PLANT_GOOD,
+                            "tiles");
+    CHECK(r.error.status == RT_IMPOSSIBLE_TIME && strstr(r.error.text, "by the clock of their own process"));
+    CHECK(r.timings[0].status == RT_IMPOSSIBLE_TIME);
+    arena_destroy(arena);
+#endif
+}
+
 /* A sketch without an operator can be timed at its cases, not verified. */
 static void test_without_operator(void) {
     Arena *arena = arena_create();
@@ -129,5 +155,7 @@ int main(void) {
     test_figures();
     test_timed_launches_are_checked();
     test_hang();
+    test_no_channel_to_the_judge();
+    test_clock_that_is_not_believed();
     return 0;
 }

@@ -97,6 +97,19 @@ static void test_faults(Arena *arena) {
     str_release(&file);
 }
 
+/* The code finds no way to speak in the name of what judges it, nor does it answer for its process. */
+static void test_no_channel_to_the_judge(Arena *arena) {
+    RtError e = run(arena, PLANT_LOOKS_FOR_CHANNELS "if (channels > 1) return 1;\n" PLANT_GOOD, "x.npy");
+    CHECK_STR(e.text, "");
+    CHECK(e.status == RT_OK);
+    e = run(arena,
+            "static char well[1 << 16]; for (int fd = 3; fd < 1024; fd++) send(fd, well, sizeof well, MSG_DONTWAIT | MSG_NOSIGNAL); return 0;",
+            "x.npy");
+    CHECK(rt_failed(&e)); /* nothing was written, whatever it said */
+    /* Memory that is read beside a tensor ends it, as in verify. */
+    CHECK(run(arena, "volatile float next = X[N * M]; (void)next;\n" PLANT_GOOD, "x.npy").status == RT_OUT_OF_BOUNDS);
+}
+
 enum { PATTERNS = 1 << 16 };
 
 /* Copies of each pattern of 16 bits, again and again in a wider element: among them is every poison that repeats. */
@@ -161,6 +174,7 @@ int main(void) {
     test_mistakes(arena);
     test_names(arena);
     test_faults(arena);
+    test_no_channel_to_the_judge(arena);
     test_every_byte(arena);
     test_second_launch_of_inout(arena);
     CHECK(system(arena_printf(arena, "rm -r %s", dir)) == 0);
