@@ -6,9 +6,10 @@ A test file is one of two kinds:
   RUN lines   `RUN: COMMAND` after a comment leader (#, // or ;), `\\` continues on the next RUN
               line. Commands run in bash with pipefail in the file's folder. Substituted: %sketchc,
               %sketch-opt, %emit_tool, %sema_dump, %s (this file), %t (a temporary path of this test, its folder exists).
-              Helpers: FileCheck; `not CMD` (fails, but without a crash or an internal error);
-              `status N CMD` (exits with exactly N); `golden FILE` (standard input equals FILE); `others CMD` (a
-              compiler that is none of ours: runs where SANITIZED is not set, else only takes its input);
+              Helpers: FileCheck; `not CMD` (exits with 1: an error in a file, or nothing found; `not --status=N CMD`:
+              with N, which is no crash, no internal error and no time limit); `status N CMD` (exits with exactly N);
+              `golden FILE` (standard input equals FILE); `others CMD` (a compiler that is none of ours: runs where
+              SANITIZED is not set, else only takes its input);
               `$(drawn N FILES)`: every N-th file, by the day's seed (tests/daily.py), all of them in the long run.
   goldens     a .sketch file without RUN lines: `sketchc FILE -o %t ARGS` exits with STATUS and
               writes exactly FILE.err to standard error. `ARGS:` (default: none) and
@@ -32,12 +33,18 @@ import daily
 
 LEADER = r"(?:^|\s)(?:#|//|;)\s*"
 SUFFIXES = {".sketch", ".skir", ".test"}
-OUR_BUG, SANITIZER = 5, 99
+AN_ERROR, OUR_BUG, SANITIZER = 1, 5, 99
 TIMES = "processor-times"  # what bash's `times` says at the end of each RUN line
 SPENT = re.compile(r"(\d+)m([\d.]+)s")
 PRELUDE = f"""set -o pipefail
 trap 'times >> "$TIMES"' EXIT
-not() {{ "$@"; local s=$?; [ $s -ne 0 ] && [ $s -ne {OUR_BUG} ] && [ $s -ne {SANITIZER} ] && [ $s -lt 124 ]; }}
+not() {{
+  local want={AN_ERROR} s
+  case "$1" in --status=*) want=${{1#--status=}}; shift;; esac
+  "$@"; s=$?
+  case "$want" in 0|{OUR_BUG}|{SANITIZER}|12[4-9]|1[3-9]?|2??) echo "not --status=$want: this is no failure to wait for" >&2; return 1;; esac
+  [ $s -eq $want ] || {{ echo "exit status $s, not $want" >&2; return 1; }}
+}}
 status() {{ local want=$1 s; shift; "$@"; s=$?; [ $s -eq $want ] || {{ echo "exit status $s, not $want" >&2; return 1; }}; }}
 drawn() {{
   local rate=$1 i=0 f; shift; [ -z "${{DRAW_ALL:-}}" ] || rate=1

@@ -18,6 +18,11 @@ FILES = {
     "fails.test": "// RUN: true\n// RUN: false | cat\n",
     "not.test": "; RUN: not false\n; RUN: status 3 bash -c 'exit 3'\n",
     "not_crash.test": "# RUN: not %sketchc crash\n",
+    "not_option.test": "# RUN: not bash -c 'exit 2'\n",
+    "not_status.test": "# RUN: not --status=2 bash -c 'exit 2'\n",
+    "not_other_status.test": "# RUN: not --status=2 false\n",
+    "not_status_of_a_crash.test": "# RUN: not --status=139 %sketchc crash\n",
+    "not_well.test": "# RUN: not true\n",
     "not_bug.test": "# RUN: not %sketchc bug\n",
     "status.test": "# RUN: status 2 false\n",
     "empty.test": "nothing\n",
@@ -34,9 +39,10 @@ FILES = {
     "new.sketch": "x\n",
 }
 WANT = {
-    "ok": ["ok.test", "not.test", "golden.test", "drawn.test", "temporary.test", "good.sketch"],
+    "ok": ["ok.test", "not.test", "not_status.test", "golden.test", "drawn.test", "temporary.test", "good.sketch"],
     "skip": ["unbuilt.test", "needs.test"],
-    "not ok": ["fails.test", "not_crash.test", "not_bug.test", "status.test", "empty.test",
+    "not ok": ["fails.test", "not_crash.test", "not_bug.test", "not_option.test", "not_other_status.test", "not_status_of_a_crash.test", "not_well.test",
+               "status.test", "empty.test",
                "golden_bad.test", "hang.test", "stale.sketch", "status.sketch", "new.sketch"],
 }
 
