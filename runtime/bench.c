@@ -26,10 +26,9 @@ typedef struct {
     TaskInput *inputs;
     Hash128 *expected; /* by parameter: outputs of the first launch */
     uint64_t copy_from, copy_to, copy_bytes;
-    double *samples, *copies, *others;
+    double *samples, *seen, *copies, *others; /* seen: the samples by this process's clock */
     unsigned count;
-    unsigned launches; /* that were timed */
-    double seen_s;     /* the quickest of them, by this process's clock */
+    double least_seen; /* of all launches that were timed; 0: of none yet */
     bool slow; /* clearly slower than asked for: one sample */
     Baseline baseline;
     RtCeilings ceilings;
@@ -88,10 +87,9 @@ static RtError check_outputs(Bench *b, const char *which) {
 
 /* ---- Samples ---- */
 
-static RtError timed_launch(Bench *b, double *seconds) {
-    double seen;
-    RT_TRY(session_time(&b->session, !b->r->plan.options->warm, seconds, &seen));
-    if (!b->launches++ || seen < b->seen_s) b->seen_s = seen;
+static RtError timed_launch(Bench *b, double *seconds, double *seen) {
+    RT_TRY(session_time(&b->session, !b->r->plan.options->warm, seconds, seen));
+    if (b->least_seen <= 0 || *seen < b->least_seen) b->least_seen = *seen;
     return rt_ok();
 }
 
@@ -123,10 +121,10 @@ static unsigned sample_count(const Bench *b, double once) {
 
 /* Two launches that are too slow end it: one alone may have been disturbed. */
 static RtError warm_up(Bench *b, double limit, double *once) {
-    double enough = b->r->plan.options->give_up_s, before = 0;
+    double enough = b->r->plan.options->give_up_s, before = 0, seen;
     for (int i = 0; i < WARM_UPS && !b->slow; i++) {
         runner_phase(b->r, limit, "a timed launch");
-        RT_TRY(timed_launch(b, once));
+        RT_TRY(timed_launch(b, once, &seen));
         b->slow = enough > 0 && before > enough && *once > enough;
         before = *once;
     }
@@ -140,6 +138,7 @@ static RtError take_samples(Bench *b) {
     RT_TRY(warm_up(b, limit, &once));
     b->count = b->slow ? 1 : sample_count(b, once);
     b->samples = ARENA_ARRAY(b->arena, double, b->count);
+    b->seen = ARENA_ARRAY(b->arena, double, b->count);
     b->copies = ARENA_ARRAY(b->arena, double, b->count);
     b->others = ARENA_ARRAY(b->arena, double, b->count);
     for (unsigned i = 0; i < b->count; i++) {
@@ -148,7 +147,7 @@ static RtError take_samples(Bench *b) {
         if (check) RT_TRY(poison_outputs(b));
         RT_TRY(d->ops->sync(d));
         runner_phase(b->r, limit, "a timed launch");
-        RT_TRY(timed_launch(b, &b->samples[i]));
+        RT_TRY(timed_launch(b, &b->samples[i], &b->seen[i]));
         if (b->copy_bytes) RT_TRY(timed_copy(b, &b->copies[i]));
         if (b->baseline.pid) {
             runner_phase(b->r, 2 * limit, "the baseline");
@@ -177,6 +176,27 @@ static double quantile(const double *sorted, unsigned count, double q) {
     return sorted[i] + (at - low) * (sorted[i + 1] - sorted[i]);
 }
 
+/* The code's process reads the clock right beside the launch, and the code can get at it. What this process sees is more by a round
+ * trip and, on a GPU, a flush. */
+static bool is_believed(const Bench *b) {
+    return b->least_seen <= SEEN_FACTOR * quantile(b->samples, b->count, 0.5) + ROUND_TRIP_S;
+}
+
+/* Round trips may be long on a machine with other work: more launches, until one is as quick as is said. Where none is, what this
+ * process saw counts. */
+static RtError check_clock(Bench *b) {
+    double begin = rt_now(), said, seen;
+    qsort(b->samples, b->count, sizeof *b->samples, by_value);
+    while (!is_believed(b) && !b->slow && rt_now() - begin < BUDGET_S) {
+        runner_phase(b->r, 60, "a timed launch");
+        RT_TRY(timed_launch(b, &said, &seen));
+    }
+    if (is_believed(b)) return rt_ok();
+    memcpy(b->samples, b->seen, b->count * sizeof *b->samples);
+    rt_copy(b->out->text, sizeof b->out->text, "timed by the judging process's clock, which saw longer launches than that of the code's process");
+    return rt_ok();
+}
+
 /* Each output must be written wholly. Writing faster than 1.5 times what a copy moves in both
  * directions together, beyond what the cache can hold back, is no speed but an error. */
 static RtError check_possible(const Bench *b) {
@@ -194,15 +214,6 @@ static RtError check_possible(const Bench *b) {
                     t->copy_gb_per_s);
 }
 
-/* The code's process reads the clock beside the launch, and the code may have got at that. What this process saw is more by a round
- * trip and, on a GPU, a flush. */
-static RtError check_clock(const Bench *b) {
-    double said = b->out->median_s;
-    if (b->seen_s <= SEEN_FACTOR * said + ROUND_TRIP_S) return rt_ok();
-    return rt_error(RT_IMPOSSIBLE_TIME, "the launches took %.3g ms by the clock of their own process; none of them took less than %.3g ms by another one's",
-                    said * 1e3, b->seen_s * 1e3);
-}
-
 static RtError figures(Bench *b) {
     RtTiming *t = b->out;
     qsort(b->samples, b->count, sizeof *b->samples, by_value);
@@ -211,7 +222,6 @@ static RtError figures(Bench *b) {
     t->median_s = quantile(b->samples, b->count, 0.5);
     t->p5_s = quantile(b->samples, b->count, 0.05);
     t->p95_s = quantile(b->samples, b->count, 0.95);
-    RT_TRY(check_clock(b));
     if (t->median_s <= 0) return rt_ok(); /* nothing was launched: empty tensors */
     t->noise = (t->p95_s - t->p5_s) / t->median_s;
     t->gb_per_s = (double)t->bytes / t->median_s * 1e-9;
@@ -283,6 +293,7 @@ static RtError bench_task(Bench *b) {
     RT_TRY(prepare_copy(b));
     RT_TRY(start_baseline(b));
     RT_TRY(take_samples(b));
+    RT_TRY(check_clock(b));
     return figures(b);
 }
 
@@ -298,8 +309,8 @@ static bool run_task(Runner *r, size_t index, void *record) {
     binding_init(&b.binding, b.arena, r->plan.a, r->device.num_sms, r->device.num_cores);
     RtError e = task->sizes ? bench_task(&b) : rt_error(RT_SKIPPED, "%s", task->skip);
     b.out->status = e.status;
-    rt_copy(b.out->text, sizeof b.out->text, e.text);
-    if (!rt_failed(&e) && has_inout(r->plan.a))
+    if (rt_failed(&e)) rt_copy(b.out->text, sizeof b.out->text, e.text);
+    if (!rt_failed(&e) && !b.out->text[0] && has_inout(r->plan.a))
         rt_copy(b.out->text, sizeof b.out->text,
                 "inout tensors are restored in checked launches only");
     baseline_stop(&b.baseline);

@@ -245,6 +245,7 @@ static void put_timing_line(Str *out, const RtTiming *t) {
         put_time(out, t->baseline_s);
         str_printf(out, " (noise %.1f %%), %.3f times as fast", 100 * t->baseline_noise, t->speedup);
     }
+    if (t->text[0]) str_printf(out, "; %s", t->text);
     str_append_char(out, '\n');
 }
 

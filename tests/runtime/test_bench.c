@@ -69,8 +69,8 @@ static void test_clock_that_is_not_believed(void) {
                             "memcpy(clock, stopped, sizeof stopped);\n"
                             "usleep(5000);\n" PLANT_GOOD,
                             "tiles");
-    CHECK(r.error.status == RT_IMPOSSIBLE_TIME && strstr(r.error.text, "by the clock of their own process"));
-    CHECK(r.timings[0].status == RT_IMPOSSIBLE_TIME);
+    CHECK(r.error.status == RT_OK && strstr(r.timings[0].text, "the judging process's clock"));
+    CHECK(r.timings[0].median_s > 5e-3 && r.timings[0].p5_s > 5e-3);
     arena_destroy(arena);
 #endif
 }
