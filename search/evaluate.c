@@ -201,6 +201,23 @@ bool search_verify_all(Search *s, Candidate *c) {
     return r.complete;
 }
 
+bool search_prove(Search *s, Candidate *c) {
+    const StoreResult chosen = c->result;
+    bool done;
+    if (is_known(s, c, 0)) return candidate_runs(c) && search_verify_all(s, c);
+    c->verify_seed = seed_drawn();
+    do_all(s, &(Order){.task = "verify", .keep = true, .seed = c->verify_seed}, &c, 1, s->deadline, &done);
+    c->judged = done;
+    if (!done) c->result = chosen;
+    if (!done || !c->result.complete) return false;
+    StoreResult verified = c->result;
+    do_all(s, &(Order){.task = "time", .samples = SAMPLES}, &c, 1, s->deadline, &done);
+    bool timed = done && c->result.seconds > 0;
+    if (!done) c->result = verified;
+    if (!done) c->result.seconds = chosen.seconds;
+    return c->result.complete = timed || !done;
+}
+
 double search_time(Search *s, const Candidate *c, unsigned samples) {
     StoreResult r = {0};
     do_one(s, &(Order){.task = "time", .file = c->file, .samples = samples}, &r, NULL);

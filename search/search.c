@@ -18,6 +18,7 @@ typedef struct {
     double pace; /* seconds that one round took at most */
     double end;      /* of all */
     double deadline; /* of candidates: what is still being judged then is left, and the rest is for the last verification */
+    char reached[192]; /* how far the first sketch has come, where it is not verified */
     size_t standard; /* the candidate that the compiler makes by itself; SIZE_MAX: none */
 } Loop;
 
@@ -290,8 +291,8 @@ static void say_nothing_runs(const Loop *l, Str *error) {
 }
 
 static void say_too_late(Loop *l) {
-    str_printf(&l->result->error, "no sketch of %s was verified within %g s; a longer --search-time gives it time\n", l->s.name,
-               time_limit(l->s.options));
+    str_printf(&l->result->error, "no sketch of %s was verified within %g s; a longer --search-time gives it time (%s)\n", l->s.name,
+               time_limit(l->s.options), l->reached[0] ? l->reached : "the compiler's own sketch was still being compiled, or run for the first time");
 }
 
 /* The baseline: the first naive design that compiles and runs. Where the compiler's own sketch runs it has part of the time and may
@@ -345,16 +346,15 @@ static void take_standard(Loop *l) {
     str_init(&block);
     size_t at = standard_sketch(s, &block) ? add(l, block.data, "default", SIZE_MAX, ARM_DESIGN, 0) : SIZE_MAX;
     str_release(&block);
+    double reserve = time_limit(s->options) / SHARE;
     if (at != SIZE_MAX && search_choose_case(s, &s->list[at])) {
-        begin_run(l);
-        search_evaluate(s, at, l->end);
-        snprintf(l->result->case_name, sizeof l->result->case_name, "%s", s->case_name);
-    }
-    l->standard = at != SIZE_MAX && candidate_runs(&s->list[at]) ? at : SIZE_MAX;
-    double begin = seconds_now(), reserve = time_limit(s->options) / SHARE;
-    if (l->standard != SIZE_MAX) {
         Candidate *c = &s->list[at];
-        if (!search_verify_all(s, c)) l->standard = SIZE_MAX;
+        double begin = seconds_now();
+        begin_run(l);
+        snprintf(l->result->case_name, sizeof l->result->case_name, "%s", s->case_name);
+        snprintf(l->reached, sizeof l->reached, "the compiler's own sketch ran, %.4g ms at %s, but its verification had not ended", 1e3 * c->result.seconds,
+                 s->case_name);
+        if (search_prove(s, c)) l->standard = at;
         double took = 1.5 * (seconds_now() - begin) + 3 * REMEASURED * c->result.seconds * 12;
         if (took > reserve) reserve = took;
     }

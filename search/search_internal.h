@@ -62,6 +62,9 @@ unsigned strategy_arm(Search *s);
 void search_evaluate(Search *s, size_t from, double deadline);
 /* All declared cases and ragged sizes, with data and sizes that nobody could know before. */
 bool search_verify_all(Search *s, Candidate *c);
+/* What has run to choose the case: verified so and timed, in this order. Where time ends between them it has the time of the one launch
+ * that chose the case. False: it is not right, or the time was over before (then it is not judged). */
+bool search_prove(Search *s, Candidate *c);
 /* The artifact as bytes, into the store. */
 void search_keep_artifact(Search *s, const Candidate *c);
 /* Its time at all cases but the one that the search is about, into the store, unless they are there. */

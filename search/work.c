@@ -226,6 +226,7 @@ static void do_choose(const Order *o, Outcome *out) {
         bool ok = strcmp(json_get_string(item, "status", ""), "ok") == 0 && failure_of_status(why) != FAILURE_MACHINE;
         if (!ok || bytes <= most) continue;
         most = bytes;
+        out->seconds = json_get_number(item, "median_s", 0);
         snprintf(out->status, sizeof out->status, "ok");
         snprintf(out->case_name, sizeof out->case_name, "%.63s", json_get_string(item, "name", ""));
     }

@@ -22,6 +22,10 @@ struct SearchResult;
  * initialised when the status is 0, and then released by search_result_release. */
 int search_by_line(const CommandLine *line, const sketchc_options *compile, const char *path, uint64_t seed,
                    struct SearchOptions *options, struct SearchResult *result);
+/* What the compiler makes by itself takes so long; that of the naive sketch where none but a naive one runs. */
+double ask_own_seconds(const struct SearchResult *result);
+/* The winner beside the compiler's own sketch and the naive one, in a line for people; `more` goes behind. */
+void ask_say_found(const CommandLine *line, const struct SearchResult *result, const char *more);
 struct LlmConfig;
 /* The settings of the command line over environment and files; null with messages on standard error. */
 struct LlmConfig *read_settings(const CommandLine *line);

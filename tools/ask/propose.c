@@ -133,7 +133,7 @@ typedef struct {
     VEC(int64_t) calls;          /* of the store */
     SearchProgress progress;
     double start;
-    double best_seconds, naive_seconds, time_limit_s;
+    double best_seconds, naive_seconds, default_seconds, time_limit_s;
     Arena *arena;
     VEC(SearchSeed) right; /* verified answers */
     Retrieved similar;     /* what the store has of similar operators */
@@ -582,16 +582,18 @@ static int go_on(Run *run) {
     SearchResult result;
     int status = search_by_line(run->line, run->compile, run->path, run->judge.seed, &options, &result);
     if (status) return status;
-    if (result.found && result.complete) {
+    /* A search that was broken off has its fastest, verified at small cases; answers were verified in all. */
+    if (result.found && (result.complete || !run->best.len)) {
         str_release(&run->best);
         str_init(&run->best);
         proposer_extract_sketch(result.file.data, result.file.len, &run->best, NULL);
         str_append(&run->winner, result.winner);
         run->best_seconds = result.best_seconds;
         run->naive_seconds = result.naive_seconds;
-        if (!option_given(run->line, OPTION_QUIET))
-            fprintf(stderr, "%s: %.4g ms at %s, naive %.4g ms\n", result.winner, 1e3 * result.best_seconds,
-                    result.case_name, 1e3 * result.naive_seconds);
+        run->default_seconds = ask_own_seconds(&result);
+        ask_say_found(run->line, &result, "");
+    } else if (!result.found && !run->best.len && !is_interrupted(run)) {
+        fprintf(stderr, "sketchc: %s", result.error.data);
     }
     search_result_release(&result);
     return 0;
@@ -647,6 +649,7 @@ static void report(const Run *run) {
         if (t.cost >= 0) fprintf(stderr, ", cost %.6g", t.cost);
         fputs("\n", stderr);
     }
+    if (is_interrupted(run) && !run->best.len) fprintf(stderr, "sketchc: interrupted before a sketch was verified\n");
     say_unanswered(run, &t);
     if (!option_given(run->line, OPTION_JSON)) return;
     Str out;
@@ -668,6 +671,8 @@ static void report(const Run *run) {
     str_append_double(&out, run->best.len ? run->best_seconds : 0);
     str_append(&out, ", \"naive_s\": ");
     str_append_double(&out, run->naive_seconds);
+    str_append(&out, ", \"default_s\": ");
+    str_append_double(&out, run->default_seconds);
     str_append(&out, ", \"winner\": ");
     str_append_json(&out, run->winner.len ? run->winner.data : run->best.len ? run->proposer->name : "");
     str_printf(&out, ", \"candidates\": [\n  %s]}\n", run->report.data);

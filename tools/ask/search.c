@@ -186,16 +186,25 @@ int ask_write_sketch(const CommandLine *line, const Str *text) {
     return printed ? fail_output(status) : status;
 }
 
+double ask_own_seconds(const SearchResult *r) {
+    return r->default_seconds > 0 ? r->default_seconds : r->naive_seconds;
+}
+
+void ask_say_found(const CommandLine *line, const SearchResult *r, const char *more) {
+    double own = ask_own_seconds(r);
+    if (option_given(line, OPTION_QUIET)) return;
+    fprintf(stderr, "%s: %.4g ms at %s, the compiler's own %.4g ms (%.2fx), naive %.4g ms%s%s\n", r->winner, 1e3 * r->best_seconds,
+            r->case_name, 1e3 * own, own / r->best_seconds, 1e3 * r->naive_seconds, more,
+            r->complete ? "" : "; verified at small cases only");
+}
+
 static void report(const CommandLine *line, const SearchResult *r) {
     Str out;
-    char seed[64] = "";
-    double own = r->default_seconds > 0 ? r->default_seconds : r->naive_seconds; /* none but a naive one runs */
+    char seed[64] = "", more[192];
     if (r->complete && r->verify_seed)
         snprintf(seed, sizeof seed, "; verified with --seed=%llu", (unsigned long long)r->verify_seed);
-    if (!option_given(line, OPTION_QUIET))
-        fprintf(stderr, "%s: %.4g ms at %s, the compiler's own %.4g ms (%.2fx), naive %.4g ms; %u tried, %u run, %.1f s%s\n",
-                r->winner, 1e3 * r->best_seconds, r->case_name, 1e3 * own, own / r->best_seconds, 1e3 * r->naive_seconds, r->last.tried, r->last.verified,
-                r->last.elapsed, r->complete ? seed : "; verified at small cases only");
+    snprintf(more, sizeof more, "; %u tried, %u run, %.1f s%s", r->last.tried, r->last.verified, r->last.elapsed, seed);
+    ask_say_found(line, r, more);
     if (!option_given(line, OPTION_JSON)) return;
     str_init(&out);
     str_append(&out, "{\"format\": 1, \"kind\": \"search\", \"winner\": ");
@@ -207,7 +216,7 @@ static void report(const CommandLine *line, const SearchResult *r) {
     str_append(&out, ", \"naive_s\": ");
     str_append_double(&out, r->naive_seconds);
     str_append(&out, ", \"default_s\": ");
-    str_append_double(&out, own);
+    str_append_double(&out, ask_own_seconds(r));
     str_printf(&out,
                ", \"verified\": %s, \"tried\": %u, \"run\": %u, \"repeated\": %u, \"elapsed_s\": ",
                r->complete ? "true" : "false", r->last.tried, r->last.verified, r->last.repeated);
