@@ -155,6 +155,9 @@ SKETCHC_API sketchc_status sketchc_compile(sketchc_unit *unit, const sketchc_opt
 SKETCHC_API sketchc_status sketchc_artifact_read(const void *data, size_t size, sketchc_artifact **artifact,
                                                  char **message);
 SKETCHC_API void sketchc_artifact_destroy(sketchc_artifact *artifact);
+/* 32 digits and a NUL, equal for artifacts with the same code and launches: names of sketches, comments, constexprs and the operator's
+ * cases make no difference. */
+SKETCHC_API sketchc_status sketchc_artifact_identity(const sketchc_artifact *artifact, char identity[33]);
 
 typedef struct {
     const char *name;

@@ -23,6 +23,7 @@ const char *failure_advice(FailureKind kind); /* "" for none */
 FailureKind failure_of_code(const char *code);     /* "E0302": SHAPE; of what has no row: SYNTAX */
 FailureKind failure_of_status(const char *status); /* of a report; "ok": NONE */
 
+#define SAME_CODE "same code as candidate " /* and its number: a status that is no failure */
 FailureKind failure_of_result(const char *text);   /* of a status or a kind's name, as the store keeps them */
 
 /* What to judge by. `size` is for later fields as in the public header. */
@@ -34,6 +35,7 @@ typedef struct {
     size_t define_count;
     uint64_t seed;
     double time_limit_s;   /* of one case; 0: the default */
+    const char *codes;     /* identities of code that was judged before, with commas: an equal one is not verified; null: none */
     const char *case_name; /* the case that is measured; null: the largest declared one */
     unsigned samples;      /* of the measurement; 0: chosen */
     bool measure, roof;    /* roof: say what limits a measured one */
@@ -51,6 +53,8 @@ typedef struct {
     double seconds, noise; /* median and noise of the measured case; 0: not measured */
     StoreResult measured;  /* all that the store keeps of that, where it was measured */
     char case_name[64], device[128], arch[32];
+    char code[33];       /* of what compiled (sketchc_artifact_identity); else "" */
+    bool same;           /* it is among the codes of the options: that one's verdict is its own */
     Str artifact;          /* of one that was verified and is to be kept */
     Hash128 identity; /* of the sketch's text in the one style: equal for candidates that differ in layout only */
 } Judgement;

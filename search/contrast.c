@@ -76,7 +76,7 @@ static const Candidate *slowest(const Search *s, unsigned island) {
 /* The last of the island that was judged and does not run. */
 static const Candidate *failed(const Search *s, unsigned island) {
     for (size_t i = s->count; i-- > 0;)
-        if (s->list[i].judged && s->list[i].island == island && !candidate_runs(&s->list[i])) return &s->list[i];
+        if (s->list[i].judged && !s->list[i].same && s->list[i].island == island && !candidate_runs(&s->list[i])) return &s->list[i];
     return NULL;
 }
 

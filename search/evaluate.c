@@ -124,6 +124,8 @@ static bool is_known(const Search *s, Candidate *c, double give_up_s) {
     StoreKey key = search_key(s, c->sketch);
     StoreResult r;
     if (!s->options->store || !store_find(s->options->store, &key, &r)) return false;
+    c->same_before = strncmp(r.status, SAME_CODE, strlen(SAME_CODE)) == 0;
+    if (c->same_before) return false;
     if (strcmp(r.status, "slow") == 0 && !(give_up_s > 0 && r.seconds >= give_up_s)) return false;
     c->result = r;
     c->ended = seconds_now();
@@ -157,11 +159,43 @@ static void do_all(Search *s, const Order *o, Candidate *const *of, size_t n, do
         Json *root = NULL;
         of[i]->ended = jobs[i].ended;
         done[i] = read_answer(&jobs[i], &of[i]->result, &root);
+        const char *code = json_get_string(root, "code", "");
+        if (code[0]) snprintf(of[i]->code, sizeof of[i]->code, "%.32s", code);
         if (o->keep && !str_read_base64(&of[i]->artifact, json_get_string(root, "artifact", ""))) of[i]->artifact.len = 0;
         json_release(root);
         str_release(&jobs[i].answer);
         str_release(&requests[i]);
     }
+}
+
+/* What was found in the store was not compiled here. */
+static void find_codes(Search *s, double deadline) {
+    Candidate *of[AT_ONCE];
+    StoreResult results[AT_ONCE];
+    bool done[AT_ONCE];
+    size_t n = 0;
+    for (size_t i = 0; i < s->count && n < AT_ONCE; i++)
+        if (candidate_runs(&s->list[i]) && !s->list[i].code[0]) of[n++] = &s->list[i];
+    for (size_t i = 0; i < n; i++) results[i] = of[i]->result;
+    if (n) do_all(s, &(Order){.task = "code"}, of, n, deadline, done);
+    for (size_t i = 0; i < n; i++) of[i]->result = results[i];
+}
+
+/* The first with this code; the candidate itself where there is none before. */
+static const Candidate *first_of_code(const Search *s, const Candidate *c) {
+    for (const Candidate *one = s->list; one < c && c->code[0]; one++)
+        if (!one->same && strcmp(one->code, c->code) == 0) return one;
+    return c;
+}
+
+/* Equal code is one candidate: the first has the result and the credit. */
+static bool is_same_code(const Search *s, Candidate *c) {
+    const Candidate *first = first_of_code(s, c);
+    if (first == c) return false;
+    c->result = (StoreResult){0};
+    snprintf(c->result.status, sizeof c->result.status, SAME_CODE "%zu", (size_t)(first - s->list) + 1);
+    c->artifact.len = 0;
+    return c->same = c->judged = true;
 }
 
 /* All are compiled and checked before the first is timed: beside a clock nothing of this search runs. */
@@ -170,7 +204,9 @@ static void judge_all(Search *s, Candidate *const *of, size_t n, double give_up_
     bool done[AT_ONCE];
     size_t count = 0;
     do_all(s, &(Order){.task = "check", .keep = true}, of, n, deadline, done);
+    find_codes(s, deadline);
     for (size_t i = 0; i < n; i++) {
+        if (done[i] && is_same_code(s, of[i])) continue;
         of[i]->judged = done[i] && strcmp(of[i]->result.status, "ok") != 0;
         if (done[i] && !of[i]->judged) right[count++] = of[i];
     }

@@ -321,7 +321,11 @@ void judge_sketch(const JudgeOptions *o, const char *sketch, Judgement *j) {
     bool ok = compile(o, &source, from, j, &artifact);
     str_append_n(&j->sketch, source.data + from, source.len - from);
     sketch_identity(o->operator_text, j->sketch.data, &j->identity);
-    if (ok && verify(o, artifact, j)) {
+    if (ok) sketchc_artifact_identity(artifact, j->code);
+    j->same = ok && o->codes && strstr(o->codes, j->code);
+    if (j->same) {
+        str_append(&j->outcome, "same code as an earlier one");
+    } else if (ok && verify(o, artifact, j)) {
         str_append(&j->outcome, "verified");
         if (o->measure) measure(o, artifact, source.data, j);
     }

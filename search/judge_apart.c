@@ -37,6 +37,8 @@ void judgement_write(const Judgement *j, bool artifact, Str *out) {
     str_append_member_number(out, "percent_of_roof", j->measured.percent_of_roof);
     str_append_member_number(out, "roof_bytes", j->measured.roof_bytes);
     str_append_member(out, "device", j->device);
+    str_append_member(out, "code", j->code);
+    str_printf(out, ",\"same\":%s", j->same ? "true" : "false");
     str_append_member(out, "arch", j->arch);
     if (artifact && j->artifact.len && j->artifact.len <= SEARCH_ARTIFACT_LIMIT && j->failure == FAILURE_NONE) {
         str_append(out, ",\"artifact\":\"");
@@ -80,6 +82,8 @@ bool judgement_read(const char *answer, size_t size, Judgement *j) {
                                     .roof_bytes = json_get_number(root, "roof_bytes", 0)};
     snprintf(j->case_name, sizeof j->case_name, "%.63s", json_get_string(root, "case", ""));
     snprintf(j->device, sizeof j->device, "%.127s", json_get_string(root, "device", ""));
+    snprintf(j->code, sizeof j->code, "%.32s", json_get_string(root, "code", ""));
+    j->same = json_get_bool(root, "same", false);
     snprintf(j->arch, sizeof j->arch, "%.31s", json_get_string(root, "arch", ""));
     if (!str_read_base64(&j->artifact, json_get_string(root, "artifact", ""))) {
         str_release(&j->artifact);
@@ -105,6 +109,7 @@ static void put_order(const JudgeOptions *o, const char *sketch, Str *out) {
     str_append_member(out, "arch", o->arch);
     str_append_member(out, "target_file", o->target_file);
     str_append_member(out, "case", o->case_name);
+    str_append_member(out, "codes", o->codes);
     conductor_put_defines(o->defines, o->define_count, out);
     str_append_char(out, '}');
 }
@@ -145,6 +150,7 @@ void judge_order(const Json *order, ChildChannel *channel, Str *text) {
                       .seed = whole(order, "seed"),
                       .time_limit_s = json_get_number(order, "time_limit_s", 0),
                       .case_name = json_get_string(order, "case", NULL),
+                      .codes = json_get_string(order, "codes", NULL),
                       .samples = (unsigned)json_get_int(order, "samples", 0),
                       .measure = json_get_bool(order, "measure", false),
                       .roof = json_get_bool(order, "roof", false),

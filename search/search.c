@@ -183,7 +183,7 @@ static void account(Loop *l, Candidate *c) {
     if (first && failure) l->result->last.failures[failure]++;
     if (!s->options->store) return;
     StoreKey key = search_key(s, c->sketch);
-    StoreTrial trial = {.source = c->source, .at = c->ended - l->start, .known = c->stored};
+    StoreTrial trial = {.source = c->source, .at = c->ended - l->start, .known = c->stored || (c->same && c->same_before)};
     if (!c->stored)
         store_put(s->options->store, &key, &c->result, c->source, parent ? parent->sketch : NULL);
     if (c->artifact.len) store_put_artifact(s->options->store, &key, c->artifact.data, c->artifact.len);

@@ -13,6 +13,9 @@ typedef struct {
     char *sketch;     /* the block in the one style; malloc'ed */
     char *file;       /* operator and block; malloc'ed */
     Hash128 identity;
+    char code[33];      /* of its code (sketchc_artifact_identity); "" not known */
+    bool same;          /* code of an earlier one, which the status names: not timed */
+    bool same_before;   /* so it was in a search that the store knows; another search may meet it first */
     const char *source; /* a style, a mutation, a proposer's name; static */
     size_t parent;      /* SIZE_MAX: none */
     unsigned arm, children, island;

@@ -28,6 +28,7 @@ typedef struct {
     char status[32], case_name[64];
     double seconds;
     bool complete;
+    char code[33]; /* the code's identity; "" it was not compiled */
     Str text, facts; /* facts: further members of the answer */
     Str artifact;    /* its bytes */
 } Outcome;
@@ -49,6 +50,7 @@ static sketchc_artifact *compile(const Order *o, Outcome *out) {
                  failure_name(conductor_compile_failure(done, json, &out->text, &explanation)));
         str_release(&explanation);
     }
+    if (artifact) sketchc_artifact_identity(artifact, out->code);
     sketchc_free(json);
     sketchc_unit_destroy(unit);
     return artifact;
@@ -139,6 +141,13 @@ static void do_format(const Order *o, Outcome *out) {
     if (ok) str_append_n(&out->text, text, size);
     sketchc_free(text);
     sketchc_unit_destroy(unit);
+}
+
+/* What code it is, of one whose result is known. */
+static void do_code(const Order *o, Outcome *out) {
+    sketchc_artifact *artifact = compile(o, out);
+    if (artifact) snprintf(out->status, sizeof out->status, "ok");
+    sketchc_artifact_destroy(artifact);
 }
 
 static void do_check(const Order *o, Outcome *out) {
@@ -242,7 +251,7 @@ static void do_sketch(const Order *o, Outcome *out) {
 static const struct {
     const char *name;
     void (*run)(const Order *o, Outcome *out);
-} tasks[] = {{"format", do_format}, {"check", do_check}, {"verify", do_verify}, {"time", do_time}, {"choose", do_choose},
+} tasks[] = {{"format", do_format}, {"code", do_code}, {"check", do_check}, {"verify", do_verify}, {"time", do_time}, {"choose", do_choose},
              {"shapes", do_shapes},
              {"sketch", do_sketch}};
 
@@ -252,6 +261,7 @@ static void put(const Outcome *out, Str *answer) {
     str_append(answer, "{\"status\":");
     str_append_json(answer, out->status);
     str_append_member(answer, "case", out->case_name);
+    str_append_member(answer, "code", out->code);
     str_append_member_number(answer, "seconds", out->seconds);
     str_append_member(answer, "text", out->text.data);
     if (out->artifact.len && out->artifact.len <= SEARCH_ARTIFACT_LIMIT && strcmp(out->status, "ok") == 0) {

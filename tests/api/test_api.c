@@ -27,6 +27,31 @@ static sketchc_status emit(sketchc_unit *unit, const sketchc_options *options, c
     return status;
 }
 
+/* Two sketches in one file's text, by the same code or by another one. */
+static void identity_of(const char *sketch, char identity[33]) {
+    sketchc_unit *unit = sketchc_unit_create("copy.sketch", sketch, strlen(sketch));
+    sketchc_options options = {.size = sizeof options, .target = "openmp"};
+    sketchc_artifact *artifact;
+    CHECK(sketchc_compile(unit, &options, &artifact) == SKETCHC_OK);
+    CHECK(sketchc_artifact_identity(artifact, identity) == SKETCHC_OK && strlen(identity) == 32);
+    sketchc_artifact_destroy(artifact);
+    sketchc_unit_destroy(unit);
+}
+
+#define NAMED(name, more, extent)                                                                                                \
+    "sketch " name " {\n    symbols: N;\n    tensors: X[N]: f32; Y[N]: f32;\n" more "    for i in range(ceil(N, " extent ")):\n" \
+    "        x = alloc([" extent "])\n        load(X[i*" extent " : (i+1)*" extent "] -> x)\n"                                    \
+    "        store(x -> Y[i*" extent " : (i+1)*" extent "])\n}\n"
+
+static void check_identities(void) {
+    char first[33], other[33];
+    identity_of(NAMED("copy", "", "64"), first);
+    identity_of(NAMED("another", "    # as it was\n", "64"), other);
+    CHECK(strcmp(first, other) == 0);
+    identity_of(NAMED("copy", "", "128"), other);
+    CHECK(strcmp(first, other) != 0);
+}
+
 static bool says(const sketchc_unit *unit, const char *words) {
     char *diagnostics = sketchc_diagnostics(unit, "text");
     bool found = strstr(diagnostics, words) != NULL;
@@ -164,6 +189,7 @@ static void check_artifact(void) {
 }
 
 int main(void) {
+    check_identities();
     check_statuses();
     check_artifact();
     check_null();

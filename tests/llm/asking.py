@@ -48,6 +48,8 @@ if mode == "repair":
     print("I think:\\n```sketch\\n" + (right if "This sketch failed" in prompt else broken) + "```")
 elif mode == "right":
     print(right)
+elif mode == "comments":
+    print(right.replace("{{", f"{{{{\\n    # {{calls}}", 1))
 elif mode == "wrong":
     print(right.replace("2 * x + 1", "2 * x"))
 elif mode == "slices":
@@ -127,6 +129,16 @@ def fixes_without_a_call(folder: str) -> None:
     result = h.propose(AGENT_FLAG, "--candidates=1")["candidates"]
     assert len(result) == 1 and result[0]["verified"] and result[0]["fixes"] == 1, result
     assert len(h.calls()) == 1
+
+
+def same_code(folder: str) -> None:
+    """An answer whose code another one has is reported so, and neither verified nor timed."""
+    h = Home(folder, "comments")
+    result = h.propose(AGENT_FLAG, "--candidates=2", "--repairs=0", "--set=parallel=1")
+    first, second = result["candidates"]
+    assert first["verified"] and first["median_s"] > 0, first
+    assert (second["failure"], second["outcome"], second["median_s"]) == ("repeated", "same code as candidate 1.0", 0), second
+    assert result["judged"] == result["equal"] == 1, result
 
 
 def limits_and_secrets(folder: str) -> None:
@@ -342,7 +354,7 @@ def examples(folder: str) -> None:
 
 
 def main() -> int:
-    for test in (repairs_and_recordings, fixes_without_a_call, limits_and_secrets, joined_with_the_compilers_own, chains_in_the_store, failures_by_content, verdicts_of_the_usual_run, settings, documents, a_gpu_by_documents_alone, examples):
+    for test in (repairs_and_recordings, fixes_without_a_call, same_code, limits_and_secrets, joined_with_the_compilers_own, chains_in_the_store, failures_by_content, verdicts_of_the_usual_run, settings, documents, a_gpu_by_documents_alone, examples):
         with tempfile.TemporaryDirectory() as folder:
             test(folder)
         print("ok", test.__name__)

@@ -113,7 +113,9 @@ typedef struct {
 
 typedef struct {
     Hash128 identity;
-    bool right; /* verified */
+    char code[33];           /* "" not compiled, or of an earlier one */
+    unsigned attempt, round; /* whose answer it was */
+    bool right;              /* verified */
 } Seen;
 
 typedef struct {
@@ -140,6 +142,7 @@ typedef struct {
     unsigned judged, verified, equal;
     Seen *seen;
     size_t seen_count;
+    Str codes; /* of those that were judged, with commas */
     bool final; /* asking again is of no use */
     ProposerStatus last;
 } Run;
@@ -392,13 +395,32 @@ static void judge_nothing(Run *run, Line *l, const ProposerReply *reply) {
 }
 
 /* What a line itself tried goes back with a remark; what another one tried is left to that one. */
-static void judge_repeated(Run *run, Line *l, const Seen *seen, const ProposerReply *reply) {
+static void judge_repeated(Run *run, Line *l, const Seen *seen, const ProposerReply *reply, const char *how) {
     Hash128 identity = seen->identity;
     for (size_t i = 0; i < l->tried_count && !l->open; i++)
         l->open = l->asked[i].lo == identity.lo && l->asked[i].hi == identity.hi;
     l->remark = REMARK_REPEATED;
     run->equal++;
-    note(run, l, reply, "repeated", "equal to an earlier one", NULL, seen->right);
+    note(run, l, reply, "repeated", how, NULL, seen->right);
+}
+
+/* Equal code is one candidate. False: it is the first. */
+static bool judge_same_code(Run *run, Line *l, Seen *seen, const ProposerReply *reply, Judgement *j) {
+    char how[64];
+    const Seen *first = run->seen;
+    while (j->code[0] && first < run->seen + run->seen_count && strcmp(first->code, j->code) != 0) first++;
+    if (!j->code[0] || first == run->seen + run->seen_count) {
+        snprintf(seen->code, sizeof seen->code, "%s", j->code);
+        str_printf(&run->codes, "%s%s", run->codes.len ? "," : "", j->code);
+        return false;
+    }
+    seen->right = first->right;
+    snprintf(how, sizeof how, SAME_CODE "%u.%u", first->attempt + 1, first->round);
+    judgement_release(j);
+    judgement_init(j);
+    judge_repeated(run, l, first, reply, how);
+    l->tried_count--; /* what is mended is the last of another code */
+    return true;
 }
 
 static void judge_reply(Run *run, Line *l, ProposerReply *reply) {
@@ -415,14 +437,18 @@ static void judge_reply(Run *run, Line *l, ProposerReply *reply) {
     bool known;
     Seen *seen = seen_of(run, identity, &known);
     if (known) {
-        judge_repeated(run, l, seen, reply);
+        judge_repeated(run, l, seen, reply, "equal to an earlier one");
         return;
     }
     Judgement *j = &l->tried[l->tried_count];
     l->asked[l->tried_count++] = identity;
     find_place(run);
+    seen->attempt = l->attempt;
+    seen->round = l->round;
+    run->judge.codes = run->codes.data;
     l->known = find_verdict(run, reply->sketch.data, j);
     if (!l->known && !judge_apart(run->pool, &run->judge, reply->sketch.data, run->cancel, j)) run->final = true;
+    if (judge_same_code(run, l, seen, reply, j)) return;
     run->judged++;
     run->verified += j->failure == FAILURE_NONE;
     l->open = can_be_repaired(j->failure);
@@ -793,7 +819,7 @@ int command_propose(Arena *arena, const CommandLine *line, const sketchc_options
                          .time_limit_s = time_limit_s,
                          .measure = true}};
     Str *texts[] = {&run.operator_name, &run.operator_text, &run.best,       &run.report,
-                    &run.winner,        &run.definition,    &run.environment};
+                    &run.winner,        &run.definition,    &run.environment,   &run.codes};
     for (size_t i = 0; i < COUNT_OF(texts); i++) str_init(texts[i]);
     if (!run.judge.arch)
         run.judge.arch = strcmp(run.judge.target, "openmp") == 0 ? "x86-64-v3" : "sm_80";
