@@ -234,6 +234,9 @@ SKETCHC_API void sketchc_kernel_close(sketchc_kernel *kernel);
 
 /* What sketchc found: compilers, CUDA tools, devices, the cache. "text" or "json". */
 SKETCHC_API char *sketchc_doctor(const char *format);
+/* The machine in a few words, by the target's document and, of a processor, by what this one says of itself: "8 cores, vectors of 64
+ * bytes, ..."; null when there is no such target. Caller frees. */
+SKETCHC_API char *sketchc_machine(const sketchc_options *options);
 /* The architecture that --arch=native means for a target; null when there is none. Caller frees. */
 SKETCHC_API char *sketchc_native_arch(const char *target);
 /* Measures what a device's memory gives (copy, read, fill, an empty launch) and keeps it in the cache,

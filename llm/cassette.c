@@ -41,10 +41,27 @@ static void hash_text(const char *text, size_t size, char hex[33]) {
     hash128_hex(hash128(text, size, (Hash128){0, 0}), hex);
 }
 
-/* The prompt's hash covers both parts and where one ends. */
+/* How many bytes of a number lead to a unit of what is measured, which is another one each time; 0: none. */
+static size_t figure_at(const char *text, const char *end) {
+    const char *p = text;
+    while (p < end && ((*p >= '0' && *p <= '9') || *p == '.' || (p > text && strchr("e+-", *p)))) p++;
+    bool measured = end - p > 2 && (strncmp(p, " ms", 3) == 0 || strncmp(p, " %", 2) == 0);
+    return measured ? (size_t)(p - text) : 0;
+}
+
+/* The prompt's hash covers both parts and where one ends, without what was measured: a prompt is the same when the machine was slower. */
 static void hash_prompt(const LlmPrompt *p, char hex[33]) {
+    const char *end = p->task + p->task_size;
+    Str task;
+    str_init(&task);
+    for (const char *at = p->task; at < end;) {
+        size_t figure = at == p->task || !strchr("0123456789.e+-", at[-1]) ? figure_at(at, end) : 0;
+        str_append_char(&task, figure ? '#' : *at);
+        at += figure ? figure : 1;
+    }
     Hash128 fixed = hash128(p->fixed, p->fixed_size, (Hash128){0, 0});
-    hash128_hex(hash128(p->task, p->task_size, fixed), hex);
+    hash128_hex(hash128(task.data, task.len, fixed), hex);
+    str_release(&task);
 }
 
 /* Of a request for vectors: of the model and the texts, and where each ends. */

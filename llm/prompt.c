@@ -230,10 +230,19 @@ static void put_history(Str *task, const ProposerRequest *q, size_t budget) {
     for (size_t i = from; i < q->history_count; i++) put_candidate(task, &q->history[i]);
 }
 
+/* The floor under all answers. */
+static void put_standard(Str *task, const ProposerRequest *q) {
+    if (!q->standard) return;
+    for (size_t i = 0; i < q->parent_count; i++)
+        if (strcmp(q->parents[i].sketch, q->standard->sketch) == 0) return; /* it is among these */
+    str_append(task, "The sketch that the compiler makes by itself. Yours is of use where it is faster. ");
+    put_candidate(task, q->standard);
+}
+
 static void put_failure(Str *task, const ProposerRequest *q) {
     if (q->failed) {
-        str_printf(task, "This sketch failed%s%s", q->failure ? ", " : "",
-                   q->failure ? q->failure : "");
+        str_append(task, q->blameless ? "This sketch could not be judged, and is not said to be wrong" : "This sketch failed");
+        str_printf(task, "%s%s", q->failure ? ", " : "", q->failure ? q->failure : "");
         str_append(task, q->failed->first_line
                              ? ". The numbers before its lines are those of the diagnostics, no "
                                "part of it:\n"
@@ -251,7 +260,9 @@ static void put_failure(Str *task, const ProposerRequest *q) {
 
 static void put_request(Str *task, const ProposerRequest *q) {
     if (q->strategy && q->strategy[0]) put_material(task, "strategy", "", q->strategy);
-    if (q->task == PROPOSE_REPAIR && q->failed)
+    if (q->task == PROPOSE_REPAIR && q->failed && q->blameless)
+        str_append(task, "Write it in another form that avoids this, the whole sketch in your answer; what it computes may stay.\n");
+    else if (q->task == PROPOSE_REPAIR && q->failed)
         str_append(task, "Mend it: the smallest change that takes the fault away, the whole sketch "
                          "in your answer.\n");
     else if (q->parent_count)
@@ -261,6 +272,7 @@ static void put_request(Str *task, const ProposerRequest *q) {
         str_append(task, "Write a fast sketch for this operator.\n");
     str_printf(task, "Target: %s%s%s. The block begins with `sketch NAME implements %s {`.\n",
                q->target, q->arch && q->arch[0] ? ", " : "", q->arch ? q->arch : "", q->operator_name);
+    if (q->machine && q->machine[0]) str_printf(task, "The machine: %s.\n", q->machine);
 }
 
 /* Documentation to be shortened, for prompts that hold no more than they need. */
@@ -309,6 +321,7 @@ size_t llm_prompt(const ProposerRequest *request, Str *fixed, Str *task, Str *wh
     str_append(fixed, role);
     put_material(task, "operator", "", request->operator_text);
     put_examples(task, request, budget);
+    put_standard(task, request);
     put_parents(task, request, budget);
     put_history(task, request, budget);
     put_failure(task, request);

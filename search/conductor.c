@@ -7,11 +7,15 @@
 
 #include "json.h"
 
+typedef enum { NOBODY, SKETCH } Blame;
+
 static const struct {
-    const char *name, *codes, *statuses, *advice;
+    const char *name;
+    Blame blame;
+    const char *codes, *statuses, *advice;
 } failures[FAILURE_COUNT] = {
-    [FAILURE_NONE] = {"none", "", "ok skipped", ""},
-#define FAILURE(id, name, codes, statuses, advice) [FAILURE_##id] = {name, codes, statuses, advice},
+    [FAILURE_NONE] = {"none", NOBODY, "", "ok skipped", ""},
+#define FAILURE(id, name, blame, codes, statuses, advice) [FAILURE_##id] = {name, blame, codes, statuses, advice},
 #include "failures.def"
 #undef FAILURE
 };
@@ -21,6 +25,10 @@ const char *failure_name(FailureKind kind) {
 }
 const char *failure_advice(FailureKind kind) {
     return failures[kind].advice;
+}
+
+bool failure_is_sketchs(FailureKind kind) {
+    return failures[kind].blame == SKETCH;
 }
 
 FailureKind failure_of_code(const char *code) {
@@ -200,6 +208,7 @@ FailureKind conductor_read_report(const char *json, const char *operator_text, S
     Json *root = json_read(json, strlen(json), NULL, error);
     for (const Json *item = json_first(json_get(root, "cases")); item; item = json_next(item)) {
         FailureKind one = failure_of_status(json_get_string(item, "status", "bug"));
+        if (one == FAILURE_TIMEOUT && !strstr(json_get_string(item, "text", ""), "launch")) one = FAILURE_REFERENCE;
         if (evades(item, operator_text)) one = FAILURE_EVASION;
         passed += strcmp(json_get_string(item, "status", ""), "ok") == 0;
         if (one == FAILURE_NONE) continue;
@@ -229,6 +238,7 @@ void conductor_repair_request(const Judgement *j, ProposerCandidate *candidate,
     request->task = PROPOSE_REPAIR;
     request->failed = candidate;
     request->failure = failure_name(j->failure);
+    request->blameless = !failure_is_sketchs(j->failure);
     request->diagnostics = j->diagnostics.data;
     request->explanation = j->explanation.data;
     request->verdict = j->verdict.data;

@@ -12,7 +12,7 @@ enum { SEARCH_ARTIFACT_LIMIT = 4 << 20 }; /* bytes of an artifact that is kept *
 
 typedef enum {
     FAILURE_NONE,
-#define FAILURE(id, name, codes, statuses, advice) FAILURE_##id,
+#define FAILURE(id, name, blame, codes, statuses, advice) FAILURE_##id,
 #include "failures.def"
 #undef FAILURE
     FAILURE_COUNT
@@ -20,6 +20,7 @@ typedef enum {
 
 const char *failure_name(FailureKind kind);   /* "none", "syntax", ... */
 const char *failure_advice(FailureKind kind); /* "" for none */
+bool failure_is_sketchs(FailureKind kind);         /* the sketch is said to be wrong */
 FailureKind failure_of_code(const char *code);     /* "E0302": SHAPE; of what has no row: SYNTAX */
 FailureKind failure_of_status(const char *status); /* of a report; "ok": NONE */
 

@@ -5,7 +5,7 @@
 
 #include <string.h>
 
-enum { SAMPLES = 7, CLEARLY_SLOWER = 3 };
+enum { SAMPLES = 7, CLEARLY_SLOWER = 3, OTHER_LOAD = 2 };
 
 /* ---- Orders and answers ---- */
 
@@ -119,13 +119,19 @@ void search_keep_artifact(Search *s, const Candidate *c) {
     sketchc_unit_destroy(unit);
 }
 
+/* A time that was measured when the machine did other work as well says nothing of this search's. */
+static bool is_other_load(const Search *s, const StoreResult *r) {
+    if (s->baseline <= 0 || r->seconds <= 0) return false;
+    return r->baseline * OTHER_LOAD < s->baseline || r->baseline > OTHER_LOAD * s->baseline;
+}
+
 /* Slower than what? What was given up beside a faster one may be wanted here. */
 static bool is_known(const Search *s, Candidate *c, double give_up_s) {
     StoreKey key = search_key(s, c->sketch);
     StoreResult r;
     if (!s->options->store || !store_find(s->options->store, &key, &r)) return false;
     c->same_before = strncmp(r.status, SAME_CODE, strlen(SAME_CODE)) == 0;
-    if (c->same_before) return false;
+    if (c->same_before || is_other_load(s, &r)) return false;
     if (strcmp(r.status, "slow") == 0 && !(give_up_s > 0 && r.seconds >= give_up_s)) return false;
     c->result = r;
     c->ended = seconds_now();
@@ -195,6 +201,7 @@ static bool is_same_code(const Search *s, Candidate *c) {
     c->result = (StoreResult){0};
     snprintf(c->result.status, sizeof c->result.status, SAME_CODE "%zu", (size_t)(first - s->list) + 1);
     c->artifact.len = 0;
+    c->same_as = (size_t)(first - s->list);
     return c->same = c->judged = true;
 }
 
@@ -237,10 +244,21 @@ bool search_verify_all(Search *s, Candidate *c) {
     return r.complete;
 }
 
+/* Verified before, timed again: how long it takes now says whether the store's times are of the same load. */
+static bool prove_known(Search *s, Candidate *c) {
+    if (!candidate_runs(c) || !search_verify_all(s, c)) return false;
+    s->baseline = search_time(s, c, SAMPLES);
+    if (!is_other_load(s, &c->result)) return true;
+    s->baseline_before = c->result.baseline;
+    c->result.seconds = s->baseline;
+    c->stored = false;
+    return true;
+}
+
 bool search_prove(Search *s, Candidate *c) {
     const StoreResult chosen = c->result;
     bool done;
-    if (is_known(s, c, 0)) return candidate_runs(c) && search_verify_all(s, c);
+    if (is_known(s, c, 0)) return prove_known(s, c);
     c->verify_seed = seed_drawn();
     do_all(s, &(Order){.task = "verify", .keep = true, .seed = c->verify_seed}, &c, 1, s->deadline, &done);
     c->judged = done;
@@ -251,6 +269,7 @@ bool search_prove(Search *s, Candidate *c) {
     bool timed = done && c->result.seconds > 0;
     if (!done) c->result = verified;
     if (!done) c->result.seconds = chosen.seconds;
+    if (timed) s->baseline = c->result.seconds;
     return c->result.complete = timed || !done;
 }
 

@@ -116,7 +116,12 @@ static void put_order(const JudgeOptions *o, const char *sketch, Str *out) {
 
 /* The judge did not come to an answer. */
 static void blame(const PoolJob *job, const char *sketch, Judgement *j) {
-    j->failure = job->outcome == POOL_HUNG ? FAILURE_TIMEOUT : job->outcome == POOL_NOT_RUN ? FAILURE_MACHINE : FAILURE_BUG;
+    /* A launch has a limit of its own within that of verifying. */
+    bool verifying = strncmp(job->why, "verifying", strlen("verifying")) == 0;
+    j->failure = job->outcome == POOL_NOT_RUN ? FAILURE_MACHINE
+                 : job->outcome != POOL_HUNG  ? FAILURE_BUG
+                 : verifying                  ? FAILURE_REFERENCE
+                                              : FAILURE_TIMEOUT;
     str_append(&j->sketch, sketch);
     str_append(&j->outcome, job->why[0] ? job->why : "the judge said nothing");
     str_append(&j->verdict, job->why);

@@ -37,7 +37,9 @@ typedef struct {
     const char *operator_name; /* as in `implements NAME` */
     const char *operator_text; /* the whole `operator` block with its cases */
     const char *target;        /* "nvptx", "cuda", "openmp" */
-    const char *arch;          /* "sm_90a", "x86-64-v3", ... */
+    const char *arch;          /* "sm_90a", "x86-64-v3", ...; what is judged is made for the same */
+    const char *machine;       /* the machine in words; null: not known */
+    const ProposerCandidate *standard; /* what the compiler makes by itself, which an answer has to beat; null: not known */
 
     const ProposerCandidate *parents; /* best first, bad ones last; may be none */
     size_t parent_count;
@@ -46,6 +48,7 @@ typedef struct {
     size_t history_count;
     /* What is known of `failed`, or of the first parent; each null when there is nothing. */
     const char *failure;     /* its class: a row of search/failures.def */
+    bool blameless;          /* of that class: the sketch is not said to be wrong */
     const char *diagnostics; /* the compiler's text */
     const char *explanation; /* of the diagnostics' codes */
     const char *verdict;     /* first wrong index, value and expected value; time limit; crash */

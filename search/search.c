@@ -19,6 +19,8 @@ typedef struct {
     double end;      /* of all */
     double deadline; /* of candidates: what is still being judged then is left, and the rest is for the last verification */
     char reached[192]; /* how far the first sketch has come, where it is not verified */
+    ProposerCandidate shown; /* the same, as whoever is asked sees it; its sketch null: there is none */
+    char shown_outcome[256];
     size_t standard; /* the candidate that the compiler makes by itself; SIZE_MAX: none */
 } Loop;
 
@@ -113,6 +115,8 @@ static ProposerRequest request_of(const Loop *l, const ProposerCandidate *parent
                              .operator_text = s->operator_text,
                              .target = s->options->target,
                              .arch = s->options->arch ? s->options->arch : "",
+                             .machine = s->machine,
+                             .standard = l->shown.sketch ? &l->shown : NULL,
                              .parents = parent,
                              .parent_count = parent ? 1 : 0,
                              .seed = s->options->seed,
@@ -182,6 +186,7 @@ static void account(Loop *l, Candidate *c) {
     FailureKind failure = candidate_failure(c);
     if (first && failure) l->result->last.failures[failure]++;
     if (!s->options->store) return;
+    if (!c->stored) c->result.baseline = s->baseline;
     StoreKey key = search_key(s, c->sketch);
     StoreTrial trial = {.source = c->source, .at = c->ended - l->start, .known = c->stored || (c->same && c->same_before)};
     if (!c->stored)
@@ -306,6 +311,8 @@ static bool take_naive(Loop *l, Proposer *rules) {
         begin_run(l);
         search_evaluate(&l->s, at, limit);
         account(l, &l->s.list[at]);
+        if (l->s.list[at].same) at = l->s.list[at].same_as;
+        l->s.list[at].naive = true;
         l->result->last.naive_seconds = l->s.list[at].result.seconds;
         snprintf(l->result->case_name, sizeof l->result->case_name, "%s", l->s.case_name);
         report(l, false);
@@ -322,12 +329,10 @@ static bool take_naive(Loop *l, Proposer *rules) {
     return false;
 }
 
-/* What plain compiling makes of the operator. */
-static bool standard_sketch(const Search *s, Str *block) {
-    const SearchOptions *o = s->options;
+bool search_standard_sketch(const SearchOptions *o, const char *operator_text, Str *block) {
     sketchc_options options = {
         .size = sizeof options, .target = o->target, .arch = o->arch, .defines = o->defines, .define_count = o->define_count};
-    sketchc_unit *unit = sketchc_unit_create("operator.sketch", s->operator_text, strlen(s->operator_text));
+    sketchc_unit *unit = sketchc_unit_create("operator.sketch", operator_text, strlen(operator_text));
     char *text = NULL;
     size_t size = 0;
     bool made = unit && sketchc_emit(unit, &options, "sketch", &text, &size) == SKETCHC_OK &&
@@ -344,7 +349,7 @@ static void take_standard(Loop *l) {
     Search *s = &l->s;
     Str block;
     str_init(&block);
-    size_t at = standard_sketch(s, &block) ? add(l, block.data, "default", SIZE_MAX, ARM_DESIGN, 0) : SIZE_MAX;
+    size_t at = search_standard_sketch(s->options, s->operator_text, &block) ? add(l, block.data, "default", SIZE_MAX, ARM_DESIGN, 0) : SIZE_MAX;
     str_release(&block);
     double reserve = time_limit(s->options) / SHARE;
     if (at != SIZE_MAX && search_choose_case(s, &s->list[at])) {
@@ -361,10 +366,26 @@ static void take_standard(Loop *l) {
     if (at != SIZE_MAX) account(l, &s->list[at]);
     report(l, false);
     l->deadline = l->end - reserve;
+    l->result->baseline_before = s->baseline_before;
+    l->result->baseline = s->baseline;
+}
+
+/* Each tensor moved once at the rate of a copy is the floor of what is bound by memory. */
+static void show_standard(Loop *l) {
+    const Search *s = &l->s;
+    if (l->standard == SIZE_MAX) return;
+    const Candidate *c = &s->list[l->standard];
+    const StoreResult *r = &c->result;
+    int used = snprintf(l->shown_outcome, sizeof l->shown_outcome, "Verified, %.4g ms at %s", 1e3 * r->seconds, s->case_name);
+    if (r->bytes > 0 && r->roof_bytes > 0 && used > 0 && (size_t)used < sizeof l->shown_outcome)
+        snprintf(l->shown_outcome + used, sizeof l->shown_outcome - (size_t)used, "; moving each tensor once at the rate of a copy takes %.4g ms",
+                 1e3 * r->bytes / r->roof_bytes);
+    l->shown = (ProposerCandidate){.sketch = c->sketch, .outcome = l->shown_outcome, .verified = true, .seconds = r->seconds};
 }
 
 static bool take_start(Loop *l, Proposer *rules) {
     take_standard(l);
+    show_standard(l);
     return take_naive(l, rules);
 }
 
@@ -531,7 +552,7 @@ static Candidate *settle(Loop *l, Candidate *naive, Candidate *standard, Candida
     if (standard && standard != c) of[n++] = standard;
     if (naive && naive != c && naive != standard) of[n++] = naive;
     for (size_t i = 0; i < n; i++)
-        if (won_before(l, of[i]) && search_verify_all(&l->s, of[i])) {
+        if (of[i]->stored && won_before(l, of[i]) && search_verify_all(&l->s, of[i])) {
             l->result->default_seconds = standard ? standard->result.seconds : 0;
             return of[i];
         }
@@ -644,6 +665,7 @@ void search_run(const SearchOptions *options, SearchResult *result) {
     l.s.list = calloc(SEARCH_CANDIDATES, sizeof *l.s.list);
     l.s.pool_options = (PoolOptions){.argv = options->judge, .slots = options->workers};
     l.s.pool = pool_create(&l.s.pool_options);
+    l.s.machine = sketchc_machine(&(sketchc_options){.size = sizeof(sketchc_options), .target = options->target, .arch = options->arch});
     Proposer *rules = proposer_rules_create();
     if (l.s.list && l.s.pool && rules && take_operator(&l) && take_start(&l, rules)) {
         take_designs(&l, rules);
@@ -654,6 +676,7 @@ void search_run(const SearchOptions *options, SearchResult *result) {
     for (size_t i = 0; i < l.s.count; i++) candidate_release(&l.s.list[i]);
     proposer_destroy(rules);
     pool_destroy(l.s.pool);
+    sketchc_free(l.s.machine);
     free(l.s.list);
     free(l.s.operator_text);
 }

@@ -67,9 +67,13 @@ typedef struct SearchResult {
     uint64_t verify_seed;    /* `sketchc verify --seed` with it repeats the complete verification; 0: it was in the store */
     double naive_seconds, default_seconds, best_seconds; /* interleaved at the end, at the largest case; default: of the sketch that the
                                                             compiler makes where a file has none; 0: it does not run */
+    double baseline_before, baseline; /* the store's times were measured when the compiler's own sketch took so long, and are not compared,
+                                         as it took `baseline` in this search; baseline_before 0: they are */
     SearchProgress last;
 } SearchResult;
 
+/* What plain compiling makes of the operator with these options; false: nothing. */
+bool search_standard_sketch(const SearchOptions *options, const char *operator_text, Str *sketch);
 bool search_strategy_known(const char *name);
 /* The operator of the options' file in the one style, as the store knows it, and its name; false with diagnostics in `error`. */
 bool search_read_operator(const SearchOptions *options, Str *operator_text, Str *operator_name, Str *error);

@@ -117,6 +117,7 @@ static bool bring_up(Store *s) {
               : version == 1 ? store_sql(s, store_from_version_1)
               : version == 2 ? store_sql(s, store_from_version_2)
               : version == 3 ? store_sql(s, store_from_version_3)
+              : version == 4 ? store_sql(s, store_from_version_4)
                              : version == STORE_VERSION;
     if (ok && version != STORE_VERSION) ok = store_sql(s, mark);
     if (note_fault(s, ok && store_sql(s, "COMMIT"))) return true;
@@ -270,7 +271,9 @@ bool store_find(Store *s, const StoreKey *key, StoreResult *result) {
     texts_of(key, &h, texts);
     sqlite3_stmt *q = store_prepare(
         s, "SELECT r.status, r.complete, r.seconds, r.noise, r.samples, r.percent_of_roof, c.bytes,"
-           " c.flops, (SELECT roof_bytes FROM device WHERE id = r.device) FROM result r"
+           " c.flops, (SELECT roof_bytes FROM device WHERE id = r.device), (SELECT m.baseline FROM measurement m"
+           " WHERE m.sketch = r.sketch AND m.device = r.device AND m.environment = r.environment AND m.case_name ="
+           " r.case_name ORDER BY m.id DESC LIMIT 1) FROM result r"
            " JOIN sketch k ON k.hash = r.sketch LEFT JOIN op_case c ON c.definition = k.definition"
            " AND c.name = r.case_name WHERE r.sketch = ?1 AND r.device = " DEVICE
            " AND r.environment = " ENVIRONMENT " AND r.case_name = ?6",
@@ -284,7 +287,8 @@ bool store_find(Store *s, const StoreKey *key, StoreResult *result) {
                                 .percent_of_roof = sqlite3_column_double(q, 5),
                                 .bytes = sqlite3_column_double(q, 6),
                                 .flops = sqlite3_column_double(q, 7),
-                                .roof_bytes = sqlite3_column_double(q, 8)};
+                                .roof_bytes = sqlite3_column_double(q, 8),
+                                .baseline = sqlite3_column_double(q, 9)};
         snprintf(result->status, sizeof result->status, "%s",
                  (const char *)sqlite3_column_text(q, 0));
     }
@@ -313,11 +317,11 @@ static bool put_verification(Store *s, const char *const *key, const StoreResult
 
 /* A result that is put again with the same time was not measured again. */
 static bool put_measurement(Store *s, const char *const *key, const StoreResult *r) {
-    double numbers[] = {r->seconds, r->noise, r->samples, r->percent_of_roof};
+    double numbers[] = {r->seconds, r->noise, r->samples, r->percent_of_roof, r->baseline};
     if (r->seconds <= 0) return true;
     sqlite3_stmt *q = store_prepare(
         s, "INSERT INTO measurement(sketch, device, environment, case_name, seconds, noise, samples,"
-           " percent_of_roof) SELECT ?1, " DEVICE ", " ENVIRONMENT ", ?6, ?7, ?8, ?9, ?10 WHERE"
+           " percent_of_roof, baseline) SELECT ?1, " DEVICE ", " ENVIRONMENT ", ?6, ?7, ?8, ?9, ?10, ?11 WHERE"
            " NOT EXISTS(SELECT 1 FROM result WHERE sketch = ?1 AND device = " DEVICE
            " AND environment = " ENVIRONMENT " AND case_name = ?6 AND seconds = ?7 AND noise = ?8)",
         KEY_TEXTS, key);

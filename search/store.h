@@ -41,6 +41,7 @@ typedef struct {
     double bytes, flops;    /* each tensor moved once; of the operator */
     double percent_of_roof; /* of the time in which its bytes could be moved */
     double roof_bytes;      /* a second, as measured by copying on the device */
+    double baseline;        /* seconds that the compiler's own sketch took in the search that measured it; 0: not known */
 } StoreResult;
 
 /* False: not known. */

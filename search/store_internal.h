@@ -7,7 +7,7 @@
 #include <sqlite3.h>
 
 /* "Skch" in the file's header tells a store from other programs' databases; the first version had none. */
-enum { STORE_APPLICATION = 0x536b6368, STORE_VERSION = 4 };
+enum { STORE_APPLICATION = 0x536b6368, STORE_VERSION = 5 };
 
 struct Store {
     sqlite3 *db;
@@ -19,6 +19,7 @@ extern const char store_schema[];       /* makes the tables of an empty file */
 extern const char store_from_version_1[]; /* in place of the first version's tables; nothing is lost */
 extern const char store_from_version_2[];
 extern const char store_from_version_3[];
+extern const char store_from_version_4[];
 
 /* store.c */
 bool store_sql(Store *s, const char *sql); /* runs all statements */

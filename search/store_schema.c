@@ -72,11 +72,15 @@
     "CREATE TABLE description(model TEXT NOT NULL, definition TEXT NOT NULL, text TEXT NOT NULL,"  \
     " PRIMARY KEY(model, definition)) WITHOUT ROWID;"
 
-#define TABLES TABLES_2 ADDED_IN_3 ADDED_IN_4
+/* Since the fifth: what the search's baseline took when a time was measured: under another load it takes another time. */
+#define ADDED_IN_5 "ALTER TABLE measurement ADD COLUMN baseline REAL NOT NULL DEFAULT 0;"
+
+#define TABLES TABLES_2 ADDED_IN_3 ADDED_IN_4 ADDED_IN_5
 
 const char store_schema[] = TABLES;
-const char store_from_version_2[] = ADDED_IN_3 ADDED_IN_4;
-const char store_from_version_3[] = ADDED_IN_4;
+const char store_from_version_2[] = ADDED_IN_3 ADDED_IN_4 ADDED_IN_5;
+const char store_from_version_3[] = ADDED_IN_4 ADDED_IN_5;
+const char store_from_version_4[] = ADDED_IN_5;
 
 /* The first version had definition(hash, text), sketch(hash, definition, text, source, parent) and
  * result(sketch, target, device, case_name, status, complete, seconds, noise). Which compilers made its results is

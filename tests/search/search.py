@@ -6,6 +6,7 @@ the store repeats exactly, to the same file and figures; what another build of s
 import json
 import os
 import pathlib
+import sqlite3
 import subprocess
 import sys
 import tempfile
@@ -44,7 +45,7 @@ def told(sketchc: str, kept: list[str], lines: list[dict]) -> list[str]:
         done = subprocess.run([sketchc, "db", "query", *words, "--json", *kept], text=True, check=True, capture_output=True)
         return [json.loads(line) for line in done.stdout.splitlines()]
     runs, trials = rows("runs"), rows("trials")
-    failed = sum(t["status"] != "ok" for t in trials)
+    failed = sum(t["status"] != "ok" and not t["status"].startswith("same code as candidate ") for t in trials)
     if len(runs) != 1 or runs[0]["tried"] != last["tried"] or not runs[0]["ended"] or not runs[0]["winner"]:
         problems.append(f"runs: {runs}")
     if len(trials) != last["tried"] - last["repeated"] or failed > sum(last["failures"].values()):
@@ -106,6 +107,23 @@ def no_use(sketchc: str, folder: pathlib.Path) -> list[str]:
     return problems
 
 
+def other_load(sketchc: str, folder: pathlib.Path, kept: list[str], run: int) -> list[str]:
+    """Times that were measured when the baseline took another time are measured again."""
+    with sqlite3.connect(folder / "a.db") as store:
+        if store.execute("SELECT count(*) FROM measurement WHERE baseline <= 0").fetchone()[0] > 4:  # those at the other case
+            return ["measurements without the baseline's time"]
+        store.execute("UPDATE measurement SET baseline = 1000 * baseline")
+    store.close()
+    done = subprocess.run([sketchc, "--propose", folder / "op.sketch", "-t", "openmp", "-o", folder / "again.sketch", "--candidates=1",
+                           "--search-time=120", "--seed=3", *kept], text=True, check=False, capture_output=True, env=ENVIRONMENT)
+    rows = subprocess.run([sketchc, "db", "query", "trials", "--json", *kept], text=True, check=True, capture_output=True).stdout
+    timed = [t for t in map(json.loads, rows.splitlines()) if t["run"] == run and t["status"] == "ok"]
+    if done.returncode or "when the store's times were measured: they are measured again" not in done.stderr or not timed \
+            or any(t["known"] for t in timed):
+        return [f"times of another load: status {done.returncode}: {done.stderr}{timed}"]
+    return []
+
+
 def main() -> int:
     sketchc, *store = sys.argv[1:]
     problems = []
@@ -125,7 +143,13 @@ def main() -> int:
             problems.append("the winner's file does not verify")
         problems = problems or told(sketchc, kept, first)
         if store and not problems:
-            status, second = propose(sketchc, folder, "two.sketch", *limits, *kept)
+            # Where the machine does other work than before the times are measured again, as they should be.
+            for runs in range(2, 8):
+                status, second = propose(sketchc, folder, "two.sketch", *limits, *kept)
+                if status or not second[-1]["measured_again"]:
+                    break
+                first = second
+                (folder / "two.sketch").replace(folder / "one.sketch")
             same = [[{k: v for k, v in line.items() if k not in ("elapsed_s", "per_s", "naive_s", "best_s")} for line in lines
                      if line["kind"] == "progress"] for lines in (first, second)]
             if status or same[0] != same[1] or len(same[0]) < 2:
@@ -134,14 +158,15 @@ def main() -> int:
             figures = [{k: line[-1].get(k) for k in ("winner", "best_s", "naive_s")} for line in (first, second)]
             if files[0] != files[1] or figures[0] != figures[1]:
                 problems.append(f"with the results in the store the search ended otherwise:\n{figures}\n{files}")
+            problems += other_load(sketchc, folder, kept, runs + 1)
             # Another build: its program is one byte longer.
             other = folder / "sketchc"
             other.write_bytes(pathlib.Path(sketchc).read_bytes() + b"\0")
             other.chmod(0o755)
             propose(str(other), folder, "three.sketch", "--candidates=1", "--search-time=120", *kept)
             rows = subprocess.run([sketchc, "db", "query", "trials", "--json", *kept], text=True, check=True, capture_output=True)
-            known = {run: [t["known"] for t in map(json.loads, rows.stdout.splitlines()) if t["run"] == run] for run in (2, 3)}
-            if not all(known[2]) or not known[3] or any(known[3]):
+            known = {run: [t["known"] for t in map(json.loads, rows.stdout.splitlines()) if t["run"] == run] for run in (runs, runs + 2)}
+            if not all(known[runs]) or not known[runs + 2] or any(known[runs + 2]):
                 problems.append(f"what another build found out counts, or its own does not: {known}")
             best = subprocess.run([sketchc, "db", "best", "--json", *kept], text=True, check=False, capture_output=True)
             if best.returncode or json.loads(best.stdout)["operator"] != "add_one":

@@ -88,14 +88,15 @@ def second(sketchc: str, folder: pathlib.Path) -> None:
         assert not differ, (one.name, differ)
 
 
-def third(sketchc: str, folder: pathlib.Path) -> None:
-    """The third version is the fourth without verdicts and descriptions: what it holds stays."""
-    file, new = folder / "third.db", folder / "new.db"
+def later(sketchc: str, folder: pathlib.Path, version: int) -> None:
+    """The fourth version is the fifth without the baseline's times, the third without verdicts and descriptions, too: what it holds stays."""
+    file, new = folder / f"version{version}.db", folder / "new.db"
     file.write_bytes(new.read_bytes())
     with sqlite3.connect(file) as store:
-        store.execute("DROP TABLE verdict")
-        store.execute("DROP TABLE description")
-        store.execute("PRAGMA user_version=3")
+        store.execute("ALTER TABLE measurement DROP COLUMN baseline")
+        for table in ("verdict", "description") if version == 3 else ():
+            store.execute(f"DROP TABLE {table}")
+        store.execute(f"PRAGMA user_version={version}")
     store.close()
     before = rows(sketchc, new, "query", "calls")
     assert rows(sketchc, file, "query", "calls") == before and before
@@ -162,7 +163,8 @@ def main() -> int:
     with tempfile.TemporaryDirectory() as name:
         migration(sys.argv[1], pathlib.Path(name))
         second(sys.argv[1], pathlib.Path(name))
-        third(sys.argv[1], pathlib.Path(name))
+        later(sys.argv[1], pathlib.Path(name), 3)
+        later(sys.argv[1], pathlib.Path(name), 4)
         faults(sys.argv[1], pathlib.Path(name))
     print("migrated without loss; six files refused and left alone")
     return 0

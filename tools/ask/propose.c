@@ -142,6 +142,9 @@ typedef struct {
     unsigned judged, verified, equal;
     Seen *seen;
     size_t seen_count;
+    char *machine; /* in words; null: not known */
+    ProposerCandidate standard; /* the compiler's own sketch; its sketch null: there is none, or --alone */
+    Judgement own;              /* of that */
     Str codes; /* of those that were judged, with commas */
     bool final; /* asking again is of no use */
     ProposerStatus last;
@@ -383,7 +386,7 @@ static void keep_best(Run *run, const Judgement *j) {
 
 /* What a repair is of use for: the sketch's own faults. */
 static bool can_be_repaired(FailureKind kind) {
-    return kind != FAILURE_NONE && kind != FAILURE_MACHINE;
+    return kind != FAILURE_NONE && kind != FAILURE_MACHINE && kind != FAILURE_POWER && kind != FAILURE_REFERENCE;
 }
 
 /* An answer without a sketch may go back as well, unless nobody answered. */
@@ -467,6 +470,8 @@ static ProposerRequest design_request(const Run *run, unsigned attempt) {
                              .operator_text = run->operator_text.data,
                              .target = run->judge.target,
                              .arch = run->judge.arch,
+                             .machine = run->machine,
+                             .standard = run->standard.sketch ? &run->standard : NULL,
                              .seed = run->judge.seed,
                              .examples = run->similar.examples,
                              .example_count = run->similar.count,
@@ -576,6 +581,24 @@ static bool prepare_store(Run *run) {
     ask_environment(&run->environment);
     run->judge.keep = true;
     return true;
+}
+
+/* What the compiler makes by itself, shown to whoever is asked; `timed`: judged before. */
+static void take_standard(Run *run, bool timed) {
+    SearchOptions o = {.target = run->judge.target, .arch = run->judge.arch, .defines = run->judge.defines, .define_count = run->judge.define_count};
+    JudgeOptions judge = run->judge;
+    Str sketch;
+    if (option_given(run->line, OPTION_ALONE)) return;
+    str_init(&sketch);
+    judge.roof = true;
+    if (search_standard_sketch(&o, run->operator_text.data, &sketch)) {
+        if (timed) judge_apart(run->pool, &judge, sketch.data, run->cancel, &run->own);
+        if (run->own.failure == FAILURE_NONE)
+            run->standard = (ProposerCandidate){.sketch = arena_strdup(run->arena, sketch.data), .outcome = "Not timed", .verified = timed};
+        if (timed && run->standard.sketch)
+            run->standard.outcome = arena_printf(run->arena, "%.*s. %.*s", (int)run->own.outcome.len, run->own.outcome.data, (int)run->own.roof.len, run->own.roof.data);
+    }
+    str_release(&sketch);
 }
 
 /* Examples from the store, before anyone is asked. */
@@ -741,6 +764,7 @@ static int run_all(Run *run, const LlmConfig *config) {
         return ask_store_status();
     }
     find_similar(run);
+    take_standard(run, true);
     search(run, candidates ? candidates : 1, repairs);
     pool_destroy(run->pool);
     bool nobody = run->last == PROPOSER_REJECTED && !run->judged;
@@ -755,11 +779,12 @@ static int run_all(Run *run, const LlmConfig *config) {
     return status;
 }
 
-static int explain(const Run *run, const LlmConfig *config) {
+static int explain(Run *run, const LlmConfig *config) {
     Str fixed, task, why;
     str_init(&fixed);
     str_init(&task);
     str_init(&why);
+    take_standard(run, false);
     ProposerRequest request = design_request(run, 0);
     request.token_budget = (size_t)llm_config_number(config, LLM_PROMPT_TOKENS, 12000);
     llm_prompt(&request, &fixed, &task, &why);
@@ -821,9 +846,16 @@ int command_propose(Arena *arena, const CommandLine *line, const sketchc_options
     Str *texts[] = {&run.operator_name, &run.operator_text, &run.best,       &run.report,
                     &run.winner,        &run.definition,    &run.environment,   &run.codes};
     for (size_t i = 0; i < COUNT_OF(texts); i++) str_init(texts[i]);
-    if (!run.judge.arch)
-        run.judge.arch = strcmp(run.judge.target, "openmp") == 0 ? "x86-64-v3" : "sm_80";
-    run.judge.arch = arena_strdup(arena, run.judge.arch);
+    /* What is judged here is made for this machine, and whoever is asked is told of the same. */
+    sketchc_options here = *compile;
+    char *native = here.arch || here.target_file ? NULL : sketchc_native_arch(run.judge.target);
+    if (native) here.arch = arena_strdup(arena, native);
+    sketchc_free(native);
+    run.compile = &here;
+    run.judge.arch = here.arch ? here.arch : strcmp(run.judge.target, "openmp") == 0 ? "x86-64-v3" : "sm_80";
+    sketchc_options described = {.size = sizeof described, .target = run.judge.target, .arch = run.judge.arch, .target_file = here.target_file};
+    run.machine = sketchc_machine(&described);
+    judgement_init(&run.own);
     LlmConfig *config = read_settings(line);
     int status = config && check_numbers(line) && check_line(line, config, path) ? read_operator(&run, path) : SKETCHC_USAGE_ERROR;
     run.judge.operator_name = run.operator_name.data;
@@ -832,6 +864,8 @@ int command_propose(Arena *arena, const CommandLine *line, const sketchc_options
         status = option_given(line, OPTION_EXPLAIN_PROMPT) ? explain(&run, config)
                                                            : run_all(&run, config);
     llm_config_destroy(config);
+    judgement_release(&run.own);
+    sketchc_free(run.machine);
     for (size_t i = 0; i < COUNT_OF(texts); i++) str_release(texts[i]);
     return status;
 }

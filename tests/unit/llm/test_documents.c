@@ -133,6 +133,29 @@ static void prompts_say_what_is_known(void) {
     }
 }
 
+/* A repair of what is not the sketch's fault speaks of none; machine and floor are told. */
+static void prompts_blame_what_is_wrong(void) {
+    Str task, why;
+    ProposerCandidate failed = {.sketch = "sketch a1 implements a { }", .outcome = "near ties: too many elements"},
+                      standard = {.sketch = "sketch a0 implements a { }", .outcome = "Verified, 1.5 ms at large", .verified = true};
+    ProposerRequest q = {.task = PROPOSE_REPAIR, .operator_name = "a", .operator_text = "operator a {\n    Y = X + 1\n}\n", .target = "openmp",
+                         .arch = "x86-64-v4", .machine = "8 cores, vectors of 64 bytes", .standard = &standard, .failed = &failed,
+                         .failure = "near ties", .blameless = true};
+    put_prompt(&q, &task, &why);
+    CHECK(strstr(task.data, "This sketch could not be judged, and is not said to be wrong, near ties") && strstr(task.data, "Write it in another form"));
+    CHECK(!strstr(task.data, "This sketch failed") && !strstr(task.data, "Mend it") && !strstr(task.data, "the fault"));
+    CHECK(strstr(task.data, "\nThe machine: 8 cores, vectors of 64 bytes.\n"));
+    CHECK(strstr(task.data, "The sketch that the compiler makes by itself. Yours is of use where it is faster. Verified, 1.5 ms at large\n<candidate>\nsketch a0"));
+    str_release(&task);
+    str_release(&why);
+    q.blameless = false;
+    q.failure = "numerical";
+    put_prompt(&q, &task, &why);
+    CHECK(strstr(task.data, "This sketch failed, numerical") && strstr(task.data, "Mend it: ") && !strstr(task.data, "not said to be wrong"));
+    str_release(&task);
+    str_release(&why);
+}
+
 int main(void) {
     arena = arena_create();
     str_init(&problems);
@@ -147,6 +170,7 @@ int main(void) {
     shorter();
     prompts();
     prompts_say_what_is_known();
+    prompts_blame_what_is_wrong();
     str_release(&problems);
     arena_destroy(arena);
     return 0;

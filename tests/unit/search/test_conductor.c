@@ -40,6 +40,39 @@ static void kinds(void) {
         CHECK(failure_name((FailureKind)k)[0] && (k == 0) == !failure_advice((FailureKind)k)[0]);
 }
 
+static FailureKind of_report(const char *status, const char *text) {
+    char report[512];
+    Str told;
+    str_init(&told);
+    snprintf(report, sizeof report, "{\"status\":\"%s\",\"cases\":[{\"name\":\"large\",\"sizes\":\"N=9\",\"status\":\"%s\",\"text\":\"%s\"}]}", status, status, text);
+    FailureKind kind = conductor_read_report(report, op, &told);
+    str_release(&told);
+    return kind;
+}
+
+/* What is not the sketch's is not put down to it, and each class has a text of its own. */
+static void blame(void) {
+    static const FailureKind nobodys[] = {FAILURE_TIES, FAILURE_POWER, FAILURE_REFERENCE, FAILURE_MACHINE, FAILURE_BUG};
+    for (size_t i = 0; i < COUNT_OF(nobodys); i++) CHECK(!failure_is_sketchs(nobodys[i]));
+    CHECK(failure_is_sketchs(FAILURE_NUMERICAL) && failure_is_sketchs(FAILURE_TIMEOUT) && failure_is_sketchs(FAILURE_SYNTAX));
+    for (unsigned a = 1; a < FAILURE_COUNT; a++)
+        for (unsigned b = 1; b < a; b++) CHECK(strcmp(failure_advice((FailureKind)a), failure_advice((FailureKind)b)) != 0);
+    CHECK(of_report("hang", "the first launch did not end within 2 s") == FAILURE_TIMEOUT);
+    CHECK(of_report("hang", "running the naive form did not end within 900 s") == FAILURE_REFERENCE);
+    CHECK(of_report("near_ties", "") == FAILURE_TIES && of_report("powerless", "") == FAILURE_POWER);
+    Judgement j;
+    ProposerCandidate failed;
+    ProposerRequest request = {0};
+    judgement_init(&j);
+    j.failure = FAILURE_TIES;
+    conductor_repair_request(&j, &failed, &request);
+    CHECK(request.blameless && strcmp(request.failure, "near ties") == 0);
+    j.failure = FAILURE_NUMERICAL;
+    conductor_repair_request(&j, &failed, &request);
+    CHECK(!request.blameless);
+    judgement_release(&j);
+}
+
 /* Known on a GPU whose ceilings are in its document, said to be unknown elsewhere. */
 static void roofs(void) {
     Str file, text;
@@ -136,6 +169,7 @@ static void reports(void) {
 
 int main(void) {
     kinds();
+    blame();
     fixes();
     reports();
     roofs();
