@@ -19,6 +19,23 @@ typedef struct DesignReason {
     struct DesignReason *next;
 } DesignReason;
 
+/* A style's sketch for an operator, lowered for the target. */
+typedef struct {
+    size_t style;
+    const char *text; /* in the unit's arena; null: the style does not fit, or does not lower */
+    size_t size;
+    bool large;      /* it has more code than the limit */
+    int64_t ops;     /* that were lowered to */
+    double seconds;  /* of all cases together by the cost model; negative: not known */
+    double floor_s;  /* of their bytes */
+} DesignTrial;
+
+/* Which style was taken, and which would have been next. */
+typedef struct {
+    const char *style, *next; /* null: none, or not known */
+    double seconds, next_seconds; /* as a trial's */
+} DesignChoice;
+
 struct sketchc_unit {
     Arena *source_arena; /* lives as long as the unit */
     const char *path, *text;
@@ -31,6 +48,7 @@ struct sketchc_unit {
     size_t designed_size;
     int64_t most_ops; /* PassContext has it; 0: no limit of its own */
     DesignReason *reasons; /* why there is none; of the last call */
+    DesignChoice choice;   /* of `designed` */
     Str dump, times;
     PassReport report; /* of the last lowering; holds its reproducer */
     IrPlaces *places;  /* where the last IR that was printed has its ops; null: not wanted */
@@ -62,10 +80,15 @@ bool api_check(sketchc_unit *unit, const sketchc_options *options);
 /* As api_check; a file with an operator and no sketch gets one by the rules of the pass `design`, where one fits. `options` are
  * those of a call. */
 bool api_check_with_sketch(sketchc_unit *unit, const sketchc_options *options);
-/* Makes unit->designed for an operator that has no sketch; false when no style fits. */
 /* What was tried in vain, as notes of the error. */
 void api_report_reasons(sketchc_unit *unit, Diag *diag);
+/* Makes unit->designed for an operator that has no sketch; false when no style fits (choose.c). */
 bool api_design_missing(sketchc_unit *unit, const sketchc_options *options, IrModule *module);
+/* The style that the options name; reports why it cannot be. */
+bool api_design_named(sketchc_unit *unit, const sketchc_options *options, IrModule *module);
+/* Designs and lowers trial->style, of at most so many operations (0: no limit of its own), and fills the rest. */
+void api_design_try(sketchc_unit *unit, const sketchc_options *options, int64_t most_ops, DesignTrial *trial);
+bool api_design_take(sketchc_unit *unit, const char *text, size_t size); /* true */
 /* The module as the front end built it; null with errors. */
 IrModule *api_build(sketchc_unit *unit);
 /* Lowers a built module to kernel level. */
@@ -111,6 +134,8 @@ typedef struct {
 } Prediction;
 void api_predict_case(IrModule *kernels, const CostMachine *machine, const Target *target, const IrCase *sizes, Arena *arena,
                       Prediction *prediction);
+/* Fills the trial's times from the module's cases, where all are known. */
+void api_predict_cases(IrModule *kernels, const Target *target, Arena *arena, DesignTrial *trial);
 /* What the sketch keeps in stages in shared memory (buffers.c); none on processors. */
 typedef struct {
     const char *kernel, *name;

@@ -1,4 +1,4 @@
-/* Sketches made by rules: sketchc_design, and the one that stands in where a file has none. */
+/* Sketches made by rules: sketchc_design, and a style tried or named where a file has none. */
 #include "api_internal.h"
 
 #include "memory.h"
@@ -122,21 +122,42 @@ static bool is_too_large(const sketchc_unit *unit) {
     return d && (d->id == DIAG_kernel_too_large || d->id == DIAG_tile_too_large);
 }
 
-/* Does the text lower to kernels for the target? `most_ops`: of that many operations at most; `large`: why not, may be null. */
-static bool lowers(sketchc_unit *unit, const sketchc_options *options, size_t style, const char *text, size_t size, int64_t most_ops,
-                   bool *large) {
+typedef struct {
+    sketchc_unit *unit;
+    const sketchc_options *options;
+    DesignTrial *trial;
+} Lower;
+
+static void count_op(void *count, IrOp *op) {
+    (void)op;
+    ++*(int64_t *)count;
+}
+
+static void lower_call(void *call) {
+    Lower *l = call;
+    Compile c;
+    if (!api_check_with_sketch(l->unit, l->options) || !api_target(l->unit, l->options, NULL, &c)) return;
+    IrModule *module = api_build(l->unit);
+    if (!module) return;
+    api_keep_level(module, IR_LEVEL_TILE);
+    if (!module->first)
+        api_report_no_sketch(l->unit);
+    else if (api_lower(l->unit, &c, module))
+        api_predict_cases(module, c.target, l->unit->arena, l->trial);
+    for (IrFunc *f = module->first; f; f = f->next) ir_walk(f->body, count_op, &l->trial->ops);
+}
+
+/* Does the text lower to kernels for the target? Of `most_ops` operations at most. */
+static bool lowers(sketchc_unit *unit, const sketchc_options *options, const char *text, size_t size, int64_t most_ops, DesignTrial *trial) {
     sketchc_options own = *options;
-    char *data = NULL;
-    size_t length;
     own.passes = own.print_ir_after = own.stop_after = NULL;
     own.on_reproducer = NULL;
     own.sketch = NULL;
     sketchc_unit *tried = sketchc_unit_create(unit->path, text, size);
     if (tried) tried->most_ops = most_ops;
-    bool ok = tried && sketchc_emit(tried, &own, "kernel", &data, &length) == SKETCHC_OK;
-    sketchc_free(data);
-    if (tried && large) *large = !ok && is_too_large(tried);
-    if (tried && !ok && unit->file) add_reason_of(unit, tried, style, true);
+    bool ok = tried && api_call(tried, lower_call, &(Lower){tried, &own, trial}) && api_status(tried) == SKETCHC_OK;
+    trial->large = tried && !ok && is_too_large(tried);
+    if (tried && !ok && unit->file) add_reason_of(unit, tried, trial->style, true);
     sketchc_unit_destroy(tried);
     return ok;
 }
@@ -145,10 +166,11 @@ static bool lowers(sketchc_unit *unit, const sketchc_options *options, size_t st
 static void design_into(sketchc_unit *unit, IrModule *module, const sketchc_options *options, size_t style, Str *out) {
     IrFunc *graph = graph_of(module);
     if (!design_text(unit, module, options, style, false, out)) return;
-    if (!design_updates(unit->arena, graph) || lowers(unit, options, style, out->data, out->len, 0, NULL)) return;
+    DesignTrial trial = {.style = style};
+    if (!design_updates(unit->arena, graph) || lowers(unit, options, out->data, out->len, 0, &trial)) return;
     Str copies;
     str_init(&copies);
-    if (design_text(unit, module, options, style, true, &copies) && lowers(unit, options, style, copies.data, copies.len, 0, NULL)) {
+    if (design_text(unit, module, options, style, true, &copies) && lowers(unit, options, copies.data, copies.len, 0, &trial)) {
         str_release(out);
         str_init(out);
         str_append_n(out, copies.data, copies.len);
@@ -202,30 +224,17 @@ sketchc_status sketchc_design(sketchc_unit *unit, const sketchc_options *options
 
 /* ---- A file without a sketch ---- */
 
-/* What is tried first: blocks for products, rows for the rest; naive ones at the end. */
-static size_t first_style(const IrModule *module) {
-    const char *name = "rows";
-    for (const IrFunc *f = module->first; f; f = f->next)
-        for (const IrOp *op = f->body->first; op; op = op->next)
-            if (design_is_contraction(op) || op->opcode == IR_GRAPH_TRANSPOSE)
-                name = "blocks";
-    size_t i = 0;
-    while (i + 1 < design_style_count() && strcmp(design_style(i)->name, name) != 0) i++;
-    return i;
-}
-
 static void free_text(void *text) {
     sketchc_free(*(char **)text);
 }
 
-static bool take(sketchc_unit *unit, const char *text, size_t size) {
+bool api_design_take(sketchc_unit *unit, const char *text, size_t size) {
     unit->designed = arena_strndup(unit->arena, text, size);
     unit->designed_size = size;
     return true;
 }
 
-/* The style that the options name; reports why it cannot be. */
-static bool design_named(sketchc_unit *unit, const sketchc_options *options, IrModule *module) {
+bool api_design_named(sketchc_unit *unit, const sketchc_options *options, IrModule *module) {
     const char *name = options->design;
     size_t style = 0, size = 0;
     while (style < design_style_count() && strcmp(design_style(style)->name, name) != 0) style++;
@@ -240,64 +249,22 @@ static bool design_named(sketchc_unit *unit, const sketchc_options *options, IrM
     char *text = unit->diags.error_count ? NULL : formatted(unit, &out, &size);
     MemoryUndo drop;
     memory_push(&drop, free_text, &text);
-    bool made = text && take(unit, text, size);
+    bool made = text && api_design_take(unit, text, size);
     memory_pop(&drop);
     sketchc_free(text);
     str_release(&out);
     return made;
 }
 
-/* When a style's turn is: the naive ones come last, and nests of their own for folds where one nest for all has too much code. */
-static size_t turn_of(size_t style, size_t first, bool large) {
-    const DesignStyle *s = design_style(style);
-    return style == first ? 0 : s->naive ? 3 : large && s->staging >= STAGE_FOLDED ? 1 : 2;
-}
-
-static bool design_one(sketchc_unit *unit, const sketchc_options *options, size_t style, int64_t most_ops, bool *large) {
-    size_t size = 0;
+void api_design_try(sketchc_unit *unit, const sketchc_options *options, int64_t most_ops, DesignTrial *trial) {
     char *text = NULL;
     sketchc_unit *own = sketchc_unit_create(unit->path, unit->text, unit->size);
     MemoryUndo drop;
     memory_push(&drop, free_text, &text);
-    bool drawn = own && sketchc_design(own, options, style, &text, &size) == SKETCHC_OK;
-    if (own && !drawn) add_reason_of(unit, own, style, false);
-    bool made = drawn && lowers(unit, options, style, text, size, most_ops, large) && take(unit, text, size);
+    bool drawn = own && sketchc_design(own, options, trial->style, &text, &trial->size) == SKETCHC_OK;
+    if (own && !drawn) add_reason_of(unit, own, trial->style, false);
+    if (drawn && lowers(unit, options, text, trial->size, most_ops, trial)) trial->text = arena_strndup(unit->arena, text, trial->size);
     memory_pop(&drop);
     sketchc_free(text);
     sketchc_unit_destroy(own);
-    return made;
-}
-
-/* The first style, in the order of preference, whose code is no larger than that; 0: than any code may be. `large`: another one has more. */
-static bool design_any(sketchc_unit *unit, const sketchc_options *options, size_t first, int64_t most_ops, bool *large) {
-    bool first_large = false;
-    *large = false;
-    unit->reasons = NULL;
-    for (size_t turn = 0; turn < 4; turn++)
-        for (size_t i = 0; i < design_style_count(); i++) {
-            bool more = false;
-            if (turn_of(i, first, first_large) != turn) continue;
-            if (design_one(unit, options, i, most_ops, &more)) return true;
-            *large |= more;
-            if (turn == 0) first_large = more;
-        }
-    return false;
-}
-
-/* Operations of all kernels together, after unrolling, that an assembler takes in a second or two: where a style has more, another one does with loops what that
- * one unrolls. Those of a product are several to one instruction of a matrix unit. Where no style has so few, some style may have less than all others. */
-enum { MODEST_OPS = 32000, MODEST_PRODUCT_OPS = 100000, STEPS_OF_LIMIT = 4 };
-
-static bool design_modestly(sketchc_unit *unit, const sketchc_options *options, size_t first) {
-    int64_t most = strcmp(design_style(first)->name, "blocks") == 0 ? MODEST_PRODUCT_OPS : MODEST_OPS;
-    bool large; /* else a higher limit changes nothing */
-    if (design_any(unit, options, first, most, &large)) return true;
-    if (large && design_any(unit, options, first, STEPS_OF_LIMIT * most, &large)) return true;
-    return large && design_any(unit, options, first, 0, &large);
-}
-
-bool api_design_missing(sketchc_unit *unit, const sketchc_options *options, IrModule *module) {
-    size_t first = first_style(module);
-    if (options->design) return design_named(unit, options, module);
-    return design_modestly(unit, options, first);
 }

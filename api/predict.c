@@ -121,7 +121,30 @@ void api_predict_case(IrModule *m, const CostMachine *machine, const Target *tar
     if (left_out && p->known && p->seconds < p->floor_s) predict_launches(m, machine, target, sizes, true, arena, p);
 }
 
+void api_predict_cases(IrModule *m, const Target *target, Arena *arena, DesignTrial *trial) {
+    CostMachine machine;
+    bool known = m->case_count && cost_machine(target, &machine);
+    trial->seconds = trial->floor_s = 0;
+    for (size_t i = 0; i < m->case_count && known; i++) {
+        Prediction p;
+        api_predict_case(m, &machine, target, &m->cases[i], arena, &p);
+        known = p.known;
+        trial->seconds += p.seconds;
+        trial->floor_s += p.floor_s;
+    }
+    if (!known) trial->seconds = -1;
+}
+
 /* ---- As text ---- */
+
+/* Which style was taken for an operator without a sketch. */
+static void put_choice_text(const DesignChoice *c, Str *out) {
+    if (!c->style) return;
+    str_printf(out, "designed in the style \"%s\"", c->style);
+    if (c->seconds > 0) str_printf(out, ": %.4g ms predicted for all cases", c->seconds * 1e3);
+    if (c->next) str_printf(out, "; next, \"%s\": %.4g ms", c->next, c->next_seconds * 1e3);
+    str_append_char(out, '\n');
+}
 
 /* Many accesses of one line conflict alike. */
 static bool said_before(const sketchc_unit *unit, const CostLaunch *l, unsigned at) {
@@ -158,6 +181,13 @@ static void put_case_text(const sketchc_unit *unit, const Prediction *p, const c
 }
 
 /* ---- As JSON ---- */
+
+static void put_choice_json(const DesignChoice *c, Str *out) {
+    if (!c->style) return;
+    str_printf(out, ",\"design\":{\"style\":\"%s\",\"seconds\":%.9g", c->style, c->seconds);
+    if (c->next) str_printf(out, ",\"next\":\"%s\",\"next_seconds\":%.9g", c->next, c->next_seconds);
+    str_append_char(out, '}');
+}
 
 static void put_launch_json(const sketchc_unit *unit, const PredictedLaunch *p, Str *out) {
     const CostLaunch *l = &p->launch;
@@ -209,9 +239,12 @@ static void put_buffers_json(const Buffers *buffers, Str *out) {
 static void put_report(const sketchc_unit *unit, IrModule *m, const Target *target, const Buffers *buffers, Arena *arena, bool json, Str *out) {
     CostMachine machine;
     bool known = cost_machine(target, &machine);
-    if (json)
-        str_printf(out, "{\"format\":1,\"kind\":\"prediction\",\"arch\":\"%s\",\"cases\":[", target->name);
-    else if (!known)
+    if (!json) put_choice_text(&unit->choice, out);
+    if (json) {
+        str_printf(out, "{\"format\":1,\"kind\":\"prediction\",\"arch\":\"%s\"", target->name);
+        put_choice_json(&unit->choice, out);
+        str_append(out, ",\"cases\":[");
+    } else if (!known)
         str_printf(out, "%s: the ceilings of this target are not known, so nothing is predicted: `sketchc calibrate -t %s` measures this machine's, and "
                         "`sketchc bench` then says what part of them a kernel reaches\n",
                    target->name, target->kind == TARGET_CPU ? "openmp" : "nvptx");

@@ -78,6 +78,7 @@ static void forget(sketchc_unit *unit) {
     unit->file = NULL;
     unit->designed = NULL;
     unit->reasons = NULL;
+    unit->choice = (DesignChoice){0};
     unit->places = NULL;
     str_init(&unit->dump);
     str_init(&unit->times);

@@ -1,0 +1,137 @@
+/* The sketch that stands in where a file has none: which style is taken.
+ *
+ * Styles are tried in the order of preference; where the cost model knows the target and the sizes of the cases, the one with the least
+ * predicted time is taken, else the first that lowers. docs/decisions/0057-chosen-by-predicted-time.md says how far. */
+#include "api_internal.h"
+
+#include "design.h"
+
+#include <string.h>
+
+/* A style is taken in place of the first one that lowers where it needs so much less time: the model's error. */
+#define MARGIN_MEMORY 0.05
+#define MARGIN_PRODUCTS 0.20
+
+/* Operations of all kernels together, after unrolling, that an assembler takes in a second or two: where a style has more, another one does with loops what that
+ * one unrolls. Those of a product are several to one instruction of a matrix unit. Where no style has so few, some style may have less than all others. */
+enum { MODEST_OPS = 32000, MODEST_PRODUCT_OPS = 100000, STEPS_OF_LIMIT = 4 };
+
+/* Work on styles behind the first that lowers, in operations of the IR: about a second and a half at most. A trial has some for the parsing, one that is refused for its code those
+ * that it had. */
+enum { MOST_TRIED = 30000, TRIAL_OPS = 250, LARGE_OPS = 4000 };
+
+typedef struct {
+    sketchc_unit *unit;
+    const sketchc_options *options;
+    size_t preferred; /* style */
+    double margin;
+    int64_t most_ops;         /* of a style; 0: no limit */
+    DesignTrial first, least; /* of those that lower: in the order of preference, by predicted time */
+    DesignTrial second;       /* by predicted time */
+    int64_t tried;
+    bool large;               /* a style has more code than the limit */
+} Choice;
+
+/* ---- The order of preference ---- */
+
+static bool has_contraction(const IrModule *module) {
+    for (const IrFunc *f = module->first; f; f = f->next)
+        for (const IrOp *op = f->body->first; op; op = op->next)
+            if (design_is_contraction(op)) return true;
+    return false;
+}
+
+static bool has_transposition(const IrModule *module) {
+    for (const IrFunc *f = module->first; f; f = f->next)
+        for (const IrOp *op = f->body->first; op; op = op->next)
+            if (op->opcode == IR_GRAPH_TRANSPOSE) return true;
+    return false;
+}
+
+static size_t style_named(const char *name) {
+    size_t i = 0;
+    while (i + 1 < design_style_count() && strcmp(design_style(i)->name, name) != 0) i++;
+    return i;
+}
+
+/* When a style's turn is: the naive ones come last, and nests of their own for folds where one nest for all has too much code. */
+static size_t turn_of(size_t style, size_t preferred, bool large) {
+    const DesignStyle *s = design_style(style);
+    return style == preferred ? 0 : s->naive ? 3 : large && s->staging >= STAGE_FOLDED ? 1 : 2;
+}
+
+/* ---- The least time ---- */
+
+static bool is_at_floor(const Choice *c) {
+    return c->least.seconds > 0 && c->least.seconds * (1 - c->margin) <= c->least.floor_s;
+}
+
+/* Nothing is compared where no time is known. */
+static bool is_decided(const Choice *c) {
+    return c->first.text && (c->first.seconds < 0 || c->tried >= MOST_TRIED || is_at_floor(c));
+}
+
+static bool is_less(const DesignTrial *a, const DesignTrial *b) {
+    return !b->text || a->seconds < b->seconds;
+}
+
+static void consider(Choice *c, const DesignTrial *t) {
+    if (c->first.text) c->tried += (t->large ? LARGE_OPS : t->ops) + TRIAL_OPS;
+    if (!t->text) return;
+    if (!c->first.text) c->first = *t;
+    if (t->seconds < 0) return;
+    if (is_less(t, &c->least)) {
+        c->second = c->least;
+        c->least = *t;
+    } else if (is_less(t, &c->second)) {
+        c->second = *t;
+    }
+}
+
+/* Those whose code is no larger than the limit. */
+static void try_styles(Choice *c) {
+    bool preferred_large = false;
+    c->large = false;
+    c->unit->reasons = NULL;
+    for (size_t turn = 0; turn < 4; turn++)
+        for (size_t i = 0; i < design_style_count() && !is_decided(c); i++) {
+            DesignTrial trial = {.style = i, .seconds = -1};
+            if (turn_of(i, c->preferred, preferred_large) != turn) continue;
+            api_design_try(c->unit, c->options, c->most_ops, &trial);
+            consider(c, &trial);
+            c->large |= trial.large;
+            if (turn == 0) preferred_large = trial.large;
+        }
+}
+
+static bool is_much_less(const Choice *c) {
+    return c->least.text && c->least.seconds < c->first.seconds * (1 - c->margin);
+}
+
+static bool take(const Choice *c) {
+    const DesignTrial *taken = is_much_less(c) ? &c->least : &c->first;
+    const DesignTrial *next = taken == &c->first && c->least.style != taken->style ? &c->least : &c->second;
+    if (!taken->text) return false;
+    c->unit->choice = (DesignChoice){.style = design_style(taken->style)->name, .seconds = taken->seconds};
+    if (next->text) c->unit->choice.next = design_style(next->style)->name, c->unit->choice.next_seconds = next->seconds;
+    return api_design_take(c->unit, taken->text, taken->size);
+}
+
+static bool choose(Choice *c, int64_t most_ops) {
+    c->most_ops = most_ops;
+    try_styles(c);
+    return take(c);
+}
+
+bool api_design_missing(sketchc_unit *unit, const sketchc_options *options, IrModule *module) {
+    if (options->design) return api_design_named(unit, options, module);
+    bool products = has_contraction(module), blocks = products || has_transposition(module);
+    Choice c = {.unit = unit,
+                .options = options,
+                .preferred = style_named(blocks ? "blocks" : "rows"),
+                .margin = products ? MARGIN_PRODUCTS : MARGIN_MEMORY};
+    int64_t most = blocks ? MODEST_PRODUCT_OPS : MODEST_OPS;
+    if (choose(&c, most)) return true;
+    if (c.large && choose(&c, STEPS_OF_LIMIT * most)) return true; /* else a higher limit changes nothing */
+    return c.large && choose(&c, 0);
+}
