@@ -34,10 +34,10 @@ typedef struct {
 
 /* ---- The order of preference ---- */
 
-static bool has_contraction(const IrModule *module) {
+static bool has_product(const IrModule *module) {
     for (const IrFunc *f = module->first; f; f = f->next)
         for (const IrOp *op = f->body->first; op; op = op->next)
-            if (design_is_contraction(op)) return true;
+            if (design_is_matrix_product(op)) return true;
     return false;
 }
 
@@ -125,7 +125,7 @@ static bool choose(Choice *c, int64_t most_ops) {
 
 bool api_design_missing(sketchc_unit *unit, const sketchc_options *options, IrModule *module) {
     if (options->design) return api_design_named(unit, options, module);
-    bool products = has_contraction(module), blocks = products || has_transposition(module);
+    bool products = has_product(module), blocks = products || has_transposition(module);
     Choice c = {.unit = unit,
                 .options = options,
                 .preferred = style_named(blocks ? "blocks" : "rows"),

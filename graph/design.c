@@ -63,8 +63,9 @@ DesignAxis *design_axis_add(Design *d, const Aff *extent, bool folded) {
     axis->id = id;
     axis->extent = extent;
     axis->folded = folded;
-    axis->name = free_name(d, arena_printf(d->arena, "%c%u", folded ? 'k' : 'i', id));
-    axis->var = aff_var(d->module->affs, axis, axis->name);
+    axis->single = !folded && !d->along && !d->style->naive && extent == aff_const(d->module->affs, 1);
+    axis->name = axis->single ? "0" : free_name(d, arena_printf(d->arena, "%c%u", folded ? 'k' : 'i', id));
+    axis->var = axis->single ? aff_const(d->module->affs, 0) : aff_var(d->module->affs, axis, axis->name);
     d->axes[d->axis_count++] = axis;
     return axis;
 }
@@ -80,7 +81,9 @@ static unsigned second_axis(const Design *d, unsigned last) {
             return i;
     for (unsigned i = last; i-- > 0;)
         if (d->axes[i]->contiguous) return i;
-    return last ? last - 1 : 0;
+    for (unsigned i = last; i-- > 0;)
+        if (!d->axes[i]->single) return i;
+    return last;
 }
 
 static void cut(Design *d, DesignAxis *axis, int64_t size) {
@@ -99,17 +102,21 @@ static int64_t outer_extent(const Design *d) {
 
 static void choose_walks(Design *d) {
     const DesignStyle *s = d->style;
-    unsigned n = d->outer_count, last = n - 1;
-    for (unsigned i = 0; i < n; i++) {
+    unsigned many = 0, last = 0; /* axes of more than one index */
+    for (unsigned i = 0; i < d->outer_count; i++) {
         DesignAxis *axis = d->axes[i];
-        bool rest = s->rest == WALK_POINT || i == 0;
+        axis->walk = WALK_POINT;
+        if (axis->single) continue;
+        bool rest = s->rest == WALK_POINT || many == 0;
         axis->walk = d->dry || axis->coupled || !rest ? WALK_WHOLE : s->rest;
         if (axis->walk == WALK_TILE) cut(d, axis, s->outer);
+        last = i;
+        many++;
     }
-    if (d->dry || !n) return;
+    if (d->dry || !many) return;
     if (s->rest == WALK_POINT && !s->tiles) d->axes[last]->walk = WALK_WHOLE;
     if (s->tiles) cut(d, d->axes[last], s->inner);
-    if (s->tiles > 1 && n > 1) cut(d, d->axes[second_axis(d, last)], outer_extent(d));
+    if (s->tiles > 1 && many > 1) cut(d, d->axes[second_axis(d, last)], outer_extent(d));
 }
 
 /* ---- Nests ---- */
@@ -127,7 +134,7 @@ static void open_outer(Design *d) {
     for (unsigned i = 0; i < d->outer_count; i++) {
         const DesignAxis *axis = d->axes[i];
         const char *extent = design_aff_text(d, axis->extent);
-        if (axis->walk == WALK_WHOLE) continue;
+        if (axis->walk == WALK_WHOLE || axis->single) continue;
         if (d->vectors && !opened) design_line(d, "@llm_hint(\"vectorize\")");
         if (!d->style->naive) design_line(d, "@llm_hint(\"parallel\", \"coreidx\")");
         if (axis->walk == WALK_TILE)
@@ -314,6 +321,13 @@ bool design_folds(const IrOp *op) {
            (op->opcode == IR_GRAPH_GENERIC && ir_attr_str(op, "kind", NULL));
 }
 
+/* Does a value run along an axis, or stand in an order? */
+static bool runs_along(const IrFunc *f) {
+    for (const IrOp *op = f->body->first; op; op = op->next)
+        if (op->opcode == IR_GRAPH_SCAN || op->opcode == IR_GRAPH_SORT) return true;
+    return false;
+}
+
 static bool folds_anything(const IrFunc *f) {
     for (const IrOp *op = f->body->first; op; op = op->next)
         if (design_folds(op)) return true;
@@ -495,6 +509,7 @@ bool design_sketch(Arena *arena, IrFunc *f, const DesignStyle *style, const Desi
                      .f = f,
                      .style = style,
                      .vectors = options->vectors && !style->naive,
+                     .along = runs_along(f),
                      .live = live,
                      .inout = updated(f, live),
                      .views = &views,

@@ -42,6 +42,8 @@ const DesignStyle *design_style(size_t index);
 /* A product, also one in index notation, that is summed along common axes of its factors, which vary
  * along different axes of the output: of matrices, a convolution. */
 bool design_is_contraction(const IrOp *op);
+/* The same, but for products with a vector: of one row or column. */
+bool design_is_matrix_product(const IrOp *op);
 
 /* Appends `sketch OPERATOR_STYLE implements OPERATOR { ... }`. False, with *error and nothing appended, when the style does not fit the graph. `f` is a graph function;
  * its module's expressions grow. */

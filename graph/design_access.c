@@ -130,6 +130,13 @@ static const char *pad_text(Design *d, const double *pad, Dtype dtype) {
     return pad ? arena_printf(d->arena, ", pad=%s", design_number(d, *pad, dtype)) : "";
 }
 
+/* Has what is multiplied lane by lane several axes whose last tile is cut off? Present lanes of two such axes are no interval once others lie between them. */
+static bool ends_twice(const Design *d, unsigned rank, DesignAxis *const *axes) {
+    unsigned cut = 0;
+    for (unsigned i = 0; i < rank; i++) cut += axes[i]->walk == WALK_TILE;
+    return d->direct && d->lanes && cut > 1;
+}
+
 /* A view over all axes of the nest that the index names; one like it is used again. */
 static DesignTile load_view(Design *d, const char *tensor, const IrType *type,
                             const Aff *const *index, const double *pad) {
@@ -164,8 +171,10 @@ static DesignTile load_view(Design *d, const char *tensor, const IrType *type,
     const char *name = arena_printf(d->arena, "V%u", d->view_count++);
     str_printf(d->views, "    view %s%s", name, head.data);
     DesignTile t = alloc_for(d, rank, tile, type->dtype);
-    design_line(d, "load(%s[%s] -> %s)", name, slices.data, t.text);
-    set_ends(rank, tile);
+    const double zero = 0;
+    const double *behind = ends_twice(d, rank, tile) ? &zero : NULL;
+    design_line(d, "load(%s[%s] -> %s%s)", name, slices.data, t.text, pad_text(d, behind, type->dtype));
+    if (!behind) set_ends(rank, tile);
     str_release(&head);
     str_release(&slices);
     return t;
@@ -176,7 +185,8 @@ DesignTile design_load(Design *d, const char *tensor, const IrType *type, const 
     Access a[DESIGN_RANK];
     DesignAxis *axes[DESIGN_RANK];
     unsigned rank = 0;
-    bool plain = true, inside = true, cut_fold = false;
+    bool plain = true, inside = true, cut_fold = false, shifted = false;
+    const double zero = 0;
     for (unsigned i = 0; i < type->rank; i++) {
         a[i] = access_of(d, index[i]);
         plain &= a[i].plain;
@@ -185,11 +195,14 @@ DesignTile design_load(Design *d, const char *tensor, const IrType *type, const 
         for (unsigned k = 0; k < rank; k++) plain &= axes[k] != a[i].axis;
         axes[rank++] = a[i].axis;
         cut_fold |= a[i].axis->folded && a[i].axis->walk == WALK_TILE;
+        shifted |= a[i].axis->walk == WALK_TILE && !fits(&a[i], type->extents[i]);
         if (a[i].axis->folded && !fits(&a[i], type->extents[i]))
             plain &= a[i].axis->walk == WALK_WHOLE;
         a[i].axis->contiguous |= i + 1 == type->rank;
     }
     if (inside) pad = NULL;
+    /* Which lanes of a factor are outside may change from turn to turn. The other factor is 0 there, too, or its product is stored nowhere. */
+    if (!pad && d->direct && plain && (shifted || ends_twice(d, rank, axes))) pad = &zero;
     /* What stands for elements outside also fills the lanes behind the end of a chunk. */
     if (pad && cut_fold) plain &= d->in_product && *pad == 0;
     if (!plain) return load_view(d, tensor, type, index, pad);

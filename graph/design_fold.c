@@ -9,18 +9,20 @@
 typedef struct {
     const char *kind;
     Dtype dtype;
+    int64_t longest; /* of a product: the largest extent; 0: no product */
     unsigned count;
     DesignAxis *axes[2 * DESIGN_RANK];
 } Fold;
 
 enum { LONG_CHAIN = 16384 }; /* products of f32 that are added in order */
 enum { SMALL_FOLD = 8 }; /* a constant extent up to here is looped over index by index */
+enum { MOST_TAPS = 32 }; /* the same of a product that is summed along a longer axis too: a matrix product for each */
 
-static DesignWalk fold_walk(const Design *d, const DesignAxis *axis) {
+static DesignWalk fold_walk(const Design *d, const DesignAxis *axis, int64_t longest) {
     int64_t extent = INT64_MAX, chunk = d->style->fold;
     aff_is_const(axis->extent, &extent);
     if (d->dry || !chunk || axis->coupled) return WALK_WHOLE;
-    if (extent <= SMALL_FOLD) return WALK_POINT;
+    if (extent <= SMALL_FOLD || (chunk > 1 && extent <= MOST_TAPS && extent < longest)) return WALK_POINT;
     if (chunk == 1) return axis->contiguous ? WALK_WHOLE : WALK_POINT;
     return extent <= chunk ? WALK_WHOLE : WALK_TILE;
 }
@@ -42,7 +44,7 @@ static DesignAxis *fold_axis(Design *d, const Aff *extent, const Aff *const *ind
     }
     DesignAxis *axis = design_axis_add(d, extent, true);
     if (!axis) return NULL;
-    axis->walk = rigid ? WALK_WHOLE : fold_walk(d, axis);
+    axis->walk = rigid ? WALK_WHOLE : fold_walk(d, axis, f->longest);
     if (axis->walk == WALK_TILE) axis->tile = design_constexpr(d, "F", d->style->fold);
     return axis;
 }
@@ -328,6 +330,15 @@ static uint32_t indices_of(const IrOp *notation, const IrValue *v) {
     return found;
 }
 
+static bool in_list(const IrAttr *list, unsigned axis, size_t *at) {
+    for (size_t i = 0; list && i < list->count; i++)
+        if (list->ints[i] == (int64_t)axis) {
+            *at = i;
+            return true;
+        }
+    return false;
+}
+
 bool design_is_contraction(const IrOp *op) {
     if (op->opcode == IR_GRAPH_CONTRACT) return true;
     const IrOp *mul = design_is_product(op) ? yielded_product(op) : NULL;
@@ -337,17 +348,39 @@ bool design_is_contraction(const IrOp *op) {
     return ((a ^ b) & outer) && (a & b & ~outer);
 }
 
+/* Does the factor add axes of more than one index to the result? */
+static bool adds_axes(const IrOp *op, unsigned factor) {
+    const IrType *t = op->operands[factor]->type;
+    const IrAttr *sum = ir_attr(op, factor ? "sum_b" : "sum_a"), *batch = ir_attr(op, factor ? "batch_b" : "batch_a");
+    size_t at;
+    for (unsigned i = 0; i < t->rank; i++) {
+        int64_t extent = 0;
+        aff_is_const(t->extents[i], &extent);
+        if (extent != 1 && !in_list(sum, i, &at) && !in_list(batch, i, &at)) return true;
+    }
+    return false;
+}
+
+bool design_is_matrix_product(const IrOp *op) {
+    if (op->opcode == IR_GRAPH_CONTRACT) return adds_axes(op, 0) && adds_axes(op, 1);
+    return design_is_contraction(op);
+}
+
 static DesignTile factor(Design *d, const Product *p, bool second) {
-    bool outside = !d->in_product;
-    d->in_product = true;
+    bool outside = !d->in_product, direct = d->direct;
+    d->in_product = d->direct = true;
     DesignTile t = second ? design_value(d, p->b, p->index_b) : design_value(d, p->a, p->index_a);
     if (outside) d->in_product = false;
+    d->direct = direct;
     return t;
 }
 
 static DesignTile product_body(Design *d, void *context) {
     const Product *p = context;
+    bool lanes = d->lanes;
+    d->lanes = true;
     DesignTile a = factor(d, p, false), b = factor(d, p, true);
+    d->lanes = lanes;
     DesignAxis *axes[DESIGN_RANK];
     if (d->error) return a;
     unsigned rank = design_union(&a, &b, axes);
@@ -400,14 +433,24 @@ static Pairing pair(const DesignTile *a, const DesignTile *b, const Fold *f) {
     return p;
 }
 
+/* What the operator asks of factors of this type; elsewhere every bit counts. */
+static const char *precision_text(Design *d, Dtype dtype) {
+    const IrAttr *of = ir_func_attr(d->f, "precision");
+    const char *name = of ? of->string : "f32";
+    bool sums = strcmp(name, "f8") == 0 && dtype_size(dtype) == 1;
+    bool says = strcmp(name, "f32") != 0 && strcmp(name, "f64") != 0 && dtype_is_float(dtype) && (dtype == DTYPE_F32 || sums);
+    return says ? arena_printf(d->arena, ", precision=%s", name) : "";
+}
+
 static const char *factors_text(Design *d, const Pairing *p, const DesignTile *a,
                                 const DesignTile *b, const char *acc) {
     const DesignTile *first = p->swapped ? b : a, *second = p->swapped ? a : b;
     bool trans_a = first->axes[first->rank - 1] != p->sum;
     bool trans_b = second->axes[second->rank - 1] == p->sum;
-    return arena_printf(d->arena, "%s(%s, %s%s%s%s%s)", acc ? "gemm" : "matmul", first->text,
+    return arena_printf(d->arena, "%s(%s, %s%s%s%s%s%s)", acc ? "gemm" : "matmul", first->text,
                         second->text, acc ? ", " : "", acc ? acc : "",
-                        trans_a ? ", trans_a=true" : "", trans_b ? ", trans_b=true" : "");
+                        trans_a ? ", trans_a=true" : "", trans_b ? ", trans_b=true" : "",
+                        precision_text(d, a->dtype));
 }
 
 static DesignTile product(Design *d, Product *p, Fold *f) {
@@ -474,15 +517,6 @@ static DesignTile any_product(Design *d, Product *p, Fold *f) {
     return has_loops(f) ? product_loop(d, p, f, &shape) : product(d, p, f);
 }
 
-static bool in_list(const IrAttr *list, unsigned axis, size_t *at) {
-    for (size_t i = 0; list && i < list->count; i++)
-        if (list->ints[i] == (int64_t)axis) {
-            *at = i;
-            return true;
-        }
-    return false;
-}
-
 DesignTile design_contract(Design *d, IrOp *op, const Aff *const *index) {
     Product p = {.a = op->operands[0], .b = op->operands[1]};
     Fold f = {.kind = "add", .dtype = op->results[0].type->dtype};
@@ -512,6 +546,18 @@ static DesignTile region_body(Design *d, void *context) {
     return design_value(d, op->regions[0]->last->operands[0], NULL);
 }
 
+/* The largest of the extents that the notation folds along; 0: none. */
+static int64_t longest_fold(Design *d, const IrOp *op) {
+    int64_t longest = 0;
+    for (unsigned i = (unsigned)ir_attr_int(op, "outer", 0); i < op->operand_count; i++) {
+        const Aff *e = design_index(d, op->operands[i]);
+        int64_t extent = INT64_MAX;
+        if (e) aff_is_const(e, &extent);
+        if (extent > longest) longest = extent;
+    }
+    return longest;
+}
+
 /* Gives each index of the notation its meaning here. */
 static bool bind_indices(Design *d, IrOp *op, const Aff *const *index, Fold *f) {
     unsigned outer = (unsigned)ir_attr_int(op, "outer", 0);
@@ -537,6 +583,7 @@ DesignTile design_generic(Design *d, IrOp *op, const Aff *const *index) {
     const char *kind = ir_attr_str(op, "kind", NULL);
     Fold f = {.kind = kind ? kind : "", .dtype = op->results[0].type->dtype};
     DesignTile t = {0};
+    if (kind && design_is_product(op)) f.longest = longest_fold(d, op);
     if (bind_indices(d, op, index, &f)) {
         const IrOp *mul = kind && design_is_product(op) ? yielded_product(op) : NULL;
         if (mul) {

@@ -18,6 +18,7 @@ typedef struct {
     const char *tile;    /* WALK_TILE: the constexpr that holds the extent */
     bool folded;
     bool ends;           /* what has been loaded along it is absent behind its end */
+    bool single;         /* of the output, of extent 1: its index is 0, and no tile has it */
     /* What the dry run found out. */
     bool coupled;        /* a value folded along it is used along it again: it has to be whole */
     bool contiguous;     /* the last axis of a tensor that is read */
@@ -39,6 +40,7 @@ typedef struct {
     unsigned count;
     const Aff *index[2 * DESIGN_RANK];
     DesignTile tile;
+    bool direct; /* zeros may stand in lanes outside */
 } DesignKnown;
 
 /* What a region argument of index notation stands for now. */
@@ -84,12 +86,15 @@ typedef struct {
     bool vectors;              /* outermost loops get the hint "vectorize" */
     bool dry;                  /* finds out about axes: walks are whole */
     bool in_product;           /* what is read is a factor: outside of it zeros do no harm */
+    bool direct;               /* what is read is a factor as it is, or is 0 in it where it is 0 */
+    bool lanes;                /* factors are multiplied lane by lane */
     bool ahead;                /* a loop brings the factors of products ahead */
     const char *error;
     Span at, error_at;         /* of the operation at work; where the error is */
     unsigned axis_count;
     DesignAxis *axes[DESIGN_AXES];
     unsigned outer_count;      /* axes of the output come first */
+    bool along;                /* something runs along axes, which have to be there */
     VEC(DesignKnown) known;
     VEC(DesignBinding) bindings;
     VEC(DesignStaged) staged;

@@ -296,6 +296,21 @@ static DesignTile element(Design *d, IrOp *op) {
     return design_load(d, name, tensor->type, index, &pad->number);
 }
 
+/* Is the value 0 where what it is made of is? */
+static bool keeps_zeros(const IrOp *op) {
+    switch (op->opcode) {
+    case IR_CAST:
+    case IR_GRAPH_BROADCAST:
+    case IR_GRAPH_TRANSPOSE:
+    case IR_GRAPH_RESHAPE:
+    case IR_GRAPH_FLIP:
+    case IR_GRAPH_ELEMENT:
+        return true;
+    default:
+        return false;
+    }
+}
+
 static DesignTile compute(Design *d, IrValue *v, const Aff *const *index) {
     IrOp *op = v->def;
     const char *home = design_home(d, v);
@@ -358,14 +373,16 @@ DesignTile design_value(Design *d, IrValue *v, const Aff *const *index) {
     unsigned n = key_of(d, v, index, key);
     for (size_t i = d->known.len; i-- > 0;) {
         const DesignKnown *k = &d->known.data[i];
-        if (k->value == v && k->count == n && memcmp(k->index, key, n * sizeof *key) == 0)
+        if (k->value == v && k->count == n && (!k->direct || d->direct) && memcmp(k->index, key, n * sizeof *key) == 0)
             return k->tile;
     }
-    DesignKnown k = {.value = v, .count = n};
+    DesignKnown k = {.value = v, .count = n, .direct = d->direct};
     memcpy(k.index, key, n * sizeof *key);
     Span around = d->at;
     if (v->def) d->at = v->def->span;
+    if (v->def && !keeps_zeros(v->def) && !design_home(d, v)) d->direct = false;
     k.tile = compute(d, v, index);
+    d->direct = k.direct;
     d->at = around;
     if (d->error) return (DesignTile){0};
     VEC_PUSH(d->arena, &d->known, k);
