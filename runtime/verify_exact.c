@@ -31,7 +31,8 @@ static bool probe(Arena *arena, const Evaluator *ev, uint64_t seed, int64_t limi
             flat[i] = samples.flat ? samples.flat[at] : (int64_t)at;
         }
         eval_run(run, k, n, flat, &result);
-        for (size_t i = 0; i < n; i++) found->exact |= dtype_is_float(shape->dtype) && bound[i] == 0 && !undecided[i];
+        bool mean = evaluator_is_mean(ev, k);
+        for (size_t i = 0; i < n; i++) found->exact |= dtype_is_float(shape->dtype) && (mean || bound[i] == 0) && isfinite(value[i]) && !undecided[i];
     }
     if (run) found->beyond = eval_run_is_beyond(run);
     eval_run_destroy(run);
@@ -61,7 +62,7 @@ RtError exact_thin(OneTask *t, TaskInput *inputs) {
 
 /* ---- The trial ---- */
 
-/* Numbers drawn from a range become whole ones; structure, as of a triangle, and indices are a case's own. */
+/* Numbers drawn from a range become whole ones, none of them 0, so that each shows; structure, as of a triangle, and indices are a case's own. */
 static bool make_inputs(const OneTask *t, uint64_t seed, TaskInput *inputs) {
     bool any = false;
     for (size_t i = 0; i < t->r->plan.a->param_count; i++) {
@@ -69,6 +70,7 @@ static bool make_inputs(const OneTask *t, uint64_t seed, TaskInput *inputs) {
         bool drawn = inputs[i].spec.kind == INPUT_UNIFORM || inputs[i].spec.kind == INPUT_NORMAL;
         if (!inputs[i].read || !drawn || !dtype_is_float(inputs[i].shape.dtype)) continue;
         input_spec_exact(&inputs[i].spec, seed, &inputs[i].shape);
+        inputs[i].spec.nonzero = true;
         any = true;
     }
     return any;
@@ -128,6 +130,7 @@ RtError exact_trial(OneTask *t, bool *decides) {
     if (!found.exact) return rt_ok(); /* its bounds are those of any data */
     RT_TRY(launch(t, inputs));
     RT_TRY(compare(t, ev, inputs));
+    if (!t->task->own) return rt_ok();
     make_inputs(t, ~seed, others);
     for (size_t i = 0; t->exact_share > 0 && i < a->param_count; i++)
         if (others[i].read) input_spec_thin(&others[i].spec, t->exact_share);

@@ -128,6 +128,24 @@ static void choose_special_sizes(const TaskPlan *plan, const Task *chosen[2]) {
     if (chosen[0] == chosen[1]) chosen[1] = NULL;
 }
 
+static bool suits_a_trial(const TaskPlan *plan, const Task *t) {
+    for (size_t k = 0; t->sizes && k < t->sizes->count; k++)
+        if (t->sizes->values[k].value < 2) return false;
+    return t->sizes && sizes_are_small(plan->graph, t->sizes, SPECIAL_ELEMENTS, SPECIAL_WORK);
+}
+
+/* Of the ragged sizes a dozen, from all over the list. */
+static void choose_trials(TaskPlan *plan, size_t from) {
+    enum { TRIALS = 12 };
+    size_t count = 0, number = 0;
+    for (size_t i = from; i < plan->count; i++) count += suits_a_trial(plan, &plan->tasks[i]);
+    for (size_t i = from; i < plan->count; i++)
+        if (suits_a_trial(plan, &plan->tasks[i])) {
+            number++;
+            plan->tasks[i].trial = number * TRIALS / count != (number - 1) * TRIALS / count;
+        }
+}
+
 static void add_specials(TaskPlan *plan) {
     enum { TENSORS = 4, PLACES = 2 * 2 * TENSORS };
     const Task *at[2] = {NULL, NULL};
@@ -175,7 +193,9 @@ RtError task_plan_create(TaskPlan *plan, Arena *arena, const Artifact *a, const 
     plan->tasks = tasks;
     for (size_t i = 0; i < list.count; i++)
         add_task(plan, arena_printf(arena, "ragged %zu", i + 1), list.sizes[i], tasks[0].data);
-    if (!options->exact) add_specials(plan);
+    if (options->exact) return rt_ok();
+    choose_trials(plan, plan->count - list.count);
+    add_specials(plan);
     return rt_ok();
 }
 

@@ -12,6 +12,7 @@ typedef struct {
     const IrCase *data; /* whose generators are used; may be null */
     const char *special; /* the operator's name of the tensor that holds special values along `axis`; null: none */
     unsigned axis;
+    bool trial;         /* of the sizes that no case declares: is launched on small whole numbers, too */
     bool named;         /* asked for by --case: never too large */
     char skip[RT_TEXT];
 } Task;

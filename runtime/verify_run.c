@@ -226,7 +226,9 @@ static RtError check_power(OneTask *t) {
     const char *where[POWER_COUNT] = {NULL};
     TaskInput *others;
     bool decides = false;
-    if (!t->task->own || !verdict_passed(&t->verdict)) return rt_ok();
+    if (!verdict_passed(&t->verdict)) return rt_ok();
+    if (t->task->trial) RT_TRY(exact_trial(t, &decides));
+    if (!t->task->own) return rt_ok();
     RT_TRY(other_inputs(t, &others));
     RT_TRY(one_task_power(t, others, t->evaluator, t->operands, found, where));
     if (!t->task->special && !t->r->plan.options->exact) RT_TRY(exact_trial(t, &decides));

@@ -157,6 +157,12 @@ bool evaluator_sums(const Evaluator *ev) {
     return ev->sums;
 }
 
+bool evaluator_is_mean(const Evaluator *ev, unsigned output) {
+    const Node *node = ev->outputs[output];
+    while (node->kind == NODE_MOVE || node->kind == NODE_RESHAPE || (node->kind == NODE_LANEWISE && node->opcode == IR_CAST)) node = node->operands[0];
+    return node->kind == NODE_REDUCE && node->reduce == REDUCE_MEAN;
+}
+
 double evaluator_longest_sum(const Evaluator *ev) {
     return ev->longest;
 }
@@ -241,7 +247,7 @@ static bool store_results(const EvalRun *run, const Node *node, const Lanes *lan
     return inside;
 }
 
-/* Where a trial has no exact result the ordinary bounds are all that can be asked for. */
+/* Where a trial has no exact result the ordinary bounds are all that can be asked for, but of a mean of whole numbers. */
 static void judge_ordinarily(EvalRun *run, unsigned output, size_t lanes, size_t at, const int64_t *flat, EvalResult *result) {
     int64_t which[LANES], integer[LANES];
     size_t places[LANES], n = 0;
@@ -254,7 +260,9 @@ static void judge_ordinarily(EvalRun *run, unsigned output, size_t lanes, size_t
     if (n && !run->ordinary) run->ordinary = eval_run_create(run->ev->ordinary);
     if (!n || !run->ordinary) return; /* the tighter bounds stay */
     eval_run(run->ordinary, output, n, which, &own);
+    bool mean = evaluator_is_mean(run->ev, output);
     for (size_t k = 0; k < n; k++) {
+        if (mean && result->bound[places[k]] < bound[k]) continue;
         if (run->ev->outputs[output]->is_real) result->value[places[k]] = value[k];
         else result->integer[places[k]] = integer[k];
         result->bound[places[k]] = bound[k];

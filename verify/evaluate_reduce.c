@@ -203,6 +203,14 @@ static bool is_exact(EvalRun *run, const Node *node, const Acc *acc) {
     return fits;
 }
 
+/* Of whole numbers of both signs every partial sum is small, so that the mean tells their sum from the next one: times n it is off by less than a half,
+ * whether the terms are added and then divided, divided and then added, or a mean goes along. */
+static double mean_error(const Node *node, const Acc *acc) {
+    double n = (double)acc->terms, u = node->unit + 0x1p-53, partial = fabs(acc->sum) + 2 * acc->finite / sqrt(n);
+    double lost = (8 + 4 * sqrt(chain_length(node, n))) * u * partial;
+    return (fmax(0.5, lost) + 4 * u * acc->finite) / n;
+}
+
 void acc_finish(EvalRun *run, const Node *node, const Acc *acc, MemoEntry *entry) {
     const Evaluator *ev = run->ev;
     double v = acc->sum, e = acc->error;
@@ -227,7 +235,7 @@ void acc_finish(EvalRun *run, const Node *node, const Acc *acc, MemoEntry *entry
         if (may_overflow(node, acc, e)) e = INFINITY;
         if (node->reduce == REDUCE_ADD) break;
         v /= (double)acc->terms;
-        e = error_settle(node, v, e / (double)acc->terms, 1);
+        e = exact && ev->trial ? mean_error(node, acc) : error_settle(node, v, e / (double)acc->terms, 1);
         break;
     }
     case REDUCE_MUL:

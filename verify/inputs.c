@@ -148,10 +148,12 @@ static int64_t integer_value(const InputSpec *s, int64_t index) {
     bool positive = !dtype_is_signed(s->shape.dtype);
     int64_t lo = s->kind == INPUT_RANDINT ? (int64_t)s->a : positive ? 0 : -(int64_t)s->a;
     int64_t hi = s->kind == INPUT_RANDINT ? (int64_t)s->b : (int64_t)s->a + 1;
-    uint64_t range = (uint64_t)hi - (uint64_t)lo;
+    int64_t left_out = s->nonzero && lo <= 0;
+    uint64_t range = (uint64_t)hi - (uint64_t)lo - (uint64_t)left_out;
     uint64_t bits = mix(s, index);
     if (s->kind == INPUT_EXACT && s->b < 1 && (double)(uint32_t)bits >= s->b * 0x1p32) return 0;
-    return lo + (int64_t)(((bits >> 32) * range) >> 32);
+    int64_t value = lo + (int64_t)(((bits >> 32) * range) >> 32);
+    return value >= 0 ? value + left_out : value;
 }
 
 static double plain_value(const InputSpec *s, int64_t index) {
@@ -311,6 +313,7 @@ bool input_spec_thin(InputSpec *spec, double share) {
     if (spec->kind != INPUT_EXACT) return false;
     spec->a = 1;
     spec->b = share;
+    spec->nonzero &= share >= 1;
     return true;
 }
 

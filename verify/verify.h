@@ -75,6 +75,7 @@ typedef struct {
     Shape shape;
     uint64_t key[2]; /* from seed and name */
     double a, b;
+    bool nonzero; /* of exact data: none is 0 */
     unsigned special; /* of floats: 1 + the axis along which lines hold special values (special.c); 0: none does */
 } InputSpec;
 /* The element's special value, or `own`. */
@@ -90,7 +91,7 @@ bool input_spec_of_case(InputSpec *spec, uint64_t seed, const Shape *shape, cons
 void input_spec_default(InputSpec *spec, uint64_t seed, const Shape *shape);
 /* The default for exact mode. */
 void input_spec_exact(InputSpec *spec, uint64_t seed, const Shape *shape);
-/* Leaves of exact data 1, 0 and -1, a share of them not forced to 0; false: it is other data. */
+/* Leaves of exact data 1, 0 and -1, a share of them not forced to 0 (1 and -1 where all may stay and none was 0); false: it is other data. */
 bool input_spec_thin(InputSpec *spec, double share);
 /* The element as stored (rounded to the dtype), integers as int64_t. */
 double input_value(const InputSpec *spec, int64_t index);
@@ -150,6 +151,7 @@ Evaluator *evaluator_create(Arena *arena, const IrFunc *f, const EvalBinding *bi
 unsigned evaluator_output_count(const Evaluator *ev);
 const Shape *evaluator_output(const Evaluator *ev, unsigned output); /* named as in `return` */
 bool evaluator_sums(const Evaluator *ev); /* does a sum of more than one term enter? */
+bool evaluator_is_mean(const Evaluator *ev, unsigned output); /* is it a mean, moved or converted at most? */
 double evaluator_longest_sum(const Evaluator *ev); /* terms that enter an element by sums of sums, at most */
 
 /* How an undecided element may differ: anything within its bound (infinite: anything at all), or by a step of a rounding to

@@ -172,6 +172,31 @@ static void check_rows(void) {
     }
 }
 
+/* Whole numbers of trials: none is 0 while all may stay, and a share of them otherwise. */
+static void check_nonzero(void) {
+    enum { COUNT = 4000 };
+    int seen[7] = {0}, ones = 0, zeros = 0;
+    Shape shape = {.name = "X", .dtype = DTYPE_F32, .rank = 1, .extents = {COUNT}, .elements = COUNT};
+    InputSpec spec;
+    input_spec_exact(&spec, 1, &shape);
+    spec.nonzero = true;
+    for (int i = 0; i < COUNT; i++) {
+        double v = input_value(&spec, i);
+        CHECK(v == rint(v) && v != 0 && fabs(v) <= 3);
+        seen[(int)v + 3]++;
+    }
+    for (int v = 0; v < 7; v++) CHECK(v == 3 ? seen[v] == 0 : seen[v] > COUNT / 6 - 200 && seen[v] < COUNT / 6 + 200);
+    CHECK(input_spec_thin(&spec, 1));
+    for (int i = 0; i < COUNT; i++) {
+        CHECK(fabs(input_value(&spec, i)) == 1);
+        ones += input_value(&spec, i) == 1;
+    }
+    CHECK(ones > COUNT / 2 - 200 && ones < COUNT / 2 + 200);
+    CHECK(input_spec_thin(&spec, 0.25));
+    for (int i = 0; i < COUNT; i++) zeros += input_value(&spec, i) == 0;
+    CHECK(zeros > COUNT / 2);
+}
+
 int main(void) {
     double unit[2] = {0, 1}, normal[2] = {2, 3};
     check_all_dtypes();
@@ -181,6 +206,7 @@ int main(void) {
     check_structure();
     check_rows();
     check_integers();
+    check_nonzero();
     check_streams_differ();
     check_errors();
     return 0;
