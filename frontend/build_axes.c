@@ -64,17 +64,27 @@ static IrValue *spread(Build *c, const Expr *e, IrValue *v, const IrType *type) 
     return ir_result(op, 0);
 }
 
+/* What a recurrence of this type begins from: one lane along its axis. */
+static IrValue *linear_start(Build *c, const Expr *e, const Expr *init, const IrType *t) {
+    const Aff *extents[AST_MAX_RANK];
+    for (unsigned i = 0; i < t->rank; i++) extents[i] = (int)i == e->reduce_axis ? aff_const(c->m->affs, 1) : t->extents[i];
+    IrValue *v = build_operand(c, init, e->compute);
+    return v ? spread(c, e, v, shaped(c, e->compute, t->rank, extents)) : NULL;
+}
+
 static IrValue *linear_scan(Build *c, const Expr *e) {
+    const Expr *init = build_argument(c, e, "init");
     const IrType *t = build_type(c, &e->type, e->compute, e->span);
     IrValue *a = build_operand(c, e->bound[0], e->compute), *b = build_operand(c, e->bound[1], e->compute);
     if (!t || !a || !b) return NULL;
-    IrValue *pair[2] = {spread(c, e, b, t), spread(c, e, a, t)};
-    if (!pair[0] || !pair[1]) return NULL;
+    IrValue *parts[3] = {spread(c, e, b, t), spread(c, e, a, t), init ? linear_start(c, e, init, t) : NULL};
+    if (!parts[0] || !parts[1] || (init && !parts[2])) return NULL;
     c->b.span = e->span;
-    IrOp *op = ir_op_create(&c->b, dialect(c, IR_GRAPH_SCAN, IR_TILE_SCAN), 2, pair, 1, &t);
+    IrOp *op = ir_op_create(&c->b, dialect(c, IR_GRAPH_SCAN, IR_TILE_SCAN), init ? 3 : 2, parts, 1, &t);
     ir_attr_set_str(op, "kind", "linear");
     ir_attr_set_int(op, "axis", e->reduce_axis);
     set_flag(c, e, op, "reverse");
+    set_flag(c, e, op, "exclusive");
     return ir_result(op, 0);
 }
 

@@ -103,13 +103,17 @@ IrValue *build_operand(Build *c, const Expr *e, Dtype dtype) {
     return build_cast(c, build_expr(c, e), dtype);
 }
 
-bool build_flag(Build *c, const Expr *e, const char *name) {
+const Expr *build_argument(Build *c, const Expr *e, const char *name) {
     BuiltinParam params[BUILTIN_MAX_PARAMS];
     size_t count = builtin_params(e->builtin, c->unit, params);
     for (size_t i = 0; i < count && i < e->bound_count; i++)
-        if (e->bound[i] && strcmp(params[i].name, name) == 0)
-            return e->bound[i]->value.kind == CONST_BOOL && e->bound[i]->value.i;
-    return false;
+        if (e->bound[i] && strcmp(params[i].name, name) == 0) return e->bound[i];
+    return NULL;
+}
+
+bool build_flag(Build *c, const Expr *e, const char *name) {
+    const Expr *flag = build_argument(c, e, name);
+    return flag && flag->value.kind == CONST_BOOL && flag->value.i;
 }
 
 /* ---- Elementwise ---- */

@@ -57,6 +57,7 @@ IrValue *build_expr(Build *c, const Expr *e);
 /* The same, converted. Scalars are made in that type directly. */
 IrValue *build_operand(Build *c, const Expr *e, Dtype dtype);
 /* An attribute of a call that is a truth value, known when compiling. */
+const Expr *build_argument(Build *c, const Expr *e, const char *name); /* null: not given */
 bool build_flag(Build *c, const Expr *e, const char *name);
 /* Broadcast (right-aligned) to the extents of `shape` (a tile or tensor type); scalars stay. */
 IrValue *build_broadcast(Build *c, IrValue *v, const IrType *shape, Span span);

@@ -533,6 +533,22 @@ static void same_shape(Sema *s, Expr *e, const CallInfo *info, const BuiltinInfo
         row->class == CLASS_SORT || row->class == CLASS_MOVE ? t : dtype_temporary(t);
 }
 
+/* What a recurrence begins from: a number, or one lane along its axis. */
+static bool check_init(Sema *s, Expr *e, const CallInfo *info) {
+    Expr *init = sema_argument(e, info, "init");
+    const Aff *shape[AST_MAX_RANK];
+    Type one = e->type, joined;
+    if (!init) return true;
+    if (sema_expr(s, init)->kind == TYPE_ERROR) return false;
+    if (init->type.kind == TYPE_SCALAR) return true;
+    for (unsigned i = 0; i < one.rank; i++) shape[i] = (int)i == e->reduce_axis ? aff_const(s->aff, 1) : one.shape[i];
+    one.shape = shape;
+    bool good = type_is_shaped(&init->type) && init->type.rank <= one.rank;
+    if (good && !sema_broadcast(s, init, &one, &init->type, &joined)) return false;
+    for (unsigned i = 0; good && i < one.rank; i++) good = sema_same_extent(s, joined.shape[i], shape[i]);
+    return good || bad_operand(s, init, "linear_scan", "as init= a number or one lane along its axis");
+}
+
 /* h = a * h + b: one of the two may be a number or repeat. */
 static void linear_scan(Sema *s, Expr *e, const CallInfo *info) {
     if (all_scalar(e)) {
@@ -544,7 +560,7 @@ static void linear_scan(Sema *s, Expr *e, const CallInfo *info) {
     bool good = broadcast_operands(s, e);
     if (good && e->type.rank == 0) good = bad_operand(s, e->bound[1], "linear_scan", "a tile or tensor with an axis");
     e->reduce_axis = e->type.rank - 1;
-    if (!good || !read_axis_of(s, e, info, e->type.rank, &e->reduce_axis) || !sema_flags(s, e, info)) {
+    if (!good || !read_axis_of(s, e, info, e->type.rank, &e->reduce_axis) || !sema_flags(s, e, info) || !check_init(s, e, info)) {
         sema_set_error(e);
         return;
     }

@@ -691,24 +691,38 @@ static DesignTile sorted(Design *d, IrValue *v, const Aff *const *index) {
     return (DesignTile){0};
 }
 
-/* h = a * h + b: both parts have the axis, or one of them repeats along it. */
+/* What a recurrence begins from, at its lane along the axis. */
+static DesignTile started(Design *d, const IrOp *op, const Aff *const *index) {
+    unsigned axis = (unsigned)ir_attr_int(op, "axis", 0);
+    const Aff *inner[DESIGN_RANK];
+    for (unsigned i = 0; i < op->results[0].type->rank; i++) inner[i] = i == axis ? aff_const(d->module->affs, 0) : index[i];
+    return design_value(d, op->operands[2], inner);
+}
+
+/* h = a * h + b: both parts have the axis, or one of them repeats along it; what it begins from has none that they have not. */
 static DesignTile recurred(Design *d, const IrOp *op, const Aff *const *index, DesignAxis *axis) {
-    DesignTile part[2], all = {0};
+    DesignTile part[2], all = {0}, start = {0};
     DesignAxis *axes[DESIGN_RANK];
+    bool starts = op->operand_count > 2;
+    if (starts) start = started(d, op, index);
     for (unsigned i = 0; i < 2; i++) {
         part[i] = design_value(d, op->operands[1 - i], index);
         if (d->error) return all;
         all.rank = design_union(&all, &part[i], axes);
         memcpy(all.axes, axes, sizeof axes);
     }
-    if (axis_position(&all, axis) < 0) {
-        part[1] = spread(d, &part[1], axis);
+    for (unsigned i = 0; i <= start.rank && !d->error; i++) {
+        DesignAxis *wanted = i < start.rank ? start.axes[i] : axis;
+        if (axis_position(&all, wanted) >= 0) continue;
+        part[1] = spread(d, &part[1], wanted);
         all.rank = design_union(&all, &part[1], axes);
         memcpy(all.axes, axes, sizeof axes);
     }
     const char *a = design_align(d, &part[0], all.rank, all.axes), *b = design_align(d, &part[1], all.rank, all.axes);
-    const char *text = arena_printf(d->arena, "linear_scan(%s, %s, axis=%d%s)", a, b, axis_position(&all, axis),
-                                    ir_attr_bool(op, "reverse") ? ", reverse=true" : "");
+    const char *begin = starts ? arena_printf(d->arena, ", init=%s", design_align(d, &start, all.rank, all.axes)) : "";
+    const char *text = arena_printf(d->arena, "linear_scan(%s, %s, axis=%d%s%s%s)", a, b, axis_position(&all, axis),
+                                    ir_attr_bool(op, "reverse") ? ", reverse=true" : "",
+                                    ir_attr_bool(op, "exclusive") ? ", exclusive=true" : "", begin);
     return design_let(d, text, all.rank, all.axes, op->results[0].type->dtype);
 }
 

@@ -30,7 +30,7 @@ static bool check_scan(Verifier *v, const IrOp *op) {
     if (!check_axis(v, op, from) || !check_kind(v, op, "add mul max min linear")) return false;
     NEED(v, op, op->results[0].type == from, "the result has the operand's type");
     bool linear = strcmp(ir_attr_str(op, "kind", ""), "linear") == 0;
-    NEED(v, op, linear ? op->operand_count > 1 && dtype_is_float(from->dtype) && !ir_attr_bool(op, "exclusive") : op->operand_count == 1,
+    NEED(v, op, linear ? op->operand_count > 1 && dtype_is_float(from->dtype) : op->operand_count == 1,
          "a linear scan has b and a, of floats; the others have one operand");
     for (unsigned i = 1; i < op->operand_count; i++) {
         const IrType *t = op->operands[i]->type;

@@ -30,6 +30,15 @@ static bool same_shape(const Node *node, const char **complaint) {
     return same || complain(complaint, "the result has another shape");
 }
 
+/* What a recurrence begins from has one lane along the axis. */
+static bool fits_start(const Node *node, const char **complaint) {
+    const Shape *from = node->operand_count > 2 ? &node->operands[2]->shape : &node->shape;
+    bool fits = from->rank == node->shape.rank;
+    for (unsigned d = 0; fits && d < from->rank && node->operand_count > 2; d++)
+        fits = from->extents[d] == (d == node->axis ? 1 : node->shape.extents[d]);
+    return fits || complain(complaint, "the start has another shape");
+}
+
 /* One axis is gone; the result's others are the operand's in order. */
 static bool decode_arg(Node *node, const IrOp *op, const char **complaint) {
     const Shape *from = &node->operands[0]->shape;
@@ -80,7 +89,7 @@ bool axes_decode(Node *node, const IrOp *op, const char **complaint) {
         node->exclusive = ir_attr_bool(op, "exclusive");
         if (!scan_kind(node, ir_attr_str(op, "kind", "")))
             return complain(complaint, "the evaluator knows no such scan");
-        return same_shape(node, complaint);
+        return same_shape(node, complaint) && fits_start(node, complaint);
     case IR_GRAPH_SORT:
         node->kind = NODE_SORT;
         node->reverse = ir_attr_bool(op, "descending");

@@ -122,11 +122,12 @@ typedef struct {
     uint8_t flags;
 } Recurrence;
 
+/* One step, of a lane of a (null: of a factor 0, as what it begins from is) and of b. */
 static void recur(Recurrence *r, const Node *node, const Lanes *bs, const Lanes *as, size_t l) {
-    double a = as->v[l], b = bs->v[l], size = fabs(a), ea = as->e[l];
+    double a = as ? as->v[l] : 0, b = bs->v[l], size = fabs(a), ea = as ? as->e[l] : 0;
     bool equal = r->begun && a == r->a && b == r->b;
     double magnitude = size * r->magnitude + (isinf(b) ? 0 : fabs(b));
-    r->flags |= (as->tie[l] | bs->tie[l]) & LANE_OUTSIDE;
+    r->flags |= ((as ? as->tie[l] : 0) | bs->tie[l]) & LANE_OUTSIDE;
     r->error = product_error(a, ea, r->h, r->error) + bs->e[l];
     r->since = isinf(r->h) ? r->since * fmax(size - ea, 0) : 1;
     r->h = a * r->h + b;
@@ -155,16 +156,18 @@ static double recurrence_bound(const Evaluator *ev, const Node *node, const Recu
 static void linear_row(const RowWork *w, Row *row) {
     const Node *node = w->node;
     Recurrence r = {0};
+    if (node->operand_count > 2) recur(&r, node, read_row(w, 2, 0, 1, false), NULL, 0);
     for (int64_t begin = 0; begin < w->n; begin += LANES) {
         size_t count = w->n - begin < LANES ? (size_t)(w->n - begin) : LANES;
         StackMark mark = stack_mark(w->run);
         const Lanes *b = read_row(w, 0, begin, count, node->reverse), *a = read_row(w, 1, begin, count, node->reverse);
         for (size_t l = 0; l < count; l++) {
             int64_t along = begin + (int64_t)l, at = node->reverse ? w->n - 1 - along : along;
-            recur(&r, node, b, a, l);
+            if (!node->exclusive) recur(&r, node, b, a, l);
             row->v[at] = r.h;
             row->e[at] = recurrence_bound(w->run->ev, node, &r);
             row->tie[at] = (uint8_t)((row->e[at] == INFINITY ? LANE_TIE : 0) | r.flags);
+            if (node->exclusive) recur(&r, node, b, a, l);
         }
         stack_release(w->run, mark);
     }

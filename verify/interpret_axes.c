@@ -48,10 +48,13 @@ static void run_recurrence(Inst *inst) {
     Slot *r = inst->results[0];
     unsigned axis = axis_of(inst);
     Lines l = lines_along(b, axis);
-    bool reverse = ir_attr_bool(inst->op, "reverse");
+    bool reverse = ir_attr_bool(inst->op, "reverse"), before = ir_attr_bool(inst->op, "exclusive");
     for (unsigned d = 0; d < b->rank; d++) {
         r->lo[d] = b->lo[d] > a->lo[d] ? b->lo[d] : a->lo[d];
         r->hi[d] = b->hi[d] < a->hi[d] ? b->hi[d] : a->hi[d];
+        if (!start || d == axis) continue;
+        r->lo[d] = start->lo[d] > r->lo[d] ? start->lo[d] : r->lo[d];
+        r->hi[d] = start->hi[d] < r->hi[d] ? start->hi[d] : r->hi[d];
     }
     int64_t lo = clamp(r->lo[axis], l.extent), hi = clamp(r->hi[axis], l.extent);
     for (int64_t n = 0; n < l.lines; n++) {
@@ -59,8 +62,9 @@ static void run_recurrence(Inst *inst) {
         if (start) h = start->cells[n];
         for (int64_t k = 0; k < l.extent; k++) {
             int64_t i = reverse ? l.extent - 1 - k : k, at = line_start(&l, n) + i * l.stride;
+            Cell earlier = h;
             if (i >= lo && i < hi) h = cell_binary(IR_ADD, r->dtype, cell_binary(IR_MUL, r->dtype, a->cells[at], h), b->cells[at]);
-            r->cells[at] = h;
+            r->cells[at] = before ? earlier : h;
         }
     }
 }

@@ -28,7 +28,7 @@ static Presence linked(PresenceCache *cache, const Along *a) {
     IrOp *op = a->op;
     Presence p = {.rank = op->results[0].type->rank};
     for (unsigned o = 0; o < op->operand_count; o++) {
-        if (!is_tile(op->operands[o]) || (op->opcode == IR_TILE_SCAN && o == 2)) continue; /* what a scan starts from */
+        if (!is_tile(op->operands[o])) continue;
         Presence from = presence_in(cache, op->operands[o]);
         const Aff *const *extents = op->operands[o]->type->extents;
         for (unsigned i = 0; i < from.rank; i++) {

@@ -387,7 +387,7 @@ typedef struct {
     Lines b, a;                  /* the same lines, of the two operands */
     IrValue *zero, *one;
     Exchange start;              /* what lines begin from */
-    bool reverse, starts;
+    bool reverse, exclusive, starts;
     IrValue *totals_a, *totals_b; /* a warp's, in scratch; null: lines lie within warps */
 } Recurrence;
 
@@ -474,7 +474,7 @@ static void recur_segment(const Recurrence *s, Unit *u, IrValue *before) {
     IrBuilder in = body_of(loop, b->span);
     Pair p = read_pair(s, &in, u, loop->regions[0]->args[0], &offset, &mask);
     IrValue *h = step_of(&in, p, loop->regions[0]->args[1]);
-    masked_store(&in, h, s->b.lanes.memory, offset, mask);
+    masked_store(&in, s->exclusive ? loop->regions[0]->args[1] : h, s->b.lanes.memory, offset, mask);
     ir_yield(&in, 1, &h);
 }
 
@@ -482,6 +482,7 @@ static void expand_recurrence(Expand *x, IrOp *op) {
     IrValue *result = &op->results[0];
     const IrType *type = ir_type_scalar(x->module, result->type->dtype);
     Recurrence s = {.b = lines_of(x, op, 1), .reverse = ir_attr_bool(op, "reverse"), .starts = op->operand_count > 2};
+    s.exclusive = ir_attr_bool(op, "exclusive");
     s.zero = ir_const_float(&x->b, type, 0);
     s.one = ir_const_float(&x->b, type, 1);
     bool split = blocks_of(x, op) != 1;

@@ -149,7 +149,8 @@ static int64_t longest_in_memory(const PassContext *ctx, const OpList *ops, cons
         int along = passes_through_memory(op) ? axes_find(axes, op->operands[0], index) : -1;
         if (along < 0) continue;
         const IrType *t = op->operands[0]->type;
-        int64_t lane = (int64_t)dtype_size(t->dtype);
+        bool pairs = op->opcode == IR_TILE_SCAN && op->operand_count > 1; /* of a recurrence both operands */
+        int64_t lane = (int64_t)dtype_size(t->dtype) * (pairs ? 2 : 1);
         for (unsigned a = 0; a < t->rank; a++)
             if ((int)a != along && ir_type_extent(t, a) > 1) lane *= dealt(ir_type_extent(t, a));
         int64_t row = (ctx->target->shared_bytes_block - BESIDE) / 33 * 32 / lane;

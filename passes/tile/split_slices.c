@@ -66,14 +66,26 @@ static IrValue *splat(IrBuilder *b, const char *kind, const IrType *type) {
     return tile_splat(b, type, reduce_identity(kind, type->dtype));
 }
 
-/* The linear scan of a chunk from h = `before`; *last: h behind its last lane. */
+/* What the scan has before its first lane. */
+static IrValue *begin_of(IrBuilder *b, const Slice *s, const IrOp *scan) {
+    if (scan->operand_count > 2) return scan->operands[2];
+    return splat(b, is_linear(scan) ? "add" : ir_attr_str(scan, "kind", "add"), total_type(s, scan));
+}
+
+static IrValue *linear_of(Slice *s, const IrOp *scan, IrValue *const *from, bool exclusive) {
+    IrOp *op = ir_op_create(s->b, IR_TILE_SCAN, 3, from, 1, &from[0]->type);
+    for (const IrAttr *at = scan->attrs; at; at = at->next)
+        if (strcmp(at->key, "exclusive") != 0) ir_attr_copy(op, scan, at->key);
+    if (exclusive) ir_attr_set_bool(op, "exclusive", true);
+    return ir_result(op, 0);
+}
+
+/* The linear scan of a chunk from h = `before`; *last: h behind its last lane, which an exclusive one does not hold. */
 static IrValue *recur_from(Slice *s, const IrOp *scan, IrValue *b, IrValue *a, IrValue *before, IrValue **last) {
     unsigned axis = (unsigned)ir_attr_int(scan, "axis", 0);
-    IrValue *from[3] = {b, a, before}, *slice[2 * PRESENCE_MAX_RANK + 1];
-    IrOp *op = ir_op_create(s->b, IR_TILE_SCAN, 3, from, 1, &b->type);
-    for (const IrAttr *at = scan->attrs; at; at = at->next) ir_attr_copy(op, scan, at->key);
+    IrValue *from[3] = {b, a, before}, *slice[2 * PRESENCE_MAX_RANK + 1], *result = linear_of(s, scan, from, false);
     char axes[PRESENCE_MAX_RANK + 1] = {0};
-    slice[0] = ir_result(op, 0);
+    slice[0] = result;
     for (unsigned i = 0; i < b->type->rank; i++) {
         int64_t at = i == axis && !ir_attr_bool(scan, "reverse") ? s->chunk - 1 : 0;
         slice[1 + 2 * i] = ir_const_index(s->b, at);
@@ -84,7 +96,7 @@ static IrValue *recur_from(Slice *s, const IrOp *scan, IrValue *b, IrValue *a, I
     IrOp *lane = ir_op_create(s->b, IR_TILE_EXTRACT, 2 * b->type->rank + 1, slice, 1, &type);
     ir_attr_set_str(lane, "axes", axes);
     *last = ir_result(lane, 0);
-    return ir_result(op, 0);
+    return ir_attr_bool(scan, "exclusive") ? linear_of(s, scan, from, true) : result;
 }
 
 static void count_anew(Slice *s, IrOp *scan) {
@@ -103,7 +115,7 @@ static IrValue *last_behind(Slice *s, IrOp *scan) {
     count_anew(s, scan);
     Slice outer = *s;
     if (reverse) upper = backward(s, extent, s->begin); /* lanes of the chunks behind this one */
-    IrValue *init = splat(s->b, "add", total_type(s, scan));
+    IrValue *init = begin_of(s->b, s, scan);
     IrOp *loop = ir_for(s->b, ir_const_index(s->b, 0), upper, chunk, 1, &init, "behind");
     IrBuilder inner = ir_builder_at_end(loop->regions[0]);
     inner.span = scan->span;
@@ -255,9 +267,7 @@ static IrOp *open_loop_over(Slice *s, IrOp *op, IrValue *from, IrValue *to, unsi
     s->reverse = false;
     for (unsigned i = 0; i < fed; i++) collect_scans(s, &seen, op->operands[i]);
     for (unsigned i = 0; i < carried; i++) all[i] = inits[i];
-    for (unsigned i = 0; i < s->scan_count; i++)
-        all[carried + i] =
-            splat(&b, is_linear(s->scans[i]) ? "add" : ir_attr_str(s->scans[i], "kind", "add"), total_type(s, s->scans[i]));
+    for (unsigned i = 0; i < s->scan_count; i++) all[carried + i] = begin_of(&b, s, s->scans[i]);
     const Aff *extent = axes_class(s->axes, s->index)->extent;
     const char *name = arena_printf(s->ctx->module->arena, "%.32s_0",
                                     extent->kind == AFF_SYM ? extent->name : "lane");

@@ -52,6 +52,7 @@ KINDS = {
                             "A[i, j] = B[M - 1 - i, j] + C[i, j] + 0.2 * sum(k in 0:N, pad(C, 0)[i + 2, k] * pad(P, 0)[k, j + 1])\n"
                             "P = abs(P)\nC = A"),
     "scanned": ("H[M, N], A[M, N], Y[M, N]", "S = linear_scan(tanh(A), H, axis=1)\nH = linear_scan(0.5, S, axis=1, reverse=true)\nY = S"),
+    "carried_on": ("H[M, N], A[M, N], C[M, 1]", "Y = linear_scan(tanh(A), H, axis=1, init=C)\nH = linear_scan(0.5, Y, axis=1, exclusive=true, init=C + 1)\nC = reduce_max(Y, axis=1, keepdim=true)"),
     "notes": ("H[M, N], U[M]", "S[i, j] = H[i, j] * where(H[i, j] > 0, 1.0, 0.1)\nH[i, j] = S[i, N - 1 - j]\nU[i] = sum(j in 0:N, pad(S, 1)[i, j - 1])"),
     "number": ("S[], X[N]", "X = X * S\nS = S + sum(X)"),
     "each_of_two": ("A[N], B[M]", "T = sum(A)\nA = A + sum(B)\nB = B + T"),
@@ -137,12 +138,20 @@ class Operator:
             return f"transpose({self.shaped(shape, depth)})"
         if shape and self.rng.random() < 0.3:
             factor = self.rng.choice(["0.5", "-0.7", f"tanh({self.shaped(shape, depth)})", self.choice()])
-            reverse = self.rng.choice(["", ", reverse=true"])
-            return f"linear_scan({factor}, {self.shaped(shape, depth)}, axis={len(shape) - 1}{reverse})"
+            options = "".join(self.rng.choice(["", f", {name}=true"]) for name in ("reverse", "exclusive"))
+            return f"linear_scan({factor}, {self.shaped(shape, depth)}, axis={len(shape) - 1}{options}{self.start(shape, depth)})"
         if shape:
             call = self.rng.choice(["flip", "flip", "cumsum"])
             return f"({'0.1 * ' * (call == 'cumsum')}{call}({self.shaped(shape, depth)}, axis={len(shape) - 1}))"
         return self.read(shape)
+
+    def start(self, shape: str, depth: int) -> str:
+        """What a recurrence along the last axis begins from."""
+        draw = self.rng.random()
+        if draw < 0.4:
+            return ""
+        lane = f"mean({self.shaped(shape, depth)}, axis={len(shape) - 1}, keepdim=true)"
+        return ", init=" + (self.rng.choice(["0.5", "-2", self.choice()]) if draw < 0.7 else self.read("") if draw < 0.8 else lane)
 
     def choice(self) -> str:
         """A number that a scalar chooses."""
@@ -202,6 +211,8 @@ class Operator:
         if rng.random() < 0.3:
             other = f"where({self.element(shape, indices)} > 0.1, 1.0, 0.1)" if self.named(shape) else "1.0"
             terms[0] = f"{rng.choice([other, self.choice()])} * {terms[0]}"
+        if rng.random() < 0.3 and self.named(""):
+            terms[-1] = f"{self.read('')}{rng.choice(['', '[]'])} * {terms[-1]}"
         return " + ".join(terms)
 
     def intermediate(self, number: int) -> None:
