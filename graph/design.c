@@ -250,7 +250,7 @@ static bool write_nest(Design *d, const DesignResults *r) {
     memset(&d->bindings, 0, sizeof d->bindings);
     d->body = &body;
     d->views = &views;
-    d->in_product = false;
+    d->in_product = d->direct = d->lanes = d->turns = false;
     d->writes = r->bits & d->inout;
     run_nest(d, r, true);
     str_release(&body);

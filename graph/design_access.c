@@ -201,8 +201,10 @@ DesignTile design_load(Design *d, const char *tensor, const IrType *type, const 
         a[i].axis->contiguous |= i + 1 == type->rank;
     }
     if (inside) pad = NULL;
-    /* Which lanes of a factor are outside may change from turn to turn. The other factor is 0 there, too, or its product is stored nowhere. */
-    if (!pad && d->direct && plain && (shifted || ends_twice(d, rank, axes))) pad = &zero;
+    /* Which lanes are outside may change from turn to turn. Of a factor: the other one is 0 there, too, or the product is stored nowhere. Else where only axes of the
+     * output are cut: what is made of these lanes is stored nowhere. */
+    bool harmless = d->direct || (d->turns && !cut_fold && dtype_is_float(type->dtype));
+    if (!pad && plain && ((harmless && shifted) || ends_twice(d, rank, axes))) pad = &zero;
     /* What stands for elements outside also fills the lanes behind the end of a chunk. */
     if (pad && cut_fold) plain &= d->in_product && *pad == 0;
     if (!plain) return load_view(d, tensor, type, index, pad);

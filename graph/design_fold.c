@@ -236,8 +236,11 @@ static DesignTile fold(Design *d, const Fold *f, Body body, void *context) {
     }
     DesignTile acc = new_accumulator(d, rank, axes, f->dtype, kinds[kind].identity);
     size_t known = d->known.len;
+    bool turns = d->turns;
     unsigned opened = open_loops(d, f, 0);
+    d->turns = true;
     DesignTile t = fold_tile(d, body(d, context), f, kind);
+    d->turns = turns;
     const char *part = design_align(d, &t, rank, axes);
     if (kind <= 1)
         design_line(d, "%s += %s", acc.text, part);

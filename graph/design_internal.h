@@ -88,6 +88,7 @@ typedef struct {
     bool in_product;           /* what is read is a factor: outside of it zeros do no harm */
     bool direct;               /* what is read is a factor as it is, or is 0 in it where it is 0 */
     bool lanes;                /* factors are multiplied lane by lane */
+    bool turns;                /* inside of a loop over what is folded */
     bool ahead;                /* a loop brings the factors of products ahead */
     const char *error;
     Span at, error_at;         /* of the operation at work; where the error is */
