@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """Same input, same bytes: over runs, folders, locales (one with a decimal comma), environments. The short
-run changes all of them at once, of a quarter of the examples each day, the long one also each by itself.
+run changes all of them at once, of a quarter of the examples each day (a twelfth under the sanitizers), the long one also each by itself.
 
     same_bytes.py SKETCHC SOURCE_ROOT TARGET..."""
 import concurrent.futures
@@ -48,7 +48,7 @@ def main() -> int:
     sketchc, root, *targets = os.path.abspath(sys.argv[1]), *sys.argv[2:]
     examples = pathlib.Path(root) / "examples"
     locales = pathlib.Path(sketchc).parent / "locale"
-    sketches = daily.drawn(sorted(examples.glob("*.sketch")), 4)
+    sketches = daily.drawn(sorted(examples.glob("*.sketch")), 12 if os.environ.get("SANITIZED") else 4)
     outputs = [f"-t {t}" for t in targets] + [f"-t {t} --emit=artifact" for t in targets]
     with tempfile.TemporaryDirectory() as name:
         folder = pathlib.Path(name)
