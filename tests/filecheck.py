@@ -16,7 +16,7 @@ A test file is one of two kinds:
               `STATUS:` (default: 1) are comment lines of the file.
 
 `REQUIRES: a, b` skips the file, with the reason, where a feature is missing: llvm, nvcc, ptxas,
-gpu, compute-sanitizer, gcc. --update-golden (or UPDATE_GOLDEN=1) rewrites goldens."""
+gpu, compute-sanitizer, gcc, signals, plain (no sanitizers). --update-golden (or UPDATE_GOLDEN=1) rewrites goldens."""
 import argparse
 import concurrent.futures
 import ctypes

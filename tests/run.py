@@ -27,8 +27,8 @@ import daily
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 TAP = re.compile(r"^(ok|not ok) \d+ - (.*?)(?:\s+# SKIP\s*(.*))?$")
-# What CI's machines may lack, and signals, which the sanitizers take: `needs a, b` of these only is a skip anywhere.
-CUDA = {"nvcc", "ptxas", "gpu", "compute-sanitizer", "signals"}
+# What CI's machines may lack, and a build without sanitizers (signals, which those take; plain): `needs a, b` of these only is a skip anywhere.
+CUDA = {"nvcc", "ptxas", "gpu", "compute-sanitizer", "signals", "plain"}
 FIGURE = re.compile(r"^figure: (\S+) (.+)$", re.M)
 SHOWN = 60  # lines of a failed test's output
 # scripts/test makes the build folders by these.
