@@ -227,9 +227,25 @@ sketchc_status sketchc_verify(const sketchc_artifact *artifact, const sketchc_ru
                    report);
 }
 
+/* What the artifact's machine is described to do at most. */
+static void describe_peaks(const Artifact *a, Arena *arena, RtOptions *o) {
+    DiagList diags;
+    diag_list_init(&diags, arena, source_map_create(arena));
+    const Target *t = a->target == ARTIFACT_CUDA ? target_find(arena, &diags, a->arch) : NULL;
+    if (!t) return;
+    int64_t most = t->copy_gb_s > t->read_gb_s ? t->copy_gb_s : t->read_gb_s;
+    o->peak_arch = t->arch;
+    o->peak_gb_per_s = (double)(most > t->fill_gb_s ? most : t->fill_gb_s);
+    o->peak_products_sm = (double)t->clock_mhz * 1e6 * (double)t->mma_clock;
+    o->peak_cache_bytes = (double)t->l2_bytes;
+}
+
 static RtError execute_bench(Execution *x, RtError given, RtOptions *o, Arena *arena, Str *out) {
     RtBenchReport r = {.error = given};
-    if (given.status == RT_OK) r = rt_bench(x->artifact, o, arena);
+    if (given.status == RT_OK) {
+        describe_peaks(x->artifact, arena, o);
+        r = rt_bench(x->artifact, o, arena);
+    }
     if (is_json(x->format))
         rt_bench_json(x->artifact, &r, out);
     else

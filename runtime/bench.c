@@ -3,6 +3,7 @@
  * `warm`. The first and the last timed result are compared with the untimed first one. */
 #include "baseline.h"
 #include "ceilings.h"
+#include "possible.h"
 #include "runner.h"
 
 #include <math.h>
@@ -197,21 +198,12 @@ static RtError check_clock(Bench *b) {
     return rt_ok();
 }
 
-/* Each output must be written wholly. Writing faster than 1.5 times what a copy moves in both
- * directions together, beyond what the cache can hold back, is no speed but an error. */
+/* A time that no kernel can have is an error, whatever the results were. */
 static RtError check_possible(const Bench *b) {
-    uint64_t written = 0;
-    for (size_t i = 0; i < b->session.a->param_count; i++)
-        if (is_output(b->session.a, i)) written += binding_element_bytes(&b->binding, i);
-    const RtTiming *t = b->out;
-    if (b->session.a->target != ARTIFACT_CUDA || written < (uint64_t)512 << 20 ||
-        t->copy_gb_per_s <= 0)
-        return rt_ok();
-    double rate = (double)written / t->median_s * 1e-9;
-    if (rate <= 1.5 * t->copy_gb_per_s) return rt_ok();
-    return rt_error(RT_IMPOSSIBLE_TIME,
-                    "the outputs would be written at %.0f GB/s; a copy moves %.0f GB/s", rate,
-                    t->copy_gb_per_s);
+    const Runner *r = b->r;
+    NecessaryWork work = possible_work(&r->plan, b->task, &b->binding);
+    Peaks peaks = possible_peaks(&r->device, r->plan.options, &b->ceilings, b->out->copy_gb_per_s, work.factor_bytes);
+    return possible_check(&work, &peaks, r->plan.options->warm, b->out->median_s);
 }
 
 static RtError figures(Bench *b) {

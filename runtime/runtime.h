@@ -63,6 +63,10 @@ typedef struct {
     unsigned samples;      /* bench: 0: as many as fit into about a second, 10 to 100 */
     double give_up_s;      /* bench: a case of which two launches in turn take longer is SLOW and timed
                               once; 0: none */
+    const char *peak_arch; /* bench: the described machine's architecture, sm_90a; null: none is */
+    double peak_gb_per_s;  /* its memory's highest figure */
+    double peak_products_sm; /* 16-bit multiply-adds a second of a multiprocessor; 0: not known */
+    double peak_cache_bytes;
     unsigned device;       /* CUDA ordinal */
     unsigned threads;      /* for the reference and inputs; 0: all */
 } RtOptions;
