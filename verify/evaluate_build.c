@@ -252,6 +252,7 @@ static bool judge_products(Build *b, Node *node, const char *precision, Dtype fr
     if (!p) return fail(b, "the evaluator knows no such precision", precision);
     node->input_unit = ldexp(1, -p->bits);
     node->core_unit = ldexp(1, 1 - precision_sums(precision));
+    node->in_parts = p->parts > 1 && !narrow;
     bool lowered = node->input_unit > dtype_unit_roundoff(DTYPE_F32);
     node->tensor_core = lowered || narrow;
     if (node->input_unit <= dtype_unit_roundoff(from)) node->input_unit = 0; /* as stored */

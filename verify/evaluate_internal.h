@@ -73,6 +73,7 @@ struct Node {
     bool contract;              /* a sum of products: its bound is the contraction's */
     bool tensor_core;           /* products of narrow floats: accumulators may truncate */
     double core_unit;           /* where they do: what the precision's sums keep */
+    bool in_parts;              /* factors may be sums of two: of an infinite one a part times the other's is NaN, as may be their sum */
     double input_unit;          /* rounding of a product's operands, 0: none */
 };
 

@@ -232,7 +232,7 @@ void acc_finish(EvalRun *run, const Node *node, const Acc *acc, MemoEntry *entry
         bool exact = is_exact(run, node, acc);
         if (!exact) e += sum_bound(node, acc) + flushed(ev, node, acc);
         if (!exact && node->contract) e += (double)acc->terms * node->tiny; /* products may be denormals */
-        if (may_overflow(node, acc, e)) e = INFINITY;
+        if (may_overflow(node, acc, e) || (node->in_parts && isinf(acc->sum))) e = INFINITY;
         if (node->reduce == REDUCE_ADD) break;
         v /= (double)acc->terms;
         e = exact && ev->trial ? mean_error(node, acc) : error_settle(node, v, e / (double)acc->terms, 1);

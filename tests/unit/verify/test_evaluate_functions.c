@@ -315,6 +315,22 @@ static void check_infinite_terms(void) {
     }
 }
 
+/* Factors of two parts: an infinity times the lower part of a number that has none is NaN. */
+static void check_infinite_parts(void) {
+    static const char *const precisions[] = {"f32", "bf16x3", "tf32x3", "tf32"};
+    for (size_t i = 0; i < COUNT_OF(precisions); i++) {
+        Arena *arena = arena_create();
+        const char *body = arena_printf(arena,
+                                        "  %%y = graph.contract(%%X, %%X) {batch_a = [], batch_b = [], sum_a = [0], sum_b = [0], precision = \"%s\"} : tensor<[] x f32>\n"
+                                        "  return(%%y) {names = [\"Y\"]}\n",
+                                        precisions[i]);
+        bool parts = strstr(precisions[i], "x3") != NULL;
+        check_outcome(evaluate(arena, body, ones_but(arena, INFINITY, 1, 1, 1)), 0, parts ? IN_DOUBT : NO_NUMBER, INFINITY);
+        check_outcome(evaluate(arena, body, ones_but(arena, NAN, INFINITY, 1, 1)), 0, NO_NUMBER, NAN);
+        arena_destroy(arena);
+    }
+}
+
 /* An infinity times (over) a number that may be off is infinite, unless that number may be 0. */
 static void check_infinite_factors(void) {
     Arena *arena = arena_create();
@@ -369,6 +385,7 @@ static void check_products_beyond_double(void) {
 int main(void) {
     check_infinite_terms();
     check_infinite_factors();
+    check_infinite_parts();
     check_infinite_recurrence();
     check_products_beyond_double();
     check_order_of_products();
