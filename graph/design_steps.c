@@ -187,6 +187,17 @@ static bool is_repeated(const IrValue *v) {
     return false;
 }
 
+/* Does another scan run along another axis? One tile of both would be the whole tensor. */
+static bool is_crossed(const Design *d, const IrOp *op) {
+    unsigned rank = op->results[0].type->rank;
+    if (op->opcode != IR_GRAPH_SCAN) return false;
+    for (const IrOp *other = d->f->body->first; other; other = other->next) {
+        bool scans = other->opcode == IR_GRAPH_SCAN && other->results[0].type->rank == rank;
+        if (scans && ir_attr_int(other, "axis", 0) != ir_attr_int(op, "axis", 0)) return true;
+    }
+    return false;
+}
+
 void design_stage_folds(Design *d) {
     bool found = false;
     for (IrOp *op = d->f->body->first, *next; op && !d->error; op = next) {
@@ -200,7 +211,7 @@ void design_stage_folds(Design *d) {
         }
         if (d->style->staging == STAGE_FOLDED)
             found |= stage_folded(d, op);
-        else if (is_repeated(&op->results[0]))
+        else if (is_repeated(&op->results[0]) || is_crossed(d, op))
             found |= design_stage(d, &op->results[0]);
     }
     if (!found) design_fail(d, "no fold is used again");

@@ -229,17 +229,36 @@ static void unfold(Design *d, const IrType *t, const Aff *at, const Aff **index)
     }
 }
 
+static bool is_one(const Aff *extent) {
+    int64_t one;
+    return aff_is_const(extent, &one) && one == 1;
+}
+
+/* Of a reshape that adds or drops axes of one lane only: the index of each axis; false: it is another. */
+static bool squeezed(Design *d, const IrType *to, const Aff *const *index, const IrType *from, const Aff **inner) {
+    unsigned k = 0;
+    for (unsigned i = 0; i < from->rank; i++) {
+        inner[i] = aff_const(d->module->affs, 0);
+        if (is_one(from->extents[i])) continue;
+        while (k < to->rank && is_one(to->extents[k])) k++;
+        if (k == to->rank || to->extents[k] != from->extents[i]) return false;
+        inner[i] = index[k++];
+    }
+    while (k < to->rank && is_one(to->extents[k])) k++;
+    return k == to->rank;
+}
+
 static DesignTile moved(Design *d, IrOp *op, const Aff *const *index) {
     AffCtx *c = d->module->affs;
     const IrType *from = op->operands[0]->type;
     const Aff *inner[DESIGN_RANK] = {0};
     const IrAttr *axes = ir_attr(op, op->opcode == IR_GRAPH_TRANSPOSE ? "perm" : "axes");
     if (op->opcode == IR_GRAPH_RESHAPE) {
-        unfold(d, from, linear(d, op->results[0].type, index), inner);
+        const IrType *to = op->results[0].type;
+        if (!squeezed(d, to, index, from, inner)) unfold(d, from, linear(d, to, index), inner);
         return design_value(d, op->operands[0], inner);
     }
     for (unsigned i = 0; i < from->rank; i++) {
-        int64_t one;
         if (op->opcode == IR_GRAPH_TRANSPOSE) {
             inner[axes->ints[i]] = index[i];
         } else if (op->opcode == IR_GRAPH_FLIP) {
@@ -247,8 +266,7 @@ static DesignTile moved(Design *d, IrOp *op, const Aff *const *index) {
             inner[i] = !here ? index[i]
                              : aff_sub(c, aff_sub(c, from->extents[i], aff_const(c, 1)), index[i]);
         } else { /* a broadcast */
-            bool repeats = aff_is_const(from->extents[i], &one) && one == 1;
-            inner[i] = repeats ? aff_const(c, 0) : index[axes->ints[i]];
+            inner[i] = is_one(from->extents[i]) ? aff_const(c, 0) : index[axes->ints[i]];
         }
     }
     return design_value(d, op->operands[0], inner);
