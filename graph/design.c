@@ -63,7 +63,7 @@ DesignAxis *design_axis_add(Design *d, const Aff *extent, bool folded) {
     axis->id = id;
     axis->extent = extent;
     axis->folded = folded;
-    axis->single = !folded && !d->along && !d->style->naive && extent == aff_const(d->module->affs, 1);
+    axis->single = !folded && d->singles && !d->style->naive && extent == aff_const(d->module->affs, 1);
     axis->name = axis->single ? "0" : free_name(d, arena_printf(d->arena, "%c%u", folded ? 'k' : 'i', id));
     axis->var = axis->single ? aff_const(d->module->affs, 0) : aff_var(d->module->affs, axis, axis->name);
     d->axes[d->axis_count++] = axis;
@@ -321,11 +321,14 @@ bool design_folds(const IrOp *op) {
            (op->opcode == IR_GRAPH_GENERIC && ir_attr_str(op, "kind", NULL));
 }
 
-/* Does a value run along an axis, or stand in an order? */
-static bool runs_along(const IrFunc *f) {
-    for (const IrOp *op = f->body->first; op; op = op->next)
-        if (op->opcode == IR_GRAPH_SCAN || op->opcode == IR_GRAPH_SORT) return true;
-    return false;
+/* Are there products with one row or column? Not where a value runs along an axis, or stands in an order: it needs the axis. */
+static bool has_singles(const IrFunc *f) {
+    bool found = false;
+    for (const IrOp *op = f->body->first; op; op = op->next) {
+        if (op->opcode == IR_GRAPH_SCAN || op->opcode == IR_GRAPH_SORT) return false;
+        found |= op->opcode == IR_GRAPH_CONTRACT && !design_is_matrix_product(op);
+    }
+    return found;
 }
 
 static bool folds_anything(const IrFunc *f) {
@@ -509,7 +512,7 @@ bool design_sketch(Arena *arena, IrFunc *f, const DesignStyle *style, const Desi
                      .f = f,
                      .style = style,
                      .vectors = options->vectors && !style->naive,
-                     .along = runs_along(f),
+                     .singles = has_singles(f),
                      .live = live,
                      .inout = updated(f, live),
                      .views = &views,

@@ -95,7 +95,7 @@ typedef struct {
     unsigned axis_count;
     DesignAxis *axes[DESIGN_AXES];
     unsigned outer_count;      /* axes of the output come first */
-    bool along;                /* something runs along axes, which have to be there */
+    bool singles;              /* axes of extent 1 are none */
     VEC(DesignKnown) known;
     VEC(DesignBinding) bindings;
     VEC(DesignStaged) staged;
