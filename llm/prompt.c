@@ -272,6 +272,7 @@ static void put_request(Str *task, const ProposerRequest *q) {
         str_append(task, "Write a fast sketch for this operator.\n");
     str_printf(task, "Target: %s%s%s. The block begins with `sketch NAME implements %s {`.\n",
                q->target, q->arch && q->arch[0] ? ", " : "", q->arch ? q->arch : "", q->operator_name);
+    if (q->given && q->given[0]) str_printf(task, "In place of the cases' own it is verified and timed with %s.\n", q->given);
     if (q->machine && q->machine[0]) str_printf(task, "The machine: %s.\n", q->machine);
 }
 

@@ -76,6 +76,8 @@ bool sketch_identity(const char *operator_text, const char *sketch, Hash128 *ide
 
 /* -D in the orders of judges: a member "defines". What is read points into the JSON; at most `most`, how many is returned. */
 enum { CONDUCTOR_MOST_DEFINES = 64 };
+/* "N=5000, T=64", for people. */
+void conductor_name_defines(const sketchc_define *defines, size_t count, Str *out);
 void conductor_put_defines(const sketchc_define *defines, size_t count, Str *out);
 struct Json;
 size_t conductor_read_defines(const struct Json *order, sketchc_define defines[CONDUCTOR_MOST_DEFINES]);

@@ -113,6 +113,10 @@ FailureKind conductor_compile_failure(sketchc_status status, const char *json, S
     return status == SKETCHC_MISSING || status == SKETCHC_USAGE_ERROR ? FAILURE_MACHINE : kind;
 }
 
+void conductor_name_defines(const sketchc_define *defines, size_t count, Str *out) {
+    for (size_t i = 0; i < count; i++) str_printf(out, "%s%s=%s", i ? ", " : "", defines[i].name, defines[i].value);
+}
+
 void conductor_put_defines(const sketchc_define *defines, size_t count, Str *out) {
     str_append(out, ",\"defines\":[");
     for (size_t i = 0; i < count; i++) {

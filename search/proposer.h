@@ -39,6 +39,7 @@ typedef struct {
     const char *target;        /* "nvptx", "cuda", "openmp" */
     const char *arch;          /* "sm_90a", "x86-64-v3", ...; what is judged is made for the same */
     const char *machine;       /* the machine in words; null: not known */
+    const char *given;         /* what -D gives in place of the cases' sizes: "N=5000"; null or "": nothing */
     const ProposerCandidate *standard; /* what the compiler makes by itself, which an answer has to beat; null: not known */
 
     const ProposerCandidate *parents; /* best first, bad ones last; may be none */

@@ -116,6 +116,7 @@ static ProposerRequest request_of(const Loop *l, const ProposerCandidate *parent
                              .target = s->options->target,
                              .arch = s->options->arch ? s->options->arch : "",
                              .machine = s->machine,
+                             .given = s->given.data,
                              .standard = l->shown.sketch ? &l->shown : NULL,
                              .parents = parent,
                              .parent_count = parent ? 1 : 0,
@@ -665,6 +666,8 @@ void search_run(const SearchOptions *options, SearchResult *result) {
     l.s.list = calloc(SEARCH_CANDIDATES, sizeof *l.s.list);
     l.s.pool_options = (PoolOptions){.argv = options->judge, .slots = options->workers};
     l.s.pool = pool_create(&l.s.pool_options);
+    str_init(&l.s.given);
+    conductor_name_defines(options->defines, options->define_count, &l.s.given);
     l.s.machine = sketchc_machine(&(sketchc_options){.size = sizeof(sketchc_options), .target = options->target, .arch = options->arch});
     Proposer *rules = proposer_rules_create();
     if (l.s.list && l.s.pool && rules && take_operator(&l) && take_start(&l, rules)) {
@@ -677,6 +680,7 @@ void search_run(const SearchOptions *options, SearchResult *result) {
     proposer_destroy(rules);
     pool_destroy(l.s.pool);
     sketchc_free(l.s.machine);
+    str_release(&l.s.given);
     free(l.s.list);
     free(l.s.operator_text);
 }

@@ -35,6 +35,7 @@ typedef struct {
     char case_name[64], case_key[192]; /* case_key: with what -D gives, as the store knows it */
     char device[128], arch[32]; /* as reports call them */
     char *machine; /* in words; null: not known */
+    Str given;     /* what -D gives */
     char why[256];    /* why the last naive sketch did not run; "" not known */
     bool why_machine; /* the machine lacks something */
     bool why_usage;   /* other options would do */

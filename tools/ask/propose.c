@@ -145,6 +145,7 @@ typedef struct {
     char *machine; /* in words; null: not known */
     ProposerCandidate standard; /* the compiler's own sketch; its sketch null: there is none, or --alone */
     Judgement own;              /* of that */
+    Str given; /* what -D gives, in words */
     Str codes; /* of those that were judged, with commas */
     bool final; /* asking again is of no use */
     ProposerStatus last;
@@ -297,7 +298,9 @@ static void keep_result(const Run *run, const Judgement *j, const char *answer, 
     if (run->judge.target_file || (j->failure && !is_usual(run))) return;
     if (!key.device[0] || j->failure == FAILURE_MACHINE || (j->failure == FAILURE_NONE && j->seconds <= 0)) return;
     snprintf(failed.status, sizeof failed.status, "%s", failure_name(j->failure));
-    store_put(run->store, &key, j->failure ? &failed : &j->measured, run->proposer->name, NULL);
+    StoreResult right = j->measured;
+    right.baseline = run->own.seconds; /* 0 with --alone: a search measures it again */
+    store_put(run->store, &key, j->failure ? &failed : &right, run->proposer->name, NULL);
     if (j->artifact.len && !j->failure) store_put_artifact(run->store, &key, j->artifact.data, j->artifact.len);
     if (!is_usual(run)) return;
     str_init(&asked);
@@ -471,6 +474,7 @@ static ProposerRequest design_request(const Run *run, unsigned attempt) {
                              .target = run->judge.target,
                              .arch = run->judge.arch,
                              .machine = run->machine,
+                             .given = run->given.data,
                              .standard = run->standard.sketch ? &run->standard : NULL,
                              .seed = run->judge.seed,
                              .examples = run->similar.examples,
@@ -844,7 +848,8 @@ int command_propose(Arena *arena, const CommandLine *line, const sketchc_options
                          .time_limit_s = time_limit_s,
                          .measure = true}};
     Str *texts[] = {&run.operator_name, &run.operator_text, &run.best,       &run.report,
-                    &run.winner,        &run.definition,    &run.environment,   &run.codes};
+                    &run.winner,        &run.definition,    &run.environment,   &run.codes,
+                    &run.given};
     for (size_t i = 0; i < COUNT_OF(texts); i++) str_init(texts[i]);
     /* What is judged here is made for this machine, and whoever is asked is told of the same. */
     sketchc_options here = *compile;
@@ -855,6 +860,7 @@ int command_propose(Arena *arena, const CommandLine *line, const sketchc_options
     run.judge.arch = here.arch ? here.arch : strcmp(run.judge.target, "openmp") == 0 ? "x86-64-v3" : "sm_80";
     sketchc_options described = {.size = sizeof described, .target = run.judge.target, .arch = run.judge.arch, .target_file = here.target_file};
     run.machine = sketchc_machine(&described);
+    conductor_name_defines(run.judge.defines, run.judge.define_count, &run.given);
     judgement_init(&run.own);
     LlmConfig *config = read_settings(line);
     int status = config && check_numbers(line) && check_line(line, config, path) ? read_operator(&run, path) : SKETCHC_USAGE_ERROR;

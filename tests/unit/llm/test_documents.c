@@ -140,10 +140,11 @@ static void prompts_blame_what_is_wrong(void) {
                       standard = {.sketch = "sketch a0 implements a { }", .outcome = "Verified, 1.5 ms at large", .verified = true};
     ProposerRequest q = {.task = PROPOSE_REPAIR, .operator_name = "a", .operator_text = "operator a {\n    Y = X + 1\n}\n", .target = "openmp",
                          .arch = "x86-64-v4", .machine = "8 cores, vectors of 64 bytes", .standard = &standard, .failed = &failed,
-                         .failure = "near ties", .blameless = true};
+                         .failure = "near ties", .blameless = true, .given = "N=5000"};
     put_prompt(&q, &task, &why);
     CHECK(strstr(task.data, "This sketch could not be judged, and is not said to be wrong, near ties") && strstr(task.data, "Write it in another form"));
     CHECK(!strstr(task.data, "This sketch failed") && !strstr(task.data, "Mend it") && !strstr(task.data, "the fault"));
+    CHECK(strstr(task.data, "\nIn place of the cases' own it is verified and timed with N=5000.\n"));
     CHECK(strstr(task.data, "\nThe machine: 8 cores, vectors of 64 bytes.\n"));
     CHECK(strstr(task.data, "The sketch that the compiler makes by itself. Yours is of use where it is faster. Verified, 1.5 ms at large\n<candidate>\nsketch a0"));
     str_release(&task);
