@@ -5,7 +5,8 @@ A test file is one of two kinds:
 
   RUN lines   `RUN: COMMAND` after a comment leader (#, // or ;), `\\` continues on the next RUN
               line. Commands run in bash with pipefail in the file's folder. Substituted: %sketchc,
-              %sketch-opt, %emit_tool, %sema_dump, %s (this file), %t (a temporary path of this test, its folder exists).
+              %sketch-opt, %emit_tool, %sema_dump, %python (with what tests/requirements.txt names),
+              %s (this file), %t (a temporary path of this test, its folder exists).
               Helpers: FileCheck; `not CMD` (exits with 1: an error in a file, or nothing found; `not --status=N CMD`:
               with N, which is no crash, no internal error and no time limit); `status N CMD` (exits with exactly N);
               `golden FILE` (standard input equals FILE); `others CMD` (a compiler that is none of ours: runs where
@@ -128,7 +129,7 @@ class Runner:
         return env
 
     def substitute(self, command: str, file: pathlib.Path, temporary: pathlib.Path) -> str:
-        values = {"s": shlex.quote(file.name), "t": shlex.quote(str(temporary / "t"))}
+        values = {"python": shlex.quote(sys.executable), "s": shlex.quote(file.name), "t": shlex.quote(str(temporary / "t"))}
 
         def value(match: re.Match) -> str:
             name = match.group(1)
@@ -137,7 +138,7 @@ class Runner:
             if name not in self.programs:
                 raise Skip(f"{name} is not built")
             return shlex.quote(self.programs[name])
-        return re.sub(r"%(sketch-opt|sketchc|emit_tool|sema_dump|s|t)\b", value, command)
+        return re.sub(r"%(sketch-opt|sketchc|emit_tool|sema_dump|python|s|t)\b", value, command)
 
     def shell(self, script: str, cwd: pathlib.Path, temporary: pathlib.Path):
         """Exit status, standard output, standard error; 124 after the time limit."""
