@@ -1,6 +1,6 @@
 /* Hints of allocs against what becomes of the tiles: a place is a promise "at worst this slow", a role
  * says how the tile is used. What does not hold is reported where the hint stands. */
-#include "sema_internal.h"
+#include "sema/sema_internal.h"
 
 #include <string.h>
 

@@ -4,7 +4,7 @@
 #define RUNTIME_POSSIBLE_H
 
 #include "device.h"
-#include "verify_plan.h"
+#include "verdict/verify_plan.h"
 
 typedef struct {
     double written, read;  /* bytes of the outputs; of inputs, where each of their elements has to be read */

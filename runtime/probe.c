@@ -1,6 +1,6 @@
 /* What `doctor` asks. */
 #include "device.h"
-#include "nvrtc.h"
+#include "cuda/nvrtc.h"
 #include "worker.h"
 
 #include <string.h>

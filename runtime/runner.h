@@ -4,7 +4,7 @@
 #ifndef RUNTIME_RUNNER_H
 #define RUNTIME_RUNNER_H
 
-#include "verify_plan.h"
+#include "verdict/verify_plan.h"
 #include "worker.h"
 
 typedef struct {

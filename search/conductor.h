@@ -6,7 +6,7 @@
 
 #include "proposer.h"
 #include "sketchc.h"
-#include "store.h"
+#include "store/store.h"
 
 enum { SEARCH_ARTIFACT_LIMIT = 4 << 20 }; /* bytes of an artifact that is kept */
 

@@ -8,7 +8,7 @@
 #ifndef SEARCH_PROPOSER_H
 #define SEARCH_PROPOSER_H
 
-#include "store.h"
+#include "store/store.h"
 #include "support.h"
 
 typedef enum {

@@ -5,7 +5,7 @@
 
 #include "operator_features.h"
 #include "proposer.h"
-#include "store.h"
+#include "store/store.h"
 
 /* Vectors for descriptions, by someone else: count x size numbers, malloc'ed, all of one length that is not known before. Null: they
  * could not be had, and the built-in ones are taken for all. */

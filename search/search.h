@@ -7,7 +7,7 @@
 #include "conductor.h"
 #include "proposer.h"
 #include "sketchc.h"
-#include "store.h"
+#include "store/store.h"
 
 typedef struct SearchProgress {
     unsigned tried, verified, repeated, round;

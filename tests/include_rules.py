@@ -5,6 +5,7 @@ Checked are the #include lines of every C source, the -I paths that the build gi
 compilation (a folder that is not on the path cannot be included by accident), and the symbols of
 the objects that the build made: a function is called only where its header may be included."""
 import argparse
+import collections
 import json
 import pathlib
 import re
@@ -66,6 +67,7 @@ FOREIGN = [
     (r"sqlite3\.h|libpq-fe\.h", ["search"]),
     (r"cuda.*\.h|nvrtc\.h|nvml\.h", []),  # the driver is opened at run time
 ]
+MOST_FILES = 25  # C files of a folder
 INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]', re.M)
 
 
@@ -210,9 +212,16 @@ def may_call(source: str, home: str) -> bool:
             or ("include" in may and folder_of(home) in ("api", "search", "llm")))
 
 
+def check_crowds(known: list[str]) -> list[str]:
+    """A folder that a newcomer can read at a glance."""
+    crowds = collections.Counter(source.rsplit("/", 1)[0] for source in known if source.endswith(".c"))
+    return [f"{folder}/ has {count} C files; {MOST_FILES} at most: open a folder in it"
+            for folder, count in crowds.items() if count > MOST_FILES]
+
+
 def check(root: pathlib.Path, build: pathlib.Path | None) -> list[str]:
     known = sources(root)
-    problems = [p for source in known for p in check_source(root, source, known)]
+    problems = [p for source in known for p in check_source(root, source, known)] + check_crowds(known)
     return problems + (check_paths(root, build) + check_calls(root, build) if build else [])
 
 
@@ -225,7 +234,7 @@ SELF_TEST = {  # source: (text, a part of the complaint or None)
     "ir/peek.c": ('#include "a_internal.h"\n', "private to its folder"),
     "emit/artifact.h": ("", None),
     "emit/other.h": ("", None),
-    "emit/ptx.c": ('#include <llvm-c/Core.h>\n', None),
+    "emit/ptx/ptx.c": ('#include <llvm-c/Core.h>\n', None),
     "emit/c.c": ('#include <llvm-c/Core.h>\n', "belongs in"),
     "runtime/r.c": ('#include "artifact.h"\n', None),
     "runtime/s.c": ('#  include "other.h"\n', "includes emit/other.h"),
@@ -261,6 +270,9 @@ def self_test() -> list[str]:
         paths = check_paths(root, root / "build")
         if len(paths) != 2 or "ir/b2.c" not in paths[0] or "support/a.c" not in paths[1]:
             wrong.append(f"include paths: {paths}")
+    crowd = check_crowds([f"support/{i}.c" for i in range(26)] + [f"ir/{i}.c" for i in range(25)])
+    if len(crowd) != 1 or not crowd[0].startswith("support/ has 26"):
+        wrong.append(f"crowds: {crowd}")
     return wrong + self_test_calls()
 
 

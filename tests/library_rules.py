@@ -30,8 +30,8 @@ CALLS = [
 ]
 STATE = {"innermost": "support/memory.c: a thread's way out where memory runs out", "memory_refuse": "support/memory.c: a test's hook",
          "parse_lock": "support/json.c: a lock", "empty_text": "support/str.c: never written to",
-         "ptx_once": "emit/ptx.c: LLVM is initialised once a process", "ptx_escape": "emit/ptx.c: a "
-         "thread's way out of LLVM", "ptx_reason": "emit/ptx.c: the same",
+         "ptx_once": "emit/ptx/ptx.c: LLVM is initialised once a process", "ptx_escape": "emit/ptx/ptx.c: a "
+         "thread's way out of LLVM", "ptx_reason": "emit/ptx/ptx.c: the same",
          "fault_place": "runtime/remote.c: a signal handler's, in the artifact's own process"}
 COMMENT_OR_STRING = re.compile(r'//[^\n]*|/\*.*?\*/|"(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'\\\n])*\'', re.S)
 

@@ -1,7 +1,7 @@
 /* Prints the evaluator's nodes as C. Reductions are stages, each wholly computed before who reads it; all else is computed for each
  * element where it is wanted. An expression is a list of single assignments, so no precedence matters and none is printed twice. */
 #include "naive.h"
-#include "evaluate_internal.h"
+#include "evaluate/evaluate_internal.h"
 
 #include <math.h>
 #include <stdlib.h>

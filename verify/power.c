@@ -1,6 +1,6 @@
 /* What a case can tell apart. A comparison is worth what it refuses: before a result passes, results that are wrong in four ways
  * are held against the same bounds, and a case that would accept one of them says nothing. */
-#include "evaluate_internal.h"
+#include "evaluate/evaluate_internal.h"
 
 #include <math.h>
 #include <stdlib.h>

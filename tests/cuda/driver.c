@@ -1,7 +1,7 @@
-/* libcuda.so.1 without a GPU: what runtime/cuda_driver.def names, on the machine of machine.h. A module is a shared
+/* libcuda.so.1 without a GPU: what runtime/cuda/cuda_driver.def names, on the machine of machine.h. A module is a shared
  * library that ./nvcc made. From the environment: CUDA_CPU_SEED (of the orders), CUDA_CPU_SMS, CUDA_CPU_MEMORY (bytes). */
 #define _GNU_SOURCE
-#include "cuda_driver.h"
+#include "cuda/cuda_driver.h"
 #include "maps.h"
 
 #include <dlfcn.h>

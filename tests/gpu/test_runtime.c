@@ -1,8 +1,8 @@
 /* The CUDA half of the runtime on a real device, with hand-written PTX and CUDA C: every loader,
  * the planted faults, time. Needs no LLVM. Without a device it is skipped, with the reason. */
 #include "../runtime/plant.h"
-#include "device_cuda.h"
-#include "nvrtc.h"
+#include "cuda/device_cuda.h"
+#include "cuda/nvrtc.h"
 #include "worker.h"
 
 #define PTX_HEAD                                                                                   \

@@ -1,5 +1,5 @@
 #include "check.h"
-#include "nvrtc.h"
+#include "cuda/nvrtc.h"
 
 #include <string.h>
 #include <sys/resource.h>

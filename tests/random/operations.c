@@ -1,4 +1,4 @@
-#include "sema_internal.h"
+#include "sema/sema_internal.h"
 
 #include "generate_internal.h"
 

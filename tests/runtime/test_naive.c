@@ -3,7 +3,7 @@
 #include "../unit/show.h"
 #include "build.h"
 #include "compare_internal.h"
-#include "reference.h"
+#include "verdict/reference.h"
 
 static Evaluator *bind(Arena *arena, const IrModule *m, const IrCase *c) {
     const IrFunc *f = m->first;

@@ -7,7 +7,7 @@
  *     test_store FILE tuple DEFINITION SKETCH ARTIFACT    one verified result of these files, for dataset.py
  *     test_store FILE check                 reads "WRITER N" lines and looks each up; status 1 when
  * one is lost */
-#include "store.h"
+#include "store/store.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -2,8 +2,8 @@
 #include "ask.h"
 
 #include "fail.h"
-#include "report.h"
-#include "store.h"
+#include "report/report.h"
+#include "store/store.h"
 
 #include <errno.h>
 #include <stdlib.h>

@@ -1,6 +1,6 @@
 /* The file form: what is written is read back, and no damaged file is taken or crashes the reader.
  */
-#include "artifact_internal.h"
+#include "artifact/artifact_internal.h"
 #include "check.h"
 
 #include <math.h>

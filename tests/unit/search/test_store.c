@@ -1,6 +1,6 @@
 /* The store's tables: keys tell devices and environments apart, measurements add up, runs keep their order, gc leaves all
  * that a best needs. */
-#include "store.h"
+#include "store/store.h"
 
 #include "check.h"
 

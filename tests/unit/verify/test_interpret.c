@@ -1,7 +1,7 @@
 /* The interpreter: presence of tiles, one rounding per op, threads in lockstep; and its traps, each
  * for a planted fault. */
 #include "graph.h"
-#include "interpret_internal.h"
+#include "interpret/interpret_internal.h"
 
 #include <math.h>
 

@@ -1,6 +1,6 @@
 /* The C family printer: shared by its files. One printer, a dialect table per language. */
-#ifndef EMIT_C_INTERNAL_H
-#define EMIT_C_INTERNAL_H
+#ifndef EMIT_C_C_INTERNAL_H
+#define EMIT_C_C_INTERNAL_H
 
 #include "emit_internal.h"
 

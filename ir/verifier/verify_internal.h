@@ -1,6 +1,6 @@
 /* Shared by the files of the verifier only. */
-#ifndef IR_VERIFY_INTERNAL_H
-#define IR_VERIFY_INTERNAL_H
+#ifndef IR_VERIFIER_VERIFY_INTERNAL_H
+#define IR_VERIFIER_VERIFY_INTERNAL_H
 
 #include "ir_internal.h"
 

@@ -1,6 +1,6 @@
 /* Shared by the layout_*.c files only. */
-#ifndef IR_LAYOUT_INTERNAL_H
-#define IR_LAYOUT_INTERNAL_H
+#ifndef IR_LAYOUT_LAYOUT_INTERNAL_H
+#define IR_LAYOUT_LAYOUT_INTERNAL_H
 
 #include "layout.h"
 

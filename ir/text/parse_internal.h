@@ -1,6 +1,6 @@
 /* Shared by the files of the text IR parser only. */
-#ifndef IR_PARSE_INTERNAL_H
-#define IR_PARSE_INTERNAL_H
+#ifndef IR_TEXT_PARSE_INTERNAL_H
+#define IR_TEXT_PARSE_INTERNAL_H
 
 #include "ir_internal.h"
 

@@ -1,6 +1,6 @@
 /* One task of `verify`, in the child: what its parts share (verify_run.c, verify_exact.c). */
-#ifndef RUNTIME_VERIFY_TASK_H
-#define RUNTIME_VERIFY_TASK_H
+#ifndef RUNTIME_VERDICT_VERIFY_TASK_H
+#define RUNTIME_VERDICT_VERIFY_TASK_H
 
 #include "reference.h"
 #include "runner.h"

@@ -1,6 +1,6 @@
 /* Shared by build.c, build_expr.c, build_graph.c and build_tile.c. */
-#ifndef FRONTEND_BUILD_INTERNAL_H
-#define FRONTEND_BUILD_INTERNAL_H
+#ifndef FRONTEND_BUILD_BUILD_INTERNAL_H
+#define FRONTEND_BUILD_BUILD_INTERNAL_H
 
 #include "build.h"
 

@@ -4,8 +4,8 @@
  * found again, also when it failed, hung or crashed, so that nothing is run twice.
  *
  * The tables are in store_schema.c, what can be read of them in store_views.def. */
-#ifndef SEARCH_STORE_H
-#define SEARCH_STORE_H
+#ifndef SEARCH_STORE_STORE_H
+#define SEARCH_STORE_STORE_H
 
 #include "support.h"
 

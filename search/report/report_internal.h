@@ -1,6 +1,6 @@
 /* Shared by the files of the report: what is read of the store, and the pictures. */
-#ifndef SEARCH_REPORT_INTERNAL_H
-#define SEARCH_REPORT_INTERNAL_H
+#ifndef SEARCH_REPORT_REPORT_INTERNAL_H
+#define SEARCH_REPORT_REPORT_INTERNAL_H
 
 #include "metrics.h"
 #include "report.h"

@@ -1,6 +1,6 @@
 /* The PTX emitter: kernel IR to LLVM IR, and LLVM to PTX. */
-#ifndef EMIT_PTX_INTERNAL_H
-#define EMIT_PTX_INTERNAL_H
+#ifndef EMIT_PTX_PTX_INTERNAL_H
+#define EMIT_PTX_PTX_INTERNAL_H
 
 #include "emit_internal.h"
 

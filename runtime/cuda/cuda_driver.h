@@ -1,7 +1,7 @@
 /* The CUDA driver, opened at run time: own declarations of what is used, so that neither building
  * nor linking needs CUDA. Layouts and numbers are those of the driver's stable ABI. */
-#ifndef RUNTIME_CUDA_DRIVER_H
-#define RUNTIME_CUDA_DRIVER_H
+#ifndef RUNTIME_CUDA_CUDA_DRIVER_H
+#define RUNTIME_CUDA_CUDA_DRIVER_H
 
 #include "runtime_internal.h"
 

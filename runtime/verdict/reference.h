@@ -1,6 +1,6 @@
 /* The operator's naive form, compiled and run in the process that judges: nothing of the artifact enters. */
-#ifndef RUNTIME_REFERENCE_H
-#define RUNTIME_REFERENCE_H
+#ifndef RUNTIME_VERDICT_REFERENCE_H
+#define RUNTIME_VERDICT_REFERENCE_H
 
 #include "naive.h"
 

@@ -1,6 +1,6 @@
 /* CUDA C to a cubin by NVRTC, opened at run time: for machines without nvcc. */
-#ifndef RUNTIME_NVRTC_H
-#define RUNTIME_NVRTC_H
+#ifndef RUNTIME_CUDA_NVRTC_H
+#define RUNTIME_CUDA_NVRTC_H
 
 #include "runtime_internal.h"
 

@@ -1,6 +1,6 @@
 /* What verify and bench run: the operator's cases and ragged sizes, and their input data. */
-#ifndef RUNTIME_VERIFY_PLAN_H
-#define RUNTIME_VERIFY_PLAN_H
+#ifndef RUNTIME_VERDICT_VERIFY_PLAN_H
+#define RUNTIME_VERDICT_VERIFY_PLAN_H
 
 #include "session.h"
 #include "verify.h"

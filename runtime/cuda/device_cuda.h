@@ -1,6 +1,6 @@
 /* A CUDA device: the state that device_cuda.c and load_cuda.c share. */
-#ifndef RUNTIME_DEVICE_CUDA_H
-#define RUNTIME_DEVICE_CUDA_H
+#ifndef RUNTIME_CUDA_DEVICE_CUDA_H
+#define RUNTIME_CUDA_DEVICE_CUDA_H
 
 #include "cuda_driver.h"
 #include "device.h"

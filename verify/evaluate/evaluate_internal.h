@@ -1,8 +1,8 @@
 /* The reference evaluator's own program: a graph function decoded into nodes at concrete sizes.
  * Evaluation is driven by demand: a frame is a batch of up to LANES index tuples; a node is
  * evaluated over a frame at most once, reductions and products are remembered per run. */
-#ifndef VERIFY_EVALUATE_INTERNAL_H
-#define VERIFY_EVALUATE_INTERNAL_H
+#ifndef VERIFY_EVALUATE_EVALUATE_INTERNAL_H
+#define VERIFY_EVALUATE_EVALUATE_INTERNAL_H
 
 #include "scalars.h"
 #include "verify.h"

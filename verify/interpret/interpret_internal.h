@@ -1,8 +1,8 @@
 /* The interpreter's program: a function decoded into instructions over slots. A slot holds a
  * value of every thread: `threads` times `n` cells, thread after thread; a tile is the value of one
  * thread and has an interval of present lanes per axis. */
-#ifndef VERIFY_INTERPRET_INTERNAL_H
-#define VERIFY_INTERPRET_INTERNAL_H
+#ifndef VERIFY_INTERPRET_INTERPRET_INTERNAL_H
+#define VERIFY_INTERPRET_INTERPRET_INTERNAL_H
 
 #include <setjmp.h>
 #include <string.h>

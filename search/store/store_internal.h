@@ -1,6 +1,6 @@
 /* Shared by the files of the store. */
-#ifndef SEARCH_STORE_INTERNAL_H
-#define SEARCH_STORE_INTERNAL_H
+#ifndef SEARCH_STORE_STORE_INTERNAL_H
+#define SEARCH_STORE_STORE_INTERNAL_H
 
 #include "store.h"
 
