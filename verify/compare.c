@@ -14,7 +14,7 @@ double compare_paper_tau(Dtype dtype) {
 
 /* What one piece of the elements adds up to; pieces are summed in order. */
 typedef struct {
-    int64_t checked, undecided, unknown, stepped, outside, unwritten, inexact, rated, paper_off, allclose_off, strange;
+    int64_t checked, undecided, unknown, nans, stepped, outside, unwritten, inexact, rated, paper_off, allclose_off, strange;
     double ratio_squares, max_ratio, max_error;
     int64_t worst;
     double worst_got, worst_want, worst_bound;
@@ -125,6 +125,7 @@ static void tally_element(const Compare *c, Tally *t, int64_t index, const EvalR
     if (!real && error == 0) /* beyond 2^53 the doubles are not enough */
         error = dtype_read_int(dtype, memory) != want->integer[at];
     t->checked++;
+    t->nans += isnan(value);
     t->paper_off += paper_off(got, value, compare_paper_tau(dtype));
     t->allclose_off += allclose_off(got, value, dtype);
     t->inexact += want->bound[at] > 0 || want->undecided[at];
@@ -173,6 +174,7 @@ static void add_tally(Tally *sum, const Tally *t) {
     sum->checked += t->checked;
     sum->undecided += t->undecided;
     sum->unknown += t->unknown;
+    sum->nans += t->nans;
     sum->stepped += t->stepped;
     sum->outside += t->outside;
     sum->unwritten += t->unwritten;
@@ -247,8 +249,8 @@ static void judge_ties(Verdict *v, const OutputVerdict *o, int64_t count, int64_
                      o->name, (long long)count, (long long)o->checked, (long long)limit);
 }
 
-/* At sizes that a case does not declare nobody chose what is known. */
-static void judge_unknown(Verdict *v, const OutputVerdict *o, const Tally *t) {
+/* At sizes that a case does not declare nobody chose what is known. NaN of empty inputs, as their mean is, is the operator's own. */
+static void judge_unknown(Verdict *v, const OutputVerdict *o, const Tally *t, const CompareOptions *options) {
     int64_t limit = limit_of_ties(o->checked, COMPARE_UNDECIDED_SHARE, COMPARE_UNDECIDED_FLOOR, 8);
     if (t->unknown > limit)
         verdict_fail(v, CHECK_POWER, t->unknown,
@@ -256,11 +258,15 @@ static void judge_unknown(Verdict *v, const OutputVerdict *o, const Tally *t) {
                      "divides or is taken the logarithm of where it may be 0, as products of many factors do; choose sizes or data at which "
                      "they stay within it",
                      o->name, (long long)t->unknown, (long long)o->checked, (long long)limit);
+    else if (options->fed && t->nans > 0 && t->nans == t->checked)
+        verdict_fail(v, CHECK_POWER, t->nans,
+                     "%s: the operator makes NaN of all %lld elements, and so may any kernel that overflows; choose sizes or data at which it makes numbers",
+                     o->name, (long long)o->checked);
 }
 
 static void judge_all_ties(Verdict *v, const OutputVerdict *o, const Tally *t, const CompareOptions *options) {
     if (options->special) return;
-    if (!options->derived) judge_unknown(v, o, t);
+    if (!options->derived) judge_unknown(v, o, t, options);
     judge_ties(v, o, t->undecided, limit_of_ties(o->checked, COMPARE_UNDECIDED_SHARE, COMPARE_UNDECIDED_FLOOR, 8));
     judge_ties(v, o, t->stepped, limit_of_ties(o->checked, COMPARE_UNDECIDED_SHARE, COMPARE_STEP_FLOOR, 1));
 }

@@ -305,6 +305,7 @@ typedef struct {
     bool exact;       /* the evaluator was made with `exact` */
     const Naive *naive; /* ready to run: where not all elements are samples the others are compared with it; null: they are not */
     bool special;     /* special values: any share of the elements may be undecided */
+    bool fed;         /* no input is empty */
     bool derived;     /* sizes that no case declares: of any share of the elements nothing may be known */
     const void *second; /* the result of a second launch, over the poison of round 1; null: none. What neither launch
                            has written is told by both, in every type; by one launch only where poison is distinctive */

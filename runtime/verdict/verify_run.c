@@ -150,6 +150,8 @@ static RtError check_outputs(OneTask *t) {
     CompareOptions compare = {.seed = o->seed, .threads = o->threads, .special = t->task->special != NULL, .derived = !t->task->own};
     make_reference(t);
     compare.naive = t->reference.naive;
+    compare.fed = true;
+    for (size_t i = 0; i < a->param_count; i++) compare.fed &= !t->inputs[i].read || t->inputs[i].shape.elements > 0;
     for (size_t i = 0; i < a->param_count; i++) {
         if (!one_task_is_output(a, i)) continue;
         unsigned k;
