@@ -14,7 +14,7 @@ double compare_paper_tau(Dtype dtype) {
 
 /* What one piece of the elements adds up to; pieces are summed in order. */
 typedef struct {
-    int64_t checked, undecided, unknown, nans, stepped, outside, unwritten, inexact, rated, paper_off, allclose_off, strange;
+    int64_t checked, undecided, unknown, straddled, nans, stepped, outside, unwritten, inexact, rated, paper_off, allclose_off, strange;
     double ratio_squares, max_ratio, max_error;
     int64_t worst;
     double worst_got, worst_want, worst_bound;
@@ -105,6 +105,7 @@ static void tally_undecided(Tally *t, double got, double value, double error, do
         tally_ratio(t, error > bound ? error : INFINITY, bound, got, value, index);
         return;
     }
+    t->straddled += step;
     t->stepped += step && error > 0;
     t->undecided += !step && error > 0;
 }
@@ -175,6 +176,7 @@ static void add_tally(Tally *sum, const Tally *t) {
     sum->undecided += t->undecided;
     sum->unknown += t->unknown;
     sum->nans += t->nans;
+    sum->straddled += t->straddled;
     sum->stepped += t->stepped;
     sum->outside += t->outside;
     sum->unwritten += t->unwritten;
@@ -268,7 +270,8 @@ static void judge_all_ties(Verdict *v, const OutputVerdict *o, const Tally *t, c
     if (options->special) return;
     if (!options->derived) judge_unknown(v, o, t, options);
     judge_ties(v, o, t->undecided, limit_of_ties(o->checked, COMPARE_UNDECIDED_SHARE, COMPARE_UNDECIDED_FLOOR, 8));
-    judge_ties(v, o, t->stepped, limit_of_ties(o->checked, COMPARE_UNDECIDED_SHARE, COMPARE_STEP_FLOOR, 1));
+    int64_t steps = limit_of_ties(o->checked, COMPARE_UNDECIDED_SHARE, COMPARE_STEP_FLOOR, 1), near = (int64_t)(COMPARE_STEP_SHARE * (double)t->straddled);
+    judge_ties(v, o, t->stepped, steps > near ? steps : near);
 }
 
 static void judge_bounds(Verdict *v, const OutputVerdict *o, const Tally *t) {
@@ -325,6 +328,7 @@ static void judge_unwritten(Verdict *v, const Shape *shape, const void *got, con
 static void add_suspects(OutputVerdict *o, Tally *sum, const Tally *t, const NaiveDifferences *found) {
     sum->undecided += t->undecided;
     sum->unknown += t->unknown;
+    sum->straddled += t->straddled;
     sum->stepped += t->stepped;
     sum->unwritten += t->unwritten;
     o->outside = sum->outside += t->outside;

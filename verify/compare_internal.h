@@ -6,6 +6,8 @@
 /* Above this share of near ties that came out otherwise the case is refused; so many always pass, but of EITHER no more than
  * an eighth of the elements. */
 #define COMPARE_UNDECIDED_SHARE 1e-3
+/* Of the steps whose two neighbours the bound straddles: errors of rms r of the bound cross the tie in no more than r / 2 of them. */
+#define COMPARE_STEP_SHARE (VERIFY_RMS_FIGURE / 2)
 enum { COMPARE_UNDECIDED_FLOOR = 4, COMPARE_STEP_FLOOR = 8 };
 enum { COMPARE_RMS_MIN_COUNT = 64 }; /* fewer elements have no meaningful rms */
 
