@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """Operators and sketches written from docs/language.md alone: each verifies on the processor, and each compiles to PTX
-that ptxas takes. Prints a table with seconds; times are told, never judged. The short run takes a third of them each day. Files in open/ do not run.
+that ptxas takes. Prints a table with seconds; times are told, never judged. The short run takes a third of them each day.
 
     run.py verify|assemble SKETCHC FOLDER"""
 import pathlib
