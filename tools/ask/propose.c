@@ -741,6 +741,16 @@ static int status_of(const Run *run) {
     return run->last == PROPOSER_REJECTED ? SKETCHC_USAGE_ERROR : SKETCHC_MISSING;
 }
 
+/* Broken off before an answer was right: what was found is the compiler's own sketch. */
+static void keep_standard(Run *run) {
+    if (!is_interrupted(run) || run->best.len || !run->standard.verified || run->own.seconds <= 0) return;
+    str_append(&run->best, run->standard.sketch);
+    str_append(&run->winner, "default");
+    run->best_seconds = run->default_seconds = run->own.seconds;
+    if (!option_given(run->line, OPTION_QUIET))
+        fprintf(stderr, "default: %.4g ms at %s, the compiler's own; interrupted before an answer was verified\n", 1e3 * run->own.seconds, run->own.case_name);
+}
+
 static int run_all(Run *run, const LlmConfig *config) {
     Str error;
     str_init(&error);
@@ -771,6 +781,7 @@ static int run_all(Run *run, const LlmConfig *config) {
     take_standard(run, true);
     search(run, candidates ? candidates : 1, repairs);
     pool_destroy(run->pool);
+    keep_standard(run);
     bool nobody = run->last == PROPOSER_REJECTED && !run->judged;
     if (!nobody && !is_interrupted(run) && !option_given(run->line, OPTION_ALONE)) status = go_on(run);
     retrieved_release(&run->similar);
