@@ -138,7 +138,7 @@ def waiting_for_the_only_model(sketchc: str) -> list[str]:
     end = time.monotonic() + 60
     while "sleep 100 " not in search.processes() and time.monotonic() < end:
         time.sleep(0.05)
-    return search.interrupt("waiting_for_the_only_model", False)
+    return search.interrupt("waiting_for_the_only_model", True)  # the compiler's own
 
 
 def main() -> int:
