@@ -1,9 +1,10 @@
 /* The pass check_barriers over whole files, and whether it misses a barrier, fence or wait that is taken away.
  *
- *   barriers [--arch=NAME]... [--remove] [--most=N] [--interpret] [--allow=NAME]... [-v] FILE|FOLDER...
+ *   barriers [--arch=NAME]... [--remove] [--most=N] [--every=N] [--interpret] [--allow=NAME]... [-v] FILE|FOLDER...
  *
  * FILE is a .sketch or text IR, FOLDER stands for all of its sketches. --allow: kernels whose name has this in it need not be proved. Every cuda kernel of it must be proved. With --remove each barrier, fence and wait of
  * a kernel is taken away in turn (of at most N of them a kernel, spread evenly), each wait also weakened by a group:
+ * (with --every=N of every N-th file of a folder, as the day's seed SKETCHC_TEST_SEED draws; the long run takes all)
  * what is left must not be proved, or the removal counts as superfluous and is named. With --interpret a superfluous
  * one is held against the interpreter at small sizes: a race in shared memory that it sees there refutes the proof and
  * fails; one in a tensor, which is not the proof's business, is counted. */
@@ -23,7 +24,7 @@ enum { MAX_ARCHS = 4, MAX_ALLOWED = 8 };
 typedef struct {
     const char *archs[MAX_ARCHS];
     const char *allowed[MAX_ALLOWED];
-    size_t arch_count, allowed_count, most;
+    size_t arch_count, allowed_count, most, every;
     bool remove, interpret, verbose;
     size_t files, kernels, proved, excused, removals, missed, runs, in_tensors, refuted;
 } Run;
@@ -231,6 +232,12 @@ static void check_file(Run *r, const char *file) {
 
 static int by_name(const void *a, const void *b) { return strcmp(*(char *const *)a, *(char *const *)b); }
 
+static bool takes_turn(const Run *r, size_t number) {
+    const char *day = getenv("SKETCHC_TEST_SEED"), *all = getenv("SKETCHC_TEST_LONG");
+    if (!r->every || !day || (all && strcmp(all, "1") == 0)) return true;
+    return (number + strtoul(day, NULL, 10)) % r->every == 0;
+}
+
 static void check_path(Run *r, const char *path) {
     struct stat status;
     if (stat(path, &status) != 0 || !S_ISDIR(status.st_mode)) {
@@ -246,7 +253,12 @@ static void check_path(Run *r, const char *path) {
     }
     if (folder) closedir(folder);
     if (names.len) qsort(names.data, names.len, sizeof *names.data, by_name);
-    for (size_t i = 0; i < names.len; i++) check_file(r, names.data[i]);
+    bool remove = r->remove;
+    for (size_t i = 0; i < names.len; i++) {
+        r->remove = remove && takes_turn(r, i);
+        check_file(r, names.data[i]);
+    }
+    r->remove = remove;
     arena_destroy(arena);
 }
 
@@ -259,6 +271,7 @@ int main(int argc, char **argv) {
         else if (strcmp(a, "--remove") == 0) r.remove = true;
         else if (strcmp(a, "--interpret") == 0) r.interpret = true;
         else if (strcmp(a, "-v") == 0) r.verbose = true;
+        else if (strncmp(a, "--every=", 8) == 0) r.every = strtoul(a + 8, NULL, 10);
         else if (strncmp(a, "--most=", 7) == 0) r.most = strtoul(a + 7, NULL, 10);
         else {
             if (!r.arch_count) r.archs[r.arch_count++] = "sm_80", r.archs[r.arch_count++] = "sm_90a";
