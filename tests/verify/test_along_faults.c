@@ -90,6 +90,25 @@ static void recur_in_order(const float *x, int n, Row out) {
     for (int i = 0; i < n; i++) out.values[i] = h = FACTOR * h + x[i];
 }
 
+/* h before each lane, begun from `start`, which every `period` lanes have anew. */
+static void recur_begun(const float *x, int n, float start, int period, float *out) {
+    float h = start;
+    for (int i = 0; i < n; i++) {
+        if (i && period && i % period == 0) h = start;
+        out[i] = h;
+        h = FACTOR * h + x[i];
+    }
+}
+
+static void begun_in_order(const float *x, int n, Row out) { recur_begun(x, n, 3, 0, out.values); }
+static void begun_from_zero(const float *x, int n, Row out) { recur_begun(x, n, 0, 0, out.values); }
+static void begun_in_each_chunk(const float *x, int n, Row out) { recur_begun(x, n, 3, CHUNK, out.values); }
+
+static void begun_with_the_lane(const float *x, int n, Row out) {
+    float h = 3;
+    for (int i = 0; i < n; i++) out.values[i] = h = FACTOR * h + x[i];
+}
+
 /* A chunk's pairs by doubling distances, as the lanes of a warp form them. */
 static void recur_chunk(const float *x, int n, float before, bool decays, float *out) {
     float a[CHUNK], b[CHUNK];
@@ -257,6 +276,10 @@ static const Way ways[] = {
     {"recurrence", "a step late", recur_late, true, 0, CHECK_BOUND},
     {"recurrence", "pairs exchanged", recur_with_swapped_pairs, true, 0, CHECK_BOUND},
     {"recurrence", "a factor off by 2^-14", recur_of_coarse_factor, true, 0, CHECK_BOUND},
+    {"recurrence_begun", "in order", begun_in_order, false, 0, CHECK_BOUND},
+    {"recurrence_begun", "from zero", begun_from_zero, true, 0, CHECK_BOUND},
+    {"recurrence_begun", "each chunk from the start", begun_in_each_chunk, true, 0, CHECK_BOUND},
+    {"recurrence_begun", "with the lane itself", begun_with_the_lane, true, 0, CHECK_BOUND},
     {"argmax", "in order", first_largest, false, 0, CHECK_BOUND},
     {"argmax", "tree", first_largest_by_tree, false, 0, CHECK_BOUND},
     {"argmax", "last of equals", last_largest, true, 0, CHECK_BOUND},
@@ -288,7 +311,7 @@ static void check_way(const IrFunc *f, const Way *way, int n) {
     Evaluator *ev = graph_bind(arena, f, graph_sizes(arena, f, 2, values), "normal", true, false, &in);
     float *x = ARENA_ARRAY(arena, float, (size_t)ROWS * (size_t)n), *y = ARENA_ARRAY(arena, float, (size_t)ROWS * (size_t)n);
     int64_t *at = ARENA_ARRAY(arena, int64_t, (size_t)ROWS * (size_t)n);
-    bool scan = strcmp(f->name, "running_sum") == 0 || strcmp(f->name, "recurrence") == 0, rows = strcmp(f->name, "argmax") == 0;
+    bool scan = strcmp(f->name, "running_sum") == 0 || strncmp(f->name, "recurrence", 10) == 0, rows = strcmp(f->name, "argmax") == 0;
     memcpy(x, in[0].data, (size_t)(ROWS * n) * sizeof *x);
     if (!scan) coarsen(x, ROWS * n);
     in[0].data = x;
