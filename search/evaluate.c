@@ -211,7 +211,7 @@ static void judge_all(Search *s, Candidate *const *of, size_t n, double give_up_
     bool done[AT_ONCE];
     size_t count = 0;
     do_all(s, &(Order){.task = "check", .keep = true}, of, n, deadline, done);
-    find_codes(s, deadline);
+    if (n) find_codes(s, deadline);
     for (size_t i = 0; i < n; i++) {
         if (done[i] && is_same_code(s, of[i])) continue;
         of[i]->judged = done[i] && strcmp(of[i]->result.status, "ok") != 0;

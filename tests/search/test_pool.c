@@ -147,7 +147,7 @@ static void simulate(const char *request, size_t size, ChildChannel *channel, St
     if (fault != SIZE_MAX) faults[fault].act(starts);
     str_append(answer, "{\"status\":\"ok\",\"seconds\":");
     str_append_double(answer, seconds_of(number));
-    str_append_char(answer, '}');
+    str_printf(answer, ",\"code\":\"%u\"}", number);
 }
 
 /* ---- The search's side ---- */

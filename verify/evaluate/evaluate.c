@@ -203,11 +203,12 @@ static void store_real(const Evaluator *ev, const Node *node, double v, double e
     Dtype dtype = node->shape.dtype;
     double u = dtype_unit_roundoff(dtype), largest = dtype_max(dtype);
     bool stored = u <= node->unit || node->kind == NODE_INPUT || node->kind == NODE_SPLAT;
-    /* What rounds to the largest number still is one; what is stored already was judged so. */
+    /* What rounds to the largest number still is one; just half of its last place above it goes either way. What is stored already was
+     * judged so. */
     double reach = stored ? fabs(v) : fabs(v) + e;
-    bool over = isfinite(v) && reach - largest > ldexp(u, ilogb(largest));
-    if (ev->exact && e == 0)
-        v = dtype_round(dtype, v);
+    bool over = isfinite(v) && reach - largest >= ldexp(u, ilogb(largest));
+    if (e == 0 && (ev->exact || !isfinite(dtype_round(dtype, v))))
+        v = dtype_round(dtype, v), over = false;
     else if (!stored && isfinite(v))
         e += BOUND_SLACK * u * fabs(v) + dtype_min_normal(dtype) * u;
     if (over) {

@@ -29,8 +29,8 @@ static double own_units(const Node *node) {
 double error_settle(const Node *node, double value, double error, double units) {
     if (isnan(error)) error = isfinite(value) ? INFINITY : 0; /* inf * 0 of an exact infinity */
     if (!isfinite(value)) return error == INFINITY ? error : 0;
-    /* What rounds to the largest number still is one: half of its last place is let pass. */
-    bool over = fabs(value) + error - node->largest > node->half && error + units > 0;
+    /* What rounds to the largest number still is one: less than half of its last place is let pass. */
+    bool over = fabs(value) + error - node->largest >= node->half && error + units > 0;
     error += units * ((BOUND_SLACK * node->unit + 0x1p-53) * fabs(value) + node->tiny);
     return over ? INFINITY : error;
 }
@@ -227,7 +227,8 @@ static bool stays_exact(const Evaluator *ev, const Node *node, double v, double 
 static void finish_real(const Evaluator *ev, const Node *node, double own, Lanes *out, size_t l, double v, double e) {
     double units = own == 0 || stays_exact(ev, node, v, e) ? 0 : own;
     bool over = fabs(v) * (1 - units * node->unit) - e > node->largest * (1 + node->unit);
-    if (node->opcode == IR_CAST) over = fabs(v) - e - node->largest > node->half; /* it rounds once, to nearest */
+    if (node->opcode == IR_CAST) /* it rounds once, to nearest */
+        over = e == 0 ? !isfinite(dtype_round(node->shape.dtype, v)) : fabs(v) - e - node->largest > node->half;
     if (isfinite(v) && over && !node->fused) v = copysign(INFINITY, v), e = 0; /* beyond the largest number for certain */
     if (isinf(v) && node->opcode == IR_CAST) v = dtype_round(node->shape.dtype, v); /* f8e4m3 has none */
     out->v[l] = v;
